@@ -40,11 +40,11 @@ class Calls:
     """Counts the calls into the JVM, of all threads."""
 
     def __init__(self) -> None:
-        self.made = 0
+        self.count = 0
         send = GatewayClient.send_command
 
         def counted(client: Any, *args: Any, **kwargs: Any) -> Any:
-            self.made += 1
+            self.count += 1
             return send(client, *args, **kwargs)
 
         GatewayClient.send_command = counted
@@ -128,10 +128,10 @@ class House:
             rows.write.format("delta").mode("append").save(f"{self.folder}/rival/{name}")
 
     def _measured(self, act: Callable[[], object]) -> dict[str, float]:
-        jobs, calls, start = jobs_started(self.session), self.calls.made, time.perf_counter()
+        jobs, calls, start = jobs_started(self.session), self.calls.count, time.perf_counter()
         act()
         ms = (time.perf_counter() - start) * 1000
-        calls = self.calls.made - calls
+        calls = self.calls.count - calls
         return {"ms": ms, "jobs": jobs_started(self.session) - jobs, "calls": calls}
 
     def measure(self, rounds: int) -> dict[str, float]:

@@ -25,7 +25,7 @@ class Clock:
     """Adds up exclusive times by label; :meth:`lap` gives them and starts anew."""
 
     def __init__(self) -> None:
-        self._spent: dict[str, float] = defaultdict(float)
+        self._seconds: dict[str, float] = defaultdict(float)
         self._stack: list[tuple[str, float]] = []
 
     def wrap(self, owner: Any, name: str, label: str) -> None:
@@ -46,7 +46,7 @@ class Clock:
         now = time.perf_counter()
         if self._stack:
             outer, since = self._stack[-1]
-            self._spent[outer] += now - since
+            self._seconds[outer] += now - since
             self._stack[-1] = (outer, now)
             if outer.startswith("mint") and label != "mint":
                 label = f"mint: {label}"
@@ -55,13 +55,13 @@ class Clock:
     def _leave(self) -> None:
         now = time.perf_counter()
         label, since = self._stack.pop()
-        self._spent[label] += now - since
+        self._seconds[label] += now - since
         if self._stack:
             self._stack[-1] = (self._stack[-1][0], now)
 
     def lap(self) -> dict[str, float]:
         """Seconds by label since the last lap."""
-        seconds, self._spent = dict(self._spent), defaultdict(float)
+        seconds, self._seconds = dict(self._seconds), defaultdict(float)
         return seconds
 
 

@@ -25,10 +25,10 @@ class Cost:
 
     seconds: float
     jobs: float
-    read: float
+    rows_read: float
     commits: float
     files: float
-    written: float
+    bytes_written: float
 
 
 @dataclass
@@ -113,8 +113,8 @@ def table(title: str, series: Sequence[Series]) -> None:
         m, fastest = one.median, min(c.seconds for c in one.costs)
         print(
             f"  {one.name:<34}{m.seconds * 1000:>7.0f} ms{fastest * 1000:>7.0f} ms"
-            f"{m.seconds / base:>7.2f}{m.jobs:>6.0f}{m.read:>12,.0f}"
-            f"{m.commits:>8.0f}{m.files:>6.0f}{_size(m.written):>9}"
+            f"{m.seconds / base:>7.2f}{m.jobs:>6.0f}{m.rows_read:>12,.0f}"
+            f"{m.commits:>8.0f}{m.files:>6.0f}{_size(m.bytes_written):>9}"
         )
 
 

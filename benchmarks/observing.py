@@ -71,7 +71,7 @@ class Log:
         return self.folder / f"{self.version:020d}.{suffix}"
 
     @property
-    def said(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """The metadata of the last commit."""
         return dict(json.loads(self._actions[0]["commitInfo"].get("userMetadata", "{}")))
 
@@ -103,16 +103,16 @@ def lengthen(warehouse: Path, ticks: int) -> int:
     folders = sorted((warehouse / "default").iterdir())
     feed = Log(next(f for f in folders if f.name.startswith("feed-")))
     timeline = Log(warehouse / "_ctsql" / "timeline")
-    ((_, source, _),) = timeline.said["bindings"]
+    ((_, source, _),) = timeline.metadata["bindings"]
     start = int(time.time() * 1000) - ticks * TICK_MS
     times = [start + n * TICK_MS for n in range(1, ticks + 1)]
     for t in times:
         feed.add(t, None, {}, {})
-        metadata = {**timeline.said, "bindings": [[t, source, feed.version]], "upper": t + 1}
+        metadata = {**timeline.metadata, "bindings": [[t, source, feed.version]], "upper": t + 1}
         timeline.add(t + 5, t + 1, metadata, {source: feed.version})
     logs = [Log(f) for f in folders if not f.name.startswith("feed-")]
     for i, log in enumerate(logs):
-        first = log.said
+        first = log.metadata
         for t in dict.fromkeys((*times[i :: len(logs)], times[-1])):
             log.add(t + 300, t + 1, {**first, "t": t, "upper": t + 1}, {})
     for log in (feed, timeline, *logs):

@@ -17,7 +17,7 @@ from benchmarks.measures import jobs_started
 from ctsql.api import connect
 from ctsql.catalog.spans import Source
 from ctsql.testing.collecting import collect
-from ctsql.testing.command import Chosen, run_tests
+from ctsql.testing.command import Selection, run_tests
 from ctsql.testing.running import Outcome
 
 WARM_UP = 10
@@ -55,10 +55,10 @@ def main() -> None:
 
         def tell(outcome: Outcome) -> None:
             assert outcome.passed, outcome.failures
-            totals.append((jobs_started(session), calls.made))
+            totals.append((jobs_started(session), calls.count))
 
         start = time.perf_counter()
-        selection = Chosen(suite=collect([Source(text, "tests.sql")]))
+        selection = Selection(suite=collect([Source(text, "tests.sql")]))
         run_tests(connection, selection, tell, workers=options.workers)
         seconds = time.perf_counter() - start
     print(f"{count} tests: {seconds:.1f} s")

@@ -125,7 +125,7 @@ def main() -> None:
             phases = {k: v for k, v in metadata.items() if k in SAID}
             print(
                 f"{rows:>12,} rows, {view}, {order}: {cost.seconds:6.2f} s {cost.jobs:4.0f} jobs "
-                f"{cost.read:12,.0f} rows read  {phases}",
+                f"{cost.rows_read:12,.0f} rows read  {phases}",
                 flush=True,
             )
             if before is not None:

@@ -66,7 +66,7 @@ class Line:
 
     ours: list[float] = field(default_factory=list)
     theirs: list[float] = field(default_factory=list)
-    declared: list[float] = field(default_factory=list)
+    pipelines: list[float] = field(default_factory=list)
     work: Work = field(default_factory=Work)
     rival: Work = field(default_factory=Work)
     how: str = ""
@@ -79,7 +79,7 @@ class Line:
     @property
     def ratio_declared(self) -> float:
         """How many times faster following was than a pipeline."""
-        return statistics.median(self.declared) / statistics.median(self.ours)
+        return statistics.median(self.pipelines) / statistics.median(self.ours)
 
 
 @dataclass(frozen=True)
@@ -270,7 +270,7 @@ def turn(house: Warehouse, rival: Pipelines | None, name: str, query: str, line:
     seconds, line.rival = house.rewrite(name, query)
     line.theirs.append(seconds)
     if rival is not None:
-        line.declared.append(rival.refresh(name, query, house.columns(query)))
+        line.pipelines.append(rival.refresh(name, query, house.columns(query)))
 
 
 def mean(ratios: Iterable[float]) -> float:
@@ -282,8 +282,8 @@ def shown(name: str, line: Line) -> None:
     """Print one query: times, and of the last round jobs and bytes, ours/the whole query's."""
     ours, theirs = statistics.median(line.ours), statistics.median(line.theirs)
     pipelines_text = ""
-    if line.declared:
-        pipelines_text = f" {statistics.median(line.declared):7.2f} s {line.ratio_declared:6.2f}x"
+    if line.pipelines:
+        pipelines_text = f" {statistics.median(line.pipelines):7.2f} s {line.ratio_declared:6.2f}x"
     print(
         f"{name:>6} {ours:7.2f} s {theirs:7.2f} s {line.ratio:6.2f}x{pipelines_text}"
         f"  jobs {line.work.jobs:>3}/{line.rival.jobs:<3}"

@@ -78,11 +78,11 @@ def measure(house: House, calls: Calls, waiting: int, rounds: int) -> None:
         end = numbers.stop
         inserts = _ms(house.insert, numbers)
         appends = _ms(house.append, numbers[:APPENDS])
-        before, start = (jobs_started(house.session), calls.made), time.perf_counter()
+        before, start = (jobs_started(house.session), calls.count), time.perf_counter()
         house.con.run(once=True)
         ms = (time.perf_counter() - start) * 1000 / len(numbers)
         jobs = (jobs_started(house.session) - before[0]) / len(numbers)
-        jvm_calls = (calls.made - before[1]) / len(numbers)
+        jvm_calls = (calls.count - before[1]) / len(numbers)
         if turn:
             print(
                 f"{len(numbers)} waiting: {ms:.0f} ms a T, {jobs:.2f} jobs, "

@@ -149,7 +149,7 @@ class Item:
         search_schema: the schema in which unqualified names of the definition were looked up.
         location: the Delta table that holds its rows; None for a view.
         managed: ctsql made the folder and deletes it with the object.
-        created: for a task or materialized view the time I from which it follows its inputs.
+        created_at: for a task or materialized view the time I from which it follows its inputs.
         reads: of a task also what its earlier definitions read.
         revision: the number of a task's definition; ALTER makes the next one. Which one is in
             force at a time is bound by the timeline.
@@ -177,13 +177,13 @@ class Item:
             ``revision`` that this made: its rows are there already.
         continues: of a view whether its newest columns came while somebody read it: what its table
             held before is known on, by the columns that both have. Else it is known from
-            ``created`` on.
-        paced: of a view whose refresh times were changed how it was refreshed before: each stretch
-            with the T at which it began, the oldest first. ``created`` is when the newest began.
+            ``created_at`` on.
+        stretches: of a view whose refresh times were changed how it was refreshed before: each with
+            the T at which it began, the oldest first. ``created_at`` is when the newest began.
         followed_until: of a view the T until which it counts as followed, as a task that reads it
             is being made; 0 for none.
-        called: of an output of a task the names that it had before, in full: the task's quarantine
-            may have rows under one of them.
+        former_names: of an output of a task those that it had before, in full: the task's
+            quarantine may have rows under one of them.
         problem: of an unreadable object what is wrong with its entry; else empty.
         is_outlined: whether its name, location and ``reads`` are known; false for an entry that is
             too damaged to read them.
@@ -198,7 +198,7 @@ class Item:
     reads: tuple[Reading, ...] = ()
     location: str | None = None
     managed: bool = True
-    created: int = 0
+    created_at: int = 0
     comment: str | None = None
     revision: int = 0
     earlier: tuple[Revision, ...] = ()
@@ -217,9 +217,9 @@ class Item:
     backfill: str | None = None
     built_beside: tuple[str, int] | None = None
     continues: bool = False
-    paced: tuple[Stretch, ...] = ()
+    stretches: tuple[Stretch, ...] = ()
     followed_until: int = 0
-    called: tuple[str, ...] = ()
+    former_names: tuple[str, ...] = ()
     problem: str = ""
     is_outlined: bool = True
 
@@ -320,7 +320,7 @@ class Item:
     @property
     def known_from(self) -> int:
         """The T from which on it is known: of a view also from before its refresh times changed."""
-        return self.paced[0].begun if self.paced else self.created
+        return self.stretches[0].start if self.stretches else self.created_at
 
     @property
     def is_task(self) -> bool:
@@ -361,9 +361,9 @@ class Item:
             "backfill": self.backfill,
             "built_beside": self.built_beside,
             "continues": self.continues,
-            "paced": [s.to_json() for s in self.paced],
+            "paced": [s.to_json() for s in self.stretches],
             "followed_until": self.followed_until,
-            "called": self.called,
+            "called": self.former_names,
         }
         fields |= {name: value for name, value in optional.items() if value}
         return json.dumps(
@@ -379,7 +379,7 @@ class Item:
                 "reads": _readings_json(self.reads),
                 "location": self.location,
                 "managed": self.managed,
-                "created": self.created,
+                "created": self.created_at,
                 "comment": self.comment,
             }
         )
@@ -399,7 +399,7 @@ class Item:
                 reads=_readings(raw["reads"]),
                 location=raw["location"],
                 managed=raw["managed"],
-                created=raw["created"],
+                created_at=raw["created"],
                 comment=raw["comment"],
                 revision=int(raw.get("revision", 0)),
                 earlier=tuple(_revision(r) for r in raw.get("earlier", ())),
@@ -416,9 +416,9 @@ class Item:
                 backfill=raw.get("backfill"),
                 built_beside=_built_beside(raw),
                 continues=raw.get("continues", False) is True,
-                paced=tuple(Stretch.from_json(s) for s in raw.get("paced", ())),
+                stretches=tuple(Stretch.from_json(s) for s in raw.get("paced", ())),
                 followed_until=int(raw.get("followed_until", 0)),
-                called=tuple(raw.get("called", ())),
+                former_names=tuple(raw.get("called", ())),
             )
         except (ValueError, KeyError, TypeError) as problem:
             hint = "Restore the warehouse's _ctsql/catalog table to an earlier version."
@@ -508,7 +508,7 @@ def _unreadable(object_id: str, text: str, problem: str) -> Item:
             reads=_readings(raw["reads"]),
             location=None if raw["location"] is None else str(raw["location"]),
             managed=raw["managed"] is True,
-            created=int(raw["created"]),
+            created_at=int(raw["created"]),
             is_outlined=True,
         )
     except (ValueError, KeyError, TypeError):
@@ -592,7 +592,7 @@ def _readings(raw: list[list[Any]]) -> tuple[Reading, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dropped:
+class DropEntry:
     """What one DROP took away. UNDROP brings all of it back, until MAINTAIN removes it.
 
     Attributes:
@@ -610,7 +610,7 @@ class Dropped:
     schema: str = ""
     problem: str = ""
 
-    def check(self) -> "Dropped":
+    def check(self) -> "DropEntry":
         """The entry; raises STORED_DATA_INVALID when it could not be read."""
         if self.problem:
             what = "the entry of dropped objects in the catalog"
@@ -637,11 +637,11 @@ class Dropped:
         )
 
     @staticmethod
-    def of_entry(drop_id: str, text: str) -> "Dropped":
+    def of_entry(drop_id: str, text: str) -> "DropEntry":
         """The entry of a text; an unreadable one raises its error only where it is used."""
         try:
             raw: dict[str, Any] = json.loads(text)
-            drop = Dropped(
+            drop = DropEntry(
                 id=drop_id,
                 at_ms=int(raw["at"]),
                 items=tuple(Item.of_entry(k, v) for k, v in raw["items"].items()),
@@ -651,7 +651,7 @@ class Dropped:
                 schema=raw["schema"],
             )
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
-            return Dropped(id=drop_id, at_ms=0, problem=f"{type(problem).__name__}: {problem}.")
+            return DropEntry(id=drop_id, at_ms=0, problem=f"{type(problem).__name__}: {problem}.")
         return drop
 
 
@@ -680,7 +680,7 @@ class Catalog:
     items: Mapping[str, Item]
     schemas: Mapping[str, str]  # folded name -> name as typed
     subscriptions: Mapping[str, Subscription] = field(default_factory=dict)  # by folded name
-    dropped: Mapping[str, Dropped] = field(default_factory=dict)  # by id of the DROP, newest first
+    drops: Mapping[str, DropEntry] = field(default_factory=dict)  # by id of the DROP, newest first
     _readers: dict[str, list[Item]] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )  # by id of what they read, once it was asked for: each tick asks it of each object
@@ -693,12 +693,12 @@ class Catalog:
         items: Iterable[Item],
         schemas: Iterable[str] = (),
         subscriptions: Iterable[Subscription] = (),
-        dropped: Iterable[Dropped] = (),
+        drops: Iterable[DropEntry] = (),
     ) -> "Catalog":
         """A catalog with these items; the default schema is always there."""
         names = {DEFAULT_SCHEMA: DEFAULT_SCHEMA} | {fold(s): s for s in schemas}
         readers = {fold(s.name): s for s in subscriptions}
-        newest_first = sorted(dropped, key=lambda d: (-d.at_ms, d.id))
+        newest_first = sorted(drops, key=lambda d: (-d.at_ms, d.id))
         return Catalog({i.id: i for i in items}, names, readers, {d.id: d for d in newest_first})
 
     def __iter__(self) -> Iterator[Item]:
@@ -741,7 +741,7 @@ class Catalog:
                 item.check()
         for subscription in self.subscriptions.values():
             subscription.check()
-        for drop in self.dropped.values():
+        for drop in self.drops.values():
             drop.check()
             for item in drop.items:
                 if not item.is_outlined:
@@ -753,7 +753,7 @@ class Catalog:
         Args:
             dropped: with those that can be had back.
         """
-        readers = self._with_dropped if dropped and self.dropped else self._readers
+        readers = self._with_dropped if dropped and self.drops else self._readers
         if not readers:
             others = (i for _, i in self.all_dropped()) if readers is self._with_dropped else ()
             readers.update(_readers_by_id([*self, *others]))
@@ -844,21 +844,21 @@ class Catalog:
             subscriptions={k: s for k, s in self.subscriptions.items() if s.object_id not in ids},
         )
 
-    def last_drop(self, name: Name) -> tuple[Dropped, Item] | None:
+    def last_drop(self, name: Name) -> tuple[DropEntry, Item] | None:
         """The newest DROP that took an object of a name away, and the object."""
         return next(((d, i) for d, i in self.all_dropped() if i.name == name), None)
 
-    def all_dropped(self) -> Iterator[tuple[Dropped, Item]]:
+    def all_dropped(self) -> Iterator[tuple[DropEntry, Item]]:
         """All objects that can be had back, each with its DROP, the newest first."""
-        return ((drop, item) for drop in self.dropped.values() for item in drop.items)
+        return ((drop, item) for drop in self.drops.values() for item in drop.items)
 
-    def with_dropped(self, drop: Dropped) -> "Catalog":
+    def with_dropped(self, drop: DropEntry) -> "Catalog":
         """The catalog without what a DROP takes away, which is kept beside it."""
         schemas = {k: v for k, v in self.schemas.items() if not drop.schema or v != drop.schema}
-        catalog = replace(self, schemas=schemas, dropped={drop.id: drop, **self.dropped})
+        catalog = replace(self, schemas=schemas, drops={drop.id: drop, **self.drops})
         return catalog.without(i.id for i in drop.items)
 
-    def restored(self, drop: Dropped) -> "Catalog":
+    def restored(self, drop: DropEntry) -> "Catalog":
         """The catalog with what a DROP took away; the caller looked that all names are free."""
         back = self.purged([drop.id]).with_items(drop.items)
         if drop.schema:
@@ -870,7 +870,7 @@ class Catalog:
     def purged(self, drop_ids: Iterable[str]) -> "Catalog":
         """The catalog without some of what can be had back."""
         ids = set(drop_ids)
-        return replace(self, dropped={k: d for k, d in self.dropped.items() if k not in ids})
+        return replace(self, drops={k: d for k, d in self.drops.items() if k not in ids})
 
     def with_schema(self, schema: str) -> "Catalog":
         """The catalog with a schema added."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ctsql.catalog.errors import RESTORE, not_readable
-from ctsql.catalog.items import Catalog, Dropped, Item
+from ctsql.catalog.items import Catalog, DropEntry, Item
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,24 +20,24 @@ class Proposal:
 
     Attributes:
         items: new and changed objects, as they will be.
-        begun: the ids of those that are created at the T.
-        gone: what a DROP would take away with it; None for nothing. schemas: new ones.
+        new_ids: the ids of those that are created at the T.
+        drop: what a DROP would take away with it; None for nothing. schemas: new ones.
     """
 
     id: str
     items: tuple[Item, ...] = ()
-    begun: frozenset[str] = field(default_factory=frozenset)
-    gone: Dropped | None = None
+    new_ids: frozenset[str] = field(default_factory=frozenset)
+    drop: DropEntry | None = None
     schemas: tuple[str, ...] = ()
 
     def in_force(self, catalog: Catalog, at: int) -> Catalog:
         """The catalog from T on."""
         for schema in self.schemas:
             catalog = catalog.with_schema(schema)
-        items = (replace(i, created=at) if i.id in self.begun else i for i in self.items)
+        items = (replace(i, created_at=at) if i.id in self.new_ids else i for i in self.items)
         catalog = catalog.with_items(items)
-        if self.gone is not None:
-            catalog = catalog.with_dropped(self.gone)
+        if self.drop is not None:
+            catalog = catalog.with_dropped(self.drop)
         return catalog
 
     def to_json(self) -> str:
@@ -45,8 +45,8 @@ class Proposal:
         return json.dumps(
             {
                 "items": {i.id: i.to_json() for i in self.items},
-                "begun": sorted(self.begun),
-                "gone": None if self.gone is None else [self.gone.id, self.gone.to_json()],
+                "begun": sorted(self.new_ids),
+                "gone": None if self.drop is None else [self.drop.id, self.drop.to_json()],
                 "schemas": list(self.schemas),
             }
         )
@@ -81,8 +81,8 @@ def proposal_of(entries: Iterable[tuple[str, str]]) -> Proposal | None:
         return Proposal(
             id=proposal_id,
             items=tuple(Item.of_entry(k, v) for k, v in raw["items"].items()),
-            begun=frozenset(raw["begun"]),
-            gone=None if drop is None else Dropped.of_entry(*drop),
+            new_ids=frozenset(raw["begun"]),
+            drop=None if drop is None else DropEntry.of_entry(*drop),
             schemas=tuple(raw["schemas"]),
         )
     except (ValueError, KeyError, TypeError) as problem:

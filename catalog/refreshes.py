@@ -89,13 +89,13 @@ RefreshPart = Every | Cron | At
 class Stretch:
     """How a view was refreshed from a T on; ``parts`` None is on commit."""
 
-    begun: Time
+    start: Time
     parts: tuple[RefreshPart, ...] | None
 
     def to_json(self) -> list[Any]:
         """What the catalog keeps of it."""
         parts = None if self.parts is None else [_part_json(p) for p in self.parts]
-        return [self.begun, parts]
+        return [self.start, parts]
 
     @staticmethod
     def from_json(raw: list[Any]) -> "Stretch":

@@ -20,7 +20,7 @@ from ctsql.catalog.errors import CtsqlError, error, misuse
 from ctsql.catalog.names import Name
 from ctsql.catalog.spans import Source, Span
 from ctsql.catalog.system_tables import SYSTEM_SCHEMA, SYSTEM_TABLES
-from ctsql.completion import Known, ObjectInfo
+from ctsql.completion import ObjectInfo, Vocabulary
 from ctsql.cursor import Cursor
 from ctsql.literals import Parameters, literals
 from ctsql.loading import relation_of
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ctsql.runtime.engine import Engine
     from ctsql.runtime.log.write_handle import Entry
     from ctsql.runtime.monitoring.pulse import Pulse
-    from ctsql.runtime.monitoring.watch import Watched
+    from ctsql.runtime.monitoring.watch import WatchedObject
     from ctsql.runtime.service.events import Event
     from ctsql.runtime.statements.commits import ObjectCommit
     from ctsql.runtime.statements.name_resolution import Namespace
@@ -291,14 +291,14 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
 
     # ---- what is there, and what happens
 
-    def known(self) -> Known:
+    def known(self) -> Vocabulary:
         """What completion can offer."""
         with self._running("known") as engine:
             from ctsql.runtime.spark.functions import function_names
             from ctsql.settings import DESCRIPTIONS
 
             catalog, columns_of = engine.refresh_catalog(), engine.relations.columns_now
-            return Known(
+            return Vocabulary(
                 objects=[
                     ObjectInfo(
                         i.name.schema,
@@ -400,7 +400,7 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
 
         stop = stop or threading.Event()
         service = Service(
-            opened=self._following,
+            open_engine=self._following,
             stop=stop,
             on_event=self._lock.refusing(on_event or (lambda _: None)),
             on_time=reached,
@@ -584,7 +584,7 @@ def _with_functions(engine: "Engine", statement: st.Statement) -> Iterator[None]
         ) from problem
 
 
-def watched(con: Connection, refreshes_max: int = 20) -> "list[Watched]":
+def watched(con: Connection, refreshes_max: int = 20) -> "list[WatchedObject]":
     """Every task and view with its status and its last refreshes, failed ones first."""
     from ctsql.runtime.monitoring.watch import watched as look
 

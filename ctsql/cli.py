@@ -643,7 +643,7 @@ def _apply(runner: Runner, arguments: dict[str, Any]) -> int:
             pipelines.load(Path(arguments["plan_file"])) if arguments["plan_file"] else None
         )
         plan = pipelines.apply(
-            runner.connection, folder, prune=arguments["prune"], saved=saved_plan
+            runner.connection, folder, prune=arguments["prune"], saved_plan=saved_plan
         )
         settings.progress.pause()
         if arguments["as_json"] or not settings.quiet:

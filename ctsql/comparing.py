@@ -68,7 +68,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Typed:
+class ColumnTypes:
     """How expected values become those of columns.
 
     Attributes:
@@ -81,12 +81,12 @@ class Typed:
     text_types: Mapping[int, str]
 
     @staticmethod
-    def of(schema: T.StructType) -> "Typed":
+    def of(schema: T.StructType) -> "ColumnTypes":
         """Of the columns that are compared."""
         types = tuple(type_name(f.dataType) for f in schema.fields)
         literal = {i: type_name(_with_texts(f.dataType)) for i, f in enumerate(schema.fields)}
         lossy = {i: kind for i, kind in literal.items() if kind != types[i]}
-        return Typed(schema=schema, types=types, text_types=lossy)
+        return ColumnTypes(schema=schema, types=types, text_types=lossy)
 
     def check_count(self, count: int, span: Span) -> None:
         """Raise COLUMN_COUNT_MISMATCH unless there are as many values as columns."""

@@ -83,7 +83,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class Vocabulary:
     """What can be offered: the catalog's objects and schemas, Spark's functions, the settings.
 
     Attributes:
@@ -97,7 +97,7 @@ class Known:
     schema: str = DEFAULT_SCHEMA
 
 
-def complete(text: str, vocabulary: Known, after: str = "") -> list[Candidate]:
+def complete(text: str, vocabulary: Vocabulary, after: str = "") -> list[Candidate]:
     """Completions for a text that ends at the cursor, best first.
 
     Args:
@@ -228,7 +228,7 @@ def _relations(
 def _complete_qualified(
     qualifier: str,
     relations: dict[str, ObjectInfo],
-    vocabulary: Known,
+    vocabulary: Vocabulary,
     *,
     only_objects: bool,
     kind: str | None,
@@ -242,7 +242,7 @@ def _complete_qualified(
     yield from _of_kind((o for o in vocabulary.objects if fold(o.schema) == last), kind)
 
 
-def _names(vocabulary: Known, kind: str | None) -> Iterator[tuple[str, str]]:
+def _names(vocabulary: Vocabulary, kind: str | None) -> Iterator[tuple[str, str]]:
     own = fold(vocabulary.schema)
     yield from _of_kind((o for o in vocabulary.objects if fold(o.schema) == own), kind)
     yield from ((schema, "schema") for schema in sorted(vocabulary.schemas) if fold(schema) != own)

@@ -43,7 +43,7 @@ class Demo:
 
     def __init__(self, con: Connection) -> None:
         self.con = con
-        self.reached = ""
+        self.newest_t = ""
 
     def load(self, loader: ModuleType) -> None:
         """Load the flights."""
@@ -76,11 +76,11 @@ class Demo:
             print(f"--> {result.status} ({_seconds(start)})")
             return
         self.con.run(once=True, report=self._note)
-        print(f"--> {result.rowcount:,} rows in at {self.reached} ({_seconds(start)})")
+        print(f"--> {result.rowcount:,} rows in at {self.newest_t} ({_seconds(start)})")
         print(f"    now {', '.join(self._outputs())}")
 
     def _note(self, t: str) -> None:
-        self.reached = t
+        self.newest_t = t
 
     def _outputs(self) -> list[str]:
         """The row counts of the outputs in the current schema, as texts."""

@@ -27,7 +27,7 @@ class Layout:
         gap: how many of the columns stand in front of the ``…``; None where all are shown.
     """
 
-    shown: tuple[int, ...]
+    columns: tuple[int, ...]
     widths: tuple[int, ...]
     gap: int | None = None
 
@@ -105,8 +105,8 @@ def draw(
         rules.insert(gap, "───")
 
     def lines(row: Sequence[str | None], style: str = "") -> Iterator[str]:
-        marks = [style or (DIM if row[index] is None else "") for index in layout.shown]
-        cells = [null if (text := row[index]) is None else text for index in layout.shown]
+        marks = [style or (DIM if row[index] is None else "") for index in layout.columns]
+        cells = [null if (text := row[index]) is None else text for index in layout.columns]
         if all(len(c) <= w and c.isascii() for c, w in zip(cells, widths, strict=True)):
             parts: Sequence[Sequence[str]] = (cells,)
         else:
@@ -114,7 +114,7 @@ def draw(
             parts = list(zip_longest(*cell_lines, fillvalue=""))
         for part in parts:
             pieces = []
-            for index, text, width, mark in zip(layout.shown, part, widths, marks, strict=True):
+            for index, text, width, mark in zip(layout.columns, part, widths, marks, strict=True):
                 blanks = " " * (width - (len(text) if text.isascii() else cell_len(text)))
                 if has_styles and mark:
                     text = f"{mark}{text}{PLAIN}"

@@ -47,7 +47,7 @@ def apply(
     folder: Folder,
     *,
     prune: bool = False,
-    saved: "Mapping[str, Any] | None" = None,
+    saved_plan: "Mapping[str, Any] | None" = None,
 ) -> "Plan":
     """Make the definitions of a warehouse those of a folder; returns what was done.
 
@@ -56,7 +56,7 @@ def apply(
     from ctsql.runtime.pipelines.applying import apply_folder
 
     with warehouse._running("apply") as engine:
-        return apply_folder(engine, folder, prune=prune, saved=saved)
+        return apply_folder(engine, folder, prune=prune, saved_plan=saved_plan)
 
 
 def plan_command(
@@ -80,7 +80,7 @@ def plan_command(
 
 def exit_code(plan: "Plan") -> int:
     """The exit code of a plan."""
-    if plan.refused:
+    if plan.refused_changes:
         return REFUSED
     return CHANGES if plan.pending else 0
 

@@ -21,7 +21,7 @@ from pygments.token import Keyword  # type: ignore[import-untyped]
 from ctsql.catalog.errors import CtsqlError, Error
 from ctsql.catalog.spans import Source
 from ctsql.commands import SPELLINGS, is_command, split_ending, takes
-from ctsql.completion import Known, complete
+from ctsql.completion import Vocabulary, complete
 from ctsql.planner.syntax import is_complete
 from ctsql.planner.syntax.tokens.tokenizer import find_unclosed, tokenise
 
@@ -60,7 +60,7 @@ class CatalogCompleter(Completer):
 
     def __init__(self, connection: "Connection") -> None:
         self._connection = connection
-        self._what_is_known = Known()
+        self._what_is_known = Vocabulary()
         self._paths = PathCompleter(expanduser=True)
         self.stale = True
 
@@ -91,7 +91,7 @@ class CatalogCompleter(Completer):
                 candidate.text, start_position=-candidate.length, display_meta=candidate.kind
             )
 
-    def _names_to_offer(self) -> Known:
+    def _names_to_offer(self) -> Vocabulary:
         if self.stale and self._connection.started:
             with suppress(Error):  # the next statement raises it, too
                 self._what_is_known = self._connection.known()

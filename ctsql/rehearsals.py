@@ -23,7 +23,7 @@ from ctsql.values import bytes_text, json_of
 if TYPE_CHECKING:
     from ctsql.open_warehouse import OpenWarehouse
     from ctsql.runtime.engine import Engine
-    from ctsql.runtime.pipelines.rehearsal import Costs, Problem, Rehearsal, Rehearsed
+    from ctsql.runtime.pipelines.rehearsal import Costs, OutputRehearsal, Problem, Rehearsal
 
 CHANGES_GONE_THROUGH = 100
 """So many, if not said."""
@@ -53,7 +53,7 @@ class Outcome:
         difference: from what is stored; None where there is none, or nothing to compare with.
     """
 
-    output: "Rehearsed"
+    output: "OutputRehearsal"
     count: int | None = None
     difference: Difference | None = None
 
@@ -144,7 +144,7 @@ def _row(outcome: Outcome, notes: Sequence[str]) -> tuple[object, ...]:
     )
 
 
-def _outcome(output: "Rehearsed") -> Outcome:
+def _outcome(output: "OutputRehearsal") -> Outcome:
     if output.rows is None:
         return Outcome(output=output)
     difference = None if output.stored_rows is None else compare(output.rows, output.stored_rows)

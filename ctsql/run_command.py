@@ -91,7 +91,7 @@ def follow(runner: Runner, options: RunOptions) -> int:
 
 
 @dataclass(slots=True)
-class _Observed:
+class _Observers:
     """What looks at the service besides the log: its pulse, and who is told of events and Ts."""
 
     pulse: "Pulse | None" = None
@@ -100,9 +100,9 @@ class _Observed:
 
 
 @contextmanager
-def _observed(runner: Runner, options: RunOptions) -> Iterator[_Observed]:
+def _observed(runner: Runner, options: RunOptions) -> Iterator[_Observers]:
     """What the options ask for."""
-    observers = _Observed()
+    observers = _Observers()
     with ExitStack() as stack:
         if options.metrics is not None:
             from ctsql.metrics_server import Metrics

@@ -14,7 +14,7 @@ from ctsql.signals import handle_signals
 
 if TYPE_CHECKING:
     from ctsql.api import Connection
-    from ctsql.status_page.server import Served
+    from ctsql.status_page.server import RunningPage
 
 ADDRESS = "127.0.0.1:8480"
 PACKAGES = ("jinja2", "starlette", "uvicorn")
@@ -35,7 +35,7 @@ def check_installed() -> None:
 @contextmanager
 def serving(
     connection: "Connection", host: str, port: int, *, looks_first: bool = False
-) -> "Iterator[Served]":
+) -> "Iterator[RunningPage]":
     """Serve the page inside.
 
     Args:

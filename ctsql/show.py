@@ -170,7 +170,7 @@ def _write_drawn(result: Result, rows: list[Row], out: TextIO, null: str, *, exp
         out.write(line)
     if layout.gap is None:
         return ""
-    return f"; {len(layout.shown)} of {len(heads)} columns: \\x shows all"
+    return f"; {len(layout.columns)} of {len(heads)} columns: \\x shows all"
 
 
 def _write_text(result: Result, rows: list[Row], out: TextIO) -> None:

@@ -117,7 +117,7 @@ class Subscription:
         self._auto_commit = auto_commit and feed.place is not None
         self._interval = interval
         self._stop = threading.Event()
-        self._handed: int | None = None  # the T whose rows were all delivered
+        self._delivered_t: int | None = None  # the T whose rows were all delivered
         self._committed_at = time.monotonic()
         self._batches: Iterator[Batch] | None = None
 
@@ -144,16 +144,16 @@ class Subscription:
 
     def __iter__(self) -> Iterator[Change]:
         for batch in self.batches():
-            self._handed = None
+            self._delivered_t = None
             rows = iter(batch)
             row = next(rows, None)
             while row is not None:
                 following = next(rows, None)
                 if following is None:
-                    self._handed = batch.t
+                    self._delivered_t = batch.t
                 yield row
                 row = following
-            self._handed = batch.t
+            self._delivered_t = batch.t
 
     def _follow(self) -> Iterator[Batch]:
         from ctsql.runtime.service.backoff import Pace
@@ -172,7 +172,7 @@ class Subscription:
                 if self._stop.is_set():
                     return
                 if batch is not None:
-                    self._handed = last_t = t
+                    self._delivered_t = last_t = t
                     yield batch
                 self._advance(t)
             end = self._feed.end
@@ -180,7 +180,7 @@ class Subscription:
             if newest_t > last_t:
                 last_t = newest_t
                 if self._progress:
-                    self._handed = newest_t
+                    self._delivered_t = newest_t
                     nothing: Row = (newest_t, 0, *(None for _ in self.columns))
                     make = partial(Result.of_rows, *self.heads, [nothing])
                     yield Batch(newest_t, make, [nothing])
@@ -244,7 +244,7 @@ class Subscription:
 
     def _advance(self, t: int, *, quietly: bool = False) -> None:
         """Move the position past T; quietly: nothing was delivered at it."""
-        self._handed = None
+        self._delivered_t = None
         self._feed.advance_past(t)
         seconds = time.monotonic() - self._committed_at
         if self._auto_commit and (not quietly or seconds > PROGRESS_COMMIT_SECONDS):
@@ -263,8 +263,8 @@ class Subscription:
             message = "only a reader with a name has a position to commit"
             detail = "Give one: subscribe(..., reader='name')."
             raise misuse(message, detail)
-        if self._handed is not None:
-            self._feed.advance_past(self._handed)
+        if self._delivered_t is not None:
+            self._feed.advance_past(self._delivered_t)
         self._move()
 
     def _move(self) -> None:

@@ -18,7 +18,7 @@ from prompt_toolkit.styles import Style
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.log import clock
-from ctsql.runtime.monitoring.watch import Watched
+from ctsql.runtime.monitoring.watch import WatchedObject
 from ctsql.watch_screen import Screen, draw
 
 WAIT_SECONDS = 2.0
@@ -46,7 +46,7 @@ class Watch:
 
     def __init__(
         self,
-        look: Callable[[], Sequence[Watched]],
+        look: Callable[[], Sequence[WatchedObject]],
         wait_seconds: float,
         *,
         input: Input | None = None,

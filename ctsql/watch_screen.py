@@ -13,7 +13,7 @@ from textwrap import wrap
 from rich.cells import cell_len, set_cell_size
 
 from ctsql.catalog import times
-from ctsql.runtime.monitoring.watch import Watched
+from ctsql.runtime.monitoring.watch import WatchedObject
 from ctsql.show import one_line
 
 Line = list[tuple[str, str]]
@@ -43,7 +43,7 @@ class Screen:
         plain: whether the terminal shows ASCII only.
     """
 
-    rows: Sequence[Watched] = ()
+    rows: Sequence[WatchedObject] = ()
     cursor: int = 0
     top: int = 0
     problem: str = ""
@@ -56,7 +56,7 @@ class Screen:
         top = max(min(self.top, cursor), cursor - row_count + 1, 0)
         return replace(self, cursor=cursor, top=top)
 
-    def with_rows(self, rows: Sequence[Watched], height: int) -> "Screen":
+    def with_rows(self, rows: Sequence[WatchedObject], height: int) -> "Screen":
         """With new rows; the same object stays chosen, where it is still there.
 
         As long as the first one is chosen it stays the first: there failures come up.
@@ -99,7 +99,7 @@ def _columns(widths: tuple[int, int]) -> str:
     return f"{head}{cells[2][0]:>{_LAG_WIDTH}} {'rows':>{spark}} {'seconds':>{spark}}"
 
 
-def _row(row: Watched, widths: tuple[int, int], *, chosen: bool, plain: bool) -> Line:
+def _row(row: WatchedObject, widths: tuple[int, int], *, chosen: bool, plain: bool) -> Line:
     lag, (name, spark) = row.lag, widths
     style = _STYLES.get(lag.state, "")
     rows = [(r.rows_inserted or 0) + (r.rows_deleted or 0) for r in row.refreshes]
@@ -141,7 +141,7 @@ def _detail(screen: Screen, width: int) -> list[Line]:
     return [*lines[: DETAIL_LINES - 1], [("dim", keys)]]
 
 
-def _last(row: Watched) -> str:
+def _last(row: WatchedObject) -> str:
     last = row.refreshes[-1]
     inserts, deletes = ("?" if n is None else n for n in (last.rows_inserted, last.rows_deleted))
     reason = f" because {last.reason}" if last.reason else ""

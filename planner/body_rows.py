@@ -39,19 +39,19 @@ Change = lp.Delete | lp.Update | lp.Merge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class WrittenRows:
     """The rows that a statement writes into an output.
 
     Attributes:
         statement: which one, and what it does. columns: the output's that the query fills, in
-            order. query: None where Spark alone knows ``columns``. untold: why it does not give
+            order. query: None where Spark alone knows ``columns``. why_untold: why it does not give
             the rows of each T; empty where it does.
     """
 
     statement: str
     columns: tuple[Column, ...] = ()
     query: lp.Query | None = None
-    untold: str = ""
+    why_untold: str = ""
 
 
 def written_rows(
@@ -60,7 +60,7 @@ def written_rows(
     *,
     is_later: bool = False,
     again: Mapping[str, lp.NormalReference] | None = None,
-) -> tuple[Written, ...]:
+) -> tuple[WrittenRows, ...]:
     """What the statements of a task's body write into an output, as queries as of T.
 
     Args:
@@ -70,12 +70,12 @@ def written_rows(
     """
     body, input_views = task.transaction, {view.object_id: view for view in task.input_views}
     if any(isinstance(s, lp.Insert) and not s.filled_columns for s in body.statements):
-        return (Written(statement="INSERT", untold=BY_NAME),)
+        return (WrittenRows(statement="INSERT", why_untold=BY_NAME),)
     outputs = _before(body, is_later=is_later)
     for number, statement in enumerate(body.statements, 1):
         own, name = lp.output_of(statement), f"statement {number}"
         outputs[own] = _Step(outputs, outputs[own], name, input_views, again or {}).after(statement)
-    return tuple(one.write for one in outputs[object_id].proposed) if object_id in outputs else ()
+    return tuple(one.write for one in outputs[object_id].proposals) if object_id in outputs else ()
 
 
 def depends_on_passes(task: lp.TaskWrite) -> bool:
@@ -100,7 +100,7 @@ def sent_again(object_id: str, columns: Sequence[str]) -> lp.NormalReference:
     return lp.NormalReference(object_id=rows_id, name=_ROWS, columns=tuple(columns))
 
 
-def _before(body: lp.Transaction, *, is_later: bool) -> "dict[str, _Held]":
+def _before(body: lp.Transaction, *, is_later: bool) -> "dict[str, _OutputState]":
     """Each output that a body writes or reads, before its first statement."""
     read = {n.object_id: n for n in lp.descend(body) if isinstance(n, lp.SelfReference)}
     targets: dict[str, tuple[Column, ...]] = {}
@@ -112,30 +112,30 @@ def _before(body: lp.Transaction, *, is_later: bool) -> "dict[str, _Held]":
         columns = tuple(c.name for c in target)
         read.setdefault(own, lp.SelfReference(object_id=own, name=_ROWS, columns=columns))
     outputs = {
-        o: _Held(targets.get(o, ()), base=node, stored_rows=node) for o, node in read.items()
+        o: _OutputState(targets.get(o, ()), base=node, stored_rows=node) for o, node in read.items()
     }
     return {o: one.with_made() if is_later and o in targets else one for o, one in outputs.items()}
 
 
-def _reads_own(write: Written) -> bool:
+def _reads_own(write: WrittenRows) -> bool:
     query = write.query
     return query is not None and any(isinstance(n, lp.SelfReference) for n in lp.descend(query))
 
 
 @dataclass(frozen=True, slots=True)
-class _Proposed:
+class _ProposedRows:
     """Rows that a statement proposed and that are still there.
 
     Attributes:
         write: the statement, with the query of them. rows: all their columns, as they are stored.
     """
 
-    write: Written
+    write: WrittenRows
     rows: Rows
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _OutputState:
     """What an output holds while a body runs.
 
     Attributes:
@@ -146,20 +146,20 @@ class _Held:
     target: tuple[Column, ...]
     base: lp.SelfReference
     stored_rows: Rows
-    proposed: tuple[_Proposed, ...] = ()
+    proposals: tuple[_ProposedRows, ...] = ()
 
-    def with_made(self) -> "_Held":
+    def with_made(self) -> "_OutputState":
         """With what earlier passes proposed."""
         rows = made_before(self.base.object_id, self.base.columns)
         query = _compose(["SELECT * FROM {rows}"], {"rows": rows})
-        write = Written(statement=BEFORE, columns=self.target, query=query)
-        return replace(self, proposed=(_Proposed(write, rows),))
+        write = WrittenRows(statement=BEFORE, columns=self.target, query=query)
+        return replace(self, proposals=(_ProposedRows(write, rows),))
 
     def contents(self) -> Rows:
         """All rows."""
-        if not self.proposed:
+        if not self.proposals:
             return self.stored_rows
-        parts = [self.stored_rows, *(one.rows for one in self.proposed)]
+        parts = [self.stored_rows, *(one.rows for one in self.proposals)]
         rows = {f"part{i}": part for i, part in enumerate(parts)}
         column_list = ", ".join(backtick_all(self.base.columns))
         text = " UNION ALL ".join(f"SELECT {column_list} FROM {{{name}}}" for name in rows)
@@ -258,13 +258,13 @@ class _Step:
             see whole, by the input's id. again: rows that are read beside what an input inserted.
     """
 
-    outputs: Mapping[str, _Held]
-    output: _Held
+    outputs: Mapping[str, _OutputState]
+    output: _OutputState
     name: str
     input_views: Mapping[str, lp.ViewReference]
     again: Mapping[str, lp.NormalReference]
 
-    def after(self, statement: lp.Insert | Change) -> _Held:
+    def after(self, statement: lp.Insert | Change) -> _OutputState:
         """The output after the statement."""
         match statement:
             case lp.Insert():
@@ -274,7 +274,7 @@ class _Step:
             case lp.Delete() | lp.Update():
                 return self._change(statement)
 
-    def _insert(self, node: lp.Insert) -> _Held:
+    def _insert(self, node: lp.Insert) -> _OutputState:
         target = {fold(c.name): c for c in node.target}
         columns = tuple(target[fold(c)] for c in node.filled_columns)
         query = self._rebind(node.query)
@@ -283,12 +283,12 @@ class _Step:
         values |= {c.name: place for c, place in zip(columns, places, strict=True)}
         pieces = [*_values(node.target, values), " FROM {rows}"]
         query_of_all = self._query(pieces, _view(query, places))
-        write = Written(statement=f"{self.name}: INSERT", columns=columns, query=query)
+        write = WrittenRows(statement=f"{self.name}: INSERT", columns=columns, query=query)
         view = _view(query_of_all, [c.name for c in node.target])
         rows = self.output.compared_as_stored(view)
-        return replace(self.output, proposed=(*self.output.proposed, _Proposed(write, rows)))
+        return replace(self.output, proposals=(*self.output.proposals, _ProposedRows(write, rows)))
 
-    def _change(self, node: lp.Delete | lp.Update) -> _Held:
+    def _change(self, node: lp.Delete | lp.Update) -> _OutputState:
         """After a DELETE or an UPDATE: the rows that do not match, and the new ones."""
         ctes: Pieces = [] if node.ctes is None else [node.ctes, " "]
         where: Piece = "true" if node.where is None else node.where
@@ -298,9 +298,9 @@ class _Step:
             return output
         values = _values(node.target, {a.column: a.value for a in node.assignments}, node.alias)
         new_rows = self._new_rows("UPDATE", [*ctes, *values, of, where, ")"])
-        return replace(output, proposed=(*output.proposed, new_rows))
+        return replace(output, proposals=(*output.proposals, new_rows))
 
-    def _merge(self, node: lp.Merge) -> _Held:
+    def _merge(self, node: lp.Merge) -> _OutputState:
         merge = _Merge(node)
         output = self.output
         if merge.of(MergeWhen.MATCHED) or merge.of(MergeWhen.NOT_MATCHED_BY_SOURCE):
@@ -309,25 +309,27 @@ class _Step:
             self._new_rows(f"MERGE, WHEN {when.name.replace('_', ' ')}", pieces)
             for when, pieces in merge.clause_rows()
         ]
-        return replace(output, proposed=(*output.proposed, *new_rows))
+        return replace(output, proposals=(*output.proposals, *new_rows))
 
-    def _new_rows(self, does: str, pieces: Pieces) -> _Proposed:
+    def _new_rows(self, does: str, pieces: Pieces) -> _ProposedRows:
         """The rows of a query over all that is held, ``{rows}``."""
         query = self._query(pieces, self.output.contents())
-        write = Written(statement=f"{self.name}: {does}", columns=self.output.target, query=query)
+        write = WrittenRows(
+            statement=f"{self.name}: {does}", columns=self.output.target, query=query
+        )
         view = _view(query, self.output.base.columns)
-        return _Proposed(write, self.output.compared_as_stored(view))
+        return _ProposedRows(write, self.output.compared_as_stored(view))
 
-    def _rows_left(self, pieces: Pieces) -> _Held:
+    def _rows_left(self, pieces: Pieces) -> _OutputState:
         """What is left of the output: the rows of a query over each part of it, ``{rows}``."""
         output, columns = self.output, self.output.base.columns
         proposals = []
-        for one in output.proposed:
+        for one in output.proposals:
             query = self._query(pieces, one.rows)
             write = replace(one.write, columns=output.target, query=query)
-            proposals.append(_Proposed(write, _view(query, columns)))
+            proposals.append(_ProposedRows(write, _view(query, columns)))
         stored_rows = _view(self._query(pieces, output.stored_rows), columns)
-        return replace(output, stored_rows=stored_rows, proposed=tuple(proposals))
+        return replace(output, stored_rows=stored_rows, proposals=tuple(proposals))
 
     def _query(self, pieces: Sequence[Piece], rows: Rows) -> lp.Query:
         pieces_bound = [p if isinstance(p, str) else self._rebind(p) for p in pieces]

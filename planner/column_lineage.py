@@ -15,7 +15,7 @@ from sqlglot.lineage import Node as LineageNode, lineage
 
 from ctsql.catalog.names import fold
 from ctsql.catalog.reserved_columns import PREFIX
-from ctsql.planner.body_rows import Written, written_rows
+from ctsql.planner.body_rows import WrittenRows, written_rows
 from ctsql.planner.nodes import (
     Node,
     Query,
@@ -60,7 +60,7 @@ class _Origins:
 
     direct: bool
 
-    def of_output(self, writes: Sequence[Written]) -> Origins:
+    def of_output(self, writes: Sequence[WrittenRows]) -> Origins:
         """What all statements that write into an output put into its columns."""
         origins_of: dict[str, frozenset[Origin]] = {}
         unknown: set[str] = set()

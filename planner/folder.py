@@ -133,7 +133,7 @@ def read_folder(sources: Sequence[Source], *, also: Sequence[type[st.Statement]]
         UNKNOWN_RELATION: COMMENT ON names an object that the folder does not define.
         And what parsing raises.
     """
-    contents = _Found(also=tuple(also))
+    contents = _Definitions(also=tuple(also))
     for source in sources:
         contents.read(source)
     for comment, schema in contents.comments:
@@ -147,7 +147,7 @@ def read_folder(sources: Sequence[Source], *, also: Sequence[type[st.Statement]]
 
 
 @dataclass(slots=True)
-class _Found:
+class _Definitions:
     also: tuple[type[st.Statement], ...]
     definitions: dict[Name, Definition] = field(default_factory=dict)
     owners: dict[Name, Name] = field(default_factory=dict)
@@ -284,7 +284,7 @@ def _referred(
     return (c.references for c in statement.constraints if c.references is not None)
 
 
-def _attach(contents: _Found, comment: st.CommentOn, schema: str) -> None:
+def _attach(contents: _Definitions, comment: st.CommentOn, schema: str) -> None:
     name = qualify(comment.target, schema)
     owner = contents.owners.get(name)
     if owner is None:

@@ -24,13 +24,13 @@ class OwnColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class GivenValue:
     """A value that does not depend on the table's row: the ``number``-th of the condition."""
 
     number: int
 
 
-Term = OwnColumn | Given | None
+Term = OwnColumn | GivenValue | None
 """One side of a comparison; None for anything else."""
 
 
@@ -73,11 +73,11 @@ def key_columns(
 
 def _fixed(conjunct: Comparison) -> KeyColumn | None:
     side, others = conjunct.side, conjunct.others
-    if isinstance(side, Given) and len(others) == 1:
+    if isinstance(side, GivenValue) and len(others) == 1:
         side, others = others[0], (side,)
     if not isinstance(side, OwnColumn):
         return None
-    numbers = [other.number for other in others if isinstance(other, Given)]
+    numbers = [other.number for other in others if isinstance(other, GivenValue)]
     return KeyColumn(side.name, tuple(numbers)) if len(numbers) == len(others) else None
 
 

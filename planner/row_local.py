@@ -17,7 +17,7 @@ from itertools import pairwise
 from ctsql.catalog.names import backtick_all
 from ctsql.catalog.reserved_columns import TIME
 from ctsql.planner.ivm.algebra.nodes import Expr
-from ctsql.planner.ivm.algebra.reasons import Refused
+from ctsql.planner.ivm.algebra.reasons import Refusal
 from ctsql.planner.ivm.algebra.spark_functions import CLOCKS, SCALARS
 from ctsql.planner.ivm.parse.clock_comparisons import read_turns
 from ctsql.planner.ivm.parse.expressions import conjuncts, texts
@@ -150,7 +150,7 @@ def _lets_go_for_good(delete: Delete) -> bool:
             if any(token.start in clocks for token in piece)
             for turn in read_turns(piece, clocks, lambda value: Expr(tuple(texts(value))))
         ]
-    except (operators.Unreadable, Refused):
+    except (operators.Unreadable, Refusal):
         return False
     return not any(turn.is_entry for turn in turns)
 

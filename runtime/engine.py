@@ -87,7 +87,7 @@ class Engine(LogReader):
         self.session = session
         self.caller = caller or session
         self.queries = queries or SparkEngine(session)
-        self._given = warehouse
+        self._warehouse_path = warehouse
         self.may_create = create and not read_only
         self.is_new = False  # whether this engine made the warehouse
         self.read_only = read_only
@@ -97,14 +97,14 @@ class Engine(LogReader):
 
     def _open(self) -> None:
         """Open the warehouse in the mode that holds, and know nothing of it yet."""
-        session, warehouse, read_only = self.session, self._given, self.read_only
+        session, warehouse, read_only = self.session, self._warehouse_path, self.read_only
         self.gateway = ReadOnlyGateway(session) if read_only else Gateway(session)
         self.external = ExternalRelations(self.gateway, self.caller)
         self._open_at(warehouse)
 
     def _use(self, warehouse: Warehouse) -> None:
         super()._use(warehouse)
-        self.watched = WatchedSources(warehouse, self._mint, self._keep_what_comes)
+        self.watched_sources = WatchedSources(warehouse, self._mint, self._keep_what_comes)
         self._system_queries = SystemQueries(self.session, self)
 
     def _keep_what_comes(
@@ -164,14 +164,14 @@ class Engine(LogReader):
         if self.read_only:
             return self
         if self._read_only_twin is None:
-            self._read_only_twin = Engine(self.session, self._given, read_only=True)
+            self._read_only_twin = Engine(self.session, self._warehouse_path, read_only=True)
         return self._read_only_twin
 
     def for_thread(self) -> "Engine":
         """An engine for another thread: same warehouse, a session of its own."""
         engine = Engine(
             clone_session(self.session),
-            self._given,
+            self._warehouse_path,
             read_only=self.read_only,
             append_kept=self._append_kept,
         )
@@ -229,7 +229,7 @@ class Engine(LogReader):
         known from a T on that is bound before the catalog says so.
         """
         for _ in range(KNOWN_TRIES_MAX):
-            if all(item.created <= newest for item in self.refresh_catalog()):
+            if all(item.created_at <= newest for item in self.refresh_catalog()):
                 break
             self._drop_if_stale()
             newest = self._mint()
@@ -250,7 +250,7 @@ class Engine(LogReader):
             catalog = self.refresh_catalog()
             for item in catalog.closure([i.id for i in items if i.id in catalog.items]):
                 if item.feed is not None:
-                    self.watched.take_in(item)
+                    self.watched_sources.take_in(item)
         now = self.mint()
         behind = any(
             unreadable_table(self.relations, [item]) is None

@@ -23,7 +23,7 @@ from ctsql.runtime.tasks.run_batching import stage_batched_runs
 from ctsql.runtime.views.change_plans import types_given
 from ctsql.runtime.views.prepared_view import view_of_few
 from ctsql.runtime.views.refresh import fill_state, fill_turns, follow_changes, next_turn
-from ctsql.runtime.warehouse.query_engine import Proposed, StoredRelations, Table, TaskSources
+from ctsql.runtime.warehouse.query_engine import OutputProposal, StoredRelations, Table, TaskSources
 from ctsql.runtime.warehouse.replaced_views import table_schema
 
 GUARDED_MAX = 1_000
@@ -61,13 +61,15 @@ class SparkEngine:
 
     def propose(
         self, body: Transaction, sources: TaskSources, at: int, columns: Mapping[str, list[str]]
-    ) -> Mapping[str, Proposed]:
+    ) -> Mapping[str, OutputProposal]:
         """Nothing is computed yet, unless the body runs more than once."""
         few_proposals = propose_from_few(body, sources, at, self._session)
         if few_proposals is not None:
             return few_proposals
         proposals = propose(body, Context(self._session, sources, at, clock_at=at), columns)
-        return {output: Proposed(one.inserts, one.victims) for output, one in proposals.items()}
+        return {
+            output: OutputProposal(one.inserts, one.victims) for output, one in proposals.items()
+        }
 
     def view_rows(self, view: ViewWrite, sources: Sources, at: int) -> DataFrame:
         """Not computed yet."""

@@ -89,15 +89,15 @@ def _no_wrong_change_is_hidden(
     if request.node.get_closest_marker("spark") is None:
         yield
         return
-    from ctsql.runtime.delta.diff_writer import Staged
+    from ctsql.runtime.delta.diff_writer import StagingOutcome
     from ctsql.runtime.views import view_diff
 
     stage = view_diff.stage_signed
     wrong: list[object] = []
 
-    def staged(*given: object) -> Staged:
+    def staged(*given: object) -> StagingOutcome:
         done = stage(*given)  # type: ignore[arg-type]
-        if done is Staged.ROWS_DIFFER:
+        if done is StagingOutcome.ROWS_DIFFER:
             wrong.append(given[3])
         return done
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from ctsql.runtime.monitoring.refreshes import Refresh
 from ctsql.status_page.layers import layout
-from ctsql.status_page.model import Arrow, Overview, Shown
+from ctsql.status_page.model import Arrow, GraphNode, Overview
 
 NODE_WIDTH, NODE_HEIGHT = 196, 58
 GAP_X, GAP_Y, MARGIN = 64, 16, 8
@@ -29,7 +29,7 @@ TIMELINE_WIDTH = 800
 class Box:
     """An object of the graph at its place; ``label`` is its name, shortened to fit."""
 
-    shown: Shown
+    node: GraphNode
     x: float
     y: float
     label: str

@@ -44,7 +44,7 @@ class Ask(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Look:
     """What was seen last.
 
     Attributes:
@@ -64,8 +64,8 @@ class Looker:
     def __init__(self, ask: Ask, lookup: Lookup) -> None:
         self._ask, self._lookup = ask, lookup
         self._worker = Worker()
-        self._seen: Seen | None = None
-        self._looking: asyncio.Task[Seen] | None = None
+        self._last_look: Look | None = None
+        self._looking: asyncio.Task[Look] | None = None
         self._following: asyncio.Task[None] | None = None
         self._watchers = 0
         self._changed = asyncio.Event()
@@ -102,14 +102,14 @@ class Looker:
 
     # ---- all objects
 
-    async def latest(self) -> Seen:
+    async def latest(self) -> Look:
         """What is there now, or was a short time ago.
 
         Raises:
             CtsqlError: the logs cannot be read, and nothing was seen before.
             TimeoutError: the same, as they do not answer.
         """
-        last = self._seen
+        last = self._last_look
         if last is not None and time.monotonic() - last.at < LOOK_SECONDS:
             return last
         look = self._look()
@@ -121,14 +121,14 @@ class Looker:
             age = time.monotonic() - last.at
             return replace(last, problem=f"The logs have not answered for {age:.0f} seconds.")
 
-    def _look(self) -> "asyncio.Task[Seen]":
+    def _look(self) -> "asyncio.Task[Look]":
         """The look that is being made, or a new one."""
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look_now())
         return self._looking
 
-    async def _look_now(self) -> Seen:
-        last = self._seen
+    async def _look_now(self) -> Look:
+        last = self._last_look
         try:
             overview = await self._in_thread(self._lookup.overview)
         except CtsqlError as problem:
@@ -136,15 +136,15 @@ class Looker:
                 raise
             look = replace(last, problem=problem.message)
         else:
-            look = Seen(overview, 0 if last is None else last.number, 0.0)
+            look = Look(overview, 0 if last is None else last.number, 0.0)
         if last is None or (look.overview, look.problem) != (last.overview, last.problem):
             look = replace(look, number=0 if last is None else last.number + 1)
-            self._seen = replace(look, at=time.monotonic())
+            self._last_look = replace(look, at=time.monotonic())
             self._changed.set()
             self._changed = asyncio.Event()
         else:
-            self._seen = replace(look, at=time.monotonic())
-        return self._seen
+            self._last_look = replace(look, at=time.monotonic())
+        return self._last_look
 
     # ---- following
 
@@ -176,8 +176,8 @@ class Looker:
         """The number of what was seen last, as soon as it is another one, or after some time."""
         until = time.monotonic() + seconds
         while not self.is_closed and (wait_seconds := until - time.monotonic()) > 0:
-            if self._seen is not None and self._seen.number != number:
-                return self._seen.number
+            if self._last_look is not None and self._last_look.number != number:
+                return self._last_look.number
             if self._following is not None and self._following.done():
                 self._following.result()  # raises what ended it
             try:

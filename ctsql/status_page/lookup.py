@@ -25,22 +25,22 @@ from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.failures import OPEN, FailureRow, failures
 from ctsql.runtime.monitoring.objects import DependencyRow, ObjectRow, dependencies, lags, objects
 from ctsql.runtime.monitoring.refreshes import Refresh, refreshes
+from ctsql.runtime.monitoring.row_request import ALL, Bounds, Newest, RowRequest
 from ctsql.runtime.monitoring.savings import Savings, savings
 from ctsql.runtime.monitoring.status import State
 from ctsql.runtime.monitoring.storage import ROWS, StorageRow, storage
-from ctsql.runtime.monitoring.wanted import ALL, Bounds, Newest, Wanted
 from ctsql.runtime.statements.show import current_definition
 from ctsql.runtime.subscriptions.cursors import Readers
 from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
 from ctsql.runtime.warehouse.table_checks import missing_table
 from ctsql.status_page.model import (
     Details,
+    GraphNode,
     History,
     Overview,
     Pace,
     QuarantineRows,
     Reader,
-    Shown,
     overview,
 )
 
@@ -129,7 +129,7 @@ class Lookup:
             now_t = reader.timeline.refresh()
             if catalog is not self._catalog:
                 self._objects = list(objects(reader, ALL))
-                self._reads = list(dependencies(reader, Wanted(columns=frozenset())))
+                self._reads = list(dependencies(reader, RowRequest(columns=frozenset())))
                 self._recent = {i: r for i, r in self._recent.items() if i in catalog.items}
                 self._catalog = catalog
                 self._catalogs += 1
@@ -137,7 +137,7 @@ class Lookup:
                 self._objects,
                 lags(reader, ALL),
                 self._reads,
-                failures(reader, Wanted(states=frozenset({OPEN}))),
+                failures(reader, RowRequest(states=frozenset({OPEN}))),
                 self._paces(reader),
                 now_t,
                 (self._catalogs, _moves(reader)),
@@ -150,12 +150,12 @@ class Lookup:
         summary = overview.of(object_id)
         if item is None or summary is None:
             return None
-        request = Wanted(objects=frozenset({str(item.name)}))
+        request = RowRequest(objects=frozenset({str(item.name)}))
         with reader.as_stored():
             item = reader.relations.current(item)
             (row,) = objects(reader, request)
             page = Details(
-                shown=summary,
+                node=summary,
                 row=row,
                 definition=current_definition(reader, item),
                 plan=_plan(reader, item, summary),
@@ -182,11 +182,11 @@ class Lookup:
         overview = self.overview(reader)
         with reader.as_stored():
             names = frozenset(o.name for o in overview.objects if o.state != State.UNREADABLE.value)
-            request = Wanted(objects=names)
+            request = RowRequest(objects=names)
             last = list(refreshes(reader, replace(request, newest=Newest(REFRESHES_MAX, "at"))))
             failure_rows: list[FailureRow] = []
             for name in sorted(names):
-                one = failures(reader, Wanted(objects=frozenset({name}), at=_since(last)))
+                one = failures(reader, RowRequest(objects=frozenset({name}), at=_since(last)))
                 failure_rows += islice(one, FAILURES_MAX)
             failure_rows.sort(key=lambda f: f.at, reverse=True)
             return History(
@@ -247,7 +247,7 @@ def _saved(reader: LogReader, last: list[Refresh]) -> tuple[Savings, ...] | None
     return tuple(s for s in rows if s.refreshes)
 
 
-def _plan(reader: LogReader, item: Item, row: Shown) -> str | None:
+def _plan(reader: LogReader, item: Item, row: GraphNode) -> str | None:
     """The plan, as EXPLAIN prints it; None for a table, or when it cannot be bound."""
     kinds = (ObjectKind.CONTINUAL_TASK, ObjectKind.MATERIALIZED_VIEW)
     if item.kind not in kinds or row.state == State.UNREADABLE.value:
@@ -280,11 +280,11 @@ def _readers_of(reader: LogReader, overview: Overview, object_id: str) -> Iterat
             yield Reader(by.name, by.kind, arrow.role, by.complete_through, by.id)
     for subscription, item, position in Readers(reader).list_all():
         if item.id == object_id:
-            needs_from = None if position.next == CLOSED else position.needed
+            needs_from = None if position.next == CLOSED else position.needed_from
             yield Reader(subscription.name, "subscription", "input", needs_from)
 
 
-def _storage_rows(reader: LogReader, request: Wanted) -> tuple[StorageRow, ...] | None:
+def _storage_rows(reader: LogReader, request: RowRequest) -> tuple[StorageRow, ...] | None:
     try:
         return tuple(storage(reader, request))
     except NeedsSpark:
@@ -296,7 +296,7 @@ def _quarantine_of(reader: LogReader, item: Item) -> QuarantineRows | None:
     if item.quarantine is None:
         return None
     name = str(reader.catalog.items[item.quarantine].name)
-    files = _storage_rows(reader, Wanted(objects=frozenset({name})))
+    files = _storage_rows(reader, RowRequest(objects=frozenset({name})))
     return QuarantineRows(name, next((f.rows for f in files or () if f.part == ROWS), None))
 
 

@@ -52,7 +52,7 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class GraphNode:
     """One object of the graph."""
 
     id: str
@@ -86,12 +86,12 @@ class Overview:
             how far a named reader has come.
     """
 
-    objects: tuple[Shown, ...]
+    objects: tuple[GraphNode, ...]
     arrows: tuple[Arrow, ...]
     now_t: int
     besides: tuple[int, ...] = ()
 
-    def of(self, object_id: str) -> Shown | None:
+    def of(self, object_id: str) -> GraphNode | None:
         """The object with an id."""
         return next((o for o in self.objects if o.id == object_id), None)
 
@@ -112,7 +112,7 @@ class Overview:
         return {s: states.count(s) for s in _WORST_FIRST if s in states}
 
     @property
-    def problems(self) -> tuple[Shown, ...]:
+    def problems(self) -> tuple[GraphNode, ...]:
         """Those that need somebody."""
         return tuple(o for o in self.objects if o.state in PROBLEMS)
 
@@ -148,7 +148,7 @@ class Details:
         logged_from, logged_at: the oldest version that can still be read, and its instant.
     """
 
-    shown: Shown
+    node: GraphNode
     row: ObjectRow
     definition: str
     plan: str | None
@@ -218,8 +218,8 @@ def overview(
 
 def _shown_object(
     row: ObjectRow, lag: LagRow | None, failure: FailureRow | None, pace: Pace | None
-) -> Shown:
-    return Shown(
+) -> GraphNode:
+    return GraphNode(
         id=row.object_id,
         name=row.object,
         kind=row.kind,

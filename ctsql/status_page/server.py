@@ -21,7 +21,7 @@ CONNECTIONS_MAX = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class RunningPage:
     """A page that is being served; ``new_token`` is the one that was made for it, if any."""
 
     address: str
@@ -55,7 +55,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 @contextmanager
-def served(ask: Ask, lookup: Lookup, title: str, host: str, port: int) -> Iterator[Served]:
+def served(ask: Ask, lookup: Lookup, title: str, host: str, port: int) -> Iterator[RunningPage]:
     """Serve a warehouse's page inside.
 
     Args:
@@ -84,7 +84,9 @@ def served(ask: Ask, lookup: Lookup, title: str, host: str, port: int) -> Iterat
     thread.start()
     url_host = f"[{host}]" if ":" in host else host
     try:
-        yield Served(f"http://{url_host}:{listening.getsockname()[1]}/", token if is_new else None)
+        yield RunningPage(
+            f"http://{url_host}:{listening.getsockname()[1]}/", token if is_new else None
+        )
     finally:
         site.close()
         server.should_exit = True

@@ -27,14 +27,14 @@ TESTS_OF_WORKER = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class Selection:
     """The tests that are to be run; ``left_out`` is the number of the others."""
 
     suite: Suite
     left_out: int = 0
 
 
-def choose(folder: Path, part: str | None, variables: Mapping[str, str]) -> Chosen:
+def choose(folder: Path, part: str | None, variables: Mapping[str, str]) -> Selection:
     """The tests of a folder that have a text in their names, or all.
 
     Raises:
@@ -47,7 +47,7 @@ def choose(folder: Path, part: str | None, variables: Mapping[str, str]) -> Chos
         condition = f" that has {part} in its name" if part else ""
         others = f"There are {count} others." if count else ""
         raise misuse(f"there is no test in {folder}{condition}", others)
-    return Chosen(suite=selection, left_out=len(suite.cases) - len(selection.cases))
+    return Selection(suite=selection, left_out=len(suite.cases) - len(selection.cases))
 
 
 def workers_for(cases: int) -> int:
@@ -57,7 +57,7 @@ def workers_for(cases: int) -> int:
 
 def run_tests(
     connection: Connection,
-    selection: Chosen,
+    selection: Selection,
     tell: Callable[[Outcome], None],
     *,
     workers: int | None = None,
@@ -142,7 +142,7 @@ class _Run:
 
 def command(
     connection: Connection,
-    selection: Chosen,
+    selection: Selection,
     out: TextIO,
     *,
     pause: Callable[[], None],

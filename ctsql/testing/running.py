@@ -16,7 +16,7 @@ from ctsql.api import Connection, move_to
 from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError, Error, StatementError
 from ctsql.catalog.spans import Span
-from ctsql.comparing import Difference, Typed, compare
+from ctsql.comparing import ColumnTypes, Difference, compare
 from ctsql.planner.folder import Folder
 from ctsql.planner.lowering import Context, lower_query
 from ctsql.planner.nodes import NormalReference, Query
@@ -111,7 +111,7 @@ class Running:
     Attributes:
         before: the T at which nothing has happened yet.
         times: the T of each step.
-        refused: the errors of steps that could not be committed, by number from 1.
+        refusals: the errors of steps that could not be committed, by number from 1.
     """
 
     connection: Connection
@@ -119,7 +119,7 @@ class Running:
     plan: TestPlan
     before: int
     times: list[int] = field(default_factory=list)
-    refused: dict[int, CtsqlError] = field(default_factory=dict)
+    refusals: dict[int, CtsqlError] = field(default_factory=dict)
     stopped: bool = False
 
     # ---- steps
@@ -138,7 +138,7 @@ class Running:
                 except CtsqlError as problem:
                     if problem.condition == "STATEMENT_CANCELLED":
                         raise
-                    self.refused[number] = problem
+                    self.refusals[number] = problem
                     if not self._may_be_refused(number):
                         self.stopped = True
                         return
@@ -166,7 +166,7 @@ class Running:
     def unexpected(self) -> Iterator[Failure]:
         """The step that ended the test."""
         if self.stopped:
-            number, problem = next(reversed(self.refused.items()))
+            number, problem = next(reversed(self.refusals.items()))
             step = self.plan.test.steps[number - 1]
             message = f"step {number} is refused"
             yield Failure(span=problem.span or step.span, message=message, problem=problem)
@@ -237,7 +237,7 @@ class Running:
         rows = expectation.rows
         if rows is None:
             return None
-        target = Typed.of(schema)
+        target = ColumnTypes.of(schema)
         if rows.relations:
             return target.of_query(self._read(rows, at), rows.span)
         text = at_time(rows, at)  # also in the texts that are copied
@@ -328,7 +328,7 @@ class Running:
         return Failure(span=expectation.span, message=message)
 
     def _refusals(self, after: int | None) -> list[CtsqlError]:
-        return [p for number, p in self.refused.items() if after in (None, number)]
+        return [p for number, p in self.refusals.items() if after in (None, number)]
 
     def _errors_in(self, expectation: st.ExpectError) -> list[CtsqlError]:
         assert expectation.subject is not None  # the caller looked

@@ -31,19 +31,19 @@ class Picture:
         shape.text = text or None
         self.shapes.append(shape)
 
-    def text(self, x: int, y: int, said: str, *, anchor: str = "middle", style: str = "") -> None:
+    def text(self, x: int, y: int, label: str, *, anchor: str = "middle", style: str = "") -> None:
         """Lines of text around or from a point; ``y`` is the base of the first."""
-        for number, line in enumerate(said.split("\n")):
+        for number, line in enumerate(label.split("\n")):
             place = {"x": x, "y": y + number * LINE_HEIGHT}
             self._add("text", line, **place, text_anchor=anchor, style=f"{FONT}; {style}")
 
-    def box(self, x: int, y: int, width: int, height: int, said: str, kind: str) -> None:
+    def box(self, x: int, y: int, width: int, height: int, label: str, kind: str) -> None:
         """A rounded box with text in its middle; ``kind`` is one of :data:`FILLS`."""
         self._add("rect", x=x, y=y, width=width, height=height, rx=8, fill=FILLS[kind], stroke=INK)
-        lines = said.count("\n")
-        self.text(x + width // 2, y + height // 2 + 5 - lines * LINE_HEIGHT // 2, said)
+        lines = label.count("\n")
+        self.text(x + width // 2, y + height // 2 + 5 - lines * LINE_HEIGHT // 2, label)
 
-    def arrow(self, *points: tuple[int, int], said: str = "", dashed: bool = False) -> None:
+    def arrow(self, *points: tuple[int, int], label: str = "", dashed: bool = False) -> None:
         """A line through points with a head at its end, and a text above its middle."""
         path = " ".join(f"{x},{y}" for x, y in points)
         dashes = {"stroke_dasharray": "5 4"} if dashed else {}
@@ -51,14 +51,14 @@ class Picture:
             "polyline", points=path, fill="none", stroke=INK, marker_end="url(#head)", **dashes
         )
         (x1, y1), (x2, y2) = points[0], points[-1]
-        if said:
-            lift = 7 + said.count("\n") * LINE_HEIGHT
-            self.text((x1 + x2) // 2, (y1 + y2) // 2 - lift, said, style="font-size: 12px")
+        if label:
+            lift = 7 + label.count("\n") * LINE_HEIGHT
+            self.text((x1 + x2) // 2, (y1 + y2) // 2 - lift, label, style="font-size: 12px")
 
-    def dot(self, x: int, y: int, said: str) -> None:
+    def dot(self, x: int, y: int, label: str) -> None:
         """A commit on a line, with its name above."""
         self._add("circle", cx=x, cy=y, r=6, fill=INK)
-        self.text(x, y - 13, said)
+        self.text(x, y - 13, label)
 
     def rule(self, x1: int, x2: int, y: int) -> None:
         """A pale line, on which commits stand."""
@@ -143,8 +143,8 @@ def exactly_once() -> Picture:
     p = Picture("exactly-once", "Two processes run the same T; one commit is accepted", 760, 260)
     p.box(15, 25, 150, 56, "process A:\nruns the body at T3", "ours")
     p.box(15, 175, 150, 56, "process B:\nruns the body at T3", "ours")
-    p.arrow((165, 53), (248, 53), said="files")
-    p.arrow((165, 203), (248, 203), said="files")
+    p.arrow((165, 53), (248, 53), label="files")
+    p.arrow((165, 203), (248, 203), label="files")
     p.box(250, 25, 140, 56, "staged: nobody\nsees them yet", "people")
     p.box(250, 175, 140, 56, "staged: nobody\nsees them yet", "people")
     p.arrow((390, 53), (500, 53), (530, 100))

@@ -8,7 +8,7 @@ objects they were bound to when they were made (``Item.reads``), whatever is cal
 from ctsql.planner.binding.analyst import Analyst as Analyst
 from ctsql.planner.binding.binder import (
     Binder as Binder,
-    Bound as Bound,
+    BoundDefinition as BoundDefinition,
     qualify as qualify,
     refresh_parts as refresh_parts,
 )

@@ -36,9 +36,9 @@ def advise(statement: st.Statement, columns_of: ColumnsOf) -> Iterator[Advice]:
     """What to tell the author of a CREATE or of a task's new body, in the order of the text."""
     match statement:
         case (
-            st.CreateMaterializedView(unheeded=found)
-            | st.CreateContinualTask(unheeded=found)
-            | st.CreateStreamingTable(unheeded=found)
+            st.CreateMaterializedView(unheeded_clauses=found)
+            | st.CreateContinualTask(unheeded_clauses=found)
+            | st.CreateStreamingTable(unheeded_clauses=found)
         ):
             for one in found:
                 message = f"{one.clause} has no effect: {one.why}"

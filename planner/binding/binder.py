@@ -46,7 +46,7 @@ _CHANGE_ROLES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundDefinition:
     """A bound definition: its plan, its columns, and what it reads."""
 
     plan: lp.Query | lp.TaskWrite | lp.ViewWrite
@@ -322,15 +322,17 @@ class Binder:
         )
         return transform(trusting.query(statement.query))
 
-    def bind_view(self, statement: st.CreateView) -> Bound:
+    def bind_view(self, statement: st.CreateView) -> BoundDefinition:
         """CREATE VIEW."""
         for function in statement.query.nondeterministic:
             refuse_schema_call(function, "view")
         query = self.query(statement.query)
         columns = named_columns(query, statement.columns, statement.query.span)
-        return Bound(query, columns, tuple(self.reads.values()))
+        return BoundDefinition(query, columns, tuple(self.reads.values()))
 
-    def bind_materialized_view(self, statement: st.CreateMaterializedView, own: Item) -> Bound:
+    def bind_materialized_view(
+        self, statement: st.CreateMaterializedView, own: Item
+    ) -> BoundDefinition:
         """CREATE MATERIALIZED VIEW; ``own`` is the item as far as it is known."""
         self.own = {qualify(statement.target, self.search_schema): own}
         query = self.query(statement.query)
@@ -374,7 +376,7 @@ class Binder:
             constraints=constraints,
             policy=refresh_policy(statement),
         )
-        return Bound(transform(plan), columns, tuple(self.reads.values()))
+        return BoundDefinition(transform(plan), columns, tuple(self.reads.values()))
 
 
 def _query_of(view: Item) -> st.SqlText:

@@ -1,13 +1,13 @@
 """Binding definitions of the catalog again."""
 
 from ctsql.catalog.items import Catalog, Item
-from ctsql.planner.binding.binder import Binder, Bound
+from ctsql.planner.binding.binder import Binder, BoundDefinition
 from ctsql.planner.binding.definitions import definition_of, is_no_definition, reading_definition
 from ctsql.planner.binding.task import bind_task
 from ctsql.planner.syntax.ast import CreateContinualTask, CreateMaterializedView, CreateView
 
 
-def bind_stored(item: Item, catalog: Catalog) -> Bound:
+def bind_stored(item: Item, catalog: Catalog) -> BoundDefinition:
     """Bind the definition of an object of the catalog; STORED_DATA_INVALID if it cannot be read."""
     for output in catalog.outputs_of(item):
         output.check()
@@ -20,6 +20,6 @@ def bind_stored(item: Item, catalog: Catalog) -> Bound:
                 return binder.bind_materialized_view(statement, item)
             case CreateView() as statement:
                 query = binder.query(statement.query)
-                return Bound(query, item.columns, item.reads)
+                return BoundDefinition(query, item.columns, item.reads)
             case _:
                 raise is_no_definition(item)

@@ -8,7 +8,7 @@ from ctsql.catalog.items import Item
 from ctsql.catalog.names import Name, fold
 from ctsql.catalog.refreshes import Every
 from ctsql.catalog.schemas import Column, check_unique, plain_type, same_columns
-from ctsql.planner.binding.binder import Binder, Bound, qualify
+from ctsql.planner.binding.binder import Binder, BoundDefinition, qualify
 from ctsql.planner.binding.checks import check_storable, name_unnamed, refuse_nondeterministic
 from ctsql.planner.binding.writes import BodyBinder
 from ctsql.planner.nodes import (
@@ -39,7 +39,7 @@ from ctsql.planner.syntax.statements.options import FIXPOINT, ITERATIONS_MAX
 
 def bind_task(
     binder: Binder, statement: CreateContinualTask, own: Item, outputs: Sequence[Item]
-) -> Bound:
+) -> BoundDefinition:
     """Bind CREATE CONTINUAL TASK.
 
     Args:
@@ -99,7 +99,7 @@ def bind_task(
     plan = transform(plan)
     if binder.analyst is not None and plan.quarantine_errors:
         _check_rows_apart(statement, plan)
-    return Bound(plan, columns, tuple(binder.reads.values()))
+    return BoundDefinition(plan, columns, tuple(binder.reads.values()))
 
 
 def _check_rows_apart(statement: CreateContinualTask, plan: TaskWrite) -> None:

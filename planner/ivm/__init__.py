@@ -14,7 +14,7 @@ from ctsql.planner.ivm.rules.counting import StatePlan as StatePlan
 from ctsql.planner.ivm.sql.queries import (
     ChangeTexts as ChangeTexts,
     KeyedTexts as KeyedTexts,
-    Picked as Picked,
+    PickedColumns as PickedColumns,
     Query as Query,
     StepText as StepText,
     Text as Text,

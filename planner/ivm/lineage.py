@@ -30,7 +30,7 @@ from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.catalog.schemas import char_length
 from ctsql.catalog.spans import Span
 from ctsql.planner.ivm.algebra import nodes as alg
-from ctsql.planner.ivm.algebra.reasons import Reason, Refused
+from ctsql.planner.ivm.algebra.reasons import Reason, Refusal
 from ctsql.planner.ivm.algebra.traversal import (
     columns_in,
     descend,
@@ -70,14 +70,14 @@ class Contribution:
     Attributes:
         rows: their locations (``FILE_COLUMN``, ``ROW_COLUMN``), each once; it reads the step
             ``WANTED``. None if they cannot be told.
-        operators: what they go through, from the result down. untold: why they cannot be told.
+        operators: what they go through, from the result down. why_untold: why they cannot be told.
         span: where the operator that is to blame for that is.
     """
 
     table: str
     operators: tuple[str, ...]
     rows: Text | None
-    untold: str = ""
+    why_untold: str = ""
     span: Span | None = None
 
 
@@ -86,7 +86,7 @@ class Lineage:
     """Where rows of a query come from.
 
     Attributes:
-        compared: the places of the columns by which a wanted row is found again; the step
+        compared_columns: the places of the columns by which a wanted row is found again; the step
             ``WANTED`` has these columns, called as :func:`wanted_columns` says.
         inexact: the places of the others: their values depend on the order of their rows.
         asked_rows: those rows of the query that are asked about, by the columns that are compared.
@@ -94,7 +94,7 @@ class Lineage:
 
     asked_rows: Text
     contributions: tuple[Contribution, ...]
-    compared: tuple[int, ...]
+    compared_columns: tuple[int, ...]
     inexact: tuple[int, ...]
 
 
@@ -134,7 +134,7 @@ def whole_query(sql: str, relations: Mapping[str, Relation]) -> Text | Reason:
     """
     try:
         node, _ = compile_query(sql, relations, with_subqueries_in_joins=True)
-    except Refused as refusal:
+    except Refusal as refusal:
         return refusal.reason
     node = prune(node, node.columns)
     return Text(node=node, columns=node.columns, names=tuple(c.sql for c in node.columns))
@@ -167,7 +167,7 @@ def lineage(query: alg.Node) -> Lineage:
         except _Untold as why:
             contributions.append(
                 Contribution(
-                    table=table, operators=path, rows=None, untold=why.words, span=why.span
+                    table=table, operators=path, rows=None, why_untold=why.words, span=why.span
                 )
             )
             continue
@@ -252,7 +252,7 @@ class _Untold(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Marked:
+class _MarkedNode:
     """A relation with the locations of a scan's rows beside its columns."""
 
     node: alg.Node
@@ -275,10 +275,10 @@ class _Marking:
         """Whether the scan is in a node, or in a subquery of its expressions."""
         return any(below == self.scan for below in descend(node))
 
-    def of(self, node: alg.Node, pairs: Pairs) -> "_Marked | None":
+    def of(self, node: alg.Node, pairs: Pairs) -> "_MarkedNode | None":
         """A node with the locations; None if no row of the scan can contribute."""
         marked_node = self._of(node, pairs)
-        return None if marked_node is None else _Marked(marked_node, self.marks)
+        return None if marked_node is None else _MarkedNode(marked_node, self.marks)
 
     def _of(self, node: alg.Node, pairs: Pairs) -> alg.Node | None:
         if node == self.scan:

@@ -25,7 +25,7 @@ from itertools import pairwise
 
 from ctsql.catalog.spans import Span
 from ctsql.planner.ivm.algebra import nodes as alg
-from ctsql.planner.ivm.algebra.reasons import Reason, Refused
+from ctsql.planner.ivm.algebra.reasons import Reason, Refusal
 from ctsql.planner.ivm.algebra.traversal import (
     columns_in,
     equal_classes,
@@ -144,7 +144,7 @@ def search(
     view = PlainView(sql, tuple(columns), relations)
     try:
         node, _ = compile_query(query, {name: view}, with_subqueries_in_joins=True)
-    except Refused as refusal:
+    except Refusal as refusal:
         return refusal.reason
     while not isinstance(node, alg.Filter):
         node = next(inputs(node))

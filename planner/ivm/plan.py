@@ -18,7 +18,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ctsql.planner.ivm.algebra.nodes import DIFF, Aggregate, Node, Scan, Temporal
-from ctsql.planner.ivm.algebra.reasons import Reason, Refused
+from ctsql.planner.ivm.algebra.reasons import Reason, Refusal
 from ctsql.planner.ivm.algebra.traversal import descend, numbers_above, replace_nodes
 from ctsql.planner.ivm.parse.from_relations import Relation
 from ctsql.planner.ivm.parse.query import compile_query
@@ -318,7 +318,7 @@ def change_plan(
     """
     try:
         node, names = compile_query(sql, relations)
-    except Refused as refusal:
+    except Refusal as refusal:
         return NoChangePlan(refusal.reason)
     node, windows = split_windows(node)
     if any(isinstance(below, Temporal) for below in descend(node)):

@@ -30,7 +30,7 @@ from ctsql.planner.ivm.algebra.nodes import (
     Temporal,
     Turn,
 )
-from ctsql.planner.ivm.algebra.reasons import Reason, Refused
+from ctsql.planner.ivm.algebra.reasons import Reason, Refusal
 from ctsql.planner.ivm.algebra.traversal import (
     columns_in,
     descend,
@@ -401,7 +401,7 @@ def temporal_plan(sql: str, relations: Mapping[str, Relation]) -> TemporalPlan |
     """
     try:
         node, _ = compile_query(sql, relations)
-    except Refused as refusal:
+    except Refusal as refusal:
         return refusal.reason
     for one in _temporal(node):
         if free(one.child):

@@ -16,7 +16,7 @@ from ctsql.planner.lowering.constraints import (
 from ctsql.planner.lowering.context import (
     EMPTY as EMPTY,
     Context as Context,
-    Found as Found,
+    LocatedRows as LocatedRows,
     Sources as Sources,
     temporary_view as temporary_view,
 )

@@ -21,13 +21,13 @@ EMPTY = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LocatedRows:
     """Stored rows, with the columns that locate each; ``rows`` is None when there are none."""
 
     rows: DataFrame | None
 
 
-class Sent(Protocol):
+class SparkText(Protocol):
     """Text given to Spark, with the place in the user's text of each character."""
 
     @property
@@ -42,7 +42,7 @@ class Sources(Protocol):
     """The rows of objects at a time."""
 
     def translate_errors(
-        self, sent: Sent, span: Span, relation_name: Callable[[str], str]
+        self, spark_text: SparkText, span: Span, relation_name: Callable[[str], str]
     ) -> AbstractContextManager[None]:
         """Translate what Spark raises inside to errors of ctsql, at places in the user's text."""
 
@@ -61,7 +61,7 @@ class Sources(Protocol):
     def stored_rows(self, object_id: str) -> DataFrame | None:
         """Return an output's rows with the columns that locate each; None when it is empty."""
 
-    def stored_with_keys(self, lookup: KeyLookup, at: int) -> "Found | None":
+    def stored_with_keys(self, lookup: KeyLookup, at: int) -> "LocatedRows | None":
         """The stored rows with the (non-NULL) keys of a lookup; None: a scan by Spark is better."""
 
 

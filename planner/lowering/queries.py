@@ -16,15 +16,15 @@ from ctsql.catalog.spans import Span
 from ctsql.planner import nodes as lp
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.lost_columns import RelationRows, run_on
-from ctsql.planner.syntax import Rewritten, rewrite
+from ctsql.planner.syntax import RewrittenText, rewrite
 from ctsql.planner.syntax.ast import RelationRef, SqlText
 
 
 @dataclass(frozen=True, slots=True)
-class Composed:
+class ComposedText:
     """Rewritten texts with texts of ours between them; offsets still lead to the user's text."""
 
-    parts: tuple[str | Rewritten, ...]
+    parts: tuple[str | RewrittenText, ...]
 
     @property
     def text(self) -> str:
@@ -36,7 +36,7 @@ class Composed:
         start, place = 0, 0
         for part in self.parts:
             length = len(part if isinstance(part, str) else part.text)
-            if isinstance(part, Rewritten):
+            if isinstance(part, RewrittenText):
                 place = part.origin(max(offset - start, 0))
                 if offset < start + length:
                     return place
@@ -159,7 +159,7 @@ def run_text(
 ) -> DataFrame:
     """Give Spark a text of the user's, with text of ours around it."""
     piece = rewrite_text(sql, names, context, parameters)
-    return _run(Composed((before, piece, after)), sql.span, names, context)
+    return _run(ComposedText((before, piece, after)), sql.span, names, context)
 
 
 def run_pieces(
@@ -169,12 +169,12 @@ def run_pieces(
     parts = tuple(p if isinstance(p, str) else rewrite_text(p, names, context) for p in pieces)
     spans = [p.span for p in pieces if isinstance(p, SqlText)]
     whole = Span(spans[0].source, min(s.start for s in spans), max(s.stop for s in spans))
-    return _run(Composed(parts), whole, names, context)
+    return _run(ComposedText(parts), whole, names, context)
 
 
 def rewrite_text(
     sql: SqlText, names: dict[RelationRef, str], context: Context, parameters: Sequence[str] = ()
-) -> Rewritten:
+) -> RewrittenText:
     """A text of the user's with its relations and its clock calls replaced."""
     return rewrite(
         sql,
@@ -189,20 +189,20 @@ def spark_text(
     sql: SqlText, names: dict[RelationRef, str], context: Context, parameters: Sequence[str] = ()
 ) -> Iterator[str]:
     """A text of the user's as Spark takes it; errors of Spark's inside are about the user's."""
-    statement = Composed((rewrite_text(sql, names, context, parameters),))
+    statement = ComposedText((rewrite_text(sql, names, context, parameters),))
     with _translated(statement, sql.span, names, context):
         yield statement.text
 
 
 def _run(
-    statement: Composed, span: Span, names: dict[RelationRef, str], context: Context
+    statement: ComposedText, span: Span, names: dict[RelationRef, str], context: Context
 ) -> DataFrame:
     with _translated(statement, span, names, context):
         return context.session.sql(statement.text)
 
 
 def _translated(
-    statement: Composed, span: Span, names: dict[RelationRef, str], context: Context
+    statement: ComposedText, span: Span, names: dict[RelationRef, str], context: Context
 ) -> AbstractContextManager[None]:
     texts = {name: ref.span.text for ref, name in names.items()}
     return context.sources.translate_errors(statement, span, lambda name: texts.get(name, name))

@@ -1,8 +1,17 @@
 """SQL text to statements: splitting, reading, and putting other names into the user's text."""
 
 from ctsql.planner.syntax.parse import parse, parse_as
-from ctsql.planner.syntax.tokens.rewrite import Rewritten, rewrite, splice
+from ctsql.planner.syntax.tokens.rewrite import RewrittenText, rewrite, splice
 from ctsql.planner.syntax.tokens.split import is_complete, split
 from ctsql.planner.syntax.tokens.sqltext import analyse
 
-__all__ = ["Rewritten", "analyse", "is_complete", "parse", "parse_as", "rewrite", "splice", "split"]
+__all__ = [
+    "RewrittenText",
+    "analyse",
+    "is_complete",
+    "parse",
+    "parse_as",
+    "rewrite",
+    "splice",
+    "split",
+]

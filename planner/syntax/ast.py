@@ -421,7 +421,7 @@ class CreateView(Statement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unheeded:
+class UnheededClause:
     """A clause that changes no row, and that ctsql does not follow; why, in a sentence."""
 
     clause: str
@@ -442,7 +442,7 @@ class CreateMaterializedView(Statement):
     comment: str | None = None
     replaces: RelationRef | None = None
     constraints: tuple[ConstraintDef, ...] = ()
-    unheeded: tuple[Unheeded, ...] = ()
+    unheeded_clauses: tuple[UnheededClause, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -493,7 +493,7 @@ class CreateContinualTask(Statement):
     replaces: RelationRef | None = None
     begin: "Instant | None" = None
     beginning_span: Span | None = None
-    unheeded: tuple[Unheeded, ...] = ()
+    unheeded_clauses: tuple[UnheededClause, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -664,8 +664,8 @@ class ChangeConstraints(Statement):
 
     kind: ObjectKind
     target: RelationRef
-    added: ConstraintDef | None = None
-    dropped: str = ""
+    new_constraint: ConstraintDef | None = None
+    dropped_name: str = ""
     dropped_span: Span | None = None
     if_exists: bool = False
 
@@ -943,7 +943,7 @@ class CreateFlow(Statement):
         sequence: the expression of SEQUENCE BY; of groups the first one.
         groups: with FOR the columns that each expression orders; else none.
         delete_when: the condition of APPLY AS DELETE.
-        columns: of the target; None for all. tracked: TRACK HISTORY ON; None for all.
+        columns: of the target; None for all. tracked_columns: TRACK HISTORY ON; None for all.
     """
 
     name: RelationRef
@@ -955,7 +955,7 @@ class CreateFlow(Statement):
     groups: tuple[SequenceGroup, ...] = ()
     delete_when: Span | None = None
     columns: ColumnList | None = None
-    tracked: ColumnList | None = None
+    tracked_columns: ColumnList | None = None
     scd_type: int = 1
     ignore_nulls: bool = False
     if_not_exists: bool = False
@@ -995,7 +995,7 @@ class CreateStreamingTable(Statement):
     appending: Appending | None = None
     or_refresh: bool = False
     if_not_exists: bool = False
-    unheeded: tuple[Unheeded, ...] = ()
+    unheeded_clauses: tuple[UnheededClause, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,30 +36,32 @@ class BoundedCache(Generic[Value]):
         """
         self._bytes_max = bytes_max
         self._rounds = rounds
-        self._bytes = self._asked = 0
+        self._bytes = self._calls = 0
         self._lock = Lock()
-        self._known: OrderedDict[Hashable, _Entry[Value]] = OrderedDict()
+        self._entries: OrderedDict[Hashable, _Entry[Value]] = OrderedDict()
 
     def find(self, name: Hashable) -> Value | None:
         """The value, if it is kept."""
         with self._lock:
-            self._asked += 1
-            entry = self._known.get(name)
+            self._calls += 1
+            entry = self._entries.get(name)
             if entry is None:
                 return None
-            entry.last_call = self._asked
-            self._known.move_to_end(name)
+            entry.last_call = self._calls
+            self._entries.move_to_end(name)
             return entry.value
 
     def keep(self, name: Hashable, value: Value, size: int) -> None:
         """Keep a value of so many bytes, if there is room, or others were not used for long."""
         with self._lock:
-            if name in self._known or size > self._bytes_max:
+            if name in self._entries or size > self._bytes_max:
                 return
             while self._bytes + size > self._bytes_max:
-                oldest = next(iter(self._known))
-                if self._asked - self._known[oldest].last_call < self._rounds * len(self._known):
+                oldest = next(iter(self._entries))
+                if self._calls - self._entries[oldest].last_call < self._rounds * len(
+                    self._entries
+                ):
                     return
-                self._bytes -= self._known.pop(oldest).size
-            self._known[name] = _Entry(value, size, self._asked)
+                self._bytes -= self._entries.pop(oldest).size
+            self._entries[name] = _Entry(value, size, self._calls)
             self._bytes += size

@@ -30,48 +30,48 @@ class InputChange:
     """The change of one input at one time.
 
     Attributes:
-        added: the rows of a change that only inserts; None for another one, and where they are few.
+        added_rows: of a change that only inserts; None for another one, and where they are few.
         few: the rows inserted, held by the driver, where all that changes is few rows.
-        changed: the net change of one that does not only insert: rows with ``DIFF``.
+        net_change: of one that does not only insert: rows with ``DIFF``.
         nothing: gives a table like the input without rows.
     """
 
     nothing: Callable[[], DataFrame]
-    added: DataFrame | None = None
+    added_rows: DataFrame | None = None
     few: LocalRows | None = None
-    changed: DataFrame | None = None
+    net_change: DataFrame | None = None
 
     @cached_property
     def _columns(self) -> list[str]:
-        frame = self._inserted_rows if self.changed is None else self.changed
+        frame = self._inserted_rows if self.net_change is None else self.net_change
         return [c for c in frame.columns if c != DIFF]
 
     @property
     def inserts(self) -> DataFrame:
         """The rows inserted, with multiplicity."""
-        if self.changed is not None:
-            return repeat_by_diff(self.changed.where(F.col(DIFF) > 0), self._columns)
+        if self.net_change is not None:
+            return repeat_by_diff(self.net_change.where(F.col(DIFF) > 0), self._columns)
         return self._inserted_rows
 
     @cached_property
     def _inserted_rows(self) -> DataFrame:
         if self.few is not None:
             return self.few.frame
-        return self.nothing() if self.added is None else self.added
+        return self.nothing() if self.added_rows is None else self.added_rows
 
     @property
     def deletes(self) -> DataFrame:
         """The rows deleted, with multiplicity."""
-        if self.changed is None:
+        if self.net_change is None:
             return self.nothing()
-        rows = self.changed.where(F.col(DIFF) < 0).withColumn(DIFF, -F.col(DIFF))
+        rows = self.net_change.where(F.col(DIFF) < 0).withColumn(DIFF, -F.col(DIFF))
         return repeat_by_diff(rows, self._columns)
 
     @property
     def changes(self) -> DataFrame:
         """Each changed row once, with its diff."""
         names = backtick_all(self._columns)
-        change = self.changed
+        change = self.net_change
         if change is None:
             rows = self._inserted_rows
             change = consolidate(rows.select(*names, F.lit(1).alias(DIFF)), self._columns)

@@ -71,7 +71,7 @@ class Clone:
         numbers_rows: bool = False,
     ) -> None:
         """Make the copy, in a folder named after ``group``."""
-        self._taken: dict[str, StagedFile] = {}
+        self._files_by_path: dict[str, StagedFile] = {}
         self.numbers_rows = numbers_rows
         self.gateway = gateway
         self.origin = table
@@ -88,7 +88,7 @@ class Clone:
                 "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'false'"
                 + (f", '{_NUMBERS}' = 'true')" if numbers_rows else ")")
             )
-        self._numbered = self._count_numbered() if numbers_rows else 0
+        self._number_count = self._count_numbered() if numbers_rows else 0
 
     def _count_numbered(self) -> int:
         """How many numbers the rows of its table have taken; those of other rows are larger."""
@@ -112,7 +112,7 @@ class Clone:
         txn = self.gateway.table(self.location).begin()
         txn.add_files(StagedFile(path, action) for path, action in actions.items())
         txn.commit(label=self.folder, epoch=0, metadata="{}")
-        self._taken = dict(zip(actions, files, strict=True))
+        self._files_by_path = dict(zip(actions, files, strict=True))
 
     def victims(self) -> RowSet | DataFrame | None:
         """The places in its table of the rows that statements took away; None for none.
@@ -179,7 +179,7 @@ class Clone:
 
         That is the number of the row of the table that it was before; NULL for none.
         """
-        number = F.when(F.col(ROW_ID) < self._numbered, F.col(ROW_ID)).alias(ROW_ID)
+        number = F.when(F.col(ROW_ID) < self._number_count, F.col(ROW_ID)).alias(ROW_ID)
         rows = self._own_rows().where(F.col(VERSION) > 0)
         return rows.select(*backtick_all(self._names), number)
 
@@ -262,7 +262,7 @@ class Clone:
         """Delete it with all files that statements wrote."""
         self.gateway.forget(self.location)
         self.gateway.delete_tree(self.location)
-        self.origin.discard(unquote(file.path) for file in self._taken.values())
+        self.origin.discard(unquote(file.path) for file in self._files_by_path.values())
 
     def release(self) -> None:
         """Delete it except for the files that its table took over."""
@@ -270,9 +270,10 @@ class Clone:
         newest = mine.version()
         paths = {a.path for v in range(1, newest + 1) for a in mine.commit_at(v).adds}
         dead_paths = paths - mine.files(newest).keys() - mine.files(0).keys()
-        mine.discard(map(unquote, dead_paths - self._taken.keys()))
+        mine.discard(map(unquote, dead_paths - self._files_by_path.keys()))
         self.origin.discard(
-            unquote(self._taken[path].path) for path in dead_paths & self._taken.keys()
+            unquote(self._files_by_path[path].path)
+            for path in dead_paths & self._files_by_path.keys()
         )
         self.gateway.forget(self.location)
         for folder in ("_delta_log", "_change_data"):
@@ -297,7 +298,7 @@ class Clone:
 
     def _stage_insert(self, file: DataFile) -> StagedFile:
         action = {k: v for k, v in file.action.items() if k not in _GIVEN_BY_COPY}
-        staged_file = self._taken.get(file.path)
+        staged_file = self._files_by_path.get(file.path)
         path = f"{self.folder}/{file.path}" if staged_file is None else staged_file.path
         action |= {"path": path, "dataChange": True}
         if "deletionVector" in action:

@@ -98,7 +98,7 @@ class _Input(io.RawIOBase):
         self._path = path
         self._size = size
         self._place = 0
-        self._opened: tuple[Any, Any, int] | None = None  # two streams, and the file of copies
+        self._handles: tuple[Any, Any, int] | None = None  # two streams, and the file of copies
         self._closing = ExitStack()
 
     def readable(self) -> bool:
@@ -121,9 +121,9 @@ class _Input(io.RawIOBase):
         if not count:
             return b""
         with _as_os_errors():
-            if self._opened is None:
-                self._opened = self._open()
-            stream, copies, file = self._opened
+            if self._handles is None:
+                self._handles = self._open()
+            stream, copies, file = self._handles
             os.ftruncate(file, 0)
             self._store.copy(stream, self._place, count, copies)
         data = os.pread(file, count, 0)
@@ -147,7 +147,7 @@ class _Input(io.RawIOBase):
             os.unlink(path)
 
     def close(self) -> None:
-        self._opened = None
+        self._handles = None
         try:
             with _as_os_errors():
                 self._closing.close()  # all that is open, also where a part of it fails

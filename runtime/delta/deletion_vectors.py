@@ -37,14 +37,14 @@ class Vectors:
         """Args: handle: Delta's own, of the table's log."""
         self.jvm = jvm
         self._handle = handle
-        self._remembered: dict[str, tuple[BitMap64, int]] = {}
-        self._remembered_bytes = 0
+        self._bitmaps: dict[str, tuple[BitMap64, int]] = {}
+        self._bitmap_bytes = 0
 
     def deleted_rows(self, file: DataFile) -> BitMap64:
         """The deleted rows of a file; not to be changed."""
         if file.vector is None:
             return BitMap64()
-        entry = self._remembered.get(file.vector_id)
+        entry = self._bitmaps.get(file.vector_id)
         if entry is not None:
             return entry[0]
         with translate_spark_errors():
@@ -96,11 +96,11 @@ class Vectors:
 
     def remember(self, vector_id: str, bitmap: BitMap64, size: int) -> None:
         """Cache a vector of ``size`` bytes, and evict the oldest ones beyond the bound."""
-        self._remembered[vector_id] = (bitmap, size)
-        self._remembered_bytes += size
-        while self._remembered_bytes > REMEMBERED_BYTES_MAX:
-            oldest = next(iter(self._remembered))
-            self._remembered_bytes -= self._remembered.pop(oldest)[1]
+        self._bitmaps[vector_id] = (bitmap, size)
+        self._bitmap_bytes += size
+        while self._bitmap_bytes > REMEMBERED_BYTES_MAX:
+            oldest = next(iter(self._bitmaps))
+            self._bitmap_bytes -= self._bitmaps.pop(oldest)[1]
 
 
 def _is_short(data: bytes) -> bool:

@@ -191,7 +191,7 @@ def _stage_counted(staging: Staging, change: DataFrame, inserts: DataFrame) -> b
     return bool(counts["i"] or counts["d"])
 
 
-class Staged(Enum):
+class StagingOutcome(Enum):
     """The outcome of :func:`stage_signed`."""
 
     NOTHING = "there is no difference"
@@ -202,15 +202,15 @@ class Staged(Enum):
 
 def stage_signed(
     staging: Staging,
-    signed: RowSet,
+    signed_rows: RowSet,
     stored_rows: StoredRows | None,
     columns: list[str],
     not_null: Collection[str],
-) -> Staged:
+) -> StagingOutcome:
     """Stage a signed change.
 
     Args:
-        signed: the output's columns and ``DIFF``; may contain equal rows.
+        signed_rows: the output's columns and ``DIFF``; may contain equal rows.
         stored_rows: the output's rows; None for none.
         not_null: columns in which inserted rows may not have NULL; otherwise nothing is staged.
             Those that are not the output's are functions of the row, and not stored.
@@ -218,11 +218,11 @@ def stage_signed(
     all_columns = [*columns, *(c for c in not_null if c not in columns)]
     with ExitStack() as stack:
         # Consolidated: each row of the change once, with its total diff.
-        if signed.is_local:
-            net_change = consolidate_all([signed.select([*all_columns, DIFF])], all_columns)
+        if signed_rows.is_local:
+            net_change = consolidate_all([signed_rows.select([*all_columns, DIFF])], all_columns)
         else:
             net_change = derive(
-                [signed],
+                [signed_rows],
                 lambda rows: consolidate(rows[0], all_columns),
                 ("net", tuple(all_columns)),
             )
@@ -235,16 +235,16 @@ def stage_signed(
                 return outcome
         frame = change.plain_frame
         if frame.isEmpty():
-            return Staged.NOTHING
+            return StagingOutcome.NOTHING
         nulls = [F.col(backtick(c)).isNull() for c in not_null]
         plus, minus = (frame.where(F.col(DIFF) > 0), frame.where(F.col(DIFF) < 0))
         if nulls and not plus.where(reduce(or_, nulls)).isEmpty():
-            return Staged.REFUSED
+            return StagingOutcome.REFUSED
         names = backtick_all(columns)
         both = change.frame.select(*names, DIFF, *_nowhere())
         if not minus.isEmpty():
             if stored_rows is None:
-                return Staged.ROWS_DIFFER
+                return StagingOutcome.ROWS_DIFFER
             matches = _equal(stored_rows.all.frame, minus.select(*names), schema)
             both = both.unionAll(
                 matches.select(*names, F.lit(0).alias(DIFF), FILE_COLUMN, ROW_COLUMN)
@@ -252,10 +252,10 @@ def stage_signed(
         locations = stack.enter_context(persisted(with_locations(both, columns)))
         short = F.size(LOCATIONS) < -F.col(DIFF)
         if not locations.where(short).isEmpty():
-            return Staged.ROWS_DIFFER
+            return StagingOutcome.ROWS_DIFFER
         inserts = repeat_by_diff(locations.where(F.col(DIFF) > 0), columns)
         _stage_counted(staging, locations, inserts)
-        return Staged.ROWS
+        return StagingOutcome.ROWS
 
 
 def _equal(stored_rows: DataFrame, deletes: DataFrame, schema: T.StructType) -> DataFrame:
@@ -276,19 +276,19 @@ def _stage_signed_few(
     stored_rows: StoredRows | None,
     schema: T.StructType,
     not_null: Collection[str],
-) -> Staged | Declined:
+) -> StagingOutcome | Declined:
     """Stage it in the driver; declined if too many stored rows equal one to delete."""
     diffs = change.arrow.column(DIFF).to_pylist()
     if not diffs:
-        return Staged.NOTHING
+        return StagingOutcome.NOTHING
     inserts = [i for i, diff in enumerate(diffs) for _ in range(diff)]
     deletes = [i for i, diff in enumerate(diffs) if diff < 0]
     if any(change.arrow.column(c).take(pa.array(inserts, pa.int64())).null_count for c in not_null):
-        return Staged.REFUSED
+        return StagingOutcome.REFUSED
     victims: list[tuple[str, int]] = []
     if deletes:
         if stored_rows is None:
-            return Staged.ROWS_DIFFER
+            return StagingOutcome.ROWS_DIFFER
         away = change.take(deletes).select(schema.names)
         places = _places(stored_rows, away, schema)
         if isinstance(places, Declined):
@@ -299,12 +299,12 @@ def _stage_signed_few(
                 missing[key] -= 1
                 victims.append((file, number))
         if any(missing.values()):
-            return Staged.ROWS_DIFFER
+            return StagingOutcome.ROWS_DIFFER
     if inserts:
         staging.stage(change.take(inserts).select(schema.names))
     if victims:
         staging.delete_rows(group_by_file(victims).items())
-    return Staged.ROWS
+    return StagingOutcome.ROWS
 
 
 def _places(

@@ -56,7 +56,7 @@ class FileLists:
 
     def __init__(self, jvm: Any) -> None:
         beside = jvm.org.apache.spark.sql.delta.actions.Action.fromJson(_ANY_ACTION)
-        self._made: Any = new_object(jvm, _SOURCE, beside)
+        self._java: Any = new_object(jvm, _SOURCE, beside)
         self._list: Any = jvm.java.util.ArrayList
 
     def to_java(self, files: Sequence[DataFile]) -> Any:
@@ -64,14 +64,14 @@ class FileLists:
         java_list = self._list(len(files))
         for first in range(0, len(files), FILES_A_CALL):
             lines = "\n".join(file.line for file in files[first : first + FILES_A_CALL])
-            self._made.parse(lines, java_list)
+            self._java.parse(lines, java_list)
         return java_list
 
     def from_java(self, files: Any) -> list[DataFile]:
         """The files of a Java list of Delta's own objects."""
         count = int(files.size())
         lines = (
-            self._made.write(files, first, first + FILES_A_CALL)
+            self._java.write(files, first, first + FILES_A_CALL)
             for first in range(0, count, FILES_A_CALL)
         )
         # Not by splitlines(): a path or a bound may have signs at which that splits.

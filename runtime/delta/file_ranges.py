@@ -25,8 +25,8 @@ class KeyRanges:
     """
 
     def __init__(self, values_by_column: Mapping[str, Sequence[int | str | None]]) -> None:
-        """Args: wanted: integers or texts, by column; NULL is never found."""
-        self._sorted: dict[str, list[Any]] = {
+        """Args: values_by_column: integers or texts, by column; NULL is never found."""
+        self._sorted_values: dict[str, list[Any]] = {
             column: sorted(v for v in set(values) if v is not None)
             for column, values in values_by_column.items()
         }
@@ -37,7 +37,7 @@ class KeyRanges:
         low, high = (stats.get(bound) or {} for bound in ("minValues", "maxValues"))
         return all(
             meets(values, low.get(column), high.get(column))
-            for column, values in self._sorted.items()
+            for column, values in self._sorted_values.items()
         )
 
 

@@ -46,7 +46,7 @@ FEATURES_OF_LOGS = ("catalogManaged", "checkpointProtection", "v2Checkpoint")
 
 
 @dataclass(frozen=True, slots=True)
-class Compacted:
+class Compaction:
     """The numbers of files before and after a compaction, and its version; None if nothing."""
 
     before: int = 0
@@ -56,17 +56,17 @@ class Compacted:
 
 def compact(
     table: DeltaTable, choose: Callable[[Iterable[DataFile]], Sequence[Bin]]
-) -> Compacted | None:
+) -> Compaction | None:
     """Rewrite the chosen files; None, with nothing changed, if a conflicting commit came first.
 
     No row changes, so no T is minted. Delta opens the log only where something is to be done.
     """
     if not choose(table.files(table.version()).values()):
-        return Compacted()
+        return Compaction()
     txn = table.begin()
     bins = choose(table.files(txn.version_read).values())
     if not bins:
-        return Compacted()
+        return Compaction()
     new_files: list[StagedFile] = []
     try:
         for one in bins:
@@ -83,7 +83,7 @@ def compact(
             return None
         version = own_version
     # After any other error the commit may be in, so nothing is discarded.
-    return Compacted(sum(map(len, bins)), len(new_files), version)
+    return Compaction(sum(map(len, bins)), len(new_files), version)
 
 
 def _few_rows(table: DeltaTable, files: Bin, version: int) -> LocalRows | None:
@@ -107,7 +107,7 @@ def _find_landed(table: DeltaTable, files: Sequence[StagedFile], *, after: int) 
     return None
 
 
-def optimize(table: DeltaTable) -> Compacted:
+def optimize(table: DeltaTable) -> Compaction:
     """Run Delta's own OPTIMIZE under the commit lock."""
     before = table.version()
     with commit_lock(table.location), translate_spark_errors():
@@ -116,7 +116,7 @@ def optimize(table: DeltaTable) -> Compacted:
     rewrites = [c for c in commits if not c.changes_data and c.adds]
     removes_count = sum(len(c.removes) for c in rewrites)
     adds_count = sum(len(c.adds) for c in rewrites)
-    return Compacted(removes_count, adds_count, rewrites[-1].version if rewrites else None)
+    return Compaction(removes_count, adds_count, rewrites[-1].version if rewrites else None)
 
 
 def is_of_others(table: DeltaTable) -> bool:

@@ -274,7 +274,7 @@ class Lookups:
     """
 
     def __init__(self) -> None:
-        self._reads: dict[Hashable, _Known] = {}
+        self._reads: dict[Hashable, _CachedRead] = {}
 
     def rows(
         self,
@@ -293,7 +293,7 @@ class Lookups:
             read = _Read.of(table, version, columns, keys)
         if isinstance(read, Declined):
             return read
-        entry = self._reads.setdefault(read.identity, _Known(read))
+        entry = self._reads.setdefault(read.identity, _CachedRead(read))
         rows = entry.derive(version)
         if rows is None:
             rows = self._derive_from_alike(read, version)
@@ -323,7 +323,7 @@ class Lookups:
 
 
 @dataclass(slots=True)
-class _Known:
+class _CachedRead:
     """A read with the rows that were found, by version."""
 
     read: _Read

@@ -11,20 +11,20 @@ class LogWatch:
     """The newest noted version of each table."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, int] = {}
+        self._versions: dict[str, int] = {}
         self._asked_ms = clock.now_ms()
 
     def note(self, table: DeltaTable, version: int) -> None:
         """Note that a table was read up to a version."""
-        self._seen[table.location] = version
+        self._versions[table.location] = version
 
     def has_new_version(self, tables: Iterable[DeltaTable]) -> bool:
         """Whether any of these tables has, or may have, a version that was not noted."""
         asked_ms, self._asked_ms = self._asked_ms, clock.now_ms()
         if self._asked_ms - asked_ms >= LOOKS_APART_MS:
-            self._seen.clear()  # the commits that come next may have been cleaned up
+            self._versions.clear()  # the commits that come next may have been cleaned up
         for table in tables:
-            version = self._seen.get(table.location)
+            version = self._versions.get(table.location)
             if version is None or table.has(version + 1):
                 return True
         return False

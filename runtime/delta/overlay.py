@@ -54,11 +54,11 @@ FILES_KEPT_MAX = 16
 """More parts than this are combined into one, so that plans stay small."""
 
 Places = Mapping[str, "array[int]"]
-Opened = dict[str, "MemoryTable"]
+OpenTables = dict[str, "MemoryTable"]
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class MemoryPart:
     """Rows staged in memory: computed, counted, and located like stored ones."""
 
     name: str
@@ -74,9 +74,9 @@ class MemoryCommit:
     """
 
     commit: Commit
-    inserted: tuple[Kept, ...]
-    deleted: Places
-    parts: tuple[Kept, ...]
+    new_parts: tuple[MemoryPart, ...]
+    new_victims: Places
+    parts: tuple[MemoryPart, ...]
     victims: Places
     rows_count: int | None
 
@@ -88,14 +88,14 @@ class ReadOnlyGateway(Gateway):
 
     def __init__(self, session: SparkSession) -> None:
         super().__init__(session)
-        self._opened: dict[str, MemoryTable] = {}
+        self._memory_tables: OpenTables = {}
         self._asked_ms = clock.now_ms()
 
     def output_table(self, location: str) -> "MemoryTable":
         """The table of an output, the same object until :meth:`start_again`."""
-        table = self._opened.get(location)
+        table = self._memory_tables.get(location)
         if table is None:
-            table = self._opened[location] = MemoryTable(self.table(location))
+            table = self._memory_tables[location] = MemoryTable(self.table(location))
         return table
 
     def pin(self, location: str, version: int) -> None:
@@ -103,12 +103,12 @@ class ReadOnlyGateway(Gateway):
 
         Only before anybody has opened it.
         """
-        assert location not in self._opened  # a write handle may hold what is there
-        self._opened[location] = MemoryTable(self.table(location), version)
+        assert location not in self._memory_tables  # a write handle may hold what is there
+        self._memory_tables[location] = MemoryTable(self.table(location), version)
 
     def forget(self, location: str) -> None:
         """Drop the caches of a table, after it was deleted."""
-        self._opened.pop(location, None)
+        self._memory_tables.pop(location, None)
         super().forget(location)
 
     def is_stale(self) -> bool:
@@ -116,13 +116,14 @@ class ReadOnlyGateway(Gateway):
         asked_ms, self._asked_ms = self._asked_ms, clock.now_ms()
         slept = self._asked_ms - asked_ms >= LOOKS_APART_MS  # the next commits may be cleaned up
         return any(
-            t.stored.has(t.stored_version + 1) or (slept and not t.stored.has(t.stored_version))
-            for t in self._opened.values()
+            t.stored_table.has(t.stored_version + 1)
+            or (slept and not t.stored_table.has(t.stored_version))
+            for t in self._memory_tables.values()
         )
 
-    def start_again(self, opened: Opened | None = None) -> Opened:
+    def start_again(self, tables: OpenTables | None = None) -> OpenTables:
         """Drop all tables in memory, or restore earlier ones; returns those until now."""
-        before, self._opened = self._opened, opened if opened is not None else {}
+        before, self._memory_tables = self._memory_tables, tables if tables is not None else {}
         return before
 
 
@@ -134,15 +135,15 @@ class MemoryTable(DeltaTable):
         newest = table.update()
         # The handles and the caches of what is stored are shared: nothing is opened twice.
         self.__dict__.update(table.__dict__)
-        self.stored = table
-        self._pinned = self._snapshot = (
+        self.stored_table = table
+        self._pinned_snapshot = self._snapshot = (
             newest
             if version is None or version == newest.version
             else table.log_files.snapshot_at(version)
         )
-        self.stored_version = self._pinned.version
+        self.stored_version = self._pinned_snapshot.version
         self.steps: list[MemoryCommit] = []
-        self.staged_rows: dict[str, Kept] = {}
+        self.staged_rows: dict[str, MemoryPart] = {}
         self.staged_places: dict[str, array[int]] = {}
 
     # ---- versions and commits
@@ -155,11 +156,11 @@ class MemoryTable(DeltaTable):
 
     def update(self) -> Snapshot:
         """The pinned snapshot."""
-        return self._pinned
+        return self._pinned_snapshot
 
     def check_same(self, *, near: bool = False) -> None:
         """Check that the log is still the one that was read."""
-        self.stored.check_same(near=near)
+        self.stored_table.check_same(near=near)
 
     def version(self) -> int:
         """The newest version, including those in memory."""
@@ -192,7 +193,7 @@ class MemoryTable(DeltaTable):
 
     def domains(self) -> tuple[int, dict[str, str]]:
         """The newest version and its domain metadata."""
-        domains = self._pinned.domains()
+        domains = self._pinned_snapshot.domains()
         for step in self.steps:
             for name, configuration in step.commit.domains:
                 domains.pop(name, None)
@@ -251,7 +252,7 @@ class MemoryTable(DeltaTable):
         for version in versions:
             step = self.step(version)
             if step is not None:
-                frames += [p.rows.drop(FILE_COLUMN, ROW_COLUMN) for p in step.inserted]
+                frames += [p.rows.drop(FILE_COLUMN, ROW_COLUMN) for p in step.new_parts]
         return reduce(DataFrame.unionAll, frames) if frames else self.frame_of(())
 
     def change_rows(self, first: int, last: int) -> DataFrame:
@@ -265,10 +266,10 @@ class MemoryTable(DeltaTable):
         for version in range(max(first, self.stored_version + 1), last + 1):
             step = self.step(version)
             assert step is not None  # above the stored versions
-            parts = [p.rows for p in step.inserted]
+            parts = [p.rows for p in step.new_parts]
             frames += [p.withColumn(CHANGE_TYPE, F.lit("insert")) for p in parts]
-            if step.deleted:
-                places = F.broadcast(_places(self.gateway.session, step.deleted))
+            if step.new_victims:
+                places = F.broadcast(_places(self.gateway.session, step.new_victims))
                 deletes = self.locate_rows(version - 1).join(
                     places, [FILE_COLUMN, ROW_COLUMN], "left_semi"
                 )
@@ -322,8 +323,8 @@ class MemoryTable(DeltaTable):
                     domains=tuple(transaction.domains.items()),
                     user_metadata=metadata,
                 ),
-                inserted=tuple(transaction.parts),
-                deleted=transaction.places,
+                new_parts=tuple(transaction.parts),
+                new_victims=transaction.places,
                 parts=parts,
                 victims=victims,
                 rows_count=None if base is None else base + inserted_count - deleted_count,
@@ -337,7 +338,7 @@ class _MemoryTransaction(Transaction):
     """One transaction on a table in memory."""
 
     table: MemoryTable
-    parts: list[Kept] = field(default_factory=list)
+    parts: list[MemoryPart] = field(default_factory=list)
     places: dict[str, "array[int]"] = field(default_factory=dict)
     domains: dict[str, str | None] = field(default_factory=dict)
     applications: dict[str, int] = field(default_factory=dict)
@@ -367,8 +368,8 @@ class _MemoryTransaction(Transaction):
         self.table.staged_rows[memory_part.name] = memory_part
         return [StagedFile(memory_part.name, "")]
 
-    def add_files(self, staged: Iterable[StagedFile]) -> None:
-        self.parts += [self.table.staged_rows[file.path] for file in staged]
+    def add_files(self, files: Iterable[StagedFile]) -> None:
+        self.parts += [self.table.staged_rows[file.path] for file in files]
 
     def stage_deletes(
         self, victims: Iterable[tuple[str, Collection[int]]]
@@ -389,10 +390,10 @@ class _MemoryTransaction(Transaction):
             )
         return deletes, []
 
-    def delete(self, staged: Iterable[StagedDelete]) -> set[str]:
+    def delete(self, deletions: Iterable[StagedDelete]) -> set[str]:
         """No other writer moves rows here."""
         used = set()
-        for one in staged:
+        for one in deletions:
             assert one.vector_file is not None  # stage_deletes names each
             numbers = self.table.staged_places[one.vector_file]
             self.places[one.path] = self.places.get(one.path, array("q")) + numbers
@@ -421,8 +422,8 @@ def _places(session: SparkSession, places: Places) -> DataFrame:
 
 
 def _compact(
-    parts: tuple[Kept, ...], victims: dict[str, "array[int]"]
-) -> tuple[tuple[Kept, ...], dict[str, "array[int]"]]:
+    parts: tuple[MemoryPart, ...], victims: dict[str, "array[int]"]
+) -> tuple[tuple[MemoryPart, ...], dict[str, "array[int]"]]:
     if len(parts) <= FILES_KEPT_MAX:
         return parts, victims
     names = {p.name for p in parts}
@@ -432,7 +433,7 @@ def _compact(
     return (whole,), {file: n for file, n in victims.items() if file not in names}
 
 
-def part(rows: DataFrame) -> Kept:
+def part(rows: DataFrame) -> MemoryPart:
     """Compute rows, located in a file of their own name."""
     name = f"memory:{uuid.uuid4().hex}"
     frame = computed(
@@ -440,7 +441,7 @@ def part(rows: DataFrame) -> Kept:
             ROW_COLUMN, F.monotonically_increasing_id()
         )
     )
-    return Kept(name, frame, frame.count())
+    return MemoryPart(name, frame, frame.count())
 
 
 def _with_all(rows: DataFrame, schema: StructType) -> DataFrame:

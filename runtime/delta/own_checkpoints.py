@@ -89,14 +89,14 @@ class OwnCheckpoints:
 
     def __init__(self, jvm: Any) -> None:
         self._jvm = jvm
-        self._compiled: Any = None
+        self._java: Any = None
         self._checkpoints: dict[str, Any] = {}
 
     def remember(self, location: str, log: Any, version: int, file: Any) -> None:
         """Remember a checkpoint in one file. Args: file: its status."""
-        if self._compiled is None:
-            self._compiled = new_object(self._jvm, _SOURCE, log)
-        self._checkpoints[location] = self._compiled.checkpoint(version, file, log)
+        if self._java is None:
+            self._java = new_object(self._jvm, _SOURCE, log)
+        self._checkpoints[location] = self._java.checkpoint(version, file, log)
 
     def begin_at_own(self, location: str, log: Any) -> Any | None:
         """Let Delta's newest snapshot begin at the table's checkpoint, if it begins before that.
@@ -109,7 +109,7 @@ class OwnCheckpoints:
             The newest snapshot that Delta holds; None without a checkpoint.
         """
         checkpoint = self._checkpoints.get(location)
-        return None if checkpoint is None else self._compiled.begin(log, checkpoint)
+        return None if checkpoint is None else self._java.begin(log, checkpoint)
 
 
 def leave_out_checkpoint(hooks: Any, log: Any, txn: Any) -> None:

@@ -56,15 +56,15 @@ _Numbers = npt.NDArray[np.int64]
 class ScannedFile:
     """A file to read, at a path of a store; ``name`` is the location reported for its rows.
 
-    ``size`` is in bytes. ``deleted`` are the numbers of rows to skip, ``only`` those of rows to
-    read; None for all.
+    ``size`` is in bytes. ``deletion_vector`` are the numbers of rows to skip, ``only`` those of
+    rows to read; None for all.
     """
 
     name: str
     store: FileStore
     path: str
     size: int
-    deleted: BitMap64
+    deletion_vector: BitMap64
     only: BitMap64 | None = None
 
 
@@ -161,14 +161,14 @@ def having(rows: pa.Table, schema: T.StructType, keys: KeySet) -> pa.Table:
     return rows.take(pa.array(key_set.numbers([rows.column(name) for name in key_set.names])))
 
 
-def drop_deleted(rows: pa.Table, deleted: Mapping[str, BitMap64]) -> pa.Table:
+def drop_deleted(rows: pa.Table, deletion_vectors: Mapping[str, BitMap64]) -> pa.Table:
     """Keep the rows that are in some files, by name, and not deleted there."""
     files = rows.column(FILE_COLUMN).combine_chunks().dictionary_encode()
     codes, numbers = files.indices.to_numpy(), rows.column(ROW_COLUMN).to_numpy()
     is_deleted = np.zeros(len(numbers), bool)
     for code, name in enumerate(files.dictionary.to_pylist()):
         mine = codes == code
-        there = deleted.get(name)
+        there = deletion_vectors.get(name)
         is_deleted[mine] = True if there is None else _are_among(numbers[mine], there)
     return rows.filter(pa.array(~is_deleted)) if is_deleted.any() else rows
 
@@ -229,7 +229,7 @@ class _Keys:
         self.names = table.schema.names
         self._has_null = any(column.null_count for column in columns)
         self._values = [column.unique() for column in columns]
-        self._sorted = {
+        self._sorted_values = {
             name: raw
             for name, values in zip(self.names, self._values, strict=True)
             if not values.null_count and (raw := _raw(values)) is not None
@@ -253,7 +253,7 @@ class _Keys:
 
     def may_be_in(self, group: pq.RowGroupMetaData, layout: _Layout) -> bool:
         """Whether a row group may hold a key, by its statistics."""
-        for name, values in self._sorted.items():
+        for name, values in self._sorted_values.items():
             place = layout.places.get(name)
             bounds = None if place is None else group.column(place).statistics
             if bounds is None or not bounds.has_min_max:
@@ -393,7 +393,7 @@ class _Group:
         return np.array(list(within), np.int64) - self.first
 
     def are_left(self, numbers: _Numbers) -> npt.NDArray[np.bool_]:
-        return ~_are_among(numbers + self.first, self.file.deleted)
+        return ~_are_among(numbers + self.first, self.file.deletion_vector)
 
 
 class _Search:

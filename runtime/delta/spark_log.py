@@ -151,7 +151,7 @@ class SparkLogFiles(LogFiles):
         self._handle = handle
         folder = local_path(location)
         self._is_local = folder is not None
-        self._logged: int | None = None  # the newest version that was told without Delta
+        self._logged_version: int | None = None  # the newest version that was told without Delta
         self._listed_through: int | None = None  # the newest version when Delta listed it last
         self._begun_through = 0  # the newest version when it was made to begin at a checkpoint
         super().__init__(
@@ -176,14 +176,14 @@ class SparkLogFiles(LogFiles):
 
     def _newest_logged(self) -> LoggedState | None:
         """The newest version, as the log says it; listed only where nothing is known of it."""
-        last = self._logged
+        last = self._logged_version
         if last is None or not self.has(last):
             state = newest_state(self)
         else:
             while self.has(last + 1):
                 last += 1
             state = state_at(self, last)
-        self._logged = None if state is None else state.version
+        self._logged_version = None if state is None else state.version
         return state
 
     def java_at(self, version: int) -> Any:
@@ -262,14 +262,14 @@ class HadoopStore(LogStore):
             self._hadoop, self._fs = handle.hadoop, handle.file_system
             self._delta = handle.log.store()
             self.uri = str(self._folder.toString())
-        self._asked: tuple[str, Any] = ("", None)
+        self._last_path: tuple[str, Any] = ("", None)
 
     def _path(self, name: str) -> Any:
         """The path of a file; the last one is cached, since polling repeats it."""
-        last_name, path = self._asked
+        last_name, path = self._last_path
         if last_name != name:
             path = self._gateway.path(self._folder, name)
-            self._asked = name, path
+            self._last_path = name, path
         return path
 
     def exists(self, name: str) -> bool:

@@ -30,7 +30,7 @@ READ_MAX = 32
 """The most commits to read to roll the metadata of a version."""
 SNAPSHOTS_MAX = 8
 
-Replaced = Callable[[str], CtsqlError]
+ReplacedError = Callable[[str], CtsqlError]
 """Makes the error for a table that was replaced, from its detail."""
 
 
@@ -40,31 +40,31 @@ class Versions:
     def __init__(self, log: LogFiles, update: Callable[[], Snapshot]) -> None:
         self.log = log
         self._update = update
-        self._known: dict[int, TableMetadata] = {}
+        self._metadata_by_version: dict[int, TableMetadata] = {}
         self._snapshots: dict[str, Snapshot] = {}
         self.schemas: dict[str, StructType] = {}
 
     def metadata(self, version: int) -> TableMetadata:
         """The metadata of a version; raises HISTORY_LOST if the log no longer has it."""
-        metadata = self._known.get(version)
+        metadata = self._metadata_by_version.get(version)
         if metadata is None:
             metadata = self._roll(version) or self._read_metadata(version)
-            if len(self._known) >= KNOWN_MAX:
-                del self._known[min(self._known)]
-            self._known[version] = metadata
+            if len(self._metadata_by_version) >= KNOWN_MAX:
+                del self._metadata_by_version[min(self._metadata_by_version)]
+            self._metadata_by_version[version] = metadata
         return metadata
 
     def _roll(self, version: int) -> TableMetadata | None:
-        below = max((v for v in self._known if v < version), default=None)
-        above = min((v for v in self._known if v > version), default=None)
+        below = max((v for v in self._metadata_by_version if v < version), default=None)
+        above = min((v for v in self._metadata_by_version if v > version), default=None)
         try:
             if below is not None and self._are_near(below, version):
                 tables = (self.log.commit_at(v).table for v in range(version, below, -1))
-                return next((m for m in tables if m is not None), self._known[below])
+                return next((m for m in tables if m is not None), self._metadata_by_version[below])
             if above is not None and self._are_near(version, above):
                 commits = [self.log.commit_at(v) for v in range(version + 1, above + 1)]
                 if all(c.table is None for c in commits):
-                    return self._known[above]
+                    return self._metadata_by_version[above]
         except CtsqlError as problem:
             if problem.condition != "HISTORY_LOST":
                 raise
@@ -121,29 +121,29 @@ class Identity:
 
     Attributes:
         expected: the id that it must have; None while unknown. owner: the id of the object that
-            owns the table. replaced: makes the error if it is another table.
+            owns the table. replaced_error: makes the error if it is another table.
     """
 
     def __init__(self, location: str, forget_snapshot: Callable[[], None]) -> None:
         self._forget_snapshot = forget_snapshot
         folder = local_path(location)
         self._folder = None if folder is None else f"{folder}/_delta_log"
-        self._seen: tuple[int, object] | None = None  # a version, and the mark of its commit
+        self._newest_mark: tuple[int, object] | None = None  # a version, and the mark of its commit
         self.newest = -1
         self.expected: str | None = None
         self.owner: str | None = None
-        self.replaced: Replaced | None = None
+        self.replaced_error: ReplacedError | None = None
 
-    def expect(self, owner: str, table_id: str | None, replaced: Replaced) -> None:
+    def expect(self, owner: str, table_id: str | None, replaced_error: ReplacedError) -> None:
         """Set the owner of the table, and its id if known."""
-        self.owner, self.replaced = owner, replaced
+        self.owner, self.replaced_error = owner, replaced_error
         if self.expected is None and table_id is not None:
             self.expected = table_id
             self._forget_snapshot()
 
     def forget(self) -> None:
         """Forget the newest commit; the expected id stays."""
-        self._seen = None
+        self._newest_mark = None
 
     def _mark(self, log: LogFiles, version: int) -> object:
         """Identifies the file of a commit among those of its name; None if there is no file."""
@@ -157,22 +157,26 @@ class Identity:
 
     def is_same(self, log: LogFiles, *, near: bool) -> bool:
         """Whether the newest commit seen is the same file; ``near``: if that is no round trip."""
-        if self._seen is None or (near and self._folder is None):
+        if self._newest_mark is None or (near and self._folder is None):
             return True
-        version, mark = self._seen
+        version, mark = self._newest_mark
         return self._mark(log, version) == mark
 
     def take(self, versions: Versions, snapshot: Snapshot) -> None:
         """Note the newest snapshot; raises TABLE_REPLACED if it is that of another table."""
         new_id, version = snapshot.table_id, snapshot.version
-        if self.replaced is not None:
+        if self.replaced_error is not None:
             if version < self.newest:
-                raise self.replaced(f"Version {self.newest} was read, and {version} is its last.")
+                raise self.replaced_error(
+                    f"Version {self.newest} was read, and {version} is its last."
+                )
             table_id = self.expected
             if table_id not in (None, new_id) and not _had(versions, version, str(table_id)):
-                raise self.replaced(f"Its id is {new_id}; that of the table known is {table_id}.")
+                raise self.replaced_error(
+                    f"Its id is {new_id}; that of the table known is {table_id}."
+                )
         self.expected, self.newest = new_id, version
-        self._seen = (version, self._mark(versions.log, version))
+        self._newest_mark = (version, self._mark(versions.log, version))
 
 
 def _had(versions: Versions, version: int, table_id: str) -> bool:

@@ -140,9 +140,9 @@ class Transaction:
         with translate_os_errors(self.table.location):
             return write_file(rows.arrow, rows.schema, store, folder, spark)
 
-    def add_files(self, staged: Iterable[StagedFile]) -> None:
+    def add_files(self, files: Iterable[StagedFile]) -> None:
         """Add staged files."""
-        self._actions.extend(self.gateway.parse_action(file.action) for file in staged)
+        self._actions.extend(self.gateway.parse_action(file.action) for file in files)
 
     def stage_deletes(
         self, victims: Iterable[tuple[str, Collection[int]]]
@@ -192,10 +192,10 @@ class Transaction:
                 locations.join(F.broadcast(places_frame), on, "left_anti").drop(*on)
             )
 
-    def delete(self, staged: Iterable[StagedDelete]) -> set[str]:
+    def delete(self, deletions: Iterable[StagedDelete]) -> set[str]:
         """Add staged deletions; see :meth:`LogTransaction.delete`."""
         by_file: dict[str, list[StagedDelete]] = {}
-        for one in staged:
+        for one in deletions:
             by_file.setdefault(one.path, []).append(one)
         live = self.table.files(self.version_read)
         now_ms = clock.now_ms()

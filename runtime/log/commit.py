@@ -61,7 +61,7 @@ def disturbance_error(detail: str) -> CtsqlError:
 
 
 @dataclass(frozen=True, slots=True)
-class _Unresolved:
+class _UnresolvedCommit:
     """A commit that may be in; its files are kept until the log shows whether it is."""
 
     token: str
@@ -94,19 +94,19 @@ class Commits:
         self.uppers = uppers
         self.table = uppers.table
         self.writer = writer
-        self._unresolved: list[_Unresolved] = []
+        self._unresolved_commits: list[_UnresolvedCommit] = []
 
     def follow(self, version: int) -> None:
         """Read the commits up to a version, and resolve those of unknown outcome."""
         self.uppers.follow(version)
-        for commit in [u for u in self._unresolved if u.expected < self.uppers.upper]:
+        for commit in [u for u in self._unresolved_commits if u.expected < self.uppers.upper]:
             # It depends on an upper that has passed: if it is not in, it cannot come in any more.
             is_lost = self.table.has(commit.version_read + 1) and self._find_version(commit) is None
             if is_lost:
                 self.table.discard(commit.files)
-            self._unresolved.remove(commit)
+            self._unresolved_commits.remove(commit)
 
-    def _find_version(self, commit: _Unresolved) -> int | None:
+    def _find_version(self, commit: _UnresolvedCommit) -> int | None:
         for v in range(commit.version_read + 1, self.table.version() + 1):
             if self.table.commit_at(v).metadata.get("token") == commit.token:
                 return v
@@ -139,10 +139,10 @@ class Commits:
         txn.add_files([f for part in parts for f in part.inserts])
         self._describe(txn, write)
         files = frozenset(own_files(parts) | used_vectors)
-        attempt = _Unresolved(uuid.uuid4().hex, txn.version_read, write.expected, files)
+        attempt = _UnresolvedCommit(uuid.uuid4().hex, txn.version_read, write.expected, files)
         version: int | None = None
         # Until the answer is known the commit may be in, also after an interruption.
-        self._unresolved.append(attempt)
+        self._unresolved_commits.append(attempt)
         try:
             try:
                 version = txn.commit(
@@ -153,12 +153,12 @@ class Commits:
             except (Conflict, CtsqlError) as problem:
                 version = self._after_failure(problem, attempt)
         finally:
-            may_be_in = attempt in self._unresolved
+            may_be_in = attempt in self._unresolved_commits
             if version is not None or may_be_in:
                 for owner in owners:
                     owner.release()
             if may_be_in and (version is not None or not files):
-                self._unresolved.remove(attempt)
+                self._unresolved_commits.remove(attempt)
             if version is None and not may_be_in:
                 self.table.discard(used_vectors - staged_vectors)
         if version is None:
@@ -196,7 +196,7 @@ class Commits:
             metadata["upper"] = write.new
         return json.dumps(metadata)
 
-    def _after_failure(self, problem: Exception, commit: _Unresolved) -> int | None:
+    def _after_failure(self, problem: Exception, commit: _UnresolvedCommit) -> int | None:
         """Search the log for a failed commit: its version, or None after a conflict.
 
         Raise any other error again; the commit stays unresolved if it may be in.
@@ -210,8 +210,8 @@ class Commits:
         if version is not None:
             return version
         if isinstance(problem, Conflict):
-            self._unresolved.remove(commit)
+            self._unresolved_commits.remove(commit)
             return None
         if not self.table.answers_late:
-            self._unresolved.remove(commit)
+            self._unresolved_commits.remove(commit)
         raise problem

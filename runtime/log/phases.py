@@ -12,14 +12,14 @@ class Phases:
     def __init__(self, clock: Callable[[], int]) -> None:
         """Args: clock: milliseconds since any moment."""
         self._clock = clock
-        self._begun = clock()
+        self._start = clock()
         self._ms: dict[str, int] = {}
 
     def end(self, name: str) -> None:
         """End a phase; one of the same name before counts, too."""
         now = self._clock()
-        self._ms[name] = self._ms.get(name, 0) + now - self._begun
-        self._begun = now
+        self._ms[name] = self._ms.get(name, 0) + now - self._start
+        self._start = now
 
     def to_metadata(self) -> dict[str, dict[str, int]]:
         """Milliseconds by phase, in order."""

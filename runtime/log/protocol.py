@@ -66,10 +66,10 @@ class LogTransaction(Protocol):
     def set_domain(self, domain: str, configuration: str, *, removed: bool = False) -> None:
         """Write or remove a domain metadata action."""
 
-    def add_files(self, staged: Iterable[StagedFile]) -> None:
+    def add_files(self, files: Iterable[StagedFile]) -> None:
         """Add staged files to what is committed."""
 
-    def delete(self, staged: Iterable[StagedDelete]) -> set[str]:
+    def delete(self, deletions: Iterable[StagedDelete]) -> set[str]:
         """Add staged deletions; returns the vector files that the commit will name.
 
         If a file has lost other rows since, or has several deletions, their vectors are joined in

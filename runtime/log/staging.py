@@ -84,7 +84,8 @@ class Batch:
         rebase: whether it may be committed on a newer version than the one it was made from.
         travelled: whether it was read from a text. Then it may be in already, or its files gone.
         domains: the domain metadata that its commit writes; None removes it.
-        lent: those of its files that stay somebody else's unless they come in, so it deletes none.
+        lent_files: those of its files that stay somebody else's unless they come in, so it deletes
+            none.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class Batch:
         self.txn = txn
         self.rebase = rebase
         self.domains: dict[str, str | None] = {}
-        self.lent: frozenset[str] = frozenset()
+        self.lent_files: frozenset[str] = frozenset()
         self._stagings: dict[int, Staging] = {}
         self._used_up = False
         self.travelled = txn is None
@@ -181,7 +182,7 @@ class Batch:
 
     def discard(self) -> None:
         """Delete the files."""
-        self._table.discard(own_files(self.text.parts) - self.lent)
+        self._table.discard(own_files(self.text.parts) - self.lent_files)
         self.release()
 
 
@@ -201,11 +202,11 @@ class Discardable(Protocol):
 
 
 @contextmanager
-def discard_on_error(staged: Sequence[Discardable]) -> Iterator[None]:
+def discard_on_error(owners: Sequence[Discardable]) -> Iterator[None]:
     """Discard staged files if the block raises."""
     try:
         yield
     except BaseException:
-        for one in staged:
+        for one in owners:
             one.discard()
         raise

@@ -57,15 +57,15 @@ class Movement:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class Storage:
     """Where an output's contents as of a T are stored: in a version, None before the first.
 
     Attributes:
-        shared: a later version, whose files of Ts up to this one are to be read too.
+        shared_version: a later version, whose files of Ts up to this one are to be read too.
     """
 
     version: int | None
-    shared: int | None = None
+    shared_version: int | None = None
 
 
 def due_changes(plan: TaskWrite) -> dict[str, frozenset[Change]]:
@@ -143,7 +143,7 @@ def merge(parts: Sequence[Movement]) -> Movement:
     return Movement(parts[-1].time, parts[0].before, parts[-1].version, parts=apart)
 
 
-def find_storage(entries: Sequence[Entry], at: int) -> Stored:
+def find_storage(entries: Sequence[Entry], at: int) -> Storage:
     """Where an output's contents as of T are; entries from the last complete through T on.
 
     The first two are enough.
@@ -151,7 +151,7 @@ def find_storage(entries: Sequence[Entry], at: int) -> Stored:
     complete = entries[0] if entries and entries[0].upper <= at + 1 else None
     following = entries[1:] if complete else entries
     times = following[0].times if following else ()
-    return Stored(
+    return Storage(
         complete.version if complete else None,
         following[0].version if times and times[0] <= at else None,
     )

@@ -104,20 +104,21 @@ class TableMetadata:
 
 
 @dataclass(frozen=True, slots=True)
-class Reshaped:
+class ColumnChanges:
     """How columns of a version differ from those of an earlier one, by name.
 
     Attributes:
-        other: existing rows have other values. untold: the type cannot represent the old values.
-        eased: of a wider type, with the same values.
+        other: existing rows have other values.
+        lossy_columns: the type cannot represent the old values.
+        widened_columns: of a wider type, with the same values.
         moved_columns: stored otherwise, of the same type.
     """
 
     removed_columns: tuple[str, ...] = ()
     added_columns: tuple[str, ...] = ()
     other: tuple[str, ...] = ()
-    untold: tuple[str, ...] = ()
-    eased: tuple[str, ...] = ()
+    lossy_columns: tuple[str, ...] = ()
+    widened_columns: tuple[str, ...] = ()
     moved_columns: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
@@ -127,18 +128,22 @@ class Reshaped:
     def changes_types(self) -> bool:
         """Whether there are other columns, other values or other types."""
         return bool(
-            self.removed_columns or self.added_columns or self.other or self.untold or self.eased
+            self.removed_columns
+            or self.added_columns
+            or self.other
+            or self.lossy_columns
+            or self.widened_columns
         )
 
     @property
     def changes_rows(self) -> bool:
         """Whether existing rows change although no file does."""
-        return bool(self.removed_columns or self.other or self.untold)
+        return bool(self.removed_columns or self.other or self.lossy_columns)
 
 
 def compare_columns(
     old: TableMetadata, new: TableMetadata, columns: Collection[str] | None = None
-) -> Reshaped:
+) -> ColumnChanges:
     """Compare the columns of two versions, or some of them by name."""
     names = list({**old.columns, **new.columns}) if columns is None else [*map(fold, columns)]
     differences: dict[str, list[str]] = {}
@@ -154,13 +159,13 @@ def compare_columns(
             how = _difference(before, is_now, renamed=was is None)
         if how:
             differences.setdefault(how, []).append(is_now.name)
-    return Reshaped(**{how: tuple(those) for how, those in differences.items()})
+    return ColumnChanges(**{how: tuple(those) for how, those in differences.items()})
 
 
 def _difference(old: TableColumn, new: TableColumn, *, renamed: bool) -> str:
-    """The field of :class:`Reshaped` for a column; empty if it does not differ."""
+    """The field of :class:`ColumnChanges` for a column; empty if it does not differ."""
     if not fits(old.field["type"], new.field["type"]):
-        return "untold"
+        return "lossy_columns"
     if old.physical != new.physical or not _same_places(old.field["type"], new.field["type"]):
         return "other"
     if renamed:
@@ -168,7 +173,7 @@ def _difference(old: TableColumn, new: TableColumn, *, renamed: bool) -> str:
     was = (_comparable(old.field), old.is_partition)
     if was == (_comparable(new.field), new.is_partition):
         return ""
-    return "moved_columns" if _meaning(old.field) == _meaning(new.field) else "eased"
+    return "moved_columns" if _meaning(old.field) == _meaning(new.field) else "widened_columns"
 
 
 def fits(old: Any, new: Any) -> bool:

@@ -49,12 +49,12 @@ class Needs:
 
 
 def needs(
-    engine: Engine, *, keep_from: int, damaged: dict[str, CtsqlError] | None = None
+    engine: Engine, *, keep_from: int, problems: dict[str, CtsqlError] | None = None
 ) -> dict[str, Needs]:
     """The needs of every stored object whose table exists, by its id.
 
     Args:
-        keep_from: reads AS OF this T and later keep working. damaged: gets what is wrong with the
+        keep_from: reads AS OF this T and later keep working. problems: gets what is wrong with the
             tables whose logs cannot be read, by id; they have no needs. None to raise that.
 
     Raises:
@@ -67,7 +67,7 @@ def needs(
     rows: dict[str, list[RetentionNeed]] = {}
     logs: dict[str, list[int]] = {}
     for item in items:
-        with noting_damaged(damaged, item.id):
+        with noting_damaged(problems, item.id):
             if missing_table(engine.relations, [item]) is not None:
                 continue
             rows[item.id], logs[item.id] = [], []
@@ -80,29 +80,29 @@ def needs(
         for read, through, log_time in _reads(engine, item, keep_from):
             if read.id not in rows:
                 continue
-            with noting_damaged(damaged, read.id):
+            with noting_damaged(problems, read.id):
                 rows[read.id].append(_need(engine, read, through, consumer))
                 logs[read.id].append(_version_at(engine, read, log_time))
     for need in Readers(engine).retention_needs():
         item = engine.relations.item(need.object_id)
         if item.id not in rows:
             continue
-        with noting_damaged(damaged, item.id):
+        with noting_damaged(problems, item.id):
             rows[item.id].append(_need(engine, item, need.since, need.consumer))
             logs[item.id].append(_version_at(engine, item, need.since))
-    left_out = damaged or {}
+    left_out = problems or {}
     return {i: Needs(tuple(n), min(logs[i])) for i, n in rows.items() if i not in left_out}
 
 
 @contextmanager
-def noting_damaged(damaged: dict[str, CtsqlError] | None, key: str) -> Iterator[None]:
+def noting_damaged(problems: dict[str, CtsqlError] | None, key: str) -> Iterator[None]:
     """Note what is wrong with a log that cannot be read, and go on; None to raise that."""
     try:
         yield
     except CtsqlError as problem:
-        if damaged is None or problem.condition not in UNREADABLE:
+        if problems is None or problem.condition not in UNREADABLE:
             raise
-        damaged.setdefault(key, problem)
+        problems.setdefault(key, problem)
 
 
 def _reads(engine: Engine, item: Item, keep_from: int) -> Iterator[tuple[Item, int, int]]:
@@ -115,7 +115,7 @@ def _reads(engine: Engine, item: Item, keep_from: int) -> Iterator[tuple[Item, i
         if warehouse.schedules.is_closed(item):
             return
         through = complete_through(engine.warehouse, [item])
-        log_time = min(max(warehouse.versions.stored_upper(item) - 1, item.created), through)
+        log_time = min(max(warehouse.versions.stored_upper(item) - 1, item.created_at), through)
         if item.kind is ObjectKind.MATERIALIZED_VIEW:
             refresh_time, last_write = _shown_from(engine, item, keep_from)
             through, log_time = min(through, refresh_time), min(log_time, last_write)

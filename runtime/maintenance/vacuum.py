@@ -90,19 +90,19 @@ def _below(table: DeltaTable, floor: int, first: int, before_ms: int) -> Iterabl
 
 
 def log_floors(
-    engine: Engine, needs: Mapping[str, Needs], before_ms: int, damaged: dict[str, CtsqlError]
+    engine: Engine, needs: Mapping[str, Needs], before_ms: int, problems: dict[str, CtsqlError]
 ) -> dict[str, int]:
     """The oldest version whose commit is needed, for each log that ctsql may trim, by location.
 
     Args:
         needs: the needs by object id. before_ms: commits since this instant are kept, and those
-            younger than a day. damaged: gets what is wrong with the tables whose logs cannot be
+            younger than a day. problems: gets what is wrong with the tables whose logs cannot be
             read, by id; these logs stay.
     """
     before_ms = min(before_ms, clock.now_ms() - retention.LOG_AGE_MS)
     floors: dict[str, int] = {}
     for item in (i for i in engine.catalog if i.id in needs):
-        with noting_damaged(damaged, item.id):
+        with noting_damaged(problems, item.id):
             if item.location is not None and item.managed:
                 aged = system_floor(engine.relations.table(item), before_ms=before_ms)
                 floors[item.location] = min(aged, needs[item.id].log_floor)
@@ -123,7 +123,7 @@ def trim_logs(engine: Engine, before_ms: int) -> int:
     Raises, once the others are trimmed, what is wrong with a log that cannot be read.
     """
     problems: dict[str, CtsqlError] = {}
-    needs_by_id = needs(engine, keep_from=before_ms, damaged=problems)
+    needs_by_id = needs(engine, keep_from=before_ms, problems=problems)
     floors = log_floors(engine, needs_by_id, before_ms, problems)
     count = 0
     for location, floor in floors.items():

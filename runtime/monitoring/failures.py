@@ -22,7 +22,7 @@ from ctsql.runtime.log.failures import Failure
 from ctsql.runtime.log.uppers import FAILURE
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.history import MICROSECONDS, first_within
-from ctsql.runtime.monitoring.wanted import Wanted
+from ctsql.runtime.monitoring.row_request import RowRequest
 from ctsql.runtime.warehouse.table_checks import missing_table
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class FailureRow:
     what_to_do: str | None
 
 
-def failures(reader: LogReader, request: Wanted) -> Iterator[FailureRow]:
+def failures(reader: LogReader, request: RowRequest) -> Iterator[FailureRow]:
     """The failures that are asked for, by the cached catalog; none of a table that is gone."""
     for item in tasks_and_views(reader.catalog):
         is_wanted = request.has(str(item.name))
@@ -59,7 +59,7 @@ def failures(reader: LogReader, request: Wanted) -> Iterator[FailureRow]:
             yield from _of_item(reader, item, request)
 
 
-def _of_item(reader: LogReader, item: Item, request: Wanted) -> Iterator[FailureRow]:
+def _of_item(reader: LogReader, item: Item, request: RowRequest) -> Iterator[FailureRow]:
     app, table = reader.relations.lead(item).app, reader.relations.table(item)
     if request.states == frozenset({OPEN}):
         versions = _newest_decisive(table, app)
@@ -168,7 +168,7 @@ def _what_to_do(item: Item, failure: Failure) -> str | None:
     return failure.task_error(item).hint
 
 
-def _is_wanted(row: FailureRow, request: Wanted) -> bool:
+def _is_wanted(row: FailureRow, request: RowRequest) -> bool:
     return (
         request.t.holds(row.t)
         and request.at.holds(round(row.at.timestamp() * 1_000) * MICROSECONDS)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ctsql.runtime.log.actions import Commit
-from ctsql.runtime.monitoring.wanted import Bounds
+from ctsql.runtime.monitoring.row_request import Bounds
 
 if TYPE_CHECKING:
     from ctsql.runtime.delta.table import DeltaTable

@@ -41,7 +41,7 @@ class JvmMemory:
 
 
 @dataclass(slots=True)
-class _Done:
+class _ObjectCounts:
     """What was counted of one object."""
 
     strategies: "defaultdict[str, int]" = field(default_factory=lambda: defaultdict(int))
@@ -49,7 +49,7 @@ class _Done:
     phases: "defaultdict[str, float]" = field(default_factory=lambda: defaultdict(float))
     failures: "defaultdict[str, int]" = field(default_factory=lambda: defaultdict(int))
     delay_seconds: float | None = None
-    quarantined: int | None = None
+    quarantined_rows: int | None = None
 
 
 _COUNTED = {
@@ -69,10 +69,10 @@ class Counts:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._done: dict[str, _Done] = {}
+        self._counts: dict[str, _ObjectCounts] = {}
 
-    def _of(self, name: str | None) -> _Done:
-        return self._done.setdefault(name or "", _Done())
+    def _of(self, name: str | None) -> _ObjectCounts:
+        return self._counts.setdefault(name or "", _ObjectCounts())
 
     def add_refresh(self, refresh: Refresh, seconds: float | None) -> None:
         """Count a commit.
@@ -101,7 +101,7 @@ class Counts:
         """Count rows that were set aside; an object of which none was counted is shown with 0."""
         with self._lock:
             counts = self._of(name)
-            counts.quarantined = (counts.quarantined or 0) + rows
+            counts.quarantined_rows = (counts.quarantined_rows or 0) + rows
 
     def families(self) -> Iterator[Metric]:
         """The counters."""
@@ -114,7 +114,7 @@ class Counts:
         delays = _gauge("delay_seconds", "From T to the last commit at T.", "object")
         counters = {name: _counter(name, about, "object") for name, about in _COUNTED.items()}
         with self._lock:
-            for name, counts in self._done.items():
+            for name, counts in self._counts.items():
                 for strategy, count in counts.strategies.items():
                     refreshes.add_metric((name, strategy), count)
                 for phase, seconds in counts.phases.items():
@@ -123,8 +123,8 @@ class Counts:
                     failures.add_metric((name, condition), count)
                 for key, count in counts.numbers.items():
                     counters[key].add_metric((name,), count)
-                if counts.quarantined is not None:
-                    quarantined_rows.add_metric((name,), counts.quarantined)
+                if counts.quarantined_rows is not None:
+                    quarantined_rows.add_metric((name,), counts.quarantined_rows)
                 if counts.delay_seconds is not None:
                     delays.add_metric((name,), counts.delay_seconds)
         yield from (refreshes, *counters.values(), quarantined_rows, phases, failures, delays)
@@ -138,7 +138,7 @@ class Lags:
         self._lock = threading.Lock()
         self._rows: Sequence[LagRow] = ()
         self._until = 0.0
-        self.failed = 0
+        self.failure_count = 0
 
     def rows(self) -> Sequence[LagRow]:
         """The rows; the last ones that there were, when they cannot be looked up now."""
@@ -147,7 +147,7 @@ class Lags:
                 try:
                     self._rows = self._look_up()
                 except (CtsqlError, NeedsSpark):
-                    self.failed += 1  # the service says what it is; here it is counted
+                    self.failure_count += 1  # the service says what it is; here it is counted
                 self._until = time.monotonic() + SAMPLE_SECONDS
             return self._rows
 
@@ -216,7 +216,7 @@ def _of_lags(lags: Lags) -> Iterator[Metric]:
         for state in State:
             states.add_metric((*label_values, state.value), float(row.state == state.value))
     lookup_failures = _counter("lag_lookup_failures", "Lags that could not be looked up.")
-    lookup_failures.add_metric((), lags.failed)
+    lookup_failures.add_metric((), lags.failure_count)
     yield from (behind, waiting, through, states, lookup_failures)
 
 

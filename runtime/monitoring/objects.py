@@ -10,8 +10,8 @@ from ctsql.planner.nodes import TaskWrite, ViewWrite
 from ctsql.planner.syntax.tokens.named_columns import named_columns
 from ctsql.runtime.log.table_changes import due_changes
 from ctsql.runtime.log_reader import LogReader
+from ctsql.runtime.monitoring.row_request import RowRequest
 from ctsql.runtime.monitoring.status import Status, status_of
-from ctsql.runtime.monitoring.wanted import Wanted
 from ctsql.runtime.tasks.progress import complete_through
 from ctsql.runtime.warehouse.table_checks import missing_table
 
@@ -64,12 +64,12 @@ class DependencyRow:
     column_lineage: Mapping[str, tuple[str, ...]]
 
 
-def _wanted_items(reader: LogReader, request: Wanted) -> list[Item]:
+def _wanted_items(reader: LogReader, request: RowRequest) -> list[Item]:
     items = (i for i in reader.catalog if request.has(str(i.name)))
     return sorted(items, key=lambda i: i.name.key)
 
 
-def objects(reader: LogReader, request: Wanted) -> Iterator[ObjectRow]:
+def objects(reader: LogReader, request: RowRequest) -> Iterator[ObjectRow]:
     """The objects, by the cached catalog and timeline."""
     for item in _wanted_items(reader, request):
         run = item.is_run or bool(item.problem)
@@ -82,7 +82,7 @@ def objects(reader: LogReader, request: Wanted) -> Iterator[ObjectRow]:
             name=item.name.name,
             kind=item.kind.value,
             state=status_of(reader, item).state.value if run else None,
-            created_t=item.created if item.is_run else None,
+            created_t=item.created_at if item.is_run else None,
             columns=tuple(c.name for c in columns),
             comment=item.comment,
             definition=item.definition,
@@ -91,7 +91,7 @@ def objects(reader: LogReader, request: Wanted) -> Iterator[ObjectRow]:
         )
 
 
-def lags(reader: LogReader, request: Wanted) -> Iterator[LagRow]:
+def lags(reader: LogReader, request: RowRequest) -> Iterator[LagRow]:
     """How far the tasks and views are, by the cached catalog and timeline."""
     for item in _wanted_items(reader, request):
         if item.is_run or item.problem:
@@ -116,7 +116,7 @@ def lag_of(reader: LogReader, status: Status) -> LagRow:
     )
 
 
-def dependencies(reader: LogReader, request: Wanted) -> Iterator[DependencyRow]:
+def dependencies(reader: LogReader, request: RowRequest) -> Iterator[DependencyRow]:
     """What the objects read, by the cached catalog and timeline."""
     catalog = reader.catalog
     for item in _wanted_items(reader, request):

@@ -17,7 +17,7 @@ from ctsql.catalog.schemas import Column
 from ctsql.planner.binding.constraints import QUARANTINE_REASON
 from ctsql.planner.lowering import AS_JSON, Context, lower_query
 from ctsql.runtime.log_reader import LogReader
-from ctsql.runtime.monitoring.wanted import Wanted
+from ctsql.runtime.monitoring.row_request import RowRequest
 from ctsql.runtime.rows.given_rows import rows_for
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.table_checks import missing_table
@@ -26,7 +26,7 @@ NAME = "quarantine"
 
 
 def quarantined(
-    session: SparkSession, reader: LogReader, columns: Sequence[Column], request: Wanted
+    session: SparkSession, reader: LogReader, columns: Sequence[Column], request: RowRequest
 ) -> DataFrame:
     """The rows that are set aside, as stored; none of a table that is gone."""
     with reader.as_stored():
@@ -55,7 +55,7 @@ def _rows_of(reader: LogReader, owner: Item) -> DataFrame | None:
         rows = reader.versions.contents_at(quarantine, at)
     else:
         shown_at = reader.warehouse.schedules.shown_at(owner, at)
-        if shown_at is None or at < owner.created:
+        if shown_at is None or at < owner.created_at:
             return None  # it was not written yet
         rows = _of_view(reader, quarantine, shown_at)
         own = rows.columns

@@ -16,7 +16,7 @@ from ctsql.runtime.log.process import PROCESS
 from ctsql.runtime.log.uppers import SHARED_BY
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.history import commits_back
-from ctsql.runtime.monitoring.wanted import ALL, Bounds, Wanted
+from ctsql.runtime.monitoring.row_request import ALL, Bounds, RowRequest
 from ctsql.runtime.views.refresh_policy import TURNS_BY
 from ctsql.runtime.warehouse.table_checks import missing_table
 
@@ -60,7 +60,7 @@ class OutputOf:
     output: Item
 
 
-def outputs(reader: LogReader, request: Wanted) -> list[OutputOf]:
+def outputs(reader: LogReader, request: RowRequest) -> list[OutputOf]:
     """The outputs of the tasks and views that are asked for and are there, in order of name."""
     catalog = reader.catalog
     items = [i for i in tasks_and_views(catalog) if request.has(str(i.name))]
@@ -68,7 +68,7 @@ def outputs(reader: LogReader, request: Wanted) -> list[OutputOf]:
     return [one for one in all_outputs if missing_table(reader.relations, [one.output]) is None]
 
 
-def refreshes(reader: LogReader, request: Wanted) -> Iterator[Refresh]:
+def refreshes(reader: LogReader, request: RowRequest) -> Iterator[Refresh]:
     """The commits that are asked for, by the cached catalog; the newest first where few are."""
     each = [_of_output(reader, one, request) for one in outputs(reader, request)]
     if request.newest is None:
@@ -90,7 +90,7 @@ def _with_time(refreshes_of_output: Iterator[Refresh], closing: list[Refresh]) -
             yield one
 
 
-def _of_output(reader: LogReader, one: OutputOf, request: Wanted) -> Iterator[Refresh]:
+def _of_output(reader: LogReader, one: OutputOf, request: RowRequest) -> Iterator[Refresh]:
     table = reader.relations.table(one.output)
     for commit in commits_back(table, one.output.app, request.t, request.at):
         refresh = refresh_of(one, commit, request)
@@ -112,7 +112,7 @@ def _detail_of(metadata: Mapping[str, Any]) -> str | None:
     )
 
 
-def refresh_of(one: OutputOf, commit: Commit, request: Wanted = ALL) -> Refresh | None:
+def refresh_of(one: OutputOf, commit: Commit, request: RowRequest = ALL) -> Refresh | None:
     """The row of a commit; None for one that moves no upper, as of a compaction.
 
     What takes the longest is left out of columns that nobody looks at.

@@ -24,7 +24,7 @@ from ctsql.runtime.log.actions import Commit, rows_changed, sum_known
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.history import commits_back
 from ctsql.runtime.monitoring.refreshes import WORK
-from ctsql.runtime.monitoring.wanted import Bounds
+from ctsql.runtime.monitoring.row_request import Bounds
 from ctsql.runtime.views.refresh_policy import Costs, Strategy
 
 if TYPE_CHECKING:

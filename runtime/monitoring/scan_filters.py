@@ -19,7 +19,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from ctsql.runtime.monitoring.wanted import Comparison, Newest, Wanted, request_of
+from ctsql.runtime.monitoring.row_request import Comparison, Newest, RowRequest, request_of
 from ctsql.runtime.spark.session import quick_setting
 
 _OPS = {
@@ -78,7 +78,7 @@ class _Above:
     limit: _Limit | None = None
 
 
-def asked_of(query: DataFrame, tables: Mapping[int, DataFrame]) -> dict[int, Wanted]:
+def asked_of(query: DataFrame, tables: Mapping[int, DataFrame]) -> dict[int, RowRequest]:
     """What a query over unknown tables asks of each; nothing for one that it need not read.
 
     Args:
@@ -92,7 +92,7 @@ def asked_of(query: DataFrame, tables: Mapping[int, DataFrame]) -> dict[int, Wan
     return asked_of_plan(str(plan.toJSON()), table_plans)
 
 
-def asked_of_plan(plan: str, tables: Mapping[int, str]) -> dict[int, Wanted]:
+def asked_of_plan(plan: str, tables: Mapping[int, str]) -> dict[int, RowRequest]:
     """The same, of Spark's plans as JSON."""
     keys: dict[int, set[int]] = {}
     by_names: dict[tuple[str, ...], set[int]] = {}
@@ -103,7 +103,7 @@ def asked_of_plan(plan: str, tables: Mapping[int, str]) -> dict[int, Wanted]:
             keys[column] = {key}
     parts = list(_parts(json.loads(plan)))
     used = {i for part in parts for i in _used_columns(part)}
-    requests: dict[int, Wanted] = {}
+    requests: dict[int, RowRequest] = {}
     for scan, above in (one for part in parts for one in _scans(part, _Above())):
         columns = _columns(scan)
         # A table that is read twice has other ids the second time; it is one with these columns.
@@ -236,7 +236,7 @@ def _limit_of(sort: Node, limit: _Limit) -> _Limit | None:
     return _Limit(limit.count, _id(child))
 
 
-def _request_of(columns: Mapping[int, str], above: _Above, used: Collection[int]) -> Wanted:
+def _request_of(columns: Mapping[int, str], above: _Above, used: Collection[int]) -> RowRequest:
     candidates = (_comparison(condition, columns) for condition in above.conditions)
     comparisons = [one for one in candidates if one is not None]
     compared_columns = {one.column for one in comparisons}

@@ -221,7 +221,7 @@ def _find_commits(
     schedule = warehouse.schedules.schedule(item)
     if schedule is not None:
         shown_at = warehouse.schedules.shown_at(item, since)
-        since = item.created - 1 if shown_at is None else shown_at
+        since = item.created_at - 1 if shown_at is None else shown_at
     plan = warehouse.relations.bound(item).plan
     due_kinds = due_changes(plan) if isinstance(plan, TaskWrite) else {}
     for read in warehouse.relations.followed(item):

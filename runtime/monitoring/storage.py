@@ -8,7 +8,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
 from ctsql.runtime.log.actions import sum_known
 from ctsql.runtime.log_reader import LogReader
-from ctsql.runtime.monitoring.wanted import Wanted
+from ctsql.runtime.monitoring.row_request import RowRequest
 from ctsql.runtime.spark.first_import import import_pyspark
 from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
 
@@ -33,7 +33,7 @@ class StorageRow:
     location: str
 
 
-def storage(reader: LogReader, request: Wanted) -> Iterator[StorageRow]:
+def storage(reader: LogReader, request: RowRequest) -> Iterator[StorageRow]:
     """The tables of the objects that are asked for; those that are not there are left out.
 
     Raises:

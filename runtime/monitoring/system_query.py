@@ -17,9 +17,9 @@ from ctsql.catalog.system_tables import SYSTEM_TABLES, SystemTable
 from ctsql.runtime.delta.local_log import NeedsSpark
 from ctsql.runtime.log_reader import LocalLogReader, LogReader
 from ctsql.runtime.monitoring.quarantined import NAME as QUARANTINE, quarantined
+from ctsql.runtime.monitoring.row_request import ALL, RowRequest
 from ctsql.runtime.monitoring.scan_filters import asked_of
 from ctsql.runtime.monitoring.system_tables import as_arrow, system_rows
-from ctsql.runtime.monitoring.wanted import ALL, Wanted
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.prepared_rows import WITHOUT_CODE_MAX, compute
 from ctsql.runtime.rows.row_set import LocalRows
@@ -97,11 +97,11 @@ class SystemQueries:
             return self._quarantined_rows(ALL)
         return self._row_set(SYSTEM_TABLES[name], ALL).plain_frame
 
-    def _quarantined_rows(self, request: Wanted) -> DataFrame:
+    def _quarantined_rows(self, request: RowRequest) -> DataFrame:
         columns = SYSTEM_TABLES[QUARANTINE].columns
         return quarantined(self._session, self._reader, columns, request)
 
-    def _row_set(self, table: SystemTable, request: Wanted) -> LocalRows:
+    def _row_set(self, table: SystemTable, request: RowRequest) -> LocalRows:
         schema = self._schemas.get(table.name)
         if schema is None:
             # Spark is not told of NOT NULL: of columns that nobody looks at there are no values.
@@ -110,7 +110,7 @@ class SystemQueries:
         arrow = as_arrow(self._rows(table.name, request), request, schema)
         return LocalRows(self._session, schema, arrow)
 
-    def _rows(self, name: str, request: Wanted) -> list[Any]:
+    def _rows(self, name: str, request: RowRequest) -> list[Any]:
         try:
             if self._local is None:
                 self._local = LocalLogReader(self._reader.location, may_create=False)

@@ -14,14 +14,14 @@ from ctsql.runtime.monitoring.objects import (
     objects,
 )
 from ctsql.runtime.monitoring.refreshes import Refresh, refreshes
+from ctsql.runtime.monitoring.row_request import ALL, RowRequest
 from ctsql.runtime.monitoring.storage import StorageRow, storage
-from ctsql.runtime.monitoring.wanted import ALL, Wanted
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import types as T
 
-ROWS_OF: dict[str, tuple[type, Callable[[LogReader, Wanted], Iterator[Any]]]] = {
+ROWS_OF: dict[str, tuple[type, Callable[[LogReader, RowRequest], Iterator[Any]]]] = {
     "dependencies": (DependencyRow, dependencies),
     "failures": (FailureRow, failures),
     "lag": (LagRow, lags),
@@ -32,7 +32,7 @@ ROWS_OF: dict[str, tuple[type, Callable[[LogReader, Wanted], Iterator[Any]]]] = 
 """By the table's name: the class of its rows, and what gives them."""
 
 
-def system_rows(reader: LogReader, name: str, request: Wanted = ALL) -> list[Any]:
+def system_rows(reader: LogReader, name: str, request: RowRequest = ALL) -> list[Any]:
     """The rows of a system table, as values of its class; nothing is written or computed.
 
     Args:
@@ -44,7 +44,7 @@ def system_rows(reader: LogReader, name: str, request: Wanted = ALL) -> list[Any
         return list(ROWS_OF[name][1](reader, request))
 
 
-def as_arrow(rows: list[Any], request: Wanted, schema: "T.StructType") -> "pa.Table":
+def as_arrow(rows: list[Any], request: RowRequest, schema: "T.StructType") -> "pa.Table":
     """Rows of a system table as Arrow, with NULL in columns that nobody looks at.
 
     Args:

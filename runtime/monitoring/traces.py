@@ -112,8 +112,8 @@ class Traces:
     def __init__(self, emit: Callable[[Trace], None]) -> None:
         self._emit = emit
         self._open: dict[int, Trace] = {}
-        self._given: OrderedDict[int, None] = OrderedDict()
-        self._reached = -1
+        self._emitted_ts: OrderedDict[int, None] = OrderedDict()
+        self._newest_t = -1
 
     def add_refresh(self, refresh: Refresh, seconds: float, origins: tuple[Origin, ...]) -> None:
         """Add a commit of an output; ``seconds`` since the one before, or since it began."""
@@ -144,7 +144,7 @@ class Traces:
         self._add(t, Step(name, at_ms, at_ms, {}, reason), ())
 
     def _add(self, t: int, step: Step, origins: tuple[Origin, ...]) -> None:
-        trace = self._open.setdefault(t, Trace(t, is_first=t not in self._given))
+        trace = self._open.setdefault(t, Trace(t, is_first=t not in self._emitted_ts))
         trace.origins = trace.origins or origins
         trace.steps.append(step)
         if not trace.is_first:  # T is reached, and may be the last for long
@@ -152,13 +152,13 @@ class Traces:
 
     def end(self) -> None:
         """Give on what came since of Ts that were reached before."""
-        self.reached(self._reached)
+        self.reached(self._newest_t)
 
     def reached(self, t: int) -> None:
         """Give on what happened at all Ts through one."""
-        self._reached = max(self._reached, t)
+        self._newest_t = max(self._newest_t, t)
         for time in sorted(x for x in self._open if x <= t):
             self._emit(self._open.pop(time))
-            self._given[time] = None
-            if len(self._given) > KNOWN_MAX:
-                self._given.popitem(last=False)
+            self._emitted_ts[time] = None
+            if len(self._emitted_ts) > KNOWN_MAX:
+                self._emitted_ts.popitem(last=False)

@@ -81,13 +81,18 @@ from ctsql.runtime.warehouse.watched_topics import check_topic_columns
 
 
 def apply_folder(
-    engine: Engine, folder: Folder, *, prune: bool = False, saved: Mapping[str, Any] | None = None
+    engine: Engine,
+    folder: Folder,
+    *,
+    prune: bool = False,
+    saved_plan: Mapping[str, Any] | None = None,
 ) -> Plan:
     """Make the definitions of a warehouse those of a folder; returns what was done.
 
     Args:
         prune: drop the objects that are not in the folder.
-        saved: the plan that it is to be, as :func:`ctsql.runtime.pipelines.plan.read_plan` gives.
+        saved_plan: the one that it is to be, from
+            :func:`ctsql.runtime.pipelines.plan.read_plan`.
 
     Raises:
         PLAN_REFUSED: an object cannot become what the folder says. PLAN_OUTDATED: it is not the
@@ -103,8 +108,8 @@ def apply_folder(
     planned_folder = plan_folder(engine, folder, prune=prune)
     plan = planned_folder.plan
     check_not_refused(plan)
-    if saved is not None:
-        check_still(saved, plan)
+    if saved_plan is not None:
+        check_still(saved_plan, plan)
     planned_folder = _alter_first(engine, folder, planned_folder, prune=prune)
     if _has_definitions(planned_folder):
         _Application(engine, planned_folder).run()
@@ -122,7 +127,7 @@ def _alter_first(
 
     Raises DEFINITIONS_CHANGED where that is not what was planned.
     """
-    changes = [c for o in planned_folder.objects if (c := o.altered) is not None and c.first]
+    changes = [c for o in planned_folder.objects if (c := o.table_change) is not None and c.first]
     if not changes:
         return planned_folder
     altering = Altering(engine, warehouse_digest, planned_folder.plan.warehouse)
@@ -135,8 +140,8 @@ def _alter_first(
     again = plan_folder(engine, folder, prune=prune)
     tables = {str(c.table.name) for c in changes}
     names = moved_between(planned_folder.plan.to_json(), again.plan.to_json())
-    is_left = any(o.altered is not None and o.altered.first for o in again.objects)
-    if is_left or again.plan.refused or set(names) - tables:
+    is_left = any(o.table_change is not None and o.table_change.first for o in again.objects)
+    if is_left or again.plan.refused_changes or set(names) - tables:
         raise error("DEFINITIONS_CHANGED")
     return again
 
@@ -146,37 +151,37 @@ def _alter_last(engine: Engine, planned_folder: PlannedFolder) -> None:
     expected = warehouse_digest(engine.refresh_catalog())
     altering = Altering(engine, warehouse_digest, expected)
     for bound_object in planned_folder.objects:
-        if bound_object.altered is not None:
-            altering.make(bound_object.altered, bound_object.altered.last)
+        if bound_object.table_change is not None:
+            altering.make(bound_object.table_change, bound_object.table_change.last)
 
 
 def _has_definitions(planned_folder: PlannedFolder) -> bool:
     """Is there anything to do but to alter tables?"""
     rest = planned_folder.items_to_drop or planned_folder.schemas or planned_folder.followers
     return bool(rest) or any(
-        o.old is None or set(o.parts) - (set(OF_TABLES) if o.altered is not None else set())
+        o.old is None or set(o.parts) - (set(OF_TABLES) if o.table_change is not None else set())
         for o in planned_folder.objects
     )
 
 
 def check_not_refused(plan: Plan) -> None:
     """Raise PLAN_REFUSED where an object cannot become what the folder says."""
-    if plan.refused:
+    if plan.refused_changes:
         detail = (
             f"{c.keyword.lower()} {c.name}: {c.refusal.message if c.refusal else c.note}"
-            for c in plan.refused
+            for c in plan.refused_changes
         )
-        raise error("PLAN_REFUSED", count=len(plan.refused), detail=". ".join(detail) + ".")
+        raise error("PLAN_REFUSED", count=len(plan.refused_changes), detail=". ".join(detail) + ".")
 
 
 @dataclass
 class _Application:
     engine: Engine
-    planned: PlannedFolder
+    planned_folder: PlannedFolder
 
     def run(self) -> None:
-        new = [o for o in self.planned.objects if o.old is None]
-        changed_objects = [o for o in self.planned.objects if o.old is not None and o.parts]
+        new = [o for o in self.planned_folder.objects if o.old is None]
+        changed_objects = [o for o in self.planned_folder.objects if o.old is not None and o.parts]
         engine = self.engine
         failure_times = self._end_before(changed_objects)
         anew, histories = self._give_columns(changed_objects)
@@ -196,7 +201,7 @@ class _Application:
                 ),
                 tables=new_items,
             )
-        for item in self.planned.items_to_drop:
+        for item in self.planned_folder.items_to_drop:
             if item.location is not None:
                 engine.gateway.forget(item.location)
         for item in (i for bound in changed_objects for i in bound.redefined_items if i.is_task):
@@ -211,7 +216,7 @@ class _Application:
         What is not in the folder, over a plain view that changes, is brought up as well.
         """
         failure_times = {}
-        for follower in self.planned.followers:
+        for follower in self.planned_folder.followers:
             end_if_followed(self.engine, self._still_there(follower))
         for item in (i for bound in changed_objects for i in bound.redefined_items):
             old = self._still_there(item)
@@ -291,7 +296,9 @@ class _Application:
         if isinstance(item.feed, KafkaSource):
             check_topic_columns(item.feed, item.columns)
         if item.feed is not None and not keeps_any(engine.relations.table(item).configuration()):
-            engine.watched.take_in(item)  # else with the first read, when its quarantine is known
+            engine.watched_sources.take_in(
+                item
+            )  # else with the first read, when its quarantine is known
         return [item, *(make_table(engine, one) for one in beside)]
 
     def _propose(
@@ -303,7 +310,7 @@ class _Application:
         current: Catalog,
     ) -> Proposal:
         """All that changes, on top of a catalog; raises DEFINITIONS_CHANGED on any other."""
-        if warehouse_digest(current) != self.planned.plan.warehouse:
+        if warehouse_digest(current) != self.planned_folder.plan.warehouse:
             raise error("DEFINITIONS_CHANGED")
         new_ids = {i.id for i in new_items}
         later = [item for bound in changed_objects for item in with_changes(current, bound)]
@@ -315,15 +322,15 @@ class _Application:
         later = [with_history(i, histories.get(i.id, History.KEPT), 0) for i in later]
         begun_ids = {i.id for i in new_items if i.kind not in (ObjectKind.TABLE, ObjectKind.VIEW)}
         begun_ids.update(anew)
-        dropped_items = [current.items[i.id] for i in self.planned.items_to_drop]
+        dropped_items = [current.items[i.id] for i in self.planned_folder.items_to_drop]
         check_not_referred_to(current, dropped_items)
         _check_not_followed(current, dropped_items)
         return Proposal(
             id=uuid.uuid4().hex,
             items=(*new_items, *later),
-            begun=frozenset(begun_ids),
-            gone=dropped(current, dropped_items) if dropped_items else None,
-            schemas=self.planned.schemas,
+            new_ids=frozenset(begun_ids),
+            drop=dropped(current, dropped_items) if dropped_items else None,
+            schemas=self.planned_folder.schemas,
         )
 
 

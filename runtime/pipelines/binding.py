@@ -19,7 +19,7 @@ from ctsql.catalog.items import Item, ObjectKind, Reading, check_no_cycle
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.schemas import Column, keeps_columns, lacking, same_columns
 from ctsql.catalog.spans import Source
-from ctsql.planner.binding import Bound, bind_task, qualify
+from ctsql.planner.binding import BoundDefinition, bind_task, qualify
 from ctsql.planner.binding.checks import check_listed, check_not_void, check_updatable
 from ctsql.planner.definition_parts import Part, Words
 from ctsql.planner.folder import Defining, Definition, define
@@ -71,8 +71,8 @@ class BoundObject:
     old: Item | None
     parts: tuple[Part, ...]
     items: tuple[Item, ...]
-    plans: dict[str, Bound]
-    altered: TableChange | None = None
+    plans: dict[str, BoundDefinition]
+    table_change: TableChange | None = None
 
     @property
     def redefined_items(self) -> list[Item]:
@@ -98,8 +98,8 @@ class FolderBinder:
         self.engine = engine
         self.overlay = Overlay(engine, catalog, catalog)
         self.tables = TableComparison(self.overlay, prune=prune)
-        self.touched: set[str] = set()  # what has other columns, or is another plain view
-        self.reshaped: set[str] = set()  # of these what has the same words, and only other columns
+        self.touched_ids: set[str] = set()  # what has other columns, or is another plain view
+        self.reshaped_ids: set[str] = set()  # of these what has the same words and other columns
 
     def bind(self, definition: Definition) -> BoundObject:
         """Bind one definition on top of those before it, and put it there.
@@ -158,7 +158,10 @@ class FolderBinder:
                 return self._flow(definition, statement)
 
     def _new_object(
-        self, definition: Definition, items: Sequence[Item], plans: dict[str, Bound] | None = None
+        self,
+        definition: Definition,
+        items: Sequence[Item],
+        plans: dict[str, BoundDefinition] | None = None,
     ) -> BoundObject:
         new_items = tuple(with_comments(item, definition) for item in items)
         return BoundObject(
@@ -189,7 +192,7 @@ class FolderBinder:
 
     def _view(
         self, definition: Definition, statement: st.CreateMaterializedView, old: Item | None
-    ) -> tuple[Item, Bound]:
+    ) -> tuple[Item, BoundDefinition]:
         names, kind = self._names(definition), ObjectKind.MATERIALIZED_VIEW
         check_refresh_times(statement, clock.now_ms())
         name = qualify(statement.target, definition.schema)
@@ -210,7 +213,7 @@ class FolderBinder:
 
     def _task(
         self, definition: Definition, statement: st.CreateContinualTask
-    ) -> tuple[list[Item], Bound]:
+    ) -> tuple[list[Item], BoundDefinition]:
         creation = Creation(self._names(definition))
         name = qualify(statement.target, definition.schema)
         item, beside, bound, first = creation.new_task(name, statement)
@@ -242,7 +245,7 @@ class FolderBinder:
             why = f'"{old.name}" is a part of a flow.'
             hint = "Write the flow into the folder: CREATE FLOW ..."
             raise not_supported(definition.span, what, why=why, hint=hint)
-        catalog, plans = self.overlay.stored_catalog, dict[str, Bound]()
+        catalog, plans = self.overlay.stored_catalog, dict[str, BoundDefinition]()
         items: tuple[Item, ...] = (old, *catalog.flow_targets(old))
         change: TableChange | None = None
         match definition.statement:
@@ -276,12 +279,16 @@ class FolderBinder:
             parts=tuple(dict.fromkeys(parts)),
             items=items_after,
             plans=plans,
-            altered=change,
+            table_change=change,
         )
 
     def _with_quarantine(
-        self, definition: Definition, statement: st.CreateMaterializedView, item: Item, plan: Bound
-    ) -> tuple[tuple[Item, ...], dict[str, Bound]]:
+        self,
+        definition: Definition,
+        statement: st.CreateMaterializedView,
+        item: Item,
+        plan: BoundDefinition,
+    ) -> tuple[tuple[Item, ...], dict[str, BoundDefinition]]:
         """A changed view with the quarantine that it has then, if any; and what is redefined."""
         quarantine = Creation(self._names(definition)).quarantine_of(item, statement)
         if quarantine is None:
@@ -294,7 +301,7 @@ class FolderBinder:
 
     def _other_flow(
         self, definition: Definition, statement: st.CreateFlow, old: Item
-    ) -> tuple[tuple[Item, ...], dict[str, Bound]]:
+    ) -> tuple[tuple[Item, ...], dict[str, BoundDefinition]]:
         """The task and the view of a flow by other clauses."""
         target = qualify(statement.target, definition.schema)
         views = self.overlay.stored_catalog.flow_targets(old)
@@ -354,7 +361,7 @@ class FolderBinder:
             )
         change = self.tables.change(definition, statement, old)  # its query has run
         if change is not None:
-            self.overlay.altered[old.id] = change.after[0].columns
+            self.overlay.altered_columns[old.id] = change.after[0].columns
         return change
 
     def _sees_others(self, definition: Definition, old: Item) -> bool:
@@ -376,7 +383,7 @@ class FolderBinder:
             else:
                 columns = binder.bind_materialized_view(statement, old).columns
         except REFUSALS:
-            if any(r.object_id in self.overlay.altered for r in old.reads):
+            if any(r.object_id in self.overlay.altered_columns for r in old.reads):
                 raise
             return False
         return not same_columns(old.columns, columns)
@@ -385,7 +392,7 @@ class FolderBinder:
         item = self.overlay.catalog.items.get(read.object_id)
         if item is None or item.kind is not ObjectKind.TABLE:
             return False
-        if item.id in self.overlay.altered:
+        if item.id in self.overlay.altered_columns:
             return True
         now = self.overlay.columns_now(item)
         is_retyped = any("TYPE" in text.upper().split() for text in item.alterations)
@@ -406,7 +413,7 @@ class FolderBinder:
         if not changed_parts:
             return old, ()
         if changed_parts == [Part.COLUMNS] and Part.QUERY not in parts:
-            self.reshaped.add(old.id)
+            self.reshaped_ids.add(old.id)
         item = replace(
             old,
             definition=statement.span.text,
@@ -417,7 +424,7 @@ class FolderBinder:
         creation = Creation(self._names(definition))
         check_no_cycle(self.overlay.catalog, old, item.reads, definition.span)
         creation.check_no_input(old, definition.span)
-        self.touched.add(old.id)
+        self.touched_ids.add(old.id)
         return item, tuple(changed_parts)
 
     def _other_materialized(
@@ -426,7 +433,7 @@ class FolderBinder:
         statement: st.CreateMaterializedView,
         old: Item,
         parts: tuple[Part, ...],
-    ) -> tuple[Item, Bound | None, tuple[Part, ...]]:
+    ) -> tuple[Item, BoundDefinition | None, tuple[Part, ...]]:
         names = self._names(definition)
         check_not_finished(self.engine, old)
         Creation(names).check_same_storage(old, statement)
@@ -437,7 +444,7 @@ class FolderBinder:
         if not is_same:
             keeps = keeps_columns(old.columns, bound.columns)
             changed_parts.append(Part.MORE_COLUMNS if keeps else Part.COLUMNS)
-            self.touched.add(old.id)
+            self.touched_ids.add(old.id)
         if Part.QUERY in parts and not self._same(old, bound.view.desired):
             changed_parts.insert(0, Part.QUERY)
         if Part.CONSTRAINTS in parts:
@@ -447,7 +454,7 @@ class FolderBinder:
         if not changed_parts:
             return old, None, ()
         if changed_parts == [Part.MORE_COLUMNS] and Part.QUERY not in parts:
-            self.reshaped.add(old.id)
+            self.reshaped_ids.add(old.id)
         item = replace(
             item,
             definition=statement.span.text,
@@ -463,7 +470,7 @@ class FolderBinder:
         statement: st.CreateContinualTask,
         old: Item,
         parts: tuple[Part, ...],
-    ) -> tuple[Item, Bound | None, tuple[Part, ...]]:
+    ) -> tuple[Item, BoundDefinition | None, tuple[Part, ...]]:
         names = self._names(definition)
         before = definition_statement(self.engine, old)
         if Part.OPTIONS in parts:
@@ -488,11 +495,13 @@ class FolderBinder:
         return item, bound, parts
 
     def _reads_touched(self, old: Item) -> bool:
-        return any(r.object_id in self.touched for r in self.engine.relations.current(old).reads)
+        return any(
+            r.object_id in self.touched_ids for r in self.engine.relations.current(old).reads
+        )
 
     def _changed_below(self, reads: Iterable[Reading]) -> list[Item]:
         """What of it is another one; more columns of the same make no row another."""
-        others = self.touched - self.reshaped
+        others = self.touched_ids - self.reshaped_ids
         return [self.overlay.catalog.items[r.object_id] for r in reads if r.object_id in others]
 
     def _same(self, old: Item, query: Query) -> bool:

@@ -31,13 +31,13 @@ class Overlay:
 
     Attributes:
         stored_catalog: what is there. catalog: with the definitions that are bound so far.
-        altered: the columns that stored tables would have, by id.
+        altered_columns: the columns that stored tables would have, by id.
     """
 
     engine: Engine
     stored_catalog: Catalog
     catalog: Catalog
-    altered: dict[str, tuple[Column, ...]] = field(default_factory=dict)
+    altered_columns: dict[str, tuple[Column, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.views = KnownViews(self.engine.session)
@@ -48,8 +48,8 @@ class Overlay:
 
     def columns_now(self, item: Item) -> tuple[Column, ...]:
         """An object's columns; those of a stored table as its log has, or would have, them."""
-        if item.id in self.altered:
-            return self.altered[item.id]
+        if item.id in self.altered_columns:
+            return self.altered_columns[item.id]
         if item.id in self.stored_catalog.items:
             return self.engine.relations.columns_now(item)
         return item.columns
@@ -104,27 +104,27 @@ class _PlanningAnalyst(SparkAnalyst):
         super().__init__(session, columns_of, _KnownSources(session, columns_of, views))
         self._context = replace(self._context, name_frame=views.named_view)
         self._columns_of, self._views = columns_of, views
-        self._known: dict[object, DataFrame] = {}
+        self._frames: dict[object, DataFrame] = {}
 
     def _analyse(self, query: Query) -> DataFrame:
         own = self._sources.own
         key = (query.sql, query.relations, tuple(own.items()))
-        frame = self._known.get(key)
+        frame = self._frames.get(key)
         if frame is None:
             query = transform(query)
             with translate_spark_errors():
                 names = [self._view(node) for node in query.relations]
                 refs = dict(zip(query.sql.relations, names, strict=True))
-                frame = self._known[key] = run_text(query.sql, refs, self._context)
+                frame = self._frames[key] = run_text(query.sql, refs, self._context)
         return frame
 
     def _view(self, node: Node) -> str:
         """The name of a view with the columns of a relation that a query reads."""
         if isinstance(node, ViewReference):
-            plan = self._views.named.get(node)
+            plan = self._views.names.get(node)
             if plan is None:
                 rows = self._analyse(node.query).toDF(*node.columns)
-                plan = self._views.named[node] = self._views.register(rows)
+                plan = self._views.names[node] = self._views.register(rows)
             return plan
         assert isinstance(node, Relation)  # a definition reads nothing else
         there = self._sources.own.get(node.object_id) or self._columns_of(node.object_id)
@@ -154,7 +154,7 @@ class KnownViews:
         self._session = session
         self._by_columns: dict[tuple[Column, ...], DataFrame] = {}
         self._by_rows: dict[DataFrame, str] = {}  # of these very tables
-        self.named: dict[Node, str] = {}
+        self.names: dict[Node, str] = {}
         self._names: list[str] = []
 
     def of(self, columns: tuple[Column, ...]) -> str:

@@ -125,7 +125,7 @@ class Plan:
     folder: str
 
     @property
-    def refused(self) -> tuple[Change, ...]:
+    def refused_changes(self) -> tuple[Change, ...]:
         """What cannot be done; then nothing is done."""
         return tuple(c for c in self.changes if c.status is Status.REFUSED)
 

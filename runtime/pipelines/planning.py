@@ -20,7 +20,7 @@ from ctsql.catalog.items import (
 )
 from ctsql.catalog.names import Name, fold
 from ctsql.catalog.schemas import keeps_columns, same_columns
-from ctsql.planner.binding import Bound
+from ctsql.planner.binding import BoundDefinition
 from ctsql.planner.definition_parts import Part
 from ctsql.planner.due_times import snapshot_inputs
 from ctsql.planner.folder import Definition, Folder
@@ -89,10 +89,12 @@ class _Planning:
     def __post_init__(self) -> None:
         self.binder = FolderBinder(self.engine, prune=self.prune)
         self.overlay = self.binder.overlay
-        self.stored = self.overlay.stored_catalog
+        self.stored_catalog = self.overlay.stored_catalog
 
     def run(self) -> PlannedFolder:
-        schemas = [s.name for s in self.folder.schemas if s.name.lower() not in self.stored.schemas]
+        schemas = [
+            s.name for s in self.folder.schemas if s.name.lower() not in self.stored_catalog.schemas
+        ]
         for schema in schemas:
             self.overlay.catalog = self.overlay.catalog.with_schema(schema)
             self.changes.append(
@@ -111,7 +113,7 @@ class _Planning:
         self._describe()
         plan = Plan(
             changes=tuple(self.changes),
-            warehouse=warehouse_digest(self.stored),
+            warehouse=warehouse_digest(self.stored_catalog),
             folder=folder_digest(self.folder),
         )
         return PlannedFolder(
@@ -123,7 +125,8 @@ class _Planning:
         )
 
     def _one(self, definition: Definition, refused_definitions: dict[Name, Definition]) -> Change:
-        old = self.stored.find(definition.name)  # whose letters may be other ones, large or small
+        # The letters of its name may be other ones, large or small.
+        old = self.stored_catalog.find(definition.name)
         name = str(definition.name if old is None else old.name)
         change = Change(name=name, keyword=definition.keyword, status=Status.UNCHANGED)
         below = [str(name) for name in definition.reads if name in refused_definitions]
@@ -149,7 +152,7 @@ class _Planning:
         change = replace(
             change, status=Status.CHANGED, parts=tuple(part.value for part in bound.parts)
         )
-        table_change = bound.altered
+        table_change = bound.table_change
         if table_change is None:
             return replace(change, effect=effect_of_change(definition.kind, bound.parts))
         return replace(
@@ -183,10 +186,10 @@ class _Planning:
         """Stored views and tasks that are as they were, over a plain view that is not."""
         changed_ids = {i.id for o in self.objects if o.old is not None and o.parts for i in o.items}
         followers = []
-        for item in self.stored:
+        for item in self.stored_catalog:
             if not item.is_run or item.id in changed_ids or item.problem:
                 continue
-            if self.stored.fingerprint(item) == self.overlay.catalog.fingerprint(item):
+            if self.stored_catalog.fingerprint(item) == self.overlay.catalog.fingerprint(item):
                 continue
             followers.append(item)
             is_view = item.kind is ObjectKind.MATERIALIZED_VIEW
@@ -214,7 +217,9 @@ class _Planning:
     def _others(self) -> list[Item]:
         """Objects that are not in the folder; those that are to be dropped are returned."""
         mine = {name for definition in self.folder.definitions for name in definition.names}
-        others = [i for i in self.stored if i.name not in mine and not self._is_owned(i, mine)]
+        others = [
+            i for i in self.stored_catalog if i.name not in mine and not self._is_owned(i, mine)
+        ]
         names = set(self.places)
         # A folder cannot say of streaming tables that they stay.
         items_to_drop = [i for i in others if self.prune and not i.problem and not _is_streaming(i)]
@@ -241,13 +246,13 @@ class _Planning:
             or bound_object.items[0].quarantine is not None
         ):
             return None
-        return self.stored.items.get(bound_object.old.quarantine or "")
+        return self.stored_catalog.items.get(bound_object.old.quarantine or "")
 
     def _is_owned(self, item: Item, mine: set[Name]) -> bool:
         """Whether it belongs to a task or view of the folder: its quarantine, or an output."""
-        owner = owner_of_quarantine(self.stored, item)
+        owner = owner_of_quarantine(self.stored_catalog, item)
         if item.kind is ObjectKind.TASK_OUTPUT:
-            owner = self.stored.items[item.owner]
+            owner = self.stored_catalog.items[item.owner]
         return owner is not None and owner.name in mine
 
     def _check_readers(self, items_to_drop: Sequence[Item]) -> None:
@@ -257,25 +262,31 @@ class _Planning:
         redefined_ids = {i.id for o in self.objects for i in o.redefined_items}
         for bound_object in self.objects:
             for item in bound_object.redefined_items:
-                before = self.stored.items[item.id]
+                before = self.stored_catalog.items[item.id]
                 if same_columns(before.columns, item.columns) or self._only_grows(before, item):
                     continue
                 if item.kind is ObjectKind.MATERIALIZED_VIEW:
                     # Who is defined anew was bound to the new columns, but for the Ts it missed.
                     readers = [
                         r
-                        for r in readers_of_changed(self.engine, self.stored, before, item.columns)
+                        for r in readers_of_changed(
+                            self.engine, self.stored_catalog, before, item.columns
+                        )
                         if r.id not in redefined_ids or is_behind(self.engine, r)
                     ]
                 else:
-                    readers = [r for r in catalog.readers(item.id) if r.id in self.stored.items]
+                    readers = [
+                        r for r in catalog.readers(item.id) if r.id in self.stored_catalog.items
+                    ]
                     readers = [r for r in readers if r.id not in bound_ids]
                 readers = [r for r in readers if r.id not in dropped_ids]
                 if readers:
                     self._refuse_columns(bound_object, item, readers)
         for item in items_to_drop:
             readers = [r for r in catalog.readers(item.id) if r.id not in dropped_ids]
-            followers = [f"subscription '{s.name}'" for s in self.stored.subscribers(item.id)]
+            followers = [
+                f"subscription '{s.name}'" for s in self.stored_catalog.subscribers(item.id)
+            ]
             if readers or followers:
                 reader_names = [f"{r.kind.value} {r.name}" for r in readers] + followers
                 detail = f"It is read by {', '.join(reader_names)}."
@@ -284,21 +295,24 @@ class _Planning:
 
     def _check_altered(self, items_to_drop: Sequence[Item]) -> None:
         """Say what the alterations of tables change for readers; refuse those that break one."""
-        altered_objects = [o for o in self.objects if o.altered is not None]
+        altered_objects = [o for o in self.objects if o.table_change is not None]
         dropped_constraints = {
-            c for o in altered_objects if o.altered is not None for c in o.altered.dropped
+            c
+            for o in altered_objects
+            if o.table_change is not None
+            for c in o.table_change.dropped_constraints
         }
         without = {i.id for o in self.objects for i in o.redefined_items} | {
             i.id for i in items_to_drop
         }
         for bound_object in altered_objects:
-            change, name = bound_object.altered, bound_object.definition.name
+            change, name = bound_object.table_change, bound_object.definition.name
             assert change is not None  # those are looked at
             try:
                 effects = effects_on_readers(
                     self.engine,
                     change,
-                    dropped=dropped_constraints,
+                    dropped_constraints=dropped_constraints,
                     catalog=self.overlay.catalog,
                     without=without,
                 )
@@ -321,9 +335,9 @@ class _Planning:
         """The object whose change tells of one that goes: a part of it has none of its own."""
         if item.name in self.places:
             return item.name
-        reads = (self.stored.items[r.object_id] for r in item.reads)
+        reads = (self.stored_catalog.items[r.object_id] for r in item.reads)
         task = next((i for i in reads if item.flow and i.flow and i.is_task), None)
-        return (task or writer_of(self.stored, item)).name
+        return (task or writer_of(self.stored_catalog, item)).name
 
     def _add_notices(self, name: Name, notices: Iterable[str]) -> None:
         place = self.places[name]
@@ -333,14 +347,14 @@ class _Planning:
 
     def _only_grows(self, before: Item, item: Item) -> bool:
         """Has a plain view only more columns at its end, which no reader from before sees?"""
-        is_reshaped = item.kind is ObjectKind.VIEW and item.id in self.binder.reshaped
+        is_reshaped = item.kind is ObjectKind.VIEW and item.id in self.binder.reshaped_ids
         return is_reshaped and keeps_columns(before.columns, item.columns)
 
     def _refuse_columns(
         self, bound_object: BoundObject, item: Item, readers: Sequence[Item]
     ) -> None:
         breaks = [
-            f"{r.kind.value} {r.name}{_lost_columns(self.stored.items[r.id], item)}"
+            f"{r.kind.value} {r.name}{_lost_columns(self.stored_catalog.items[r.id], item)}"
             for r in readers
         ]
         detail = "The new columns differ, and what changes is read by "
@@ -361,7 +375,7 @@ class _Planning:
         asks = len(runs) <= CHECKED_BY_SPARK_MAX
         for name, place in self.places.items():
             change, bound_object = self.changes[place], by_name.get(name)
-            item = bound_object.items[0] if bound_object else self.stored.find(name)
+            item = bound_object.items[0] if bound_object else self.stored_catalog.find(name)
             if item is None or change.status in (Status.UNCHANGED, Status.KEPT):
                 continue
             readers = tuple(str(r.name) for r in self.overlay.catalog.readers(item.id))
@@ -379,8 +393,8 @@ class _Planning:
                 for i in bound_object.items
                 if i.backfill
             )
-        if bound_object.altered is not None and bound_object.altered.is_looked_at:
-            reads = (self._read(bound_object.altered.table),)
+        if bound_object.table_change is not None and bound_object.table_change.is_looked_at:
+            reads = (self._read(bound_object.table_change.table),)
         if change.effect in reading:
             reads = tuple(self._read(i) for i in self._leaves(bound_object))
         view = next((i for i in bound_object.items if i.kind is ObjectKind.MATERIALIZED_VIEW), None)
@@ -404,7 +418,7 @@ class _Planning:
     def _read(self, item: Item) -> Read:
         """What the log of a table says of its size."""
         name = str(item.name)
-        if item.id not in self.stored.items:
+        if item.id not in self.stored_catalog.items:
             return Read(name=name)
         table = self.engine.relations.table(item)
         version = table.version()
@@ -413,7 +427,7 @@ class _Planning:
         size = sum(file.size for file in files)
         return Read(name=name, rows=table.rows_count(version), bytes=size)
 
-    def _why_recomputed(self, plan: Bound, *, asks: bool) -> str:
+    def _why_recomputed(self, plan: BoundDefinition, *, asks: bool) -> str:
         """Why a view will not follow its tables by their changes; nothing where it will."""
         if Policy(plan.view.policy) is Policy.FULL:
             return f"POLICY_FULL: {RECOMPUTE_REASONS['POLICY_FULL']}"
@@ -457,7 +471,7 @@ def effect_of_change(kind: ObjectKind, parts: Iterable[Part]) -> Effect:
 
 def _unheeded_clauses(statement: st.Statement) -> str:
     """The clauses of a definition that have no effect, for people."""
-    clauses = [u.clause for u in getattr(statement, "unheeded", ())]
+    clauses = [u.clause for u in getattr(statement, "unheeded_clauses", ())]
     return f"{', '.join(clauses)} has no effect" if clauses else ""
 
 

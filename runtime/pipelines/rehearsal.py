@@ -30,7 +30,7 @@ from ctsql.planner.syntax import ast as st
 from ctsql.runtime.delta.overlay import ReadOnlyGateway
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.monitoring.refreshes import refreshes
-from ctsql.runtime.monitoring.wanted import Bounds, Wanted
+from ctsql.runtime.monitoring.row_request import Bounds, RowRequest
 from ctsql.runtime.pipelines.applying import check_not_refused, with_changes
 from ctsql.runtime.pipelines.binding import BoundObject
 from ctsql.runtime.pipelines.plan import Refusal, Status
@@ -69,7 +69,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rehearsed:
+class OutputRehearsal:
     """What came of one output.
 
     Attributes:
@@ -108,7 +108,7 @@ class Rehearsal:
     after: int
     times: tuple[int, ...]
     inputs: tuple[str, ...]
-    outputs: tuple[Rehearsed, ...]
+    outputs: tuple[OutputRehearsal, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -161,7 +161,7 @@ def rehearse(engine: Engine, folder: Folder, *, count: int) -> Iterator[Rehearsa
 
 def _check_quarantines(planned_folder: PlannedFolder) -> None:
     """Raise NOT_SUPPORTED where something reads the quarantine that a table would get."""
-    for change in (o.altered for o in planned_folder.objects if o.altered is not None):
+    for change in (o.table_change for o in planned_folder.objects if o.table_change is not None):
         for away in change.after[1:]:
             for item in (i for o in planned_folder.objects for i in o.items):
                 if any(r.object_id == away.id for r in item.reads):
@@ -175,29 +175,33 @@ def _over_altered(reader: Item, what: str, why: str, change: TableChange) -> Cts
 
 
 def _is_defined_anew(bound_object: BoundObject) -> bool:
-    return bound_object.old is None or (bool(bound_object.parts) and bound_object.altered is None)
+    return bound_object.old is None or (
+        bool(bound_object.parts) and bound_object.table_change is None
+    )
 
 
 @dataclass
 class _Rehearsing:
     present: Engine
-    planned: PlannedFolder
+    planned_folder: PlannedFolder
     place: str
     problems: dict[str, list[Problem]] = field(default_factory=dict)
     failed_at: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.stored = self.present.catalog
+        self.stored_catalog = self.present.catalog
         # Alterations of tables are not gone through.
-        objects = [o for o in self.planned.objects if _is_defined_anew(o)]
-        items = [i for o in objects for i in (with_changes(self.stored, o) if o.old else o.items)]
-        self.catalog = self.stored.with_items(items)
-        self.changed = [i.id for o in objects for i in o.items]
+        objects = [o for o in self.planned_folder.objects if _is_defined_anew(o)]
+        items = [
+            i for o in objects for i in (with_changes(self.stored_catalog, o) if o.old else o.items)
+        ]
+        self.catalog = self.stored_catalog.with_items(items)
+        self.changed_ids = [i.id for o in objects for i in o.items]
         self.parts = {i.id: tuple(p.value for p in o.parts) for o in objects for i in o.items}
-        self.redefined = {i.id for o in objects for i in o.redefined_items if i.is_task}
-        self.new = [i for i in self.catalog if i.id not in self.stored.items]
+        self.redefined_ids = {i.id for o in objects for i in o.redefined_items if i.is_task}
+        self.new = [i for i in self.catalog if i.id not in self.stored_catalog.items]
         self.notes: list[str] = []
-        self.affected = self._affected_items()
+        self.affected_items = self._affected_items()
         self.running = self._running()
         self._note_altered()
 
@@ -206,7 +210,9 @@ class _Rehearsing:
 
         Raises NOT_SUPPORTED where what is rehearsed reads a table that would have other columns.
         """
-        for change in (o.altered for o in self.planned.objects if o.altered is not None):
+        for change in (
+            o.table_change for o in self.planned_folder.objects if o.table_change is not None
+        ):
             readers = [i for i in self.running if change.table in self.catalog.closure([i.id])]
             if readers and Part.COLUMNS in change.parts:
                 why = f'Table "{change.table.name}" has them only when it is altered.'
@@ -216,8 +222,8 @@ class _Rehearsing:
 
     def _affected_items(self) -> list[Item]:
         """The tasks and views that may have other rows, each after what it reads."""
-        catalog, followers = self.catalog, [i.id for i in self.planned.followers]
-        changed_ids = (*self.changed, *followers)
+        catalog, followers = self.catalog, [i.id for i in self.planned_folder.followers]
+        changed_ids = (*self.changed_ids, *followers)
         read = {c: [r.id for r in catalog.all_readers(c)] for c in changed_ids}
         ids = dict.fromkeys(i for c in changed_ids for i in (c, *read[c]))
         return [i for i in catalog.closure(ids) if i.id in ids and i.is_run]
@@ -227,15 +233,18 @@ class _Rehearsing:
 
         Of a view that no task has followed not every T is stored.
         """
-        ids = {i.id for i in self.affected}
+        ids = {i.id for i in self.affected_items}
         below = self.catalog.closure(ids)
         return [i for i in below if i.id in ids or self._is_followed_anew(i)]
 
     def _is_followed_anew(self, item: Item) -> bool:
         """Is it a view that a task follows by the folder's definitions only?"""
-        if item.kind is not ObjectKind.MATERIALIZED_VIEW or item.id not in self.stored.items:
+        if (
+            item.kind is not ObjectKind.MATERIALIZED_VIEW
+            or item.id not in self.stored_catalog.items
+        ):
             return False
-        now, then = (c.all_readers(item.id) for c in (self.stored, self.catalog))
+        now, then = (c.all_readers(item.id) for c in (self.stored_catalog, self.catalog))
         return any(r.is_task for r in then) and not any(r.is_task for r in now)
 
     def run(self, count: int) -> Rehearsal:
@@ -245,7 +254,9 @@ class _Rehearsing:
         trial = self._trial(after)
         trial.advance(bases, last)
         self._go_through(trial, times or [after])
-        outputs = [r for item in self.affected for r in self._came_of(trial, item, after, times)]
+        outputs = [
+            r for item in self.affected_items for r in self._came_of(trial, item, after, times)
+        ]
         inputs = [i for i in bases if self._moves(i, after, last)]
         self._note_changes_since(last)
         return Rehearsal(
@@ -260,12 +271,12 @@ class _Rehearsing:
 
     def _bases(self) -> list[Item]:
         """What the affected objects read that is there, and as it was."""
-        affected_ids = {i.id for i in (*self.affected, *self.running)}
+        affected_ids = {i.id for i in (*self.affected_items, *self.running)}
         below = self.catalog.closure(i.id for i in self.running)
         return [
             i
             for i in below
-            if i.id in self.stored.items
+            if i.id in self.stored_catalog.items
             and i.id not in affected_ids
             and (i.kind is ObjectKind.TABLE or i.is_run)
             and any(r.id in affected_ids for r in self.catalog.all_readers(i.id))
@@ -278,9 +289,13 @@ class _Rehearsing:
     def _times(self, bases: Sequence[Item], count: int) -> tuple[int, list[int]]:
         """The T to begin behind, and those to go through."""
         present, now = self.present, self._newest_readable(bases)
-        there = [self.stored.items[i.id] for i in self.running if i.id in self.stored.items]
+        there = [
+            self.stored_catalog.items[i.id]
+            for i in self.running
+            if i.id in self.stored_catalog.items
+        ]
         tasks = [i for i in there if i.is_task]
-        begins = [i.created for i in tasks] + [self._known_from(i) for i in bases]
+        begins = [i.created_at for i in tasks] + [self._known_from(i) for i in bases]
         first = max(begins, default=now)
         complete = complete_through(present.warehouse, tasks)
         times: set[int] = set()
@@ -307,8 +322,10 @@ class _Rehearsing:
 
     def _note_changes_since(self, last: int) -> None:
         """Say what was changed behind the Ts gone through, as by a replay: that is not compared."""
-        for item in self.affected:
-            there = _outputs(self.stored, item) if item.id in self.stored.items else ()
+        for item in self.affected_items:
+            there = (
+                _outputs(self.stored_catalog, item) if item.id in self.stored_catalog.items else ()
+            )
             times = {t for o in there for t in self._moves(o, last, self.present.timeline.now)}
             if times:
                 self.notes.append(
@@ -323,7 +340,7 @@ class _Rehearsing:
             try:
                 present.advance([item], now)
             except DataError:
-                tasks = (i for i in self.stored.closure([item.id]) if i.is_task)
+                tasks = (i for i in self.stored_catalog.closure([item.id]) if i.is_task)
                 failures = [failure_of(present.warehouse, task) for task in tasks]
                 times = [failure.time for failure in failures if failure is not None]
                 if not times:
@@ -338,20 +355,20 @@ class _Rehearsing:
     def _known_from(self, item: Item) -> int:
         """The first T as of which an object can be read."""
         if item.kind is not ObjectKind.TABLE:
-            return item.created
+            return item.created_at
         first = self.present.timeline.first_time(item.id)
         return self.present.timeline.now if first is None else first
 
     def _apart(self, tasks: Iterable[Item], after: int) -> int:
         """A T at which no task's output shares its commit with later Ts."""
-        outputs = [o for task in tasks for o in _outputs(self.stored, task)]
+        outputs = [o for task in tasks for o in _outputs(self.stored_catalog, task)]
         while True:
             before = after
             for output in outputs:
                 storage = self.present.versions.find_storage(output, after)
-                if storage.shared is not None:
+                if storage.shared_version is not None:
                     entries = self.present.relations.output(output).entries(since=after + 1)
-                    after = min(after, max(entries[0].upper - 1, output.created))
+                    after = min(after, max(entries[0].upper - 1, output.created_at))
             if after == before:
                 return after
 
@@ -363,8 +380,8 @@ class _Rehearsing:
         trial.context = self.present.context
         gateway = trial.gateway
         assert isinstance(gateway, ReadOnlyGateway)  # as asked for
-        tables = [m for o in self.planned.objects for m in self._made_tables(o, after)]
-        new = {i.id: replace(i, created=after) for i in (*self.new, *tables)}
+        tables = [m for o in self.planned_folder.objects for m in self._made_tables(o, after)]
+        new = {i.id: replace(i, created_at=after) for i in (*self.new, *tables)}
         trial.relations.use(self.catalog.with_items(new.values()))
         trial.timeline.refresh()
         for table in tables:
@@ -372,9 +389,9 @@ class _Rehearsing:
             assume_bound(trial.timeline, table.id, version, at=after)
         put_in_force: dict[str, Callable[[TaskState, int], TaskState]] = {}
         for item in self.running:
-            if item.id in self.redefined:
+            if item.id in self.redefined_ids:
                 put_in_force[item.id] = _from(0, item.revision)
-            elif item.id not in self.stored.items and item.earlier:
+            elif item.id not in self.stored_catalog.items and item.earlier:
                 put_in_force[item.id] = _from(after + 1, item.revision)
             for output in _outputs(trial.catalog, item):
                 self._place(trial, gateway, output, after)
@@ -403,14 +420,14 @@ class _Rehearsing:
 
     def _place(self, trial: Engine, gateway: ReadOnlyGateway, output: Item, after: int) -> None:
         """Pin an output's table, or make an empty one where there was none with its columns."""
-        old = self.stored.items.get(output.id)
+        old = self.stored_catalog.items.get(output.id)
         if (
             old is not None
             and old.location is not None
             and same_columns(old.columns, output.columns)
         ):
             version = self.present.versions.version_at(old, after)
-            if version is not None and old.created <= after:
+            if version is not None and old.created_at <= after:
                 gateway.pin(old.location, version)
                 return
         if output.location is None:
@@ -418,7 +435,7 @@ class _Rehearsing:
         new_output = replace(
             output,
             location=f"file:{self.place}/{output.id}",
-            created=after,
+            created_at=after,
             table_id=None,
             revision=output.revision if output.is_task else 0,
         )
@@ -459,7 +476,7 @@ class _Rehearsing:
             return ""
         inside = problem.span
         definitions = (
-            o.definition for o in self.planned.objects if item.id in {i.id for i in o.items}
+            o.definition for o in self.planned_folder.objects if item.id in {i.id for i in o.items}
         )
         span = next((m.statement.span for m in definitions), None)
         if span is None or inside.source.text != span.text:
@@ -468,20 +485,20 @@ class _Rehearsing:
 
     # ---- what came of it
 
-    def _outcome_of(self, item: Item, **fields: object) -> Rehearsed:
-        is_new = item.id not in self.stored.items
+    def _outcome_of(self, item: Item, **fields: object) -> OutputRehearsal:
+        is_new = item.id not in self.stored_catalog.items
         parts = self.parts.get(item.id, ())
         status = Status.NEW if is_new else Status.CHANGED if parts else Status.UNCHANGED
-        outcome = Rehearsed(
+        outcome = OutputRehearsal(
             name=str(item.name), keyword=item.kind.keyword, status=status, parts=parts
         )
         return replace(outcome, **fields)  # type: ignore[arg-type]
 
     def _came_of(
         self, trial: Engine, item: Item, after: int, times: Sequence[int]
-    ) -> Iterator[Rehearsed]:
+    ) -> Iterator[OutputRehearsal]:
         """What came of a task's outputs, or of a view."""
-        if not times and item.id in self.stored.items:
+        if not times and item.id in self.stored_catalog.items:
             yield self._outcome_of(item, note="nothing has changed in what it reads")
             return
         if trial.relations.is_suspended(item):
@@ -508,12 +525,12 @@ class _Rehearsing:
             yield outcome
 
     def _costs_before(self, item: Item, after: int, last: int) -> Costs | None:
-        if item.id not in self.stored.items:
+        if item.id not in self.stored_catalog.items:
             return None
-        return _costs(self.present, self.stored.items[item.id], after, last)
+        return _costs(self.present, self.stored_catalog.items[item.id], after, last)
 
-    def _compare(self, outcome: Rehearsed, output: Item, last: int) -> Rehearsed:
-        old = self.stored.items.get(output.id)
+    def _compare(self, outcome: OutputRehearsal, output: Item, last: int) -> OutputRehearsal:
+        old = self.stored_catalog.items.get(output.id)
         if old is None:
             return outcome
         try:
@@ -548,7 +565,7 @@ def _from(start: int, number: int) -> Callable[[TaskState, int], TaskState]:
 
 def _costs(engine: Engine, item: Item, after: int, last: int) -> Costs:
     """What the commits of a task or view took at the Ts of a rehearsal, by what they say."""
-    request = Wanted(objects=frozenset({str(item.name)}), t=Bounds(after + 1, last))
+    request = RowRequest(objects=frozenset({str(item.name)}), t=Bounds(after + 1, last))
     refresh_rows = list(refreshes(engine, request))
     return Costs(
         commits=len(refresh_rows),

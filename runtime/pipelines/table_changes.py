@@ -102,10 +102,12 @@ class TableChange:
         return any(_looks_at_rows(one) for one in self.first)
 
     @property
-    def dropped(self) -> set[tuple[Name, str]]:
+    def dropped_constraints(self) -> set[tuple[Name, str]]:
         """The constraints that go: the table, and the folded name."""
         constraints = (one for one in self.first if isinstance(one, st.ChangeConstraints))
-        return {(self.table.name, fold(c.dropped)) for c in constraints if c.added is None}
+        return {
+            (self.table.name, fold(c.dropped_name)) for c in constraints if c.new_constraint is None
+        }
 
     def columns_before(self, alteration: Alteration) -> Schema:
         """The columns that the table has when an alteration is made."""
@@ -242,22 +244,24 @@ class TableComparison:
                     notices[capitalised(feature.notice)] = None
         item, beside = replace(table, columns=commented(table.columns, columns)), list[Item]()
         for one in first:
-            if isinstance(one, st.ChangeConstraints) and one.added is None:
+            if isinstance(one, st.ChangeConstraints) and one.new_constraint is None:
                 for constraint in list(stored_constraints(now)):
-                    if fold(constraint.name) == fold(one.dropped):
+                    if fold(constraint.name) == fold(one.dropped_name):
                         del now[constraint.key]
-                item = referring(item, one.dropped, None)
+                item = referring(item, one.dropped_name, None)
         own_properties, names = dict(now), self.overlay.names(definition.schema)
         for one in first:
-            if isinstance(one, st.ChangeConstraints) and one.added is not None:
-                self._check_refers(one.added, definition.schema)
-                item, quarantines = bind_constraints(names, item, [one.added])
+            if isinstance(one, st.ChangeConstraints) and one.new_constraint is not None:
+                self._check_refers(one.new_constraint, definition.schema)
+                item, quarantines = bind_constraints(names, item, [one.new_constraint])
                 beside += quarantines
-                if one.added.is_of_delta:
-                    key, value = property_of_delta(one.added.name, check_text(one.added))
+                if one.new_constraint.is_of_delta:
+                    key, value = property_of_delta(
+                        one.new_constraint.name, check_text(one.new_constraint)
+                    )
                     now[key] = value
                 else:
-                    now |= properties_of(engine, item, [one.added], now)
+                    now |= properties_of(engine, item, [one.new_constraint], now)
         return TableChange(
             table=table,
             there=there,
@@ -309,14 +313,14 @@ def effects_on_readers(
     engine: Engine,
     change: TableChange,
     *,
-    dropped: Collection[tuple[Name, str]],
+    dropped_constraints: Collection[tuple[Name, str]],
     catalog: Catalog,
     without: Collection[str],
 ) -> list[OnReader]:
     """What the alterations of a table mean for who reads it: what changes, and what breaks.
 
     Args:
-        dropped: the constraints of all tables that go. catalog: with the folder's definitions.
+        dropped_constraints: those that go, of all tables. catalog: with the folder's definitions.
         without: the ids of readers that have another definition, or are gone, when columns go.
 
     Raises:
@@ -329,7 +333,7 @@ def effects_on_readers(
             continue
         columns = change.columns_before(one)
         alteration.check_constraints(
-            change.table, one, own=change.own_properties, dropped_constraints=dropped
+            change.table, one, own=change.own_properties, dropped_constraints=dropped_constraints
         )
         after = altered_columns(columns, one.change)
         if one in change.last:
@@ -399,11 +403,11 @@ class Altering:
                     if isinstance(one, st.AlterTable):
                         TableAlteration(names).try_on(copy.location, one.change, columns)
                         columns = altered_columns(columns, one.change)
-                    elif one.added is None:
+                    elif one.new_constraint is None:
                         constraints.drop_on(copy.location, one)
-                    elif not _awaits_keys(change.after[0], one.added, others):
+                    elif not _awaits_keys(change.after[0], one.new_constraint, others):
                         item = replace(change.after[0], columns=columns)
-                        constraints.try_on(copy.location, item, one.added)
+                        constraints.try_on(copy.location, item, one.new_constraint)
         finally:
             copy.drop()
 
@@ -459,7 +463,9 @@ def _around_types(
     """
     changes = [one.change for one in alterations if isinstance(one, st.AlterTable)]
     retyped_columns = {fold(c.column.name) for c in changes if isinstance(c, st.RetypeColumn)}
-    dropped_names = {fold(c.dropped) for c in alterations if isinstance(c, st.ChangeConstraints)}
+    dropped_names = {
+        fold(c.dropped_name) for c in alterations if isinstance(c, st.ChangeConstraints)
+    }
     constraints = {fold(c.name): constraint_text(c) for c in statement.constraints}
     texts = []
     for one in stored_constraints(properties):
@@ -480,7 +486,7 @@ def _around_types(
 
 def drops_constraint(one: Alteration) -> bool:
     """Does an alteration take a constraint away?"""
-    return isinstance(one, st.ChangeConstraints) and one.added is None
+    return isinstance(one, st.ChangeConstraints) and one.new_constraint is None
 
 
 def _loses(one: Alteration) -> bool:
@@ -495,5 +501,7 @@ def _part(one: Alteration) -> Part:
 
 def _looks_at_rows(one: Alteration) -> bool:
     if isinstance(one, st.ChangeConstraints):
-        return one.added is not None and one.added.action is not st.OnViolation.WARN
+        return (
+            one.new_constraint is not None and one.new_constraint.action is not st.OnViolation.WARN
+        )
     return isinstance(one.change, st.SetNotNull) and one.change.not_null

@@ -59,7 +59,7 @@ _NESTED = (T.ArrayType, T.MapType, T.StructType, T.VariantType)
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class JvmRows:
     """Few rows in the driver's JVM, as a sequence, and their columns.
 
     Each may have more values at its end than there are columns, which nobody reads.
@@ -81,7 +81,7 @@ def collect_bounded(rows: DataFrame) -> DataFrame | Declined:
     return frame_over(rows.sparkSession, in_jvm.rows, in_jvm.output)
 
 
-def hold(rows: DataFrame, bounds: Bounds = FEW) -> Held | Declined:
+def hold(rows: DataFrame, bounds: Bounds = FEW) -> JvmRows | Declined:
     """The rows, computed now; declined when they are not few, or as few as ``bounds`` say.
 
     As Spark's own rows: one of Java's objects has no dates of October 5 to 14, 1582, and no text
@@ -106,7 +106,7 @@ def held_of(
     bounds: Bounds,
     *,
     is_marked: bool,
-) -> Held | Declined:
+) -> JvmRows | Declined:
     """What a physical plan gives, computed now; declined when it is not few.
 
     Args:
@@ -119,15 +119,15 @@ def held_of(
     if jvm_rows.size() > bounds.rows:
         return bounds.too_many
     if not is_marked:
-        return Held(jvm_rows, output)
+        return JvmRows(jvm_rows, output)
     if not fits_arrow(schema):
         frame = frame_over(session, jvm_rows, root.output())
-        return Held(jvm_rows, output) if frame.where(WIDE).isEmpty() else bounds.too_wide
+        return JvmRows(jvm_rows, output) if frame.where(WIDE).isEmpty() else bounds.too_wide
     fields = [*schema.fields, T.StructField(WIDE, T.BooleanType())]
     arrow = arrow_of(session, jvm_rows, root.output(), T.StructType(fields))
     if pc.any(arrow.column(len(schema))).as_py():
         return bounds.too_wide
-    return Held(jvm_rows, output, arrow.remove_column(len(schema)))
+    return JvmRows(jvm_rows, output, arrow.remove_column(len(schema)))
 
 
 def within_result_size(compute: Callable[[], _Rows]) -> _Rows | Declined:

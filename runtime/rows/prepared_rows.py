@@ -254,24 +254,24 @@ class _PreparedRows(RowSet):
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
         self.session = recipe.leaves[0].session
-        self._found: LocalRows | Declined | None = None
+        self._outcome: LocalRows | Declined | None = None
 
     @property
     def is_of_few(self) -> bool:
         """Unless they turned out to be many."""
-        return not isinstance(self._found, Declined)
+        return not isinstance(self._outcome, Declined)
 
     @cached_property
     def schema(self) -> T.StructType:  # type: ignore[override]
-        if isinstance(self._found, LocalRows):
-            return self._found.schema
+        if isinstance(self._outcome, LocalRows):
+            return self._outcome.schema
         plan = prepared_plans(self.session).find(self.recipe)
         return self.frame.schema if plan is None else plan.schema
 
     @cached_property
     def frame(self) -> DataFrame:
-        if isinstance(self._found, LocalRows):
-            return self._found.frame
+        if isinstance(self._outcome, LocalRows):
+            return self._outcome.frame
         return self.recipe.frame
 
     @property
@@ -288,13 +288,13 @@ class _PreparedRows(RowSet):
     @property
     def local(self) -> LocalRows | Declined:
         """Held once they have been computed."""
-        return Declined("the rows are not computed yet") if self._found is None else self._found
+        return Declined("the rows are not computed yet") if self._outcome is None else self._outcome
 
     def collect(self) -> LocalRows | Declined:
         """Computed at the first call."""
-        if self._found is None:
-            self._found = prepared_plans(self.session).collect(self.recipe)
-        return self._found
+        if self._outcome is None:
+            self._outcome = prepared_plans(self.session).collect(self.recipe)
+        return self._outcome
 
     def select(self, names: Sequence[str], new_names: Sequence[str] | None = None) -> RowSet:
         key = ("select", tuple(names), None if new_names is None else tuple(new_names))

@@ -23,7 +23,7 @@ from ctsql.runtime.rows.arrow_exchange import (
     frame_over,
     row_classes,
 )
-from ctsql.runtime.rows.collect import FEW, NARROW, Bounds, Held, hold
+from ctsql.runtime.rows.collect import FEW, NARROW, Bounds, JvmRows, hold
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.sorted_rows import HELD
 from ctsql.runtime.spark.scala import class_name
@@ -176,7 +176,7 @@ class LocalRows(RowSet):
         schema: T.StructType,
         arrow: pa.Table | None = None,
         frame: DataFrame | None = None,
-        in_jvm: Held | None = None,
+        in_jvm: JvmRows | None = None,
     ) -> None:
         """Of an Arrow table, of a DataFrame whose rows the driver's JVM holds, or of these."""
         self.session = session
@@ -196,7 +196,7 @@ class LocalRows(RowSet):
     @cached_property
     def arrow(self) -> pa.Table:
         """The rows for this process."""
-        in_jvm: Held | None = self.__dict__.get("in_jvm")
+        in_jvm: JvmRows | None = self.__dict__.get("in_jvm")
         if in_jvm is None:
             table = collect_arrow(self.plain_frame)
         elif in_jvm.arrow is not None:
@@ -208,21 +208,21 @@ class LocalRows(RowSet):
     @cached_property
     def plain_frame(self) -> DataFrame:
         """The rows for Spark, which reads them without a job."""
-        in_jvm: Held | None = self.__dict__.get("in_jvm")
+        in_jvm: JvmRows | None = self.__dict__.get("in_jvm")
         if in_jvm is None:
             return at_hand(self.session, self.arrow, self.schema)
         return frame_over(self.session, in_jvm.rows, in_jvm.output)
 
     @cached_property
-    def in_jvm(self) -> Held:
+    def in_jvm(self) -> JvmRows:
         """The rows as the JVM has them."""
         query = self.plain_frame._jdf.queryExecution()
         plan = query.analyzed()
         if class_name(plan) == HELD:
-            return Held(plan.data(), plan.output())  # as Spark would give them, without a plan
+            return JvmRows(plan.data(), plan.output())  # as Spark would give them, without a plan
         with without_code(self.session):
             rows = row_classes(self.session).wrap(query.executedPlan().executeCollect())
-        return Held(rows, plan.output())
+        return JvmRows(rows, plan.output())
 
     @cached_property
     def signature(self) -> str:

@@ -32,7 +32,7 @@ class AtRest:
     def __init__(self) -> None:
         self._basis: tuple[object, ...] = (None, None, None)
         self._marks: dict[str, int] = {}  # by id the version; of a source the one that is bound
-        self._seen: dict[str, int | None] = {}  # the versions of outputs, as last looked at
+        self._versions: dict[str, int | None] = {}  # the versions of outputs, as last looked at
 
     def is_outdated(self, engine: Engine) -> bool:
         """Whether definitions, or what is bound of tasks, have changed since the last look."""
@@ -46,11 +46,11 @@ class AtRest:
         if self.is_outdated(engine):
             self._basis, self._marks = _basis_of(engine), {}
         run = [i for i in engine.catalog if i.is_run]
-        self._seen = {i.id: _newest(engine, i) for i in run}
+        self._versions = {i.id: _newest(engine, i) for i in run}
         return [i for i in run if not self._is_as_seen(i)]
 
     def _is_as_seen(self, item: Item) -> bool:
-        version = self._seen.get(item.id)
+        version = self._versions.get(item.id)
         return version is not None and self._marks.get(item.id) == version
 
     def leave_alone(self, engine: Engine, items: Sequence[Item], now: int) -> set[str]:
@@ -68,7 +68,7 @@ class AtRest:
         ids: set[str] = set()
         marks: dict[str, int] = {}
         for item in items:
-            version = self._seen.get(item.id) if item.is_run else _bound(engine, item)
+            version = self._versions.get(item.id) if item.is_run else _bound(engine, item)
             if version is None:
                 continue
             below = {r.object_id for r in item.reads} - {item.id}
@@ -82,8 +82,8 @@ class AtRest:
 
     def note(self, item: Item, now: int) -> None:
         """Note that an object was brought up to a T."""
-        version = self._seen.get(item.id)
-        if version is not None and item.created <= now:
+        version = self._versions.get(item.id)
+        if version is not None and item.created_at <= now:
             self._marks[item.id] = version
 
 

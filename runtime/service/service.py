@@ -56,7 +56,7 @@ class Service:
     """One run of the service.
 
     Attributes:
-        opened: opens the engine for one look or tick. stop: ends the run when set.
+        open_engine: opens the engine for one look or tick. stop: ends the run when set.
         on_event, on_time: called with each event, and with each T that was reached.
         workers: the number of outputs that are brought up in parallel.
         on_commit: called with each commit that moved an output's upper, one at a time.
@@ -64,7 +64,7 @@ class Service:
         tells_origins: whether events of commits name the commits of the sources at their T.
     """
 
-    opened: Callable[[], AbstractContextManager[Engine]]
+    open_engine: Callable[[], AbstractContextManager[Engine]]
     stop: threading.Event
     on_event: Callable[[Event], None]
     on_time: Callable[[int], None]
@@ -110,7 +110,7 @@ class Service:
         is_told = once
         while not self.stop.is_set():
             try:
-                with self.opened() as engine:
+                with self.open_engine() as engine:
                     if not is_told:
                         self._tell_start(engine)
                         is_told = True
@@ -148,7 +148,7 @@ class Service:
     def _anything_came(self, engine: Engine) -> bool:
         """Whether there is something to take in, or it cannot be known: the tick says why."""
         try:
-            return any(engine.watched.has_new(item) for item in self._watching(engine))
+            return any(engine.watched_sources.has_new(item) for item in self._watching(engine))
         except CtsqlError:
             return True
 
@@ -164,7 +164,7 @@ class Service:
             started_at = time.monotonic()
             problem = None
             try:
-                commits = engine.watched.take_in(item)
+                commits = engine.watched_sources.take_in(item)
             except CtsqlError as failure:
                 problem, commits = failure, []
             self._finish(engine, item, problem, NOTHING)

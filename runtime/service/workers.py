@@ -74,7 +74,9 @@ class WorkerPool:
             self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="ctsql-run")
         group = engine.session.sparkContext.getLocalProperty(GROUP)
         mine = self._engine_for(engine, item.id)
-        mine.timeline.damaged = {*engine.timeline.damaged}  # who does not bind does not know
+        mine.timeline.damaged_sources = {
+            *engine.timeline.damaged_sources
+        }  # who does not bind does not know
         return self._pool.submit(self._advance_beside, mine, item.id, now, group)
 
     def _engine_for(self, engine: Engine, object_id: str) -> Engine:

@@ -17,7 +17,7 @@ from ctsql.planner.binding.checks import indefinite
 from ctsql.planner.delete_by_key import KeyLookup
 from ctsql.planner.lowering import (
     Context,
-    Found,
+    LocatedRows,
     OutputState,
     View,
     assigned_values,
@@ -72,7 +72,7 @@ class EmptySources:
         """Nothing is stored."""
         return None
 
-    def stored_with_keys(self, lookup: KeyLookup, at: int) -> Found | None:
+    def stored_with_keys(self, lookup: KeyLookup, at: int) -> LocatedRows | None:
         """Nothing is looked up."""
         return None
 

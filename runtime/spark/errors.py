@@ -21,13 +21,13 @@ from ctsql.catalog.names import did_you_mean, unquote
 from ctsql.catalog.reserved_columns import PREFIX
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding.checks import forbidden_in
-from ctsql.planner.lowering.context import Sent
+from ctsql.planner.lowering.context import SparkText
 from ctsql.planner.syntax.tokens.tokenizer import tokenise
 from ctsql.planner.syntax.tokens.usual_mistakes import usual_mistake
 from ctsql.runtime.spark.functions import function_names
 from ctsql.runtime.spark.messages import (
     Place,
-    Thrown,
+    Throwable,
     as_message,
     data_error,
     name_clocks,
@@ -85,7 +85,7 @@ RECORD_CHARS_MAX = 200
 
 @contextmanager
 def translate_spark_errors(
-    spark_text: Sent | None = None,
+    spark_text: SparkText | None = None,
     within: Span | None = None,
     relation_name: Callable[[str], str] | None = None,
 ) -> Iterator[None]:
@@ -113,7 +113,7 @@ def translate_spark_errors(
         ) from problem
 
 
-def _span(throwable: Thrown, spark_text: Sent | None, within: Span | None) -> Span | None:
+def _span(throwable: Throwable, spark_text: SparkText | None, within: Span | None) -> Span | None:
     if spark_text is None or within is None:
         return within
     for place in (*throwable.places, *_parse_places(throwable, spark_text.text)):
@@ -125,13 +125,13 @@ def _span(throwable: Thrown, spark_text: Sent | None, within: Span | None) -> Sp
     return within
 
 
-def _quoted_text(throwable: Thrown) -> SentText | None:
+def _quoted_text(throwable: Throwable) -> SentText | None:
     """The text that a throwable quotes, where it is one of ours."""
     texts = (sent_texts.find(place.text) for place in throwable.places)
     return next((text for text in texts if text is not None), None)
 
 
-def _parse_places(throwable: Thrown, text: str) -> Iterator[Place]:
+def _parse_places(throwable: Throwable, text: str) -> Iterator[Place]:
     """Where Spark's parser stopped: it says line and column, and the token."""
     place = _PARSE_PLACE.search(throwable.text)
     token = throwable.parameters.get("error", "").strip("'")
@@ -143,7 +143,7 @@ def _parse_places(throwable: Thrown, text: str) -> Iterator[Place]:
 
 def _from_spark(
     problem: PySparkException | Py4JJavaError,
-    spark_text: Sent | None,
+    spark_text: SparkText | None,
     within: Span | None,
     relation_name: Callable[[str], str] | None,
 ) -> CtsqlError:
@@ -187,7 +187,7 @@ def _from_spark(
     )
 
 
-def _place(chain: Sequence[Thrown]) -> str:
+def _place(chain: Sequence[Throwable]) -> str:
     """Which record of which file a chain is about, if it is about one."""
     # A task that failed tells the folder that it was to write into.
     causes = [t for t in chain if t.condition != "TASK_WRITE_FAILED"]
@@ -208,7 +208,7 @@ def _last_part(name: str) -> str:
     return unquote(parts[-1]) if parts else name.split(".")[-1]
 
 
-def _column_counts(throwable: Thrown) -> tuple[int, int] | None:
+def _column_counts(throwable: Throwable) -> tuple[int, int] | None:
     """Of rows that have not as many columns as are to be filled: both counts."""
     parameters = throwable.parameters
     if throwable.condition == "DELTA_METADATA_MISMATCH":
@@ -225,7 +225,7 @@ def _column_counts(throwable: Thrown) -> tuple[int, int] | None:
 
 
 def _about_the_statement(
-    throwable: Thrown, span: Span | None, within: Span | None, message: str
+    throwable: Throwable, span: Span | None, within: Span | None, message: str
 ) -> CtsqlError | None:
     """The error of a statement that Spark does not run; None when it is another kind."""
     condition, parameters = throwable.condition, throwable.parameters

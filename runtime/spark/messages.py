@@ -73,7 +73,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Thrown:
+class Throwable:
     """What one throwable says: condition and state are empty where it has none."""
 
     kind: str
@@ -94,14 +94,14 @@ class Thrown:
         return self.kind in _ARITHMETIC or _NO_CONDITION.search(self.text) is not None
 
 
-def thrown_by(problem: PySparkException | Py4JJavaError) -> list[Thrown]:
+def thrown_by(problem: PySparkException | Py4JJavaError) -> list[Throwable]:
     """What an exception and its causes say, outermost first."""
     if isinstance(problem, Py4JJavaError):
         return [_of_java(java) for java in _chain(problem.java_exception)]
     if isinstance(problem, CapturedException) and problem._origin is not None:
         return [_of_java(java) for java in _chain(problem._origin)]
     return [
-        Thrown(
+        Throwable(
             kind=type(problem).__name__,
             text=str(problem),
             condition=problem.getCondition() or "",
@@ -120,7 +120,7 @@ def _chain(java: JavaObject | None) -> Iterator[JavaObject]:
         java = java.getCause()
 
 
-def _of_java(java: JavaObject) -> Thrown:
+def _of_java(java: JavaObject) -> Throwable:
     """What a Java throwable says, by Spark's own help for Python."""
     gateway = SparkContext._gateway
     assert gateway is not None  # it threw
@@ -128,9 +128,9 @@ def _of_java(java: JavaObject) -> Thrown:
     kind = next(kinds, str(java.getClass().getName()))
     text = str(java.getMessage() or "")
     if not is_instance_of(gateway, java, "org.apache.spark.SparkThrowable"):
-        return Thrown(kind=kind, text=text)
+        return Throwable(kind=kind, text=text)
     says = gateway.jvm.PythonErrorUtils
-    return Thrown(
+    return Throwable(
         kind=kind,
         text=text,
         condition=says.getCondition(java) or "",
@@ -154,7 +154,7 @@ def _place(context: JavaObject) -> Place:
     )
 
 
-def data_error(chain: Sequence[Thrown]) -> Thrown | None:
+def data_error(chain: Sequence[Throwable]) -> Throwable | None:
     """The one of a chain that tells which row cannot be computed and why; None: no row is."""
     return next((throwable for throwable in reversed(chain) if throwable.is_data_error), None)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ctsql.catalog.spans import Span
-from ctsql.planner.lowering.context import Sent
+from ctsql.planner.lowering.context import SparkText
 
 TEXTS_MAX = 1_000
 """How many texts are remembered; an error of an older one is shown without its place."""
@@ -25,7 +25,7 @@ class SentText:
         relation_name: gives back the user's name for a name of ours.
     """
 
-    spark_text: Sent
+    spark_text: SparkText
     within: Span
     relation_name: Callable[[str], str] | None
 

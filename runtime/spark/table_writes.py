@@ -19,7 +19,7 @@ from ctsql.catalog.reserved_columns import ACTION, FILE_COLUMN, KEY_, VALUE_
 from ctsql.planner.keyed_writes import (
     KEYS_MAX,
     Comparison,
-    Given,
+    GivenValue,
     KeyColumn,
     OwnColumn,
     Term,
@@ -356,7 +356,7 @@ class _Conjuncts:
         if kind != "Literal" and not (self._source and self._is_of_source(value)):
             return None
         self.values.append(value)
-        return Given(len(self.values) - 1)
+        return GivenValue(len(self.values) - 1)
 
     def _is_of_source(self, value: Any) -> bool:
         read = scala_items(value.references().toSeq())

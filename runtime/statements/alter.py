@@ -161,7 +161,9 @@ class Alteration(OnNames):
                 for f in now.flows
             )
             former_names = _called(current, now, name, new.span)
-            catalog = current.with_item(replace(now, name=name, flows=flows, called=former_names))
+            catalog = current.with_item(
+                replace(now, name=name, flows=flows, former_names=former_names)
+            )
             return _with_quarantine_renamed(catalog, now)
 
         self.names.check_schema(name.schema, new.span)
@@ -236,11 +238,11 @@ def _called(current: Catalog, now: Item, name: Name, span: Span) -> tuple[str, .
     if task is None or task.quarantine is None:
         return ()
     for other in current.outputs_of(task):
-        if other.id != now.id and fold(name.qualified()) in map(fold, other.called):
+        if other.id != now.id and fold(name.qualified()) in map(fold, other.former_names):
             what = f"calling another output of {task.name} {name}"
             why = f"{other.name} was called so, and the quarantine may have rows of that name."
             raise not_supported(span, what, why=why, hint="Choose another name.")
-    return (*now.called, now.name.qualified())
+    return (*now.former_names, now.name.qualified())
 
 
 def _with_quarantine_renamed(catalog: Catalog, before: Item) -> Catalog:

@@ -42,7 +42,7 @@ from ctsql.runtime.statements.altered_columns import (
     named_columns,
     not_null_schema,
 )
-from ctsql.runtime.statements.columns_read import Analysed, analyse, readers_of, reads
+from ctsql.runtime.statements.columns_read import Analysis, analyse, readers_of, reads
 from ctsql.runtime.statements.dml import target_table
 from ctsql.runtime.statements.name_resolution import OnNames
 from ctsql.runtime.statements.stored_constraints import kept_constraints
@@ -362,7 +362,7 @@ def _set_not_null(table: DeltaTable, change: st.SetNotNull) -> None:
     txn.commit(label="ctsql", epoch=0, metadata="{}")
 
 
-def _effect_of_retype(reader: Item, change: st.ColumnChange, then: Analysed) -> Effect:
+def _effect_of_retype(reader: Item, change: st.ColumnChange, then: Analysis) -> Effect:
     """A reader that reads a column whose type has become wider, or that may be NULL."""
     name, kind = str(reader.name), reader.kind.value
     pairs = zip(reader.columns, then.columns, strict=True)

@@ -232,9 +232,9 @@ def changed_constraints(
     Raises:
         UNKNOWN_CONSTRAINT: there is none to drop. INVALID_STATEMENT: the name is taken.
     """
-    if change.added is not None:
-        return with_names([*there, change.added])
-    dropped_name = fold(change.dropped)
+    if change.new_constraint is not None:
+        return with_names([*there, change.new_constraint])
+    dropped_name = fold(change.dropped_name)
     constraints = tuple(c for c in there if fold(c.name) != dropped_name)
     if len(constraints) < len(there):
         return constraints

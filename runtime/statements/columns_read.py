@@ -25,7 +25,7 @@ from ctsql.runtime.tasks.progress import complete_through
 
 
 @dataclass(frozen=True, slots=True)
-class Analysed:
+class Analysis:
     """A definition over some columns: the columns of its rows, or what it fails with."""
 
     columns: Schema = ()
@@ -122,7 +122,7 @@ def columns_with_readers(
 
 def reads(
     engine: Engine,
-    reader: Analysed,
+    reader: Analysis,
     source: Item,
     columns: Schema,
     names: Collection[str],
@@ -147,7 +147,7 @@ def reads(
 
 def analyse(
     engine: Engine, reader: Item, source: Item, columns: Schema, catalog: Catalog | None = None
-) -> Analysed:
+) -> Analysis:
     """A reader's definition over a table or view of these columns.
 
     Args:
@@ -173,14 +173,14 @@ def analyse(
         match definition_of(reader):
             case st.CreateContinualTask() as task:
                 plan = bind_task(binder, task, reader, current.outputs_of(reader)).plan
-                return Analysed(reader.columns, plan)
+                return Analysis(reader.columns, plan)
             case st.CreateMaterializedView() as view:
                 bound = binder.bind_materialized_view(view, reader)
-                return Analysed(bound.columns, bound.plan)
+                return Analysis(bound.columns, bound.plan)
             case st.CreateView() as view:
                 bound = binder.bind_view(view)
-                return Analysed(bound.columns, bound.plan)
+                return Analysis(bound.columns, bound.plan)
             case _:
-                return Analysed(reader.columns)
+                return Analysis(reader.columns)
     except CtsqlError as problem:
-        return Analysed(problem=problem)
+        return Analysis(problem=problem)

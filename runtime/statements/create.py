@@ -43,7 +43,7 @@ from ctsql.catalog.schemas import (
 )
 from ctsql.catalog.spans import Source, Span
 from ctsql.catalog.system_tables import is_system
-from ctsql.planner.binding import Bound, bind_task, qualify, refresh_parts
+from ctsql.planner.binding import BoundDefinition, bind_task, qualify, refresh_parts
 from ctsql.planner.binding.checks import (
     check_listed,
     check_not_void,
@@ -113,7 +113,7 @@ def fill_registered(engine: Engine, item: Item, beside: Sequence[Item]) -> None:
     If they do not fit it is taken out again, with what is beside it, unless it is read by now.
     """
     try:
-        engine.watched.take_in(item)
+        engine.watched_sources.take_in(item)
     except BaseException:
         own = {item.id, *(one.id for one in beside)}
 
@@ -222,7 +222,7 @@ class Creation(OnNames):
                 # What comes in is committed with what is set aside, if both are in the catalog.
                 is_kept = keeps_any(self.engine.relations.table(item).configuration())
                 if item.feed is not None and not is_kept:
-                    self.engine.watched.take_in(item)
+                    self.engine.watched_sources.take_in(item)
                 self.register(item, *beside)
                 if item.feed is not None and is_kept:
                     fill_registered(self.engine, item, beside)
@@ -375,7 +375,7 @@ class Creation(OnNames):
 
     def quarantine_of(
         self, item: Item, statement: st.CreateMaterializedView
-    ) -> tuple[Item, Bound] | None:
+    ) -> tuple[Item, BoundDefinition] | None:
         """The quarantine that a view has by a statement, and what it means; None for none.
 
         It is a view as well, of the rows that the other one leaves out, so it follows its tables
@@ -442,8 +442,8 @@ class Creation(OnNames):
         begins_anew = is_paced or History.CUT in histories
         begin = begin_anew(self.engine, [i for i, _ in pairs]) if begins_anew else 0
         if away is not None and before is None:
-            away = make_table(self.engine, replace(away, created=begin))
-        with_begin = partial(as_begun, created=begin, is_paced=is_paced)
+            away = make_table(self.engine, replace(away, created_at=begin))
+        with_begin = partial(as_begun, created_at=begin, is_paced=is_paced)
 
         def replace_view(current: Catalog) -> Catalog:
             now = self._still_there(current, old, bound)
@@ -540,7 +540,7 @@ class Creation(OnNames):
         self.check_replacement(current, there, item, span)
         return current.with_item(item)
 
-    def _still_there(self, current: Catalog, old: Item, bound: Bound) -> Item:
+    def _still_there(self, current: Catalog, old: Item, bound: BoundDefinition) -> Item:
         """The object in the newest catalog.
 
         Raises:
@@ -604,7 +604,7 @@ class Creation(OnNames):
 
     def new_task(
         self, name: Name, statement: st.CreateContinualTask
-    ) -> tuple[Item, list[Item], Bound, Revision | None]:
+    ) -> tuple[Item, list[Item], BoundDefinition, Revision | None]:
         """A task as a statement defines it, the outputs and the quarantine beside, and its meaning.
 
         The last is the definition by which it holds its first rows; None without BACKFILL FROM.
@@ -630,7 +630,7 @@ class Creation(OnNames):
     def built(
         self,
         item: Item,
-        bound: Bound,
+        bound: BoundDefinition,
         beside: Sequence[Item] = (),
         *,
         has_vectors: bool,
@@ -665,7 +665,7 @@ class Creation(OnNames):
             if all(upper <= now + 1 or upper == times.CLOSED for upper in uppers):
                 break
         begin = now if since is None else since
-        item = replace(item, columns=bound.columns, reads=bound.reads, created=begin)
+        item = replace(item, columns=bound.columns, reads=bound.reads, created_at=begin)
         items = [item, *complete_outputs(beside, item, bound)]
         with undo_on_failure(engine, items):
             for output in items:
@@ -760,16 +760,16 @@ def _telling_of_new(item: Item) -> Iterator[None]:
         raise
 
 
-def complete_outputs(beside: Sequence[Item], task: Item, bound: Bound) -> list[Item]:
+def complete_outputs(beside: Sequence[Item], task: Item, bound: BoundDefinition) -> list[Item]:
     """Complete the outputs of a task, and its quarantine, after it was bound."""
     if not beside:
         return []
     if task.kind is ObjectKind.MATERIALIZED_VIEW:
-        return [replace(o, created=task.created) for o in beside]
+        return [replace(o, created_at=task.created_at) for o in beside]
     columns = {o.object_id: o.columns for o in bound.task.outputs}
     owner = Reading(name=task.name, object_id=task.id, columns=())
     return [
-        replace(o, columns=columns.get(o.id, o.columns), reads=(owner,), created=task.created)
+        replace(o, columns=columns.get(o.id, o.columns), reads=(owner,), created_at=task.created_at)
         for o in beside
     ]
 

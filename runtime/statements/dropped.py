@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Iterable, Sequence
 
 from ctsql.catalog.errors import CtsqlError, capitalised, error, unknown_relation
-from ctsql.catalog.items import Catalog, Dropped, Item, ObjectKind, replacement_of
+from ctsql.catalog.items import Catalog, DropEntry, Item, ObjectKind, replacement_of
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.times import to_iso
 from ctsql.planner.binding import qualify
@@ -20,11 +20,11 @@ from ctsql.runtime.statements.name_resolution import OnNames
 from ctsql.runtime.warehouse.table_checks import is_replaced, missing_table
 
 
-def dropped(catalog: Catalog, items: Iterable[Item], schema: str = "") -> Dropped:
+def dropped(catalog: Catalog, items: Iterable[Item], schema: str = "") -> DropEntry:
     """The entry of a DROP; of an object whose own entry cannot be read nothing is kept."""
     readable = tuple(i for i in items if not i.problem)
     readers = (s for i in readable for s in catalog.subscribers(i.id) if not s.problem)
-    return Dropped(
+    return DropEntry(
         id=uuid.uuid4().hex,
         at_ms=clock.now_ms(),
         items=readable,
@@ -48,12 +48,12 @@ def delete_folders(engine: Engine, items: Sequence[Item]) -> None:
             engine.gateway.delete_tree(item.location)
 
 
-def remove_dropped(engine: Engine, drops: Sequence[Dropped]) -> list[Item]:
+def remove_dropped(engine: Engine, drops: Sequence[DropEntry]) -> list[Item]:
     """Remove for good what some DROPs took away; returns the objects that nobody had back."""
     items: list[Item] = []
 
     def remove(current: Catalog) -> Catalog:
-        rest = [d for d in drops if d.id in current.dropped]
+        rest = [d for d in drops if d.id in current.drops]
         items[:] = [i for d in rest for i in d.items]
         return current.purged(d.id for d in rest)
 
@@ -81,7 +81,7 @@ class Undropping(OnNames):
                 removed it. WRONG_OBJECT_KIND: what was dropped is of another kind.
             UNDROP_BLOCKED: a name is taken, something that is read is not there, or the rows.
         """
-        back: list[Dropped] = []
+        back: list[DropEntry] = []
         item: Item | None = None
 
         def restore(current: Catalog) -> Catalog:
@@ -97,13 +97,13 @@ class Undropping(OnNames):
         others += [f"subscription '{s.name}'" for s in back[0].subscriptions]
         return f"UNDROP {statement.keyword}" + (f" (with {', '.join(others)})" if others else "")
 
-    def _find(self, catalog: Catalog, statement: st.UndropObject) -> tuple[Dropped, Item | None]:
+    def _find(self, catalog: Catalog, statement: st.UndropObject) -> tuple[DropEntry, Item | None]:
         hint = "SHOW DROPPED lists what can be had back."
-        for drop in catalog.dropped.values():
+        for drop in catalog.drops.values():
             drop.check()
         if statement.kind is ObjectKind.SCHEMA:
             schema = statement.target.parts[-1]
-            for drop in catalog.dropped.values():
+            for drop in catalog.drops.values():
                 if drop.schema and fold(drop.schema) == fold(schema):
                     return drop, None
             raise error("UNKNOWN_SCHEMA", span=statement.target.span, name=schema, hint=hint)
@@ -119,7 +119,7 @@ class Undropping(OnNames):
         return last_drop
 
     def _check(
-        self, current: Catalog, after: Catalog, drop: Dropped, statement: st.UndropObject
+        self, current: Catalog, after: Catalog, drop: DropEntry, statement: st.UndropObject
     ) -> None:
         """Raise UNDROP_BLOCKED where something is in the way."""
         if drop.schema and fold(drop.schema) in current.schemas:

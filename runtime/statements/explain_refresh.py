@@ -11,9 +11,9 @@ from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.log.actions import rows_changed
 from ctsql.runtime.log.write_handle import Entry, Output
 from ctsql.runtime.views import turn_table
-from ctsql.runtime.views.change_plans import Prepared, prepared_for
+from ctsql.runtime.views.change_plans import PreparedQuery, prepared_for
 from ctsql.runtime.views.refresh_policy import RECOMPUTE_REASONS, TURNS_BY, Policy
-from ctsql.runtime.views.side_table import STATE, Named
+from ctsql.runtime.views.side_table import STATE, Pointer
 from ctsql.runtime.views.state_table import STATE_DID
 from ctsql.runtime.views.strategies import STRATEGIES
 from ctsql.runtime.warehouse.warehouse import Warehouse
@@ -52,7 +52,7 @@ def refresh_plan(warehouse: Warehouse, plan: ViewWrite) -> list[str]:
     return lines
 
 
-def _turn_search(warehouse: Warehouse, query: Prepared) -> str:
+def _turn_search(warehouse: Warehouse, query: PreparedQuery) -> str:
     """Where the rows that come or go as time passes are looked for."""
     counts = []
     for name in query.plan.windows:
@@ -125,10 +125,10 @@ def _last_refresh(output: Output) -> Entry | None:
 
 def _state_of(metadata: dict[str, Any]) -> list[str]:
     """The outcome for the view's state table, if it has one or was refused one."""
-    pointer = Named.of(metadata.get(STATE))
+    pointer = Pointer.of(metadata.get(STATE))
     if pointer is None:
         return []
-    if pointer.refused is not None:
-        reason = RECOMPUTE_REASONS.get(pointer.refused, "")
-        return [f"  no state table because {pointer.refused}: {reason}"]
+    if pointer.refusal is not None:
+        reason = RECOMPUTE_REASONS.get(pointer.refusal, "")
+        return [f"  no state table because {pointer.refusal}: {reason}"]
     return [f"  state table at version {pointer.version}: {metadata.get(STATE_DID, 'as it was')}"]

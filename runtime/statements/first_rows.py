@@ -12,7 +12,7 @@ from ctsql.catalog.errors import bad_option, error, not_supported
 from ctsql.catalog.items import Item, ObjectKind, Reading, Revision
 from ctsql.catalog.names import fold, quote
 from ctsql.catalog.schemas import plain_type, shown_columns
-from ctsql.planner.binding import Bound, bind_task, qualify
+from ctsql.planner.binding import BoundDefinition, bind_task, qualify
 from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.planner.syntax.statements.constraints import constraint_text
 from ctsql.runtime.engine import Engine
@@ -94,7 +94,7 @@ def fill(engine: Engine, items: Sequence[Item], first: Revision | None, until: i
     if first is not None:
         first_item = replace(item, definition=first.definition, reads=first.reads, once=True)
         engine.relations.add([first_item, *items[1:]])
-        engine.advance([first_item], item.created)
+        engine.advance([first_item], item.created_at)
     engine.relations.add(items)
     engine.advance([i for i in items if i.is_run], until)
 
@@ -165,7 +165,7 @@ def begin_after(item: Item, state: TaskState, now: int) -> TaskState:
 _ONLY_TABLES = "A task begins with the rows of a table. Make one of it: CREATE TABLE ... AS SELECT"
 
 
-def _bind(names: Namespace, item: Item, revision: Revision) -> Bound:
+def _bind(names: Namespace, item: Item, revision: Revision) -> BoundDefinition:
     """Bind the definition for the first time, so that rows which do not fit are refused at once."""
     title = f"BACKFILL FROM of {item.name}"
     statement = parse_as(st.CreateContinualTask, revision.definition, title)

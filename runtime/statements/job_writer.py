@@ -153,7 +153,7 @@ class JobWriter:
             expected=expected,
             upper=write.upper,
             metadata=metadata,
-            lent=frozenset(own_files(p for b in write.batches for p in b.text.parts)),
+            lent_files=frozenset(own_files(p for b in write.batches for p in b.text.parts)),
         )
         before = output.table.version()
         at = engine.mint()

@@ -46,7 +46,7 @@ from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import AnyRows, LocalRows, RowSet, SparkRows, row_set
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.stored_constraints import StoredConstraint, kept_constraints, names_of
-from ctsql.runtime.tasks.constraints import OTHER_FATE, Checked, LeftOut, check_rows
+from ctsql.runtime.tasks.constraints import OTHER_FATE, CheckedRows, LeftOut, check_rows
 from ctsql.runtime.tasks.key_constraints import Surroundings, mark_keys
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
@@ -57,7 +57,7 @@ ROUNDS_MAX = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Proposed:
+class ProposedWrite:
     """What is to be written into a table.
 
     Attributes:
@@ -131,12 +131,12 @@ def check_proposed(
     warehouse: Warehouse,
     item: Item,
     constraints: Sequence[Constraint],
-    proposal: Proposed,
+    proposal: ProposedWrite,
     *,
     small: bool,
     stack: ExitStack,
     hint: str = _HINT,
-) -> Checked:
+) -> CheckedRows:
     """Sort the rows that come into a table by what becomes of them.
 
     Args:
@@ -147,9 +147,9 @@ def check_proposed(
         CONSTRAINT_VIOLATED: a row breaks one that refuses. DATA_ERROR: one cannot be evaluated.
     """
     if proposal.rows is None:
-        return Checked(None)
+        return CheckedRows(None)
 
-    def look(rows: AnyRows, victims: AnyRows) -> Checked:
+    def look(rows: AnyRows, victims: AnyRows) -> CheckedRows:
         assert rows is not None  # there are rows, be they none that are kept
         marked_rows: AnyRows = _mark(warehouse, constraints, rows)
         build_on = (item, proposal.version)
@@ -172,7 +172,7 @@ def _is_unique(constraint: Constraint) -> bool:
     return bool(constraint.key) and constraint.references is None
 
 
-def _staying(outcome: Checked) -> RowSet | None:
+def _staying(outcome: CheckedRows) -> RowSet | None:
     """The ``ROW_ID`` of :func:`staying_rows`; None for none."""
     if outcome.left_out is None or ROW_ID not in outcome.left_out.rows.schema.names:
         return None
@@ -187,7 +187,7 @@ def _staying(outcome: Checked) -> RowSet | None:
     return local_rows.take(numbers) if numbers else None
 
 
-def staying_rows(outcome: Checked) -> DataFrame | None:
+def staying_rows(outcome: CheckedRows) -> DataFrame | None:
     """``ROW_ID`` of the stored rows that stay, as what they were to become is left out."""
     rows = _staying(outcome)
     return None if rows is None else rows.frame
@@ -204,28 +204,28 @@ def with_staying(away: DataFrame, stored_rows: DataFrame) -> DataFrame:
     return away.join(stored_rows.select(ROW_ID, text), ROW_ID, "left")
 
 
-def _combine(rounds: Sequence[Checked]) -> Checked:
+def _combine(rounds: Sequence[CheckedRows]) -> CheckedRows:
     """What became of rows in several rounds, each of which looked at what the one before kept."""
     *before, last = rounds
-    broken_counts, left_out_counts = Counter(last.broken), Counter[str]()
+    broken_counts, left_out_counts = Counter(last.violations), Counter[str]()
     for one in before:
         assert one.left_out is not None  # hence the next round
-        broken_counts.update(one.left_out.broken)
+        broken_counts.update(one.left_out.violations)
     out = [one.left_out for one in rounds if one.left_out is not None]
     for some in out:
-        left_out_counts.update(some.broken)
-    away = [one.quarantined for one in rounds if one.quarantined is not None]
+        left_out_counts.update(some.violations)
+    away = [one.quarantined_rows for one in rounds if one.quarantined_rows is not None]
     rows = SparkRows(reduce(DataFrame.unionByName, [some.rows.frame for some in out]))
-    return Checked(
+    return CheckedRows(
         output_rows=last.output_rows,
-        broken=dict(broken_counts),
-        quarantined=reduce(DataFrame.unionByName, away) if away else None,
+        violations=dict(broken_counts),
+        quarantined_rows=reduce(DataFrame.unionByName, away) if away else None,
         left_out=LeftOut(rows, sum(some.count for some in out), dict(left_out_counts)),
     )
 
 
-def _too_many_rounds(constraints: Sequence[Constraint], last: Checked) -> CtsqlError:
-    name = next(c.name for c in constraints if _is_unique(c) and c.name in last.broken)
+def _too_many_rounds(constraints: Sequence[Constraint], last: CheckedRows) -> CtsqlError:
+    name = next(c.name for c in constraints if _is_unique(c) and c.name in last.violations)
     detail = f"A row that stays keeps its key, and {ROUNDS_MAX} times another row was to have it."
     return error(
         "CONSTRAINT_VIOLATED",
@@ -290,12 +290,12 @@ class Gate:
         victims = (
             row_locations(self.engine.session, group_by_file(places).items()) if places else None
         )
-        proposal = Proposed(txn.version_read, rows, victims, at)
+        proposal = ProposedWrite(txn.version_read, rows, victims, at)
         with ExitStack() as stack:
             outcome = check_proposed(
                 self.engine.warehouse, self.item, constraints, proposal, small=True, stack=stack
             )
-        return not outcome.broken
+        return not outcome.violations
 
 
 def count_broken(warehouse: Warehouse, item: Item) -> dict[str, int]:
@@ -312,7 +312,7 @@ def count_broken(warehouse: Warehouse, item: Item) -> dict[str, int]:
             rows = rows.select(*map(backtick, dict.fromkeys(constraint.key)))
         at = warehouse.timeline.now
         with ExitStack() as stack, translate_spark_errors():
-            proposal = Proposed(None, rows, None, at)
+            proposal = ProposedWrite(None, rows, None, at)
             outcome = check_proposed(warehouse, item, [only], proposal, small=False, stack=stack)
-        counts |= outcome.broken
+        counts |= outcome.violations
     return counts

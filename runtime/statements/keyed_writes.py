@@ -270,7 +270,7 @@ class _Changes:
         }
 
 
-class _Staged:
+class _StagedFiles:
     """Files that are not in the table yet."""
 
     def __init__(self, table: DeltaTable) -> None:
@@ -290,7 +290,7 @@ def _commit(
     counts: dict[str, int],
 ) -> None:
     """Write the files and commit; raises Conflict and RowsGone, with the files deleted."""
-    batch = _Staged(table)
+    batch = _StagedFiles(table)
     with discard_on_error([batch]):
         new: Sequence[Any] = ()
         if changes.numbers[UPDATED] and is_on(txn.metadata["configuration"], _FEED):

@@ -19,7 +19,7 @@ from ctsql.planner.ivm.algebra.reasons import Reason
 from ctsql.planner.ivm.lineage import whole_query
 from ctsql.planner.ivm.lost_rows import Search, Stage, Verdict, rows_and_names, search
 from ctsql.planner.rules import transform
-from ctsql.planner.syntax import Rewritten, rewrite
+from ctsql.planner.syntax import RewrittenText, rewrite
 from ctsql.planner.syntax.ast import SqlText
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.rows.row_set import RowSet, SparkRows
@@ -47,7 +47,7 @@ Line = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _SearchedQuery:
     """A query, and what it is searched for.
 
     Attributes:
@@ -72,7 +72,7 @@ class LostRows:
         self.warehouse = engine.warehouse
         self.at = at
         self.lines: list[Line] = []
-        self._given = predicate
+        self._predicate_sql = predicate
         (relation, *_) = predicate.relations
         self._predicate = rewrite(
             predicate, relation=lambda ref: ASKED if ref == relation else ref.span.text
@@ -89,20 +89,20 @@ class LostRows:
         """Answer for a view, plain or not, or a task; a source table has no query."""
         names = tuple(c.name for c in item.columns)
         node = lp.NormalReference(object_id=item.id, name=item.name, columns=names)
-        why = self._refusal(lp.Query(sql=self._given, relations=(node,)))
+        why = self._refusal(lp.Query(sql=self._predicate_sql, relations=(node,)))
         if why is not None:
             self._line("contents", verdict=None, note=f"cannot be told: {why}")
             return
         if item.kind is ObjectKind.VIEW:
             query = transform(self.engine.relations.bound(item).query)
             assert isinstance(query, lp.Query)  # it stays one
-            self._search(_Asked("query", query, tuple(c.name for c in item.columns)))
+            self._search(_SearchedQuery("query", query, tuple(c.name for c in item.columns)))
             return
         if item.kind is ObjectKind.MATERIALIZED_VIEW:
             plan = self.engine.relations.bound(item).view
             time = self.warehouse.schedules.shown_at(item, self.at)
             self.at = self.at if time is None else time
-            self._search(_Asked("query", plan.desired, tuple(c.name for c in plan.columns)))
+            self._search(_SearchedQuery("query", plan.desired, tuple(c.name for c in plan.columns)))
             return
         task = item
         if item.kind is ObjectKind.TASK_OUTPUT:
@@ -113,11 +113,11 @@ class LostRows:
                 note = "may take rows away; it is not searched"
                 self._line(f"statement {number}: DELETE", verdict=None, note=note)
         for one in written_rows(body, item.id):
-            if one.untold or one.query is None:
-                self._line(one.statement, verdict=None, note=f"cannot be told: {one.untold}")
+            if one.why_untold or one.query is None:
+                self._line(one.statement, verdict=None, note=f"cannot be told: {one.why_untold}")
                 continue
             columns = tuple(c.name for c in one.columns)
-            self._search(_Asked(one.statement, one.query, columns, _WHOLE))
+            self._search(_SearchedQuery(one.statement, one.query, columns, _WHOLE))
 
     def _refusal(self, query: lp.Query) -> str | None:
         """Why Spark and the planner do not read a query alike; None if they do."""
@@ -125,7 +125,7 @@ class LostRows:
         text, relations = reader.read(query)
         return reader.refusal(query, whole_query(text.text, relations))
 
-    def _search(self, target: _Asked) -> None:
+    def _search(self, target: _SearchedQuery) -> None:
         reader = Reader(self.engine, self.at)
         text, relations = reader.read(target.query)
         why = reader.refusal(target.query, whole_query(text.text, relations))
@@ -221,7 +221,7 @@ class LostRows:
         self.lines.append((query, operator, place, rows, verdict, row, note))
 
 
-def _place(span: Span | None, text: Rewritten) -> str | None:
+def _place(span: Span | None, text: RewrittenText) -> str | None:
     """Line and column in the definition; None for what is in a plain view below it."""
     if span is None or span.source.text != text.text:
         return None

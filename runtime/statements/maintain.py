@@ -14,7 +14,7 @@ from ctsql.catalog.names import Name
 from ctsql.planner.binding import qualify
 from ctsql.planner.syntax.ast import Maintain, ShowRetention
 from ctsql.runtime.delta import files as adapter
-from ctsql.runtime.delta.files import Compacted
+from ctsql.runtime.delta.files import Compaction
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log import clock
 from ctsql.runtime.maintenance import retention, vacuum
@@ -106,12 +106,12 @@ class Maintenance(OnNames):
         works = list(self._works(statement, problems))
         if statement.target is None and not dry:
             self.engine.timeline.archive()
-        compactions: dict[str, Compacted] = {}
+        compactions: dict[str, Compaction] = {}
         for work in works:
             with noting_damaged(problems, work.label):
                 compactions[work.table.location] = self._compact(work, dry=dry)
         problems_by_id: dict[str, CtsqlError] = {}
-        needs_by_id = needs(self.engine, keep_from=keep_from, damaged=problems_by_id)
+        needs_by_id = needs(self.engine, keep_from=keep_from, problems=problems_by_id)
         floors = vacuum.log_floors(self.engine, needs_by_id, log_from, problems_by_id)
         rows: list[Row] = []
         for work in works:
@@ -199,12 +199,12 @@ class Maintenance(OnNames):
         check_tables(self.engine.relations, [item])
         return [item]
 
-    def _compact(self, work: _Work, *, dry: bool) -> Compacted:
+    def _compact(self, work: _Work, *, dry: bool) -> Compaction:
         """Compact a table; if another commit comes first, the next MAINTAIN does the rest."""
         table = work.table
         if dry:
             groups = choose(table.files(table.version()).values(), THOROUGH)
-            return Compacted(before=sum(map(len, groups)), after=len(groups))
+            return Compaction(before=sum(map(len, groups)), after=len(groups))
         is_source = work.item is not None and not work.item.is_output
         if is_source and adapter.is_of_others(table):
             return adapter.optimize(table)
@@ -214,7 +214,7 @@ class Maintenance(OnNames):
             if compaction is None or compaction.version is None:
                 break
             before, after = before + compaction.before, after + compaction.after
-        return Compacted(before=before, after=after)
+        return Compaction(before=before, after=after)
 
     def _plan(
         self, work: _Work, needs: dict[str, Needs], log_floor: int | None, unnamed_before: int
@@ -238,7 +238,7 @@ class Maintenance(OnNames):
 
     def _purge(self, before_ms: int, *, dry: bool) -> list[Row]:
         """Remove for good what was dropped longer ago than RETAIN."""
-        drops = [d for d in self.engine.catalog.dropped.values() if d.at_ms < before_ms]
+        drops = [d for d in self.engine.catalog.drops.values() if d.at_ms < before_ms]
         items = [item for drop in drops for item in drop.items]
         sizes = {item.id: self._measure(item) for item in items}
         if not dry:

@@ -44,8 +44,8 @@ class Pending:
     upper: int
     time: int
     commits: int
-    inserted: int
-    deleted: int
+    rows_inserted: int
+    rows_deleted: int
     problem: CtsqlError | None = None
 
     def row(self) -> tuple[object, ...]:
@@ -58,8 +58,8 @@ class Pending:
             None if self.upper == CLOSED else self.upper,
             self.time,
             self.commits,
-            self.inserted,
-            self.deleted,
+            self.rows_inserted,
+            self.rows_deleted,
             None if self.problem is None else self.problem.message,
         )
 
@@ -103,10 +103,12 @@ def _pending(engine: Engine, item: Item, now: int, problem: CtsqlError | None) -
     writes = [s for s in table.steps if s.commit.changes_data]
     return Pending(
         item=item,
-        upper=max(table.stored.transaction_version(item.app, table.update()) or 0, item.created),
+        upper=max(
+            table.stored_table.transaction_version(item.app, table.update()) or 0, item.created_at
+        ),
         time=now,
         commits=len(writes),
-        inserted=sum(p.rows_count for s in writes for p in s.inserted),
-        deleted=sum(len(numbers) for s in writes for numbers in s.deleted.values()),
+        rows_inserted=sum(p.rows_count for s in writes for p in s.new_parts),
+        rows_deleted=sum(len(numbers) for s in writes for numbers in s.new_victims.values()),
         problem=problem,
     )

@@ -37,7 +37,7 @@ from ctsql.catalog.items import (
 from ctsql.catalog.schemas import Schema
 from ctsql.catalog.spans import Span
 from ctsql.catalog.times import TIME_MAX
-from ctsql.planner.binding import Bound, bind_task, definition_span
+from ctsql.planner.binding import BoundDefinition, bind_task, definition_span
 from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log.write_handle import disturbance_error
@@ -174,7 +174,7 @@ class Redefinition(OnNames):
 
     def bind(
         self, item: Item, statement: st.CreateContinualTask, columns: tuple[Schema, ...] = ()
-    ) -> Bound:
+    ) -> BoundDefinition:
         """Bind a new definition of a task, its names as where the task was made.
 
         Args:
@@ -218,7 +218,7 @@ class Redefinition(OnNames):
             )
             raise not_supported(definition_span(item), what, why=why, hint=hint)
 
-    def check_cycle(self, item: Item, bound: Bound, span: Span) -> None:
+    def check_cycle(self, item: Item, bound: BoundDefinition, span: Span) -> None:
         """Raise RECURSIVE_DEFINITION if the new body reads something that reads the task."""
         for reading in bound.reads:
             detail = f'The new body reads "{reading.name}", which reads the task.'
@@ -245,7 +245,7 @@ class Redefinition(OnNames):
         engine = self.engine
         engine.mint()
         quarantine = new_quarantine(self.names, item, span)
-        quarantine = make_table(engine, replace(quarantine, created=engine.timeline.now))
+        quarantine = make_table(engine, replace(quarantine, created_at=engine.timeline.now))
 
         def add(current: Catalog) -> Catalog:
             now = current.items.get(item.id)
@@ -365,7 +365,7 @@ def shape_of(output: Item) -> str:
 
 
 def _revision(
-    definition: Definition, bound: Bound, flows: tuple[Flow, ...], *, number: int
+    definition: Definition, bound: BoundDefinition, flows: tuple[Flow, ...], *, number: int
 ) -> Revision:
     """What the catalog keeps of a definition. Args: flows: those of now."""
     return Revision(

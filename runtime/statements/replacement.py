@@ -145,7 +145,7 @@ class Replacement(OnNames):
         definition, reads = self._definition(view, beside)
         away, is_new = self._quarantine(view, beside, definition), False
         if away is not None and view.quarantine is None:
-            is_new, away = True, make_table(engine, replace(away, created=engine.timeline.now))
+            is_new, away = True, make_table(engine, replace(away, created_at=engine.timeline.now))
 
         def applied(current: Catalog) -> Proposal:
             now, going = current.items.get(view.id), current.items.get(beside.id)
@@ -184,8 +184,8 @@ class Replacement(OnNames):
             return Proposal(
                 id=uuid.uuid4().hex,
                 items=tuple(items),
-                begun=frozenset(i.id for i in items if is_paced or i is away),
-                gone=dropped(current, old_items),
+                new_ids=frozenset(i.id for i in items if is_paced or i is away),
+                drop=dropped(current, old_items),
             )
 
         with undo_on_failure(engine, [away] if away is not None and is_new else []):

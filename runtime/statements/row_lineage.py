@@ -33,7 +33,7 @@ from ctsql.planner.ivm.lineage import Contribution, trace, wanted_columns, whole
 from ctsql.planner.lowering import Context
 from ctsql.planner.lowering.queries import rewrite_text
 from ctsql.planner.rules import transform
-from ctsql.planner.syntax import Rewritten, parse
+from ctsql.planner.syntax import RewrittenText, parse
 from ctsql.planner.syntax.ast import CreateContinualTask
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.rows.collect import collect_bounded
@@ -46,7 +46,7 @@ from ctsql.runtime.statements.task_runs import Pass, TaskRun, equal_rows, withou
 from ctsql.runtime.views.change_plans import types_given
 from ctsql.runtime.warehouse.query_engine import Table
 from ctsql.runtime.warehouse.row_origins import (
-    Located,
+    LocatedContents,
     deleted_at,
     inserted_at,
     located_contents,
@@ -84,13 +84,13 @@ class TracedRows:
     """Some rows of an object as of T: with their locations, of all that it held then."""
 
     item: Item
-    stored_rows: Located
+    stored_rows: LocatedContents
     rows: DataFrame
     at: int
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class EarlierRows:
     """Some rows that an earlier pass of a body made for an output."""
 
     output_id: str
@@ -110,7 +110,7 @@ class Reader:
     beside: Mapping[str, Sequence[Column]] = field(default_factory=dict)
     nodes: dict[str, lp.Node] = field(default_factory=dict)
 
-    def read(self, query: lp.Query) -> tuple[Rewritten, dict[str, Relation]]:
+    def read(self, query: lp.Query) -> tuple[RewrittenText, dict[str, Relation]]:
         """The text, in which the clock says T, and what the names in it are."""
         relations: dict[str, Relation] = {}
         names = {}
@@ -171,7 +171,7 @@ class RowLineage:
         self.warehouse = engine.warehouse
         self.lines: list[Line] = []
         self._refusals: dict[str, str | None] = {}
-        self._contents: dict[tuple[str, int], Located | None] = {}
+        self._contents: dict[tuple[str, int], LocatedContents | None] = {}
 
     def explain(self, traced_rows: TracedRows) -> None:
         """Answer for some rows of an object."""
@@ -279,7 +279,7 @@ class RowLineage:
             if run.is_snapshot
             else inserted_at(self.warehouse, item, run.time)
         )
-        if not isinstance(stored_rows, Located):
+        if not isinstance(stored_rows, LocatedContents):
             return None, proposals
         faulty_rows = equal_rows(stored_rows.rows, at_fault)
         return TracedRows(item, stored_rows, faulty_rows, run.time), proposals
@@ -295,8 +295,10 @@ class RowLineage:
                 run.plan, output_id, is_later=body_pass.is_later, again=run.again
             ):
                 name = body_pass.name_of(one.statement)
-                if one.untold or one.query is None:
-                    self._tell(level, output, run.time, name, None, f"cannot be told: {one.untold}")
+                if one.why_untold or one.query is None:
+                    self._tell(
+                        level, output, run.time, name, None, f"cannot be told: {one.why_untold}"
+                    )
                     continue
                 step = _Step(
                     one.query,
@@ -314,7 +316,7 @@ class RowLineage:
 
     def _why_untold(self, task: Item, time: int) -> str | None:
         """Why the definition does not say what wrote rows at a T; None if it does."""
-        if time == task.created and _begins_with_copies(task):
+        if time == task.created_at and _begins_with_copies(task):
             return "the task began with rows that were copied"
         number = self.engine.timeline.task(task.id).revision_at(time)
         if task.flows or number in {r.number for r in task.revisions}:
@@ -323,7 +325,7 @@ class RowLineage:
 
     # ---- one query
 
-    def _trace(self, step: "_Step", rows: DataFrame, level: int) -> list[Made]:
+    def _trace(self, step: "_Step", rows: DataFrame, level: int) -> list[EarlierRows]:
         """Show and follow what some rows come from through one query.
 
         Returns what is neither shown nor followed: rows that an earlier pass of the body made.
@@ -340,7 +342,9 @@ class RowLineage:
             self._tell(level, step.item, step.at, step.name, None, f"cannot be told: {why}")
             return []
         lineage = trace(whole, step.casts)
-        target_rows = _compute_once(_target_step(rows, [step.columns[i] for i in lineage.compared]))
+        target_rows = _compute_once(
+            _target_step(rows, [step.columns[i] for i in lineage.compared_columns])
+        )
         if step.body_pass.number and not self._gives_any(
             lineage.asked_rows, reader.nodes, step, target_rows
         ):
@@ -350,7 +354,7 @@ class RowLineage:
             names = ", ".join(step.columns[i] for i in lineage.inexact)
             note = f"{names} is not compared, as it depends on the order of rows"
         groups: dict[tuple[str, int], list[TracedRows]] = {}
-        earlier: list[Made] = []
+        earlier: list[EarlierRows] = []
         for one in lineage.contributions:
             via = " > ".join((step.name, *one.operators))
             came = self._contributing(one, reader.nodes, step, target_rows)
@@ -360,7 +364,7 @@ class RowLineage:
                 item = step.item if is_beside else self.engine.relations.item(read_id(node))
                 self._tell(level, item, None, via, None, came)
                 continue
-            if isinstance(came, Made):
+            if isinstance(came, EarlierRows):
                 earlier += [] if came.rows.isEmpty() else [came]
                 continue
             count = 0 if came is None else self._show(came, level, via, note)
@@ -376,13 +380,13 @@ class RowLineage:
         nodes: Mapping[str, lp.Node],
         step: "_Step",
         target_rows: DataFrame,
-    ) -> "TracedRows | Made | str | None":
+    ) -> "TracedRows | EarlierRows | str | None":
         """The rows at one place; a sentence where they cannot be told, None if there are none.
 
         Those of an earlier pass of the body have no place that could be shown.
         """
         if one.rows is None:
-            return f"cannot be told: {one.untold}"
+            return f"cannot be told: {one.why_untold}"
         node = nodes[one.table]
         target = step.body_pass.beside.get(read_id(node))
         try:
@@ -390,7 +394,7 @@ class RowLineage:
             if isinstance(inputs, str):
                 return inputs
             stored_rows = None if target is not None else self._locate(node, step)
-            if target is None and not isinstance(stored_rows, Located):
+            if target is None and not isinstance(stored_rows, LocatedContents):
                 return stored_rows
             with TemporaryNames() as names:
                 places = _compute_once(self.warehouse.queries.run(one.rows, inputs, names).frame)
@@ -400,11 +404,11 @@ class RowLineage:
             return f"cannot be told: {problem.message}"
         if target is not None and target.origin is None:
             rows = _at_places(target.rows, places).drop(FILE_COLUMN, ROW_COLUMN)
-            return Made(target.output_id, rows)
+            return EarlierRows(target.output_id, rows)
         if target is not None and target.origin is not None:
             origin = target.origin
             return TracedRows(origin.item, origin, _at_places(origin.rows, places), step.at - 1)
-        assert isinstance(stored_rows, Located)  # it is one of the two
+        assert isinstance(stored_rows, LocatedContents)  # it is one of the two
         rows = _at_places(stored_rows.rows, places)
         was = isinstance(node, lp.DeletesInput | lp.SelfReference)
         return TracedRows(stored_rows.item, stored_rows, rows, step.at - 1 if was else step.at)
@@ -444,7 +448,7 @@ class RowLineage:
             return True
 
     def _read(
-        self, use: TableUse, node: lp.Node, stored_rows: Located | None, at: int
+        self, use: TableUse, node: lp.Node, stored_rows: LocatedContents | None, at: int
     ) -> DataFrame:
         if stored_rows is not None:
             return stored_rows.rows.select(*backtick_all(use.columns))
@@ -452,7 +456,7 @@ class RowLineage:
         places = (F.lit("").alias(FILE_COLUMN), F.lit(0).cast("bigint").alias(ROW_COLUMN))
         return nothing.select("*", *places).select(*backtick_all(use.columns))
 
-    def _locate(self, node: lp.Node, step: "_Step") -> Located | str | None:
+    def _locate(self, node: lp.Node, step: "_Step") -> LocatedContents | str | None:
         """The rows that a relation has at a step's T; a sentence where these are not known."""
         item, at = self.engine.relations.item(read_id(node)), step.at
         match node:
@@ -461,7 +465,7 @@ class RowLineage:
                     came = self._whole(item, at)
                 else:
                     came = inserted_at(self.warehouse, item, at)
-                if not isinstance(came, Located):
+                if not isinstance(came, LocatedContents):
                     return came
                 return without_faulty(came, step.body_pass.at_fault)
             case lp.DeletesInput() if not step.is_snapshot:
@@ -471,11 +475,11 @@ class RowLineage:
             case lp.SelfReference():
                 whole = self._whole(item, at - 1)
                 victims = step.body_pass.victims.get(item.id)
-                return whole if not isinstance(whole, Located) else without(whole, victims)
+                return whole if not isinstance(whole, LocatedContents) else without(whole, victims)
             case _:
                 return self._whole(item, at)
 
-    def _whole(self, item: Item, at: int) -> Located | str | None:
+    def _whole(self, item: Item, at: int) -> LocatedContents | str | None:
         is_view = item.kind is ObjectKind.MATERIALIZED_VIEW
         if is_view and not StoredSources(self.warehouse).is_exact(item, at):
             return f"cannot be told: {item.name} was not written at T = {at}"

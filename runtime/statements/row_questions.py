@@ -17,7 +17,7 @@ from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.lost_rows import LostRows
 from ctsql.runtime.statements.name_resolution import OnNames
 from ctsql.runtime.statements.row_lineage import Line, RowLineage, TracedRows
-from ctsql.runtime.warehouse.row_origins import Located, located_contents, with_writers
+from ctsql.runtime.warehouse.row_origins import LocatedContents, located_contents, with_writers
 from ctsql.runtime.warehouse.sources import StoredSources
 
 
@@ -102,7 +102,7 @@ class RowQuestions(OnNames):
         as_of = None if text is None else times.parse_time(text, span=select.as_of_span)
         return self.engine.read_time([item], as_of=as_of, as_of_span=select.as_of_span)
 
-    def _locate(self, item: Item, at: int, select: Select) -> Located | None:
+    def _locate(self, item: Item, at: int, select: Select) -> LocatedContents | None:
         """The rows as of T with their locations; none before there were any."""
         sources = StoredSources(self.engine.warehouse, span=select.as_of_span, as_now=True)
         sources.contents(item.id, at)  # raises what a SELECT would
@@ -113,7 +113,9 @@ class RowQuestions(OnNames):
             raise not_supported(select.as_of_span, what, why=why, hint=hint)
         return located_contents(self.engine.warehouse, item, at)
 
-    def _select_rows(self, select: Select, stored_rows: Located | None, at: int) -> DataFrame:
+    def _select_rows(
+        self, select: Select, stored_rows: LocatedContents | None, at: int
+    ) -> DataFrame:
         """The rows that are asked for; located ones where these are given."""
         query = self.names.binder().bind_select(select)
         sources = StoredSources(self.engine.warehouse, span=select.as_of_span, as_now=True)

@@ -187,7 +187,7 @@ def describe(engine: LogReader, statement: st.Describe, search_schema: str) -> R
             names = (f"{f.name} (has run)" if f.once else f.name for f in flows)
             details.append(("flows", ", ".join(names)))
         if item.is_output or outputs:
-            details.append(("created at T", _told_time(item.created)))
+            details.append(("created at T", _told_time(item.created_at)))
             upper = engine.versions.stored_upper(item)
             details.append(("upper", "closed" if upper == times.CLOSED else _told_time(upper)))
             details += _refreshes(engine, item)
@@ -210,7 +210,7 @@ def _show_dropped(catalog: Catalog, statement: st.ShowObjects, schema: str | Non
     """SHOW DROPPED: what UNDROP can bring back, what was dropped last first."""
     rows: list[tuple[object, ...]] = [
         (i.name.schema, i.name.name, i.kind.value, times.to_iso(drop.at_ms))
-        for drop in catalog.dropped.values()
+        for drop in catalog.drops.values()
         for i in sorted(drop.check().items, key=lambda i: i.name.key)
         if schema in (None, fold(i.name.schema)) and is_like(i.name.name, statement.like)
     ]

@@ -65,9 +65,9 @@ def unknown_constraint(
     return error(
         "UNKNOWN_CONSTRAINT",
         span=change.dropped_span,
-        name=change.dropped,
+        name=change.dropped_name,
         relation=str(item.name),
-        hint=did_you_mean(change.dropped, there, otherwise="SHOW CONSTRAINTS lists them."),
+        hint=did_you_mean(change.dropped_name, there, otherwise="SHOW CONSTRAINTS lists them."),
     )
 
 
@@ -237,10 +237,10 @@ def unsaid_constraints(
         match statement:
             case st.CreateTable():
                 names |= {fold(c.name): c.name for c in statement.constraints}
-            case st.ChangeConstraints(added=st.ConstraintDef() as constraint):
+            case st.ChangeConstraints(new_constraint=st.ConstraintDef() as constraint):
                 names[fold(constraint.name)] = constraint.name
             case st.ChangeConstraints():
-                names.pop(fold(statement.dropped), None)
+                names.pop(fold(statement.dropped_name), None)
     there = {fold(s.name): s for s in stored_constraints(configuration, name_of)}
     return [
         *(f"DROP CONSTRAINT {quote(name)}" for key, name in names.items() if key not in there),

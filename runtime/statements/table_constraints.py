@@ -40,7 +40,7 @@ from ctsql.runtime.log.protocol import Conflict
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.dml import target_table
 from ctsql.runtime.statements.kept_constraints import (
-    Proposed,
+    ProposedWrite,
     bound_constraints,
     check_proposed,
 )
@@ -189,7 +189,7 @@ def _check_rows(
     bound = bound_constraints(engine.warehouse, own, properties, columns=own.columns)[-1]
     only = [replace(bound, action=st.OnViolation.FAIL)]
     with ExitStack() as stack, translate_spark_errors():
-        proposal = Proposed(None, rows, None, at, own_writes={own.id: lambda: rows})
+        proposal = ProposedWrite(None, rows, None, at, own_writes={own.id: lambda: rows})
         check_proposed(engine.warehouse, own, only, proposal, small=False, stack=stack, hint=_HINT)
 
 
@@ -232,14 +232,14 @@ class TableConstraints(OnNames):
         beside: list[Item] = []
         try:
             with undo_on_failure(engine, beside):
-                if statement.added is not None:
-                    text = self._added_before(item, statement.added)
+                if statement.new_constraint is not None:
+                    text = self._added_before(item, statement.new_constraint)
                     if text:
                         self._note(item, text)
                     else:
-                        self._add_and_note(item, statement.added, there, beside)
+                        self._add_and_note(item, statement.new_constraint, there, beside)
                 else:
-                    folded_name = fold(statement.dropped)
+                    folded_name = fold(statement.dropped_name)
                     constraint = next((s for s in there if fold(s.name) == folded_name), None)
                     # The catalog may have one that a killed process did not add, or did drop.
                     is_noted = any(name == folded_name for name, _ in item.refers)
@@ -247,7 +247,7 @@ class TableConstraints(OnNames):
                         if statement.if_exists:
                             return f"{_DONE} (unchanged)"
                         raise unknown_constraint(item, statement, [s.name for s in there])
-                    name = statement.dropped if constraint is None else constraint.name
+                    name = statement.dropped_name if constraint is None else constraint.name
                     self._drop_and_note(item, name, constraint)
         except Conflict as problem:
             raise altered_meanwhile(item, COMMITTED_BESIDE) from problem
@@ -358,7 +358,7 @@ class TableConstraints(OnNames):
         """Drop a constraint of a copy of a table, if it has it."""
         copy = self.engine.gateway.table(location)
         for constraint in stored_constraints(copy.configuration()):
-            if fold(constraint.name) == fold(statement.dropped):
+            if fold(constraint.name) == fold(statement.dropped_name):
                 self._drop(copy, location, constraint)
 
     def _drop(self, table: DeltaTable, location: str, constraint: StoredConstraint) -> None:

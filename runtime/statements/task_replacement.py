@@ -32,7 +32,7 @@ from ctsql.catalog.items import (
 )
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.spans import Span
-from ctsql.planner.binding import Bound, bind_task, qualify
+from ctsql.planner.binding import BoundDefinition, bind_task, qualify
 from ctsql.planner.due_times import snapshot_inputs
 from ctsql.planner.syntax import ast as st, parse_as, splice
 from ctsql.planner.syntax.statements.options import COALESCE, STORAGE_OPTIONS
@@ -78,7 +78,7 @@ class _Draft:
     """A replacement that is to be: it, then its outputs and its quarantine; and what it means."""
 
     items: list[Item]
-    bound: Bound
+    bound: BoundDefinition
 
 
 class TaskReplacement(Redefinition):
@@ -103,7 +103,7 @@ class TaskReplacement(Redefinition):
             Creation(self.names).register(*items, check=check_alone)
         return "CREATE REPLACEMENT CONTINUAL TASK"
 
-    def bound(self, statement: st.CreateContinualTask, name: Name) -> Bound:
+    def bound(self, statement: st.CreateContinualTask, name: Name) -> BoundDefinition:
         """A replacement as it would be, for EXPLAIN."""
         assert statement.replaces is not None  # else it is no replacement
         task, old = self.definition(statement.replaces)
@@ -309,7 +309,7 @@ class TaskReplacement(Redefinition):
             hint = "Begin with a T that there was. For what comes: "
             hint += f"ALTER CONTINUAL TASK {task.name} AS (...)"
             raise out_of_range(task.name, start, f"The newest T is {now}.", hint, begin.span)
-        since = max(start - 1, task.created)
+        since = max(start - 1, task.created_at)
         failure = failure_of(engine.warehouse, task)
         if failure is not None and failure.time <= since:
             raise failure.task_error(engine.relations.in_force(task, failure.time)[0])
@@ -317,7 +317,7 @@ class TaskReplacement(Redefinition):
         takes_in = task.backfill is None and bool(
             snapshot_inputs(engine.relations.bound(task).task)
         )
-        is_whole = start <= task.created and takes_in
+        is_whole = start <= task.created_at and takes_in
         reads = stored_reads(engine.catalog, item)
         outputs = written_by(engine.catalog, task)
         check_history(engine, reads if is_whole else [*outputs, *reads], since)
@@ -343,7 +343,7 @@ class TaskReplacement(Redefinition):
             return _Beginning()
         engine, item = self.engine, draft.items[0]
         engine.mint()
-        since = Schedule.of([every], task.created).last_at_or_before(engine.timeline.now)
+        since = Schedule.of([every], task.created_at).last_at_or_before(engine.timeline.now)
         assert since is not None  # the first one is its creation
         self._check_followed(task, item, since, span)
         check_history(engine, stored_reads(engine.catalog, item), since)
@@ -355,7 +355,7 @@ class TaskReplacement(Redefinition):
         for read in self.engine.catalog.closure(r.object_id for r in item.reads):
             if read.kind is ObjectKind.MATERIALIZED_VIEW and read.id not in read_ids:
                 is_input = read in self.engine.relations.followed(item)
-                if is_input and not self._was_followed(read, max(since, read.created)):
+                if is_input and not self._was_followed(read, max(since, read.created_at)):
                     why = f'Not every T of "{read.name}" since then is stored: nothing followed it.'
                     raise not_supported(
                         span, "FROM with this input", why=why, hint="Type: SNAPSHOT"
@@ -364,7 +364,7 @@ class TaskReplacement(Redefinition):
     def _was_followed(self, view: Item, since: int) -> bool:
         """Whether a task or a named reader reads it, also through views, and did at a T."""
         readers = self.engine.catalog.all_readers(view.id)
-        if any(r.kind is ObjectKind.CONTINUAL_TASK and r.created <= since for r in readers):
+        if any(r.kind is ObjectKind.CONTINUAL_TASK and r.created_at <= since for r in readers):
             return True
         ids = {view.id, *(r.id for r in readers)}
         subscriptions = self.engine.catalog.subscriptions.values()

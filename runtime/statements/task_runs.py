@@ -30,9 +30,9 @@ from ctsql.runtime.engine import Engine
 from ctsql.runtime.rows.multiset import equality_keys
 from ctsql.runtime.spark.checkpoint import computed
 from ctsql.runtime.tasks.body import states
-from ctsql.runtime.tasks.retried_rows import Group, Retried, retry_statement, rows_to_retry
+from ctsql.runtime.tasks.retried_rows import Group, RetriedRows, retry_statement, rows_to_retry
 from ctsql.runtime.tasks.runs import Run, RunInputs, due_runs
-from ctsql.runtime.warehouse.row_origins import Located, inserted_at, located_contents
+from ctsql.runtime.warehouse.row_origins import LocatedContents, inserted_at, located_contents
 from ctsql.runtime.warehouse.sources import StoredSources
 
 _PLACES = [FILE_COLUMN, ROW_COLUMN]
@@ -52,7 +52,7 @@ class Beside:
 
     columns: tuple[Column, ...]
     rows: DataFrame
-    origin: Located | None = None
+    origin: LocatedContents | None = None
     output_id: str = ""
 
 
@@ -93,12 +93,12 @@ class TaskRun:
     ) -> None:
         self._engine, self._warehouse = engine, engine.warehouse
         self._task, self.plan, self.time = task, plan, time
-        self.is_snapshot = plan.snapshot and time == task.created
+        self.is_snapshot = plan.snapshot and time == task.created_at
         self._stack = stack
-        self._quarantine: Located | None = None
-        self._retried = self._find_retried()
+        self._quarantine: LocatedContents | None = None
+        self._retried_rows = self._find_retried()
 
-    def _find_retried(self) -> Retried | None:
+    def _find_retried(self) -> RetriedRows | None:
         """The mended rows of RETRY QUARANTINE with the places that they had in the quarantine."""
         then, plan = self._engine.relations.in_force(self._task, self.time)
         if not then.retry:
@@ -115,7 +115,7 @@ class TaskRun:
 
     @property
     def _retry_groups(self) -> Sequence[tuple[Group, DataFrame]]:
-        return () if self._retried is None else self._retried.located
+        return () if self._retried_rows is None else self._retried_rows.located_groups
 
     @property
     def again(self) -> dict[str, lp.NormalReference]:
@@ -126,7 +126,7 @@ class TaskRun:
             if group.is_input
         }
 
-    def mended_rows(self, output: Item, rows: DataFrame) -> Located | None:
+    def mended_rows(self, output: Item, rows: DataFrame) -> LocatedContents | None:
         """Rows of the quarantine that went into an output and equal some of its rows."""
         frames = (r for g, r in self._retry_groups if not g.is_input and g.object_id == output.id)
         frame = next(frames, None)
@@ -187,8 +187,8 @@ class TaskRun:
         warehouse = self._warehouse
         input_changes = self._stack.enter_context(RunInputs(warehouse, self.plan, run).opened())
         changes = input_changes or {}
-        if self._retried is not None:
-            changes = self._retried.among(changes)
+        if self._retried_rows is not None:
+            changes = self._retried_rows.among(changes)
         sources = StoredSources(warehouse, changes, self._output_versions())
         context = Context(self._engine.session, sources, self.time, clock_at=self.time)
         columns = {o.object_id: [c.name for c in o.columns] for o in self.plan.all_outputs}
@@ -255,7 +255,7 @@ def equal_rows(rows: DataFrame, others: DataFrame, how: str = "left_semi") -> Da
     return matches.select(*(F.col(f"own{i}").alias(c) for i, c in enumerate(rows.columns)))
 
 
-def without_faulty(stored_rows: Located, at_fault: DataFrame | None) -> Located:
+def without_faulty(stored_rows: LocatedContents, at_fault: DataFrame | None) -> LocatedContents:
     """The rows that came less those that the body did not take, which are equal to no other."""
     if at_fault is None or not set(at_fault.columns) <= set(stored_rows.rows.columns):
         return stored_rows
@@ -263,7 +263,7 @@ def without_faulty(stored_rows: Located, at_fault: DataFrame | None) -> Located:
     return replace(stored_rows, rows=computed(equal_rows(stored_rows.rows, at_fault, "left_anti")))
 
 
-def without(stored_rows: Located, victims: DataFrame | None) -> Located:
+def without(stored_rows: LocatedContents, victims: DataFrame | None) -> LocatedContents:
     """Stored rows less those that were taken away."""
     if victims is None:
         return stored_rows

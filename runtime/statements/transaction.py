@@ -40,7 +40,7 @@ from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
 from ctsql.runtime.rows.row_set import row_set
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.kept_constraints import (
-    Proposed,
+    ProposedWrite,
     bound_constraints,
     check_proposed,
     staying_rows,
@@ -259,7 +259,7 @@ class OpenTransaction:
         rows = clone.new_rows() if clone is not None else copy.origin.frame_of(files, copy.version)
         victims = copy.victims()
         row_count = sum(file.rows_count or 0 for file in files)
-        proposal = Proposed(
+        proposal = ProposedWrite(
             version=copy.version,
             rows=rows,
             victims=victims,
@@ -275,7 +275,7 @@ class OpenTransaction:
                 small=row_count <= DRIVER_ROWS_MAX,
                 stack=stack,
             )
-            if not outcome.broken:
+            if not outcome.violations:
                 return
             if outcome.left_out is not None and victims is not None and clone is None:
                 raise not_supported(
@@ -287,7 +287,7 @@ class OpenTransaction:
                     "statistics.",
                 )
             stay = staying_rows(outcome)
-            away = outcome.quarantined
+            away = outcome.quarantined_rows
             if away is not None:
                 if stay is not None and clone is not None:
                     away = with_staying(away, clone.replaced_rows(stay))
@@ -298,8 +298,8 @@ class OpenTransaction:
                 copy.put_instead(row_set(outcome.output_rows).select(names), stay)
                 self.left_out += outcome.left_out.count
         _, domains = copy.origin.domains()
-        tallies = add_tallies(tallies_of(domains), constraints, outcome.broken, self.at)
-        self._counts[item.id] = tallies, dict(outcome.broken)
+        tallies = add_tallies(tallies_of(domains), constraints, outcome.violations, self.at)
+        self._counts[item.id] = tallies, dict(outcome.violations)
 
     def _quarantine(
         self, item: Item, constraints: Sequence[Constraint], broken_rows: DataFrame
@@ -346,7 +346,7 @@ class OpenTransaction:
             return Change(copy.version, text, domains, metadata)
         domains, metadata = {**domains, **progress.domains}, {**metadata, **progress.metadata}
         also, after = {progress.app: progress.upper}, {progress.app: progress.expected}
-        return Change(copy.version, text, domains, metadata, also, after, progress.lent)
+        return Change(copy.version, text, domains, metadata, also, after, progress.lent_files)
 
 
 def in_order(constraints: Mapping[str, Sequence[Constraint]]) -> list[str]:

@@ -53,7 +53,7 @@ class Verification(OnNames):
         output = warehouse.relations.output(item)
         upper = output.fetch_recent_upper()
         last = output.uppers.last
-        time = upper - 1 if upper else item.created
+        time = upper - 1 if upper else item.created_at
         if upper == CLOSED:  # nothing moves it any more, so it holds what it shows for good
             time = self.engine.timeline.now
         at = warehouse.schedules.shown_at(item, time)

@@ -171,8 +171,8 @@ class Readers:
         """The versions that the readers need; all versions of a table that had none yet."""
         return [
             RetentionNeed(
-                version=self._version_at(read, position.needed) or 0,
-                since=position.needed,
+                version=self._version_at(read, position.needed_from) or 0,
+                since=position.needed_from,
                 consumer=f"subscription '{subscription.name}'",
                 object_id=read.id,
             )

@@ -126,7 +126,7 @@ class Feed:
         until = engine.mint_for(items)
         # The views below are written at every T, as if a named subscription followed them.
         watched_ids = frozenset(i.id for i in items)
-        context = replace(engine.context, stop=stop, watched=watched_ids)
+        context = replace(engine.context, stop=stop, watched_ids=watched_ids)
         try:
             engine.advance(items, until, context=context)
         except DataError as problem:

@@ -40,10 +40,10 @@ class Position:
     snapshot: bool = False
 
     @property
-    def needed(self) -> int:
+    def needed_from(self) -> int:
         """The T as of which the followed object must stay readable.
 
-        >>> Position(7).needed, Position(7, snapshot=True).needed
+        >>> Position(7).needed_from, Position(7, snapshot=True).needed_from
         (6, 7)
         """
         return self.next if self.snapshot else self.next - 1

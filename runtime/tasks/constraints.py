@@ -44,19 +44,19 @@ _OF_TASK = "Mend the rows in the input and type ALTER CONTINUAL TASK ... RETRY, 
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedRows:
     """Proposed rows after the constraints were looked at.
 
     Attributes:
         output_rows: those that go into the output, without the mark.
-        broken: of each constraint that rows break, how many.
-        quarantined: those that go into the quarantine, with the mark; None for none.
+        violations: of each constraint that rows break, how many.
+        quarantined_rows: those that go into the quarantine, with the mark; None for none.
         left_out: those that do not go into the output.
     """
 
     output_rows: AnyRows
-    broken: Mapping[str, int] = field(default_factory=dict)
-    quarantined: DataFrame | None = None
+    violations: Mapping[str, int] = field(default_factory=dict)
+    quarantined_rows: DataFrame | None = None
     left_out: "LeftOut | None" = None
 
 
@@ -65,12 +65,13 @@ class LeftOut:
     """Rows that do not go into an output.
 
     Attributes:
-        rows: with the mark. count: how many. broken: of each constraint that they break, how many.
+        rows: with the mark. count: how many.
+        violations: of each constraint that they break, how many.
     """
 
     rows: RowSet
     count: int
-    broken: Mapping[str, int]
+    violations: Mapping[str, int]
 
 
 def count_marks(marks: Mapping[int, int], constraints: Sequence[Constraint]) -> dict[str, int]:
@@ -84,13 +85,13 @@ def count_marks(marks: Mapping[int, int], constraints: Sequence[Constraint]) -> 
 
 def check_rows(
     constraints: Sequence[Constraint],
-    proposed: AnyRows,
+    proposed_rows: AnyRows,
     columns: Sequence[str],
     *,
     small: bool,
     stack: ExitStack,
     hint: str = _OF_TASK,
-) -> Checked:
+) -> CheckedRows:
     """Sort the rows proposed for an output, which have ``BROKEN`` if it has constraints.
 
     Args:
@@ -101,9 +102,9 @@ def check_rows(
         CONSTRAINT_VIOLATED: a row breaks a constraint ON VIOLATION FAIL.
         DATA_ERROR: a condition cannot be evaluated.
     """
-    if proposed is None or not constraints:
-        return Checked(proposed)
-    rows = row_set(proposed)
+    if proposed_rows is None or not constraints:
+        return CheckedRows(proposed_rows)
+    rows = row_set(proposed_rows)
     if small or rows.is_of_few:
         local_rows = rows.collect()
         if not isinstance(local_rows, Declined):
@@ -115,12 +116,12 @@ def check_rows(
 
 def _check_few(
     constraints: Sequence[Constraint], rows: LocalRows, columns: Sequence[str], hint: str
-) -> Checked:
+) -> CheckedRows:
     marks: list[int] = rows.arrow.column(BROKEN).to_pylist()
     kept_columns = _carried_columns(rows.schema.names, columns)
     broken_counts = count_marks(Counter(marks), constraints)
     if not broken_counts:
-        return Checked(rows.select(kept_columns))
+        return CheckedRows(rows.select(kept_columns))
     fates = [fate(mark, constraints) for mark in marks]
 
     def having(*actions: OnViolation | None) -> LocalRows:
@@ -134,7 +135,7 @@ def _check_few(
     out = [i for i, one in enumerate(fates) if one in _LEAVES_OUT]
     left_out_counts = count_marks(Counter(marks[i] for i in out), constraints)
     left_out = LeftOut(rows.take(out), len(out), left_out_counts) if out else None
-    return Checked(
+    return CheckedRows(
         output_rows, broken_counts, None if away.is_empty else away.plain_frame, left_out
     )
 
@@ -146,7 +147,7 @@ def _carried_columns(names: Sequence[str], columns: Sequence[str]) -> list[str]:
 
 def _check_many(
     constraints: Sequence[Constraint], rows: DataFrame, columns: Sequence[str], hint: str
-) -> Checked:
+) -> CheckedRows:
     fails, quarantines, drops = (
         mask_of(constraints, action)
         for action in (OnViolation.FAIL, OnViolation.QUARANTINE, OnViolation.DROP)
@@ -162,7 +163,7 @@ def _check_many(
     broken_counts = {name: n for name, n in zip(names, sums, strict=False) if n}
     quoted_columns = backtick_all(_carried_columns(rows.columns, columns))
     if not broken_counts:
-        return Checked(rows.select(*quoted_columns))
+        return CheckedRows(rows.select(*quoted_columns))
     if any(c.name in broken_counts for c in constraints if c.action is OnViolation.FAIL):
         failing = rows.where(f"{BROKEN} & {fails}L != 0")
         raise _violation(constraints, failing, columns, broken_counts, hint)
@@ -175,7 +176,7 @@ def _check_many(
         left_out_counts = {name: n for name, n in zip(names, sums[len(names) :], strict=False) if n}
         out_rows = SparkRows(rows.where(f"{BROKEN} & {out}L != 0"))
         left_out = LeftOut(out_rows, sums[-1], left_out_counts)
-    return Checked(SparkRows(output_rows), broken_counts, away, left_out)
+    return CheckedRows(SparkRows(output_rows), broken_counts, away, left_out)
 
 
 def check_none_broken(rows: DataFrame) -> None:

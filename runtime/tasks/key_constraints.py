@@ -105,7 +105,7 @@ class Surroundings:
             if item.kind is ObjectKind.MATERIALIZED_VIEW:
                 return Declined("what a view holds as of T may have to be computed")
             storage = self.warehouse.versions.find_storage(item, self.at)
-            if storage.shared is not None:
+            if storage.shared_version is not None:
                 return Declined("a commit holds more than T")
             version = storage.version
         if version is None:
@@ -129,7 +129,7 @@ class Surroundings:
 
 def mark_keys(
     constraints: Sequence[Constraint],
-    proposed: AnyRows,
+    proposed_rows: AnyRows,
     around: Surroundings,
     *,
     small: bool,
@@ -143,9 +143,9 @@ def mark_keys(
     order = sorted(
         (i for i, c in enumerate(constraints) if c.key), key=lambda i: not constraints[i].references
     )
-    if proposed is None or not order:
-        return proposed
-    rows = row_set(proposed)
+    if proposed_rows is None or not order:
+        return proposed_rows
+    rows = row_set(proposed_rows)
     if small or rows.is_of_few:
         local_rows = rows.collect()
         if not isinstance(local_rows, Declined) and fits_arrow(local_rows.schema):

@@ -14,7 +14,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from pyspark.sql import DataFrame, SparkSession
 
 from ctsql.planner.delete_by_key import KeyLookup, sole_lookup
-from ctsql.planner.lowering import Context, Found, lower_transaction, outputs_of
+from ctsql.planner.lowering import Context, LocatedRows, lower_transaction, outputs_of
 from ctsql.planner.nodes import (
     Delete,
     Insert,
@@ -31,19 +31,19 @@ from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.prepared_rows import derive
 from ctsql.runtime.rows.row_set import LocalRows, RowSet
 from ctsql.runtime.spark.analyzer import HeldSources
-from ctsql.runtime.warehouse.query_engine import Proposed, TaskSources
+from ctsql.runtime.warehouse.query_engine import OutputProposal, TaskSources
 
 
-class _Inserted(HeldSources):
+class _InsertOnlySources(HeldSources):
     """Inputs that only insert; of outputs, nothing that a statement would still look at."""
 
-    def stored_with_keys(self, lookup: KeyLookup, at: int) -> Found:
-        return Found(None)  # what it finds goes, and is looked up by itself
+    def stored_with_keys(self, lookup: KeyLookup, at: int) -> LocatedRows:
+        return LocatedRows(None)  # what it finds goes, and is looked up by itself
 
 
 def propose_from_few(
     body: Transaction, sources: TaskSources, at: int, session: SparkSession
-) -> dict[str, Proposed] | None:
+) -> dict[str, OutputProposal] | None:
     """What the body proposes for each output; None where it is not such a body or run."""
     read = _read(body)
     if read is None:
@@ -60,7 +60,9 @@ def propose_from_few(
         victims = None if lookup is None else sources.found_by_key(lookup)
         if isinstance(victims, Declined):
             return None
-        proposals[output] = Proposed(_inserts(body, output, rows_by_source, at, session), victims)
+        proposals[output] = OutputProposal(
+            _inserts(body, output, rows_by_source, at, session), victims
+        )
     return proposals
 
 
@@ -75,7 +77,7 @@ def _inserts(
         return None
 
     def build(frames: Sequence[DataFrame]) -> DataFrame:
-        sources = _Inserted(session, dict(zip(rows_by_source, frames, strict=True)))
+        sources = _InsertOnlySources(session, dict(zip(rows_by_source, frames, strict=True)))
         rows = lower_transaction(body, Context(session, sources, at, clock_at=at))[output].inserts
         assert rows is not None  # there is an INSERT
         return rows

@@ -49,17 +49,17 @@ def _complete_through(warehouse: Warehouse, item: Item, through: int) -> int:
     failure = find_recorded(relations.output(item))
     if failure is not None and item.kind is ObjectKind.CONTINUAL_TASK:
         return min(failure.time - 1, through)
-    is_unwritten = item.is_task and relations.output(item).upper <= item.created
-    if is_unwritten and first_due(warehouse, item) == item.created:
-        return min(item.created - 1, through)  # its first run is still to come
+    is_unwritten = item.is_task and relations.output(item).upper <= item.created_at
+    if is_unwritten and first_due(warehouse, item) == item.created_at:
+        return min(item.created_at - 1, through)  # its first run is still to come
     due = warehouse.schedules.due_times(item, after=last_write, until=through)
     return min(due) - 1 if due else through
 
 
 def first_due(warehouse: Warehouse, item: Item) -> int:
     """The T from which a task runs: that of its creation, where it takes in what there is."""
-    then, plan = warehouse.relations.in_force(item, item.created)
-    return item.created if then.once or snapshot_inputs(plan) else item.created + 1
+    then, plan = warehouse.relations.in_force(item, item.created_at)
+    return item.created_at if then.once or snapshot_inputs(plan) else item.created_at + 1
 
 
 def suspended_below(warehouse: Warehouse, item: Item) -> list[Item]:

@@ -23,7 +23,7 @@ from ctsql.runtime.tasks.tallies import (
     add_tallies,
     tallies_of,
 )
-from ctsql.runtime.warehouse.query_engine import Proposed
+from ctsql.runtime.warehouse.query_engine import OutputProposal
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
@@ -31,7 +31,7 @@ from ctsql.runtime.warehouse.warehouse import Warehouse
 def stage_proposals(
     warehouse: Warehouse,
     plan: TaskWrite,
-    proposals: Mapping[str, Proposed],
+    proposals: Mapping[str, OutputProposal],
     batches: OutputBatches,
     at: int,
     *,
@@ -62,20 +62,20 @@ def stage_proposals(
                 around = Surroundings(warehouse, batches.read[object_id], proposal.victims, at)
                 inserts = mark_keys(constraints, inserts, around, small=small, stack=stack)
             check = check_rows(constraints, inserts, own, small=small, stack=stack)
-            if check.quarantined is not None:
+            if check.quarantined_rows is not None:
                 name = names[object_id].name.qualified()
-                away.append(quarantine_rows(constraints, check.quarantined, name, own, at))
+                away.append(quarantine_rows(constraints, check.quarantined_rows, name, own, at))
             part = waiting.get(object_id)
             if part is None:
                 continue  # it holds T
             part.has_rows = warehouse.queries.stage(
                 part.batch.at(at), check.output_rows, proposal.victims, own, small=small
             )
-            if check.broken:
+            if check.violations:
                 _, domains = part.output.table.domains()
-                tallies = add_tallies(tallies_of(domains), constraints, check.broken, at)
+                tallies = add_tallies(tallies_of(domains), constraints, check.violations, at)
                 part.batch.domains[TALLIES] = tallies
-                part.metadata = {COUNTED: dict(check.broken)}
+                part.metadata = {COUNTED: dict(check.violations)}
                 part.has_rows = True
         quarantine = _quarantine(waiting, plan)
         if quarantine is not None and (away or leaving is not None):

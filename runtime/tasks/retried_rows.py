@@ -35,7 +35,7 @@ from ctsql.runtime.rows.row_set import persisted, row_set
 from ctsql.runtime.rows.types import survives_json
 from ctsql.runtime.spark.analyzer import EmptySources
 from ctsql.runtime.spark.errors import translate_spark_errors
-from ctsql.runtime.warehouse.query_engine import Proposed
+from ctsql.runtime.warehouse.query_engine import OutputProposal
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
@@ -57,17 +57,18 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Retried:
+class RetriedRows:
     """What a T sends through again.
 
     Attributes:
         victims: the rows as the quarantine holds them, with their places.
-        groups: the mended rows of each group. located: the same with the places of ``victims``.
+        groups: the mended rows of each group.
+        located_groups: the same with the places of ``victims``.
     """
 
     victims: DataFrame
     groups: Sequence[tuple[Group, DataFrame]]
-    located: Sequence[tuple[Group, DataFrame]]
+    located_groups: Sequence[tuple[Group, DataFrame]]
 
     @property
     def has_rows_of_outputs(self) -> bool:
@@ -86,8 +87,8 @@ class Retried:
         return new_changes
 
     def proposals(
-        self, transaction: lp.Transaction, proposals: Mapping[str, Proposed], context: Context
-    ) -> dict[str, Proposed]:
+        self, transaction: lp.Transaction, proposals: Mapping[str, OutputProposal], context: Context
+    ) -> dict[str, OutputProposal]:
         """What the body proposes, with the mended rows of its outputs, marked by constraints."""
         new_proposals = dict(proposals)
         for group, rows in self.groups:
@@ -95,7 +96,7 @@ class Retried:
                 continue
             marked_rows = mark_broken(transaction.constraints_of(group.object_id), rows, context)
             assert marked_rows is not None  # there are rows
-            proposal = new_proposals.get(group.object_id, Proposed(None, None))
+            proposal = new_proposals.get(group.object_id, OutputProposal(None, None))
             own = None if proposal.inserts is None else row_set(proposal.inserts).frame
             if own is not None:
                 own = own.select(*backtick_all(marked_rows.columns))
@@ -103,19 +104,19 @@ class Retried:
         return new_proposals
 
 
-def groups_of(plan: lp.TaskWrite, named: Mapping[str, Item]) -> list[Group]:
+def groups_of(plan: lp.TaskWrite, items_by_output: Mapping[str, Item]) -> list[Group]:
     """The kinds of rows that a task's quarantine may hold, by its definition.
 
     Args:
-        named: by the id of each output the object whose names the rows have.
+        items_by_output: by the id of each output the object whose names the rows have.
     """
     alone = len(plan.all_outputs) == 1
     groups = []
     for output in plan.all_outputs:
         which = "constraint_name IS NOT NULL"
         if not alone:
-            under = named[output.object_id]
-            names = map(quote_text, (under.name.qualified(), *under.called))
+            under = items_by_output[output.object_id]
+            names = map(quote_text, (under.name.qualified(), *under.former_names))
             which += f" AND relation IN ({', '.join(names)})"
         groups.append(Group(output.object_id, output.name.name, output.columns, which))
     return groups
@@ -149,7 +150,7 @@ def find_retried(
     stack: ExitStack,
     *,
     refuses: bool = False,
-) -> Retried | None:
+) -> RetriedRows | None:
     """The rows that a statement means, as a version of the quarantine holds them; None for none.
 
     As :func:`rows_to_retry`.
@@ -173,7 +174,7 @@ def rows_to_retry(
     stack: ExitStack,
     *,
     refuses: bool = False,
-) -> Retried | None:
+) -> RetriedRows | None:
     """Those of a quarantine's rows that a statement means; None for none.
 
     Those whose columns are not the ones that it names are not meant, nor those with a value that
@@ -221,7 +222,7 @@ def rows_to_retry(
     mended_rows = [(group, rows.select(*_as_stored(group))) for group, rows in group_rows]
     places = (FILE_COLUMN, ROW_COLUMN)
     located_rows = [(group, rows.select(*places, *_as_stored(group))) for group, rows in group_rows]
-    return Retried(victims, mended_rows, located_rows)
+    return RetriedRows(victims, mended_rows, located_rows)
 
 
 def _lost_value(group: Group, statement: st.RetryQuarantine) -> Column | None:
@@ -308,7 +309,7 @@ def retry_statement(text: str) -> st.RetryQuarantine:
     return parse_as(st.RetryQuarantine, text, "RETRY QUARANTINE")
 
 
-def count_rows(retry: Retried | None) -> int:
+def count_rows(retry: RetriedRows | None) -> int:
     """How many rows are sent through again."""
     return 0 if retry is None else sum(_counts(rows for _, rows in retry.groups))
 

@@ -56,13 +56,13 @@ def due_runs(warehouse: Warehouse, item: Item, *, after: int, until: int) -> lis
     BACKFILL FROM says.
     """
     runs: list[Run] = []
-    if after < item.created:
-        snapshot = Movement(item.created, SNAPSHOT, SNAPSHOT)
-        first = warehouse.timeline.task(item.id).revision_at(item.created)
-        then, plan = warehouse.relations.in_force(item, item.created)
+    if after < item.created_at:
+        snapshot = Movement(item.created_at, SNAPSHOT, SNAPSHOT)
+        first = warehouse.timeline.task(item.id).revision_at(item.created_at)
+        then, plan = warehouse.relations.in_force(item, item.created_at)
         inputs = tuple((i, snapshot) for i in snapshot_inputs(plan))
-        runs.append(Run(item.created, first, inputs, anyway=then.once))
-        after = item.created
+        runs.append(Run(item.created_at, first, inputs, anyway=then.once))
+        after = item.created_at
     movements: dict[tuple[int, int], list[tuple[str, Movement]]] = {}
     for time, revision, object_id, movement in warehouse.schedules.due_movements(
         item, after=after, until=until
@@ -113,7 +113,7 @@ class RunInputs:
             for n in plan.inputs
             if isinstance(n, InsertsInput)  # every input has one
         }
-        self.seen = seen_of(plan)
+        self.views_by_source = seen_of(plan)
 
     def count_inserts(self, object_id: str, movement: Movement) -> int | None:
         """How many rows an input inserts, where the log says it."""
@@ -167,7 +167,7 @@ class RunInputs:
 
     def _name(self, object_id: str) -> str:
         """The id by which the body reads an input: the source's, or that of a view of it."""
-        view = self.seen.get(object_id)
+        view = self.views_by_source.get(object_id)
         return object_id if view is None else view.object_id
 
     def _nothing(self, object_id: str) -> DataFrame:
@@ -175,7 +175,7 @@ class RunInputs:
         return self.warehouse.versions.nothing_at(item, self.run.time)
 
     def _nothing_seen(self, object_id: str) -> DataFrame:
-        view, nothing = self.seen.get(object_id), self._nothing(object_id)
+        view, nothing = self.views_by_source.get(object_id), self._nothing(object_id)
         return nothing if view is None else lower_seen(view, nothing, self.run.time)
 
     def _visible_change(
@@ -183,7 +183,7 @@ class RunInputs:
     ) -> InputChange | None:
         """What the body sees of an input's change; None when that is nothing."""
         change = self._change(object_id, movement, stack)
-        view = self.seen.get(object_id)
+        view = self.views_by_source.get(object_id)
         if change is None or view is None:
             return change
         keep = partial(self._persist, stack=stack)
@@ -238,7 +238,7 @@ class RunInputs:
             signed_rows = self._persist(
                 signed_rows.where(f"{DIFF} > 0") if inserts else signed_rows, stack
             )
-            return None if signed_rows.isEmpty() else InputChange(nothing, changed=signed_rows)
+            return None if signed_rows.isEmpty() else InputChange(nothing, net_change=signed_rows)
         more = Declined("the log tells of more rows")
         local_rows = warehouse.queries.collect_bounded(rows) if is_small else more
         if isinstance(local_rows, Declined):
@@ -259,4 +259,4 @@ def _few_change(
         return None if change.inserts.is_empty else InputChange(nothing, few=change.inserts)
     if change.net is None or change.net.is_empty:
         return None
-    return InputChange(nothing, few=change.inserts, changed=change.net.frame)
+    return InputChange(nothing, few=change.inserts, net_change=change.net.frame)

@@ -66,11 +66,11 @@ def seen_change(
     def build(frames: Sequence[DataFrame]) -> DataFrame:
         return lower_seen(view, frames[0], at)
 
-    if change.few is not None and change.changed is None:
+    if change.few is not None and change.net_change is None:
         rows = derive([change.few], build, ("seen", view)).collect()
         if not isinstance(rows, Declined):
             return None if rows.is_empty else InputChange(nothing, few=rows)
-    if change.changed is None:
+    if change.net_change is None:
         inserts = lower_seen(view, change.inserts, at)
         return None if inserts.isEmpty() else InputChange(nothing, inserts)
     inserts, deletes = (lower_seen(view, rows, at) for rows in (change.inserts, change.deletes))
@@ -79,4 +79,4 @@ def seen_change(
     parts = [r.select(*names, F.lit(n).alias(DIFF)) for r, n in ((inserts, 1), (deletes, -1))]
     signed_rows = consolidate(parts[0].unionAll(parts[1]), columns)
     signed_rows = keep(signed_rows.where(f"{DIFF} > 0") if only_inserts else signed_rows)
-    return None if signed_rows.isEmpty() else InputChange(nothing, changed=signed_rows)
+    return None if signed_rows.isEmpty() else InputChange(nothing, net_change=signed_rows)

@@ -69,7 +69,7 @@ from ctsql.runtime.tasks.faulty_rows import (
 from ctsql.runtime.tasks.multi_output import OutputBatches
 from ctsql.runtime.tasks.progress import first_due
 from ctsql.runtime.tasks.proposals import stage_proposals, taken_over
-from ctsql.runtime.tasks.retried_rows import Retried, find_retried, retry_statement
+from ctsql.runtime.tasks.retried_rows import RetriedRows, find_retried, retry_statement
 from ctsql.runtime.tasks.run_batching import RUNS_MAX, RUNS_MIN, may_run_together
 from ctsql.runtime.tasks.runs import Run, RunInputs, due_runs, first_lost
 from ctsql.runtime.tasks.sink_state import SinkState
@@ -346,7 +346,7 @@ class TaskSink:
             version = self.warehouse.versions.settled(self.warehouse.relations.table(item), version)
         return {item.id: (item, version)}
 
-    def _fault_of(self, run: Run, part: TriedRows, again: Retried | None) -> CtsqlError | None:
+    def _fault_of(self, run: Run, part: TriedRows, again: RetriedRows | None) -> CtsqlError | None:
         """The error of the body over some of the rows of a time; None if it has none.
 
         Args:
@@ -434,20 +434,20 @@ class TaskSink:
         self.context.committed(lead.id, outcome, new)
         return isinstance(outcome, Committed)
 
-    def skip(self, lost: Failure | None = None) -> int:
+    def skip(self, loss: Failure | None = None) -> int:
         """Go past the T at which the task is known to have failed; returns it.
 
         Args:
-            lost: what is not recorded, but stops the task: history of the T is gone.
+            loss: what is not recorded, but stops the task: history of the T is gone.
 
         Raises:
             TASK_NOT_FAILED: no failure is recorded, or somebody else went past it.
         """
         self.output.fetch_recent_upper()
-        first = find_recorded(self.output) or lost
+        first = find_recorded(self.output) or loss
         for _ in range(DISTURBED_TRIES_MAX):
-            is_lost = lost is not None and self.output.upper <= lost.time
-            failure = find_recorded(self.output) or (lost if is_lost else None)
+            is_lost = loss is not None and self.output.upper <= loss.time
+            failure = find_recorded(self.output) or (loss if is_lost else None)
             if first is None or failure is None or failure.time != first.time:
                 raise error(
                     "TASK_NOT_FAILED",
@@ -484,7 +484,7 @@ class TaskSink:
         run: Run,
         phases: Phases,
         part: TriedRows | None = None,
-        again: Retried | None = None,
+        again: RetriedRows | None = None,
     ) -> bool:
         """Compute and stage what the body proposes; False when that is nothing.
 
@@ -537,7 +537,7 @@ class TaskSink:
         plan: TaskWrite,
         read: Mapping[str, tuple[Item, int | None]],
         stack: ExitStack,
-    ) -> Retried | None:
+    ) -> RetriedRows | None:
         """The rows that the time sends through again; None for none.
 
         Args:

@@ -62,7 +62,7 @@ def tallies_of(domains: Mapping[str, str]) -> dict[str, Tally]:
 def add_tallies(
     tallies: Mapping[str, Tally],
     constraints: Sequence[Constraint],
-    broken: Mapping[str, int],
+    violations: Mapping[str, int],
     at: int,
 ) -> str:
     """The text of the sums after a T; constraints that are no more are left out. Pure."""
@@ -71,7 +71,7 @@ def add_tallies(
         before = tallies.get(constraint.name)
         if before is not None and before.rule != constraint.rule:
             before = None
-        rows = broken.get(constraint.name, 0)
+        rows = violations.get(constraint.name, 0)
         if rows:
             total = rows + (0 if before is None else before.rows)
             before = Tally(constraint.rule, total, at, rows)

@@ -24,7 +24,7 @@ def count_broken(warehouse: Warehouse, item: Item) -> tuple[dict[str, int], int]
     assert isinstance(definition, st.CreateMaterializedView)  # the definition of such a view
     upper = warehouse.relations.output(item).upper
     at = warehouse.schedules.shown_at(item, min(upper - 1, warehouse.timeline.now))
-    if at is None or upper <= item.created:
+    if at is None or upper <= item.created_at:
         return None
     view = warehouse.relations.bound(item).view
     names = [c.name for c in view.columns]

@@ -39,7 +39,7 @@ from ctsql.planner.ivm.algebra.reasons import Reason
 from ctsql.planner.lowering import Context, lower_query
 from ctsql.planner.nodes import NormalReference, Query, ViewReference, ViewWrite, descend
 from ctsql.planner.rules import transform
-from ctsql.planner.syntax import Rewritten, rewrite
+from ctsql.planner.syntax import RewrittenText, rewrite
 from ctsql.runtime.rows.row_set import RowSet, SparkRows
 from ctsql.runtime.spark.analyzer import ColumnsOf, UnknownSources
 from ctsql.runtime.spark.plan_reader import optimized_plan
@@ -53,7 +53,7 @@ from ctsql.runtime.warehouse.warehouse import Warehouse
 _MERGES_SUBQUERIES = "org.apache.spark.sql.catalyst.optimizer.MergeSubplans"
 
 
-class Prepared:
+class PreparedQuery:
     """What is known of a view's query; the plan is made, and checked, when it is first needed.
 
     Attributes:
@@ -64,7 +64,7 @@ class Prepared:
         self,
         warehouse: Warehouse,
         plan: ViewWrite,
-        text: Rewritten,
+        text: RewrittenText,
         relations: Mapping[str, Relation],
         tables: Mapping[str, Table],
     ) -> None:
@@ -149,7 +149,7 @@ class Prepared:
         return None if self._types_given == types else "SCHEMA_CHANGED"
 
 
-def prepared(warehouse: Warehouse, item: Item, at: int | None = None) -> Prepared:
+def prepared(warehouse: Warehouse, item: Item, at: int | None = None) -> PreparedQuery:
     """The change plan of a view, from this process's memory where it is known.
 
     Args:
@@ -159,17 +159,17 @@ def prepared(warehouse: Warehouse, item: Item, at: int | None = None) -> Prepare
     query = prepared_for(warehouse, plan, at)
     key = query.key
     entry = warehouse.relations.change_plans.get(item.id)
-    if entry is not None and entry[0] == key and isinstance(entry[1], Prepared):
+    if entry is not None and entry[0] == key and isinstance(entry[1], PreparedQuery):
         return entry[1]
     warehouse.relations.change_plans[item.id] = (key, query)
     return query
 
 
-def prepared_for(warehouse: Warehouse, plan: ViewWrite, at: int | None = None) -> Prepared:
+def prepared_for(warehouse: Warehouse, plan: ViewWrite, at: int | None = None) -> PreparedQuery:
     """The change plan of a view that may not exist yet."""
     reader = _Reader(warehouse, at)
     text, relations = reader.read(plan.desired)
-    return Prepared(warehouse, plan, text, relations, reader.tables)
+    return PreparedQuery(warehouse, plan, text, relations, reader.tables)
 
 
 def check_followed(warehouse: Warehouse, plan: ViewWrite) -> None:
@@ -221,7 +221,7 @@ def _check_clock(warehouse: Warehouse, plan: ViewWrite) -> None:
         raise not_compared(query, plan, None)
 
 
-def not_compared(query: Prepared, plan: ViewWrite, reason: Reason | None) -> CtsqlError:
+def not_compared(query: PreparedQuery, plan: ViewWrite, reason: Reason | None) -> CtsqlError:
     """Return CLOCK_NOT_COMPARED, for a view of which it is not known when time changes it.
 
     Args:
@@ -244,7 +244,7 @@ def not_compared(query: Prepared, plan: ViewWrite, reason: Reason | None) -> Cts
     )
 
 
-def _are_compared(warehouse: Warehouse, query: Prepared, plan: TemporalPlan) -> bool:
+def _are_compared(warehouse: Warehouse, query: PreparedQuery, plan: TemporalPlan) -> bool:
     """Is all that is compared with the clock of a type whose order is that of time?"""
     session = warehouse.gateway.session
     sources = _GuardSources(session, query.tables.values())
@@ -269,7 +269,7 @@ class _Reader:
         self.at = at
         self.tables: dict[str, Table] = {}
 
-    def read(self, query: Query) -> tuple[Rewritten, dict[str, Relation]]:
+    def read(self, query: Query) -> tuple[RewrittenText, dict[str, Relation]]:
         """A query's text, and what the names in it mean."""
         relations: dict[str, Relation] = {}
         names = {}

@@ -61,7 +61,7 @@ class LeavingRows:
             places = sorted(zip(files, numbers, strict=True))
             staging.delete_rows(group_by_file(places).items())
 
-    def due(self, signed: DataFrame | None = None) -> Due:
+    def due(self, signed_rows: DataFrame | None = None) -> Due:
         """The first T after the second at which a row leaves that is there then.
 
         Args:
@@ -71,8 +71,8 @@ class LeavingRows:
         count = table.rows_count(version) if table.is_stored(version) else None
         for until in looked_ahead([count], self.at):
             turns = self._turns(self._stored_rows, until).withColumn(DIFF, F.lit(1))
-            if signed is not None:
-                turns = _turns_left(turns, self._turns(signed, until, DIFF))
+            if signed_rows is not None:
+                turns = _turns_left(turns, self._turns(signed_rows, until, DIFF))
             (row,) = turns.agg(F.min(_TURN).alias(_TURN)).collect()
             if row[_TURN] is not None:
                 return Due(int(row[_TURN]))

@@ -33,12 +33,12 @@ class Mint:
 
     Attributes:
         since: no lower is before it. minted_at: the stored upper it last minted at; None before
-            the first. minted: what it minted then.
+            the first. description: what it minted then.
     """
 
     since: int = 0
     minted_at: int | None = None
-    minted: Description | None = None
+    description: Description | None = None
     read_only: bool = False
 
     def next(self, *, desired: int, stored_upper: int) -> tuple["Mint", Decision[Description]]:
@@ -55,14 +55,14 @@ class Mint:
             return self, WAIT
         if self.minted_at is not None and stored_upper <= self.minted_at:
             return self, WAIT
-        if self.minted is not None:
-            if lower <= self.minted.lower:
+        if self.description is not None:
+            if lower <= self.description.lower:
                 return self, WAIT  # the last one is still valid [lowers-increase], [one-in-flight]
-            if desired < self.minted.upper:
-                detail = f"{desired} after {self.minted}."
+            if desired < self.description.upper:
+                detail = f"{desired} after {self.description}."
                 raise broken("the upper of what a view is to be written at never goes back", detail)
         description = Description(lower, desired)
-        return replace(self, minted_at=stored_upper, minted=description), Write(
+        return replace(self, minted_at=stored_upper, description=description), Write(
             desired, description
         )
 

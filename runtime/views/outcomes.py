@@ -19,7 +19,7 @@ class Due:
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
+class StagedDiff:
     """The difference is staged.
 
     Attributes:
@@ -47,7 +47,7 @@ class Fallback:
     detail: str = ""
 
 
-Outcome = Staged | NotApplicable | Fallback
+Outcome = StagedDiff | NotApplicable | Fallback
 
 
 @contextmanager

@@ -5,7 +5,16 @@ from contextlib import ExitStack
 
 from pyspark.sql import types as T
 
-from ctsql.planner.ivm import Input, Picked, Query, StateUse, StepText, StepUse, TableUse, Text
+from ctsql.planner.ivm import (
+    Input,
+    PickedColumns,
+    Query,
+    StateUse,
+    StepText,
+    StepUse,
+    TableUse,
+    Text,
+)
 from ctsql.planner.ivm.rules.context import StepRole
 from ctsql.planner.ivm.sql.queries import has_subqueries, key_steps, step_uses, steps_read
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
@@ -35,13 +44,13 @@ class PlanRunner:
 
     def rows(self, query: Query) -> RowSet:
         """The rows of a query, which are not computed yet."""
-        selection = query.picked if isinstance(query, Text) else None
+        selection = query.picked_columns if isinstance(query, Text) else None
         if selection is not None and (rows := self._pick(selection)) is not None:
             return rows
         inputs = {use: self._input(use) for use in query.inputs}
         return self._engine.run(query, inputs, self._names)
 
-    def _pick(self, selection: Picked) -> LocalRows | None:
+    def _pick(self, selection: PickedColumns) -> LocalRows | None:
         """Columns of rows that the driver holds; distinct where it can tell which are equal."""
         parts = []
         for use, columns in selection.columns:

@@ -19,9 +19,9 @@ from ctsql.planner.ivm.algebra.reasons import Reason
 from ctsql.runtime.delta.table_rows import has_no_vectors
 from ctsql.runtime.spark.errors import is_lost, translate_spark_errors
 from ctsql.runtime.spark.storage_errors import FILE_MISSING
-from ctsql.runtime.views.change_plans import Prepared, not_compared, prepared
+from ctsql.runtime.views.change_plans import PreparedQuery, not_compared, prepared
 from ctsql.runtime.views.leaving_rows import LeavingRows
-from ctsql.runtime.views.outcomes import Due, Fallback, NotApplicable, Staged
+from ctsql.runtime.views.outcomes import Due, Fallback, NotApplicable, StagedDiff
 from ctsql.runtime.views.plan_runner import PlanRunner
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import (
@@ -33,10 +33,10 @@ from ctsql.runtime.views.refresh_policy import (
     looked_ahead,
     recompute_why,
 )
-from ctsql.runtime.views.side_table import DAMAGED, STATE, TURNS, Named, SideTable
+from ctsql.runtime.views.side_table import DAMAGED, STATE, TURNS, Pointer, SideTable
 from ctsql.runtime.views.state_table import groups_max, is_to_build
 from ctsql.runtime.views.strategies import STRATEGIES
-from ctsql.runtime.views.table_deltas import Moved, Span, find_move, opened, stored_as_of
+from ctsql.runtime.views.table_deltas import Span, TableMove, find_move, opened, stored_as_of
 from ctsql.runtime.views.turn_table import OF_FEW, TurnTable, is_worth
 from ctsql.runtime.warehouse.replaced_views import is_by_another
 from ctsql.runtime.warehouse.sources import StoredSources
@@ -52,14 +52,14 @@ class RefreshOutcome:
 
     Attributes:
         why: for RECOMPUTE, a code: of ``refresh_policy.WHY``, or of the planner's reasons.
-        detail: which table, say. changed: the tables with a change. ms: what it took.
+        detail: which table, say. changed_tables: the tables with a change. ms: what it took.
         due: when time changes the view next; None where that was not found out.
     """
 
     strategy: Strategy
     why: str | None = None
     detail: str = ""
-    changed: tuple[str, ...] = field(default=())
+    changed_tables: tuple[str, ...] = field(default=())
     ms: int = 0
     due: Due | None = None
 
@@ -70,8 +70,8 @@ class RefreshOutcome:
             metadata["why"] = self.why
         if self.detail:
             metadata["detail"] = self.detail[:DETAIL_MAX]
-        if self.changed:
-            metadata["changed"] = list(self.changed)
+        if self.changed_tables:
+            metadata["changed"] = list(self.changed_tables)
         return metadata
 
 
@@ -113,7 +113,7 @@ class ViewRefresh:
             self.state.refuse(outcome.code)
         cost_ms = self._cost(clock)
         recompute = _first_applicable(self.context)
-        assert isinstance(recompute, Staged)  # recomputing follows no changes
+        assert isinstance(recompute, StagedDiff)  # recomputing follows no changes
         return RefreshOutcome(
             strategy=recompute.strategy, why=outcome.code, detail=outcome.detail, ms=cost_ms()
         )
@@ -159,7 +159,7 @@ class ViewRefresh:
             fill = self.warehouse.queries.fill
             _make_or_refuse(self.state, partial(fill, self.context, query, state[0], at))
 
-    def _is_followed_next(self, outcome: RefreshOutcome, query: Prepared, at: int) -> bool:
+    def _is_followed_next(self, outcome: RefreshOutcome, query: PreparedQuery, at: int) -> bool:
         """Is the next change likely to be followed, after a refresh that recomputed the view?"""
         costs = self.costs.after(outcome.strategy, outcome.ms)
         likely = recompute_why(self.policy, self._sizes(query, {}, at), costs) is None
@@ -248,11 +248,11 @@ class ViewRefresh:
         metadata = table.commit_at(last.version).metadata if table.has(last.version) else {}
         if is_by_another(self.warehouse, self.item, metadata):
             return Fallback("REDEFINED")
-        if output.upper <= self.item.created:
+        if output.upper <= self.item.created_at:
             return Fallback("FIRST_WRITE")
         self.costs = Costs.of(metadata.get("costs"))
-        self.state.pointer = Named.of(metadata.get(STATE))
-        self.turns.pointers = Named.all_of(metadata.get(TURNS))
+        self.state.pointer = Pointer.of(metadata.get(STATE))
+        self.turns.pointers = Pointer.all_of(metadata.get(TURNS))
         if self.full:
             return Fallback("FULL_ASKED")
         if self.warehouse.versions.error_as_of(self.item, last.version) is not None:
@@ -269,7 +269,7 @@ class ViewRefresh:
         """Did somebody else write into the view's table since it was compared last?"""
         return self.warehouse.relations.output(self.item).has_foreign_rows()
 
-    def _moves(self, query: Prepared, before: int, at: int) -> dict[str, Moved] | Fallback:
+    def _moves(self, query: PreparedQuery, before: int, at: int) -> dict[str, TableMove] | Fallback:
         moves = {}
         for name, table in query.tables.items():
             item = self.warehouse.relations.item(table.object_id)
@@ -280,7 +280,7 @@ class ViewRefresh:
                 moves[name] = one
         return moves
 
-    def _sizes(self, query: Prepared, moves: dict[str, Moved], at: int) -> Sizes:
+    def _sizes(self, query: PreparedQuery, moves: dict[str, TableMove], at: int) -> Sizes:
         if self.policy is not Policy.AUTO:
             return Sizes((), ())
         items = [self.warehouse.relations.item(table.object_id) for table in query.tables.values()]
@@ -325,9 +325,9 @@ def _failure(problem: Exception) -> Fallback:
 
 def follow_changes(
     context: RefreshContext,
-    query: Prepared,
+    query: PreparedQuery,
     state_plan: StatePlan | None,
-    moves: Mapping[str, Moved],
+    moves: Mapping[str, TableMove],
     span: tuple[int, int],
 ) -> RefreshOutcome | Fallback:
     """Stage what changed in the view, by its plan, from what changed in its tables.
@@ -358,11 +358,11 @@ def follow_changes(
     ):
         runner = PlanRunner(relations, stack)
         changed_names = tuple(sorted(relations.changes))
-        outcome: Staged | Fallback = Staged(Strategy.NO_CHANGE)
+        outcome: StagedDiff | Fallback = StagedDiff(Strategy.NO_CHANGE)
         if changed_names or leaving is not None:
             changes = FollowedChanges(
                 plan=plan,
-                changed=changed_names,
+                changed_tables=changed_names,
                 at=at,
                 state_plan=state_plan,
                 runner=runner,
@@ -376,11 +376,11 @@ def follow_changes(
         context.turns.follow(turns, relations.table_changes, at)
     tables = {plan.windows[n].table if n in plan.windows else n for n in changed_names}
     due = context.turns.due if outcome.due is None else outcome.due
-    return RefreshOutcome(strategy=outcome.strategy, changed=tuple(sorted(tables)), due=due)
+    return RefreshOutcome(strategy=outcome.strategy, changed_tables=tuple(sorted(tables)), due=due)
 
 
 def fill_state(
-    context: RefreshContext, query: Prepared, state_plan: StatePlan, at: int
+    context: RefreshContext, query: PreparedQuery, state_plan: StatePlan, at: int
 ) -> Fallback | None:
     """Stage all groups as of a T as the contents of the state table; or refuse it."""
     warehouse, plan = context.warehouse, query.plan
@@ -436,7 +436,7 @@ def next_turn(warehouse: Warehouse, item: Item, at: int) -> int | None:
     return min(turns, default=None)
 
 
-def _first_applicable(context: RefreshContext) -> Staged | Fallback:
+def _first_applicable(context: RefreshContext) -> StagedDiff | Fallback:
     for strategy in STRATEGIES:
         outcome = strategy.refresh(context)
         if not isinstance(outcome, NotApplicable):

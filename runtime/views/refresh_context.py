@@ -25,14 +25,14 @@ class FollowedChanges:
     """What changed in the tables that a view reads, and the plan that follows it.
 
     Attributes:
-        changed: the tables with a change that is not empty. at: the T whose contents the view is
+        changed_tables: those with a change that is not empty. at: the T whose contents the view is
             to show. state_plan: the state table that the plan keeps; None for none.
         runner: runs the plan's texts. leaving: what time takes from the view's rows; the changes
             are then of what passes as of the T. None where the changes have it.
     """
 
     plan: ChangePlan
-    changed: tuple[str, ...]
+    changed_tables: tuple[str, ...]
     at: int
     state_plan: StatePlan | None
     runner: PlanRunner
@@ -42,7 +42,7 @@ class FollowedChanges:
     def large(self) -> tuple[str, ...]:
         """Those of which so much changed that a step more is worth it where it leaves less."""
         rows = self.runner.relations.changes
-        return tuple(name for name in self.changed if _is_large(rows[name]))
+        return tuple(name for name in self.changed_tables if _is_large(rows[name]))
 
 
 def _is_large(rows: RowSet) -> bool:

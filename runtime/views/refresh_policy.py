@@ -119,11 +119,11 @@ class Sizes:
     """Numbers of rows, None where the log does not say.
 
     Attributes:
-        tables: of each table that the view reads. changed: of the change of each of these.
+        tables: of each table that the view reads. changes: of the change of each of these.
     """
 
     tables: tuple[int | None, ...]
-    changed: tuple[int | None, ...]
+    changes: tuple[int | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +205,7 @@ def recompute_why(policy: Policy, sizes: Sizes, costs: Costs) -> str | None:
             return None
         case Policy.AUTO:
             small = _are_small(sizes)
-            for rows, changes in zip(sizes.tables, sizes.changed, strict=True):
+            for rows, changes in zip(sizes.tables, sizes.changes, strict=True):
                 if rows is not None and changes is not None and changes > CHANGED_PART_MAX * rows:
                     return "SMALL_TABLES" if small else "LARGE_CHANGE"
             if costs.follow_ms is None:

@@ -72,46 +72,46 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
+class Pointer:
     """What a view's commit says of a table beside it.
 
     Attributes:
         digest: of what the table holds. table, version: where that is; the table's Delta id.
-        refused: why there is none, a code; then version is -1.
+        refusal: why there is none, a code; then version is -1.
     """
 
     digest: str
     table: str = ""
     version: int = -1
-    refused: str | None = None
+    refusal: str | None = None
 
     @staticmethod
-    def of(metadata: object) -> "Named | None":
+    def of(metadata: object) -> "Pointer | None":
         """From the metadata of a commit; None where it says nothing."""
         if not isinstance(metadata, dict) or "digest" not in metadata:
             return None
-        return Named(
+        return Pointer(
             digest=str(metadata["digest"]),
             table=str(metadata.get("table", "")),
             version=int(metadata.get("version", -1)),
-            refused=metadata.get("refused"),
+            refusal=metadata.get("refused"),
         )
 
     @staticmethod
-    def all_of(metadata: object) -> "tuple[Named, ...]":
+    def all_of(metadata: object) -> "tuple[Pointer, ...]":
         """From a list of such; none where there is no list."""
         entries = metadata if isinstance(metadata, list) else []
-        return tuple(pointer for one in entries if (pointer := Named.of(one)) is not None)
+        return tuple(pointer for one in entries if (pointer := Pointer.of(one)) is not None)
 
     def to_metadata(self) -> dict[str, Any]:
         """For the metadata of a commit."""
-        if self.refused is not None:
-            return {"digest": self.digest, "refused": self.refused}
+        if self.refusal is not None:
+            return {"digest": self.digest, "refused": self.refusal}
         return {"digest": self.digest, "table": self.table, "version": self.version}
 
 
 def is_current(
-    pointer: Named, *, table: str, last_write: int | None, has_foreign_rows: bool
+    pointer: Pointer, *, table: str, last_write: int | None, has_foreign_rows: bool
 ) -> bool:
     """Does a table hold what a view's last commit named [only-what-is-named]?
 
@@ -120,7 +120,7 @@ def is_current(
             does not say. has_foreign_rows: whether somebody else wrote since.
     """
     return (
-        pointer.refused is None
+        pointer.refusal is None
         and pointer.table == table
         and pointer.version == last_write
         and not has_foreign_rows
@@ -149,8 +149,8 @@ class SideTable:
         self.item = item
         self.time = time
         self.digest = ""
-        self.pointer: Named | None = None
-        self.next_pointer: Named | None = None
+        self.pointer: Pointer | None = None
+        self.next_pointer: Pointer | None = None
         self.is_used = self.is_filled = False
         self.did = ""
         self._batch: Batch | None = None
@@ -166,7 +166,7 @@ class SideTable:
     @property
     def is_refused(self) -> bool:
         """Did the view's last commit say that there is to be none?"""
-        return self.pointer is not None and self.pointer.refused is not None
+        return self.pointer is not None and self.pointer.refusal is not None
 
     @property
     def table(self) -> DeltaTable:
@@ -181,7 +181,7 @@ class SideTable:
     def refuse(self, code: str) -> None:
         """There is to be none [refusal-handed-on]."""
         self.discard()
-        self.next_pointer = Named(digest=self.digest, refused=code)
+        self.next_pointer = Pointer(digest=self.digest, refusal=code)
 
     # ---- using it
 
@@ -196,7 +196,7 @@ class SideTable:
                 raise
             return None  # it is made anew
 
-    def _current(self, pointer: Named) -> Batch | None:
+    def _current(self, pointer: Pointer) -> Batch | None:
         if not self.warehouse.gateway.exists(self.location):
             return None
         output = self._open()
@@ -299,13 +299,13 @@ class SideTable:
         self._batch = None
         if isinstance(outcome, Committed):
             faults.point("state_committed")
-            self.next_pointer = Named(
+            self.next_pointer = Pointer(
                 digest=self.digest, table=output.table.table_id, version=outcome.version
             )
         else:
             self.next_pointer = self._of_rival(at)
 
-    def _of_rival(self, at: int) -> Named | None:
+    def _of_rival(self, at: int) -> Pointer | None:
         """What is written for this T already, if it is what would be written now."""
         output = self._open()
         if output.fetch_recent_upper() != self.time + 1 or output.has_foreign_rows():
@@ -317,7 +317,7 @@ class SideTable:
         reads = self.warehouse.versions.reads_at(self.item, at)
         if any(metadata.get(key) != reads[key] for key in ("t", "bindings", DEFINITION)):
             return None
-        return Named(digest=self.digest, table=output.table.table_id, version=last.version)
+        return Pointer(digest=self.digest, table=output.table.table_id, version=last.version)
 
     def discard(self) -> None:
         """Delete what is staged."""
@@ -333,7 +333,7 @@ class Beside:
 
     kind: Kind
     table: DeltaTable
-    pointer: Named
+    pointer: Pointer
 
     @property
     def log_floor(self) -> int:
@@ -355,10 +355,10 @@ def tables_beside(warehouse: Warehouse, item: Item) -> Iterator[Beside]:
     if not entries or not table.has(entries[-1].version):
         return
     metadata = table.commit_at(entries[-1].version).metadata
-    state = Named.of(metadata.get(STATE))
+    state = Pointer.of(metadata.get(STATE))
     pointers = [(Kind.STATE, state)] if state is not None else []
-    pointers += [(Kind.TURNS, pointer) for pointer in Named.all_of(metadata.get(TURNS))]
+    pointers += [(Kind.TURNS, pointer) for pointer in Pointer.all_of(metadata.get(TURNS))]
     for kind, pointer in pointers:
         location = f"{item.location}/{kind.folder}/{pointer.digest}"
-        if pointer.refused is None and warehouse.gateway.exists(location):
+        if pointer.refusal is None and warehouse.gateway.exists(location):
             yield Beside(kind, warehouse.gateway.table(location), pointer)

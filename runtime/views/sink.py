@@ -66,7 +66,7 @@ TRIES_MAX = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class StagedBatch:
     """A description whose rows are staged.
 
     Attributes:
@@ -106,7 +106,7 @@ class ViewSink:
         self.context = context
         self.plan = plan
         self.output = warehouse.relations.output(item)
-        self._mint = Mint(since=item.created)
+        self._mint = Mint(since=item.created_at)
         self._full = False
 
     def advance(self, until: int, *, full: bool = False) -> None:
@@ -119,14 +119,14 @@ class ViewSink:
             VIEW_FAILED: the query cannot be computed on the data; the table stays as it was.
             STORED_DATA_INVALID: another writer has changed the table's columns.
         """
-        if self.warehouse.schedules.is_closed(self.item) or until < self.item.created:
+        if self.warehouse.schedules.is_closed(self.item) or until < self.item.created_at:
             return
         if not awaits_columns(self.warehouse, self.item):
             check_columns_there(self.warehouse, self.item)
         elif self.warehouse.gateway.read_only:
             return  # reads of it are computed: tables in memory have the columns of those stored
         self._full = full
-        followed = self.warehouse.relations.is_followed(self.item, self.context.watched)
+        followed = self.warehouse.relations.is_followed(self.item, self.context.watched_ids)
         # What time changes in a view is known once it is written: so one T after another.
         while due := self._due(until):
             times = due if followed else due[-1:]
@@ -153,11 +153,11 @@ class ViewSink:
         """The times at which it is to be written, as far as they are known."""
         upper = self.output.upper
         times: set[int] = set()
-        after = max(upper - 1, self.item.created)
+        after = max(upper - 1, self.item.created_at)
         if self.warehouse.schedules.schedule(self.item) is not None:
-            after = max(upper, self.item.created) - 1  # at creation it may have none to write
-        elif upper <= self.item.created:
-            times.add(self.item.created)
+            after = max(upper, self.item.created_at) - 1  # at creation it may have none to write
+        elif upper <= self.item.created_at:
+            times.add(self.item.created_at)
         times |= self.warehouse.schedules.change_times(self.item, after=after, until=until)
         stale = self.output.has_foreign_rows() or is_redefined(self.warehouse, self.item)
         shown_at = self.warehouse.schedules.shown_at(self.item, until)
@@ -178,7 +178,7 @@ class ViewSink:
         if not self.output.table.has_feature(FEATURE):
             return False  # made by a version that recorded nothing
         if awaits_columns(self.warehouse, self.item):
-            self._mint = Mint(since=self.item.created)
+            self._mint = Mint(since=self.item.created_at)
             return not is_last  # the next that can be computed gives the table its columns
         failure = Failure.of(time, cause, self.item).to_json()
         at = self.warehouse.schedules.shown_at(self.item, time)
@@ -216,7 +216,7 @@ class ViewSink:
                 return  # by a definition that this process does not know yet
             self._mint, _ = self._mint.next(desired=time + 1, stored_upper=upper)
             # Not minted anew: the last description is still valid, and its batch was disturbed.
-            description = self._mint.minted
+            description = self._mint.description
             assert description is not None  # the time is not written, so there is one to write
             write = self.write(description)
             with discard_on_error([write]):
@@ -224,7 +224,7 @@ class ViewSink:
                     return
         raise disturbance_error(f"{TRIES_MAX} tries at T = {time}")
 
-    def write(self, description: Description) -> Written:
+    def write(self, description: Description) -> StagedBatch:
         """Stage desired - stored for a description, against the newest version.
 
         It may be appended by this process (:meth:`append`), or its batch may travel to another.
@@ -265,7 +265,7 @@ class ViewSink:
                 metadata[DUE] = self._next_turn(at) if outcome.due is None else outcome.due.time
                 phases.end("clock")
             metadata |= phases.to_metadata()
-        return Written(batch, metadata, (state, turns))
+        return StagedBatch(batch, metadata, (state, turns))
 
     def _next_turn(self, at: int) -> int | None:
         """The first T after one at which time changes the view.
@@ -276,7 +276,7 @@ class ViewSink:
         with translated_failure(self.item, at):
             return self.warehouse.queries.next_turn(self.warehouse, self.item, at)
 
-    def append(self, write: Written) -> Appended:
+    def append(self, write: StagedBatch) -> Appended:
         """Commit a written description, whoever wrote it; one that is outdated is deleted."""
         batch, metadata = write.batch, write.report
         description = Description(batch.text.lower, batch.text.upper)
@@ -308,7 +308,7 @@ class ViewSink:
         self.context.committed(self.item.id, outcome, new)
         return outcome
 
-    def _drop(self, write: Written) -> Appended:
+    def _drop(self, write: StagedBatch) -> Appended:
         write.discard_beside()
         return self.output.drop(write.batch)
 

@@ -20,8 +20,8 @@ from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.log.staging import discard_on_error
 from ctsql.runtime.rows.row_set import RowSet, persisted
 from ctsql.runtime.rows.types import DIGITS_SUMMED, adds_exactly
-from ctsql.runtime.views.change_plans import Prepared
-from ctsql.runtime.views.side_table import STATE, Kind, Named, SideTable, digest_of
+from ctsql.runtime.views.change_plans import PreparedQuery
+from ctsql.runtime.views.side_table import STATE, Kind, Pointer, SideTable, digest_of
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 STATE_DID = "state_did"
@@ -31,7 +31,7 @@ GROUPS_MAX = 200_000
 
 
 def is_to_build(
-    need: StateNeed, pointer: Named | None, *, rows_went: bool, retry: bool = False
+    need: StateNeed, pointer: Pointer | None, *, rows_went: bool, retry: bool = False
 ) -> bool:
     """Is a state table that is not current to be filled from all rows?
 
@@ -39,7 +39,7 @@ def is_to_build(
         pointer: what the last commit said, of the same digest. rows_went: groups had to be
             recomputed because rows of them went. retry: also where it was refused before.
     """
-    if pointer is not None and pointer.refused is not None:
+    if pointer is not None and pointer.refusal is not None:
         return retry
     return need is StateNeed.ALWAYS or rows_went or pointer is not None
 
@@ -63,7 +63,7 @@ class ViewState(SideTable):
         super().__init__(warehouse, item, time)
         self.rows_went = False
 
-    def look(self, plan: ChangePlan, query: Prepared) -> tuple[StatePlan, StateNeed] | None:
+    def look(self, plan: ChangePlan, query: PreparedQuery) -> tuple[StatePlan, StateNeed] | None:
         """The state table that a plan keeps; None if it keeps none, or nothing may be written."""
         state = plan.kept_state
         if state is None or self.warehouse.gateway.read_only:

@@ -24,7 +24,7 @@ from ctsql.planner.ivm.algebra.nodes import Version
 from ctsql.runtime.delta.change_feed import added_rows
 from ctsql.runtime.delta.keyed_scan import Keys, Lookups, change_of, rows_of
 from ctsql.runtime.log.actions import Change, rows_changed
-from ctsql.runtime.log.table_changes import Movement, Stored, merge, rows_inserted
+from ctsql.runtime.log.table_changes import Movement, Storage, merge, rows_inserted
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.key_predicates import may_equal
@@ -40,7 +40,7 @@ FEW_MAX = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class TableMove:
     """A table that moved from one version to another.
 
     Attributes:
@@ -57,7 +57,7 @@ class Moved:
 
 def find_move(
     warehouse: Warehouse, item: Item, columns: Sequence[str], *, before: int, at: int
-) -> Moved | Fallback | None:
+) -> TableMove | Fallback | None:
     """How a table moved in (before, at]; None if no commit changed its rows.
 
     A fallback where its versions are not those that a view read, or are no longer known.
@@ -71,11 +71,11 @@ def find_move(
     new = stored_as_of(warehouse, item, at)
     if isinstance(new, Fallback):
         return new
-    if old == new and new.shared is None:
+    if old == new and new.shared_version is None:
         return None  # where Ts share a commit, the places of two of them are equal, their rows not
     try:
         movement = Movement(at, old.version or 0, new.version or 0)
-        if old.shared is not None or new.shared is not None:
+        if old.shared_version is not None or new.shared_version is not None:
             parts = warehouse.versions.movements(item, after=before, until=at)
             if not parts:
                 return None
@@ -103,12 +103,12 @@ def find_move(
     if movement.is_shared or movement.parts:
         counts = [rows_inserted(table, movement) if kind is Change.APPEND else None]
     row_counts = [n for n in counts if n is not None]
-    return Moved(
+    return TableMove(
         item, before, movement, kind, sum(row_counts) if len(row_counts) == len(counts) else None
     )
 
 
-def stored_as_of(warehouse: Warehouse, item: Item, at: int) -> Stored | Fallback:
+def stored_as_of(warehouse: Warehouse, item: Item, at: int) -> Storage | Fallback:
     """Where an object's contents as of T are; a fallback where they are not stored."""
     if item.kind is ObjectKind.MATERIALIZED_VIEW and not StoredSources(warehouse).is_exact(
         item, at
@@ -157,7 +157,7 @@ class Relations:
     warehouse: Warehouse
     tables: Mapping[str, Table]
     at: int
-    moves: Mapping[str, Moved]
+    moves: Mapping[str, TableMove]
     reads: Mapping[str, Sequence[str]]
     changes: dict[str, RowSet] = field(default_factory=dict)
     steps: dict[str, RowSet] = field(default_factory=dict)
@@ -232,7 +232,11 @@ class Relations:
         """The rows as this process reads them, if they are few: all, or those with some keys."""
         item = self.warehouse.relations.item(self.tables[use.table].object_id)
         storage = stored_as_of(self.warehouse, item, self._time(use))
-        if isinstance(storage, Fallback) or storage.version is None or storage.shared is not None:
+        if (
+            isinstance(storage, Fallback)
+            or storage.version is None
+            or storage.shared_version is not None
+        ):
             return Declined("the rows are not those of one version")
         if self.warehouse.versions.error_as_of(item, storage.version) is not None:
             return Declined("the contents are an error")
@@ -263,7 +267,7 @@ class Relations:
 def opened(
     warehouse: Warehouse,
     tables: Mapping[str, Table],
-    moves: Mapping[str, Moved],
+    moves: Mapping[str, TableMove],
     reads: Mapping[str, Sequence[str]],
     at: int,
     spans: Mapping[str, Span] | None = None,
@@ -288,7 +292,9 @@ def opened(
         yield relations
 
 
-def _moved_rows(warehouse: Warehouse, one: Moved, columns: list[str], stack: ExitStack) -> RowSet:
+def _moved_rows(
+    warehouse: Warehouse, one: TableMove, columns: list[str], stack: ExitStack
+) -> RowSet:
     """The net change of a table over some columns, with the diff, computed once."""
     local = change_of(warehouse.relations.table(one.item), one.movement, columns)
     if isinstance(local, Declined):
@@ -297,7 +303,7 @@ def _moved_rows(warehouse: Warehouse, one: Moved, columns: list[str], stack: Exi
     return local
 
 
-def _change(warehouse: Warehouse, one: Moved, columns: list[str]) -> DataFrame:
+def _change(warehouse: Warehouse, one: TableMove, columns: list[str]) -> DataFrame:
     """The net change of a table over some columns, with the diff."""
     diff = F.col(DIFF).cast("bigint").alias(DIFF)
     if one.kind is Change.APPEND:

@@ -40,10 +40,10 @@ from ctsql.runtime.log.staging import Batch, discard_on_error
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import consolidate, consolidate_all
 from ctsql.runtime.rows.row_set import RowSet, SparkRows
-from ctsql.runtime.views.change_plans import Prepared
+from ctsql.runtime.views.change_plans import PreparedQuery
 from ctsql.runtime.views.outcomes import Due
 from ctsql.runtime.views.refresh_policy import TURNS_BY, looked_ahead
-from ctsql.runtime.views.side_table import TURNS, Kind, Named, SideTable, digest_of
+from ctsql.runtime.views.side_table import TURNS, Kind, Pointer, SideTable, digest_of
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 ROWS_MIN = 100_000
@@ -93,20 +93,20 @@ class TurnTable(SideTable):
         super().__init__(warehouse, item, time)
         self.window = window
         self.columns = tuple(columns)
-        self._kept = [f"c{i}" for i, _ in enumerate(columns, 1)]
-        self._stored: Batch | None = None
+        self._names = [f"c{i}" for i, _ in enumerate(columns, 1)]
+        self._stored_batch: Batch | None = None
 
     @property
     def how(self) -> str:
         """How the rows that turn were found, for people; empty where that was not needed."""
-        if self.next_pointer is not None and self.next_pointer.refused is not None:
-            return f"looked for in all rows: no turn table because {self.next_pointer.refused}"
+        if self.next_pointer is not None and self.next_pointer.refusal is not None:
+            return f"looked for in all rows: no turn table because {self.next_pointer.refusal}"
         return self.did
 
     def opened(self) -> bool:
         """Does it stand at the view's last write? It is gone by from then on."""
-        self._stored = self.find()
-        return self._stored is not None
+        self._stored_batch = self.find()
+        return self._stored_batch is not None
 
     def between(self, after: int, until: int) -> RowSet | None:
         """The rows that turn in (after, until], by the names of the table's columns, signed.
@@ -114,16 +114,16 @@ class TurnTable(SideTable):
         None if no file may have one.
         """
         turns = self._turns(after, until)
-        return None if turns is None else turns.select([*self._kept, DIFF], [*self.columns, DIFF])
+        return None if turns is None else turns.select([*self._names, DIFF], [*self.columns, DIFF])
 
     def _turns(self, after: int, until: int | None) -> RowSet | None:
-        assert self._stored is not None  # it stands
-        version = self._stored.version_read
+        assert self._stored_batch is not None  # it stands
+        version = self._stored_batch.version_read
         live = self.table.files(version).values()
         files = [f for f in live if turns_within(f.statistics, after, until)]
         if not files:
             return None
-        columns = [_TURN, *self._kept]
+        columns = [_TURN, *self._names]
         near = rows_between(self.table, files, version, NumberRange(_TURN, after, until))
         if not isinstance(near, Declined):
             return near.select([*columns, _DIFF], [*columns, DIFF])
@@ -137,27 +137,27 @@ class TurnTable(SideTable):
         Args:
             change: the change, signed; None for none. at: T as of which the view is shown.
         """
-        assert self._stored is not None  # it stands
+        assert self._stored_batch is not None  # it stands
         with ExitStack() as stack:
             fresh = None
             if change is not None:
                 turns = self._turns_of(change.plain_frame, at)
-                fresh = SparkRows(consolidate(turns, [_TURN, *self._kept])).keep(stack)
+                fresh = SparkRows(consolidate(turns, [_TURN, *self._names])).keep(stack)
             if fresh is None or fresh.is_empty:
                 due = self._next(None, at)
                 self.leave_unchanged()
                 self.did = FOUND
                 return due
             with discard_on_error([self]):
-                self._append(self._stored, fresh, at)
+                self._append(self._stored_batch, fresh, at)
             self.did = ADDED
             return self._next(fresh, at)
 
     def _append(self, batch: Batch, fresh: RowSet, at: int) -> None:
         staging = batch.at(self.time)
-        columns = [_TURN, *self._kept, DIFF]
-        rows = fresh.select(columns, [_TURN, *self._kept, _DIFF])
-        names = [_TURN, _DIFF, *self._kept]
+        columns = [_TURN, *self._names, DIFF]
+        rows = fresh.select(columns, [_TURN, *self._names, _DIFF])
+        names = [_TURN, _DIFF, *self._names]
         staging.stage(
             rows.select(names) if rows.is_local else rows.frame.select(*names).sort(_TURN)
         )
@@ -167,11 +167,11 @@ class TurnTable(SideTable):
 
     def _next(self, fresh: RowSet | None, at: int) -> int | None:
         """The first T after one at which anything is left of the turns [equal-rows-equal-turns]."""
-        assert self._stored is not None  # it stands
-        version = self._stored.version_read
+        assert self._stored_batch is not None  # it stands
+        version = self._stored_batch.version_read
         for until in looked_ahead([self.table.rows_count(version)], at):
             parts = [rows for rows in (self._turns(at, until), fresh) if rows is not None]
-            turn = _first_left([p.select([_TURN, *self._kept, DIFF]) for p in parts])
+            turn = _first_left([p.select([_TURN, *self._names, DIFF]) for p in parts])
             if turn is not None and (until is None or turn <= until):
                 return turn
         return None
@@ -183,7 +183,7 @@ class TurnTable(SideTable):
             siblings: digests of the other turn tables of the view.
         """
         turns = self._turns_of(rows.withColumn(DIFF, F.lit(1)), at)
-        turns = turns.select(_TURN, F.col(DIFF).alias(_DIFF), *self._kept)
+        turns = turns.select(_TURN, F.col(DIFF).alias(_DIFF), *self._names)
         batch = self.start(turns.schema, at, siblings)
         if batch is None:
             return
@@ -198,17 +198,19 @@ class TurnTable(SideTable):
     def _turns_of(self, rows: DataFrame, after: int) -> DataFrame:
         """The turns after a T of signed rows of the table, signed."""
         enters, leaves = map(F.expr, self.window.interval)
-        names = [F.col(backtick(c)).alias(k) for k, c in zip(self._kept, self.columns, strict=True)]
+        names = [
+            F.col(backtick(c)).alias(k) for k, c in zip(self._names, self.columns, strict=True)
+        ]
         signed_bounds = rows.where(self.window.matters).select(
             *names, DIFF, enters.alias(_ENTERS), leaves.alias(_LEAVES)
         )
         both = f"stack(2, {_ENTERS}, 1L, {_LEAVES}, -1L) AS ({_TURN}, {_SIGN})"
         turns = signed_bounds.where(F.col(_ENTERS) < F.col(_LEAVES)).select(
-            *self._kept, DIFF, F.expr(both)
+            *self._names, DIFF, F.expr(both)
         )
         is_to_come = (F.col(_TURN) > after) & (F.col(_TURN) < NEVER)
         diff = (F.col(DIFF) * F.col(_SIGN)).alias(DIFF)
-        return turns.where(is_to_come).select(_TURN, *self._kept, diff)
+        return turns.where(is_to_come).select(_TURN, *self._names, diff)
 
 
 def _first_left(parts: Sequence[RowSet]) -> int | None:
@@ -236,11 +238,11 @@ class TurnTables:
     def __init__(self, warehouse: Warehouse, item: Item, time: int) -> None:
         """Nothing is known yet; ``time`` is the T that the view is brought to."""
         self._warehouse, self._item, self._time = warehouse, item, time
-        self.pointers: tuple[Named, ...] = ()
+        self.pointers: tuple[Pointer, ...] = ()
         self.by_window: dict[str, TurnTable] = {}
         self.due: Due | None = None
 
-    def look(self, query: Prepared) -> None:
+    def look(self, query: PreparedQuery) -> None:
         """Find out which ones the plan may have: none if none is needed, or may be written."""
         if self.by_window or query.leaving is not None or self._warehouse.gateway.read_only:
             return

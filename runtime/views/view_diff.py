@@ -5,10 +5,10 @@ from collections.abc import Hashable
 from ctsql.catalog.reserved_columns import BROKEN, DIFF
 from ctsql.planner.lowering import cast_to_stored, check_contents, with_refused
 from ctsql.planner.nodes import ViewWrite
-from ctsql.runtime.delta.diff_writer import Staged as Signed, stage_signed
+from ctsql.runtime.delta.diff_writer import StagingOutcome, stage_signed
 from ctsql.runtime.rows.prepared_rows import derive
 from ctsql.runtime.rows.row_set import RowSet
-from ctsql.runtime.views.outcomes import Fallback, Staged
+from ctsql.runtime.views.outcomes import Fallback, StagedDiff
 from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
 
@@ -34,15 +34,17 @@ def stage_rows(context: RefreshContext, desired: RowSet, stored_rows: RowSet | N
     )
 
 
-def stage_delta(context: RefreshContext, signed: RowSet, strategy: Strategy) -> Staged | Fallback:
+def stage_delta(
+    context: RefreshContext, signed_rows: RowSet, strategy: Strategy
+) -> StagedDiff | Fallback:
     """Stage the signed change of the view, found by a strategy."""
-    return stage_signed_rows(context, signed_form(context.view, signed), strategy)
+    return stage_signed_rows(context, signed_form(context.view, signed_rows), strategy)
 
 
-def signed_form(view: ViewWrite, signed: RowSet) -> RowSet:
+def signed_form(view: ViewWrite, signed_rows: RowSet) -> RowSet:
     """Signed rows as the view's table holds them, with what is refused; not computed yet."""
     return derive(
-        [signed],
+        [signed_rows],
         lambda rows: with_refused(cast_to_stored(rows[0], view, [DIFF]), view.failing),
         ("signed", stored_key(view)),
     )
@@ -50,19 +52,19 @@ def signed_form(view: ViewWrite, signed: RowSet) -> RowSet:
 
 def stage_signed_rows(
     context: RefreshContext, rows: RowSet, strategy: Strategy
-) -> Staged | Fallback:
+) -> StagedDiff | Fallback:
     """Stage signed rows in their :func:`signed_form`."""
     view = context.view
     not_null = (*view.not_null, *((BROKEN,) if view.failing else ()))
     outcome = stage_signed(context.staging, rows, context.stored_rows, context.columns, not_null)
     match outcome:
-        case Signed.ROWS_DIFFER:
+        case StagingOutcome.ROWS_DIFFER:
             return Fallback("ROWS_DIFFER")
-        case Signed.REFUSED:  # the query itself says what is wrong
+        case StagingOutcome.REFUSED:  # the query itself says what is wrong
             detail = "a row is there that the view is asserted not to have"
             return Fallback("TEXTS_FAILED", detail)
         case _:
-            return Staged(strategy)
+            return StagedDiff(strategy)
 
 
 def stored_key(view: ViewWrite) -> Hashable:

@@ -15,12 +15,12 @@ class AdvanceContext:
     Attributes:
         stop: set when no further commit is wanted; None to run to the end.
         on_commit: called after each commit that moves an upper, with the object's id.
-        watched: the ids of the objects that the caller follows: every T of them is written.
+        watched_ids: the ids of the objects that the caller follows: every T of them is written.
     """
 
     stop: threading.Event | None = None
     on_commit: Callable[[str, Entry], None] | None = None
-    watched: frozenset[str] = frozenset()
+    watched_ids: frozenset[str] = frozenset()
 
     def check_stop(self) -> None:
         """Between two commits: raises STATEMENT_CANCELLED when the caller wants to stop."""

@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from ctsql.catalog.errors import broken, error
-from ctsql.catalog.items import Catalog, Dropped, Item
+from ctsql.catalog.items import Catalog, DropEntry, Item
 from ctsql.catalog.names import DEFAULT_SCHEMA
 from ctsql.catalog.proposals import Proposal, StoredCatalog, proposal_of
 from ctsql.catalog.subscriptions import Subscription
@@ -73,7 +73,7 @@ class DeltaCatalog:
         self.table = gateway.table(location)
         self._output = Output(self.table, APP)
         self._check_format(warehouse)
-        self._stored: StoredCatalog | None = None
+        self._contents: StoredCatalog | None = None
         self._version = -1
         self.decisions: Decisions = _NoDecisions()
 
@@ -108,16 +108,16 @@ class DeltaCatalog:
 
     def _load_stored(self) -> StoredCatalog:
         table = self.table
-        if self._stored is None or table.has(self._version + 1):
+        if self._contents is None or table.has(self._version + 1):
             version, domains = table.domains()
             items = [Item.of_entry(k, v) for k, v in _under(OBJECT, domains)]
             schemas = [v for _, v in _under(SCHEMA, domains)]
             readers = [Subscription.of_entry(k, v) for k, v in _under(SUBSCRIPTION, domains)]
-            drops = [Dropped.of_entry(k, v) for k, v in _under(DROPPED, domains)]
+            drops = [DropEntry.of_entry(k, v) for k, v in _under(DROPPED, domains)]
             catalog = Catalog.of(items, schemas, readers, drops)
             proposal = proposal_of(_under(PROPOSAL, domains))
-            self._stored, self._version = StoredCatalog(catalog, proposal), version
-        return self._stored
+            self._contents, self._version = StoredCatalog(catalog, proposal), version
+        return self._contents
 
     def change(self, make: Callable[[Catalog], Catalog]) -> Catalog:
         """Change the catalog by ``make``, called again on the newest one after a lost race.
@@ -181,13 +181,15 @@ def _is_same(before: object, after: object) -> bool:
     return (before.name.schema, before.name.name) == (after.name.schema, after.name.name)
 
 
-def _entries(contents: StoredCatalog) -> dict[str, Item | Subscription | Dropped | Proposal | str]:
+def _entries(
+    contents: StoredCatalog,
+) -> dict[str, Item | Subscription | DropEntry | Proposal | str]:
     """What is stored, by domain."""
     catalog, proposal = contents.catalog, contents.proposal
     return {
         **{OBJECT + key: item for key, item in catalog.items.items()},
         **{SCHEMA + key: name for key, name in catalog.schemas.items() if key != DEFAULT_SCHEMA},
         **{SUBSCRIPTION + key: reader for key, reader in catalog.subscriptions.items()},
-        **{DROPPED + key: drop for key, drop in catalog.dropped.items()},
+        **{DROPPED + key: drop for key, drop in catalog.drops.items()},
         **({PROPOSAL + proposal.id: proposal} if proposal else {}),
     }

@@ -74,8 +74,8 @@ class Change:
         domains: domain metadata that its commit writes. metadata: of its commit.
         also: the uppers of other applications that its commit moves. after: what they were when it
             was staged; that they are others by now is a conflict.
-        lent: those of its files that a writer has staged, and deletes itself if they do not come
-            in. They are never part of an intent: rows that are set aside have left them.
+        lent_files: those of its files that a writer has staged, and deletes itself if they do not
+            come in. They are never part of an intent: rows that are set aside have left them.
     """
 
     version: int
@@ -84,7 +84,7 @@ class Change:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     also: Mapping[str, int] = field(default_factory=dict)
     after: Mapping[str, int] = field(default_factory=dict)
-    lent: frozenset[str] = frozenset()
+    lent_files: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ class WriterProgress:
         app: its application id. expected: its upper when the rows were read. upper: after the
             commit.
         domains: domain metadata that its commit writes. metadata: of its commit.
-        lent: the files that it has staged itself, which are its own if they do not come in.
+        lent_files: the files that it has staged itself, which are its own if they do not come in.
     """
 
     app: str
@@ -103,7 +103,7 @@ class WriterProgress:
     upper: int
     domains: Mapping[str, str] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    lent: frozenset[str] = frozenset()
+    lent_files: frozenset[str] = frozenset()
 
 
 AppendKept = Callable[[Item, DataFrame, WriterProgress, Span], None]
@@ -158,7 +158,7 @@ def commit_alone(source: str, table: DeltaTable, change: Change) -> None:
     upper = max(clock.now_ms(), expected) + 1
     batch = output.batch_of(change.batch.at(expected, upper).to_json())
     batch.domains.update(change.domains)
-    batch.lent = change.lent
+    batch.lent_files = change.lent_files
     with discard_on_error([batch]):
         outcome = output.compare_and_append(
             [batch], expected=expected, new=upper, metadata=change.metadata, also=change.also

@@ -42,7 +42,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Proposed:
+class OutputProposal:
     """What a body proposes for one output: rows to insert, and stored rows to delete, located."""
 
     inserts: AnyRows
@@ -75,7 +75,7 @@ class QueryEngine(Protocol):
     def collect_bounded(self, rows: DataFrame) -> DataFrame | Declined:
         """The rows, computed now and held by the driver; declined when they are not few."""
 
-    def consolidate_change_feed(self, changed: DataFrame, columns: list[str]) -> DataFrame:
+    def consolidate_change_feed(self, change_rows: DataFrame, columns: list[str]) -> DataFrame:
         """Each row of a change feed once, with ``DIFF``; what comes and goes is not among them."""
 
     def stage(
@@ -97,7 +97,7 @@ class QueryEngine(Protocol):
 
     def propose(
         self, body: Transaction, sources: TaskSources, at: int, columns: Mapping[str, list[str]]
-    ) -> Mapping[str, Proposed]:
+    ) -> Mapping[str, OutputProposal]:
         """What a body proposes at T for each output, whose columns are given by its id."""
 
     def stage_batched_runs(

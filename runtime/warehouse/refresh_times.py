@@ -30,34 +30,34 @@ class Schedule:
     """The refresh times of one view: of parts with every time filled in, at least one."""
 
     parts: tuple[RefreshPart, ...]
-    created: Time = TIME_MIN
+    created_at: Time = TIME_MIN
 
     @staticmethod
-    def of(parts: Iterable[RefreshPart], created: Time) -> "Schedule":
+    def of(parts: Iterable[RefreshPart], created_at: Time) -> "Schedule":
         """The schedule of a definition for a view that was created at a time."""
         schedule_parts: list[RefreshPart] = []
         for part in parts:
             match part:
                 case At(None):
-                    schedule_parts.append(At(created))
+                    schedule_parts.append(At(created_at))
                 case Every(_, None):
-                    schedule_parts.append(replace(part, aligned_to=created))
+                    schedule_parts.append(replace(part, aligned_to=created_at))
                 case Every() | Cron():
-                    schedule_parts += [part, At(created)]
+                    schedule_parts += [part, At(created_at)]
                 case At():
                     schedule_parts.append(part)
-        return Schedule(tuple(dict.fromkeys(schedule_parts)), created)
+        return Schedule(tuple(dict.fromkeys(schedule_parts)), created_at)
 
     def round_up(self, time: Time) -> Time:
         """The first refresh time >= a time; CLOSED when there is none any more."""
-        start = max(time, self.created)
+        start = max(time, self.created_at)
         return min(_round_up(part, start) for part in self.parts)
 
     def last_at_or_before(self, time: Time) -> Time | None:
         """The last refresh time <= a time; None when there was none yet."""
         times = [r for part in self.parts if (r := _round_down(part, time)) is not None]
         last = max(times, default=None)
-        return last if last is not None and last >= self.created else None
+        return last if last is not None and last >= self.created_at else None
 
 
 def _round_up(part: RefreshPart, time: Time) -> Time:

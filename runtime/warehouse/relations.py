@@ -10,7 +10,7 @@ from ctsql.catalog.errors import CtsqlError, broken
 from ctsql.catalog.items import Catalog, Item, ObjectKind, item_there, items_as_of
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.times import TIME_MAX
-from ctsql.planner.binding import Bound, bind_stored
+from ctsql.planner.binding import BoundDefinition, bind_stored
 from ctsql.planner.nodes import TaskWrite
 from ctsql.runtime.log.table_changes import due_changes
 from ctsql.runtime.log.write_handle import Output
@@ -40,9 +40,9 @@ class Relations:
         self.timeline = timeline
         self.catalog: Catalog = Catalog.of(())
         self._newest = self.catalog
-        self._grown: dict[str, int] = {}
+        self._revisions: dict[str, int] = {}
         self._outputs: dict[str, Output] = {}
-        self._bound: dict[tuple[str, int], Bound] = {}
+        self._bound: dict[tuple[str, int], BoundDefinition] = {}
         self._columns: dict[str, tuple[str, tuple[Column, ...]]] = {}
         self.change_plans: dict[str, tuple[object, object]] = {}
         self.states: dict[str, Output] = {}
@@ -50,7 +50,7 @@ class Relations:
 
     def use(self, catalog: Catalog) -> None:
         """Go on with another catalog; :attr:`catalog` stays the same while nothing changes."""
-        if catalog is self._newest and self._grown == self._numbers(self._grown):
+        if catalog is self._newest and self._revisions == self._numbers(self._revisions):
             return
         self._newest = catalog
         catalog = self._as_in_force(catalog)
@@ -73,9 +73,9 @@ class Relations:
         tasks = [i for i in catalog if any(r.columns for r in i.earlier)]
         if tasks and self.timeline.read_to < 0:
             self.timeline.refresh()
-        self._grown = self._numbers(i.id for i in tasks)
+        self._revisions = self._numbers(i.id for i in tasks)
         for task in tasks:
-            then, *outputs = items_as_of(catalog, task, self._grown[task.id])
+            then, *outputs = items_as_of(catalog, task, self._revisions[task.id])
             catalog = catalog.with_items([replace(task, columns=then.columns), *outputs])
         return catalog
 
@@ -120,11 +120,11 @@ class Relations:
             output = self._outputs[item.id] = Output(self.table(item), item.app)
         return output
 
-    def bound(self, item: Item) -> Bound:
+    def bound(self, item: Item) -> BoundDefinition:
         """The bound definition of an object; of a task the one in force now."""
         return self._bound_as(self.current(item))
 
-    def _bound_as(self, item: Item) -> Bound:
+    def _bound_as(self, item: Item) -> BoundDefinition:
         definition = self._bound.get((item.id, item.revision))
         if definition is None:
             catalog = self.catalog
@@ -214,13 +214,13 @@ class Relations:
             return [self.item(object_id) for object_id in due_changes(plan)]
         return [self.item(r.object_id) for r in item.reads if r.object_id != item.id]
 
-    def is_followed(self, item: Item, watched: Collection[str] = ()) -> bool:
+    def is_followed(self, item: Item, watched_ids: Collection[str] = ()) -> bool:
         """Does a task or a subscription read it, also through views, so that every T matters?
 
         So it is while a task that will read it is being made, and while one that was dropped can be
         had back: UNDROP lets it run for each T since.
 
-        ``watched`` are the ids of what unnamed subscriptions follow, of which no catalog knows.
+        ``watched_ids`` are those of what unnamed subscriptions follow, of which no catalog knows.
         """
         readers = self.catalog.all_readers(item.id, dropped=True)
         if any(r.kind is ObjectKind.CONTINUAL_TASK for r in readers):
@@ -228,13 +228,13 @@ class Relations:
         own = self.catalog.items.get(item.id, item)
         if any(i.followed_until > self.timeline.now for i in (own, *readers)):
             return True
-        drops = self.catalog.dropped.values()
+        drops = self.catalog.drops.values()
         subscriptions = [*self.catalog.subscriptions.values()]
         subscriptions += (s for drop in drops for s in drop.subscriptions)
         if any(s.problem for s in subscriptions) or any(d.problem for d in drops):
             return True  # nobody can tell what it follows
-        watched_ids = {*watched, *(s.object_id for s in subscriptions)}
-        return item.id in watched_ids or any(r.id in watched_ids for r in readers)
+        followed_ids = {*watched_ids, *(s.object_id for s in subscriptions)}
+        return item.id in followed_ids or any(r.id in followed_ids for r in readers)
 
     def columns_now(self, item: Item) -> tuple[Column, ...]:
         """An object's columns; for a table as its log has them, whoever changed it."""

@@ -139,15 +139,17 @@ def give_columns(warehouse: Warehouse, old: Item, columns: Schema, *, is_read: b
     return History.CONTINUED if is_read else History.CUT
 
 
-def with_history(item: Item, history: History, created: int) -> Item:
-    """A replaced view as the catalog has it; ``created`` is the T at which it begins if cut."""
+def with_history(item: Item, history: History, created_at: int) -> Item:
+    """A replaced view as the catalog has it; ``created_at`` is the T at which it begins if cut."""
     match history:
         case History.KEPT | History.WAITS:
             return item
         case History.CONTINUED:
             return replace(item, continues=True)
         case History.CUT:
-            return replace(item, continues=False, created=max(item.created, created), paced=())
+            return replace(
+                item, continues=False, created_at=max(item.created_at, created_at), stretches=()
+            )
 
 
 def refresh_of(view: Item) -> tuple[RefreshPart, ...] | None:
@@ -175,19 +177,20 @@ def with_pace(item: Item, before: Item) -> Item:
     Args:
         before: what it is until then, by the catalog that is changed.
     """
-    stretch = Stretch(before.created, refresh_of(before))
-    return replace(item, paced=(*before.paced, stretch))
+    stretch = Stretch(before.created_at, refresh_of(before))
+    return replace(item, stretches=(*before.stretches, stretch))
 
 
-def as_begun(item: Item, now: Item, *, history: History, created: int, is_paced: bool) -> Item:
+def as_begun(item: Item, now: Item, *, history: History, created_at: int, is_paced: bool) -> Item:
     """A replaced view, or its quarantine, on top of the newest catalog.
 
     Args:
-        now: what it is in that. created: the T at which it begins if that is cut or ``is_paced``.
+        now: what it is in that.
+        created_at: the T at which it begins if that is cut or ``is_paced``.
     """
     if is_paced:
-        item = replace(with_pace(item, now), created=created)
-    return with_history(item, history, created)
+        item = replace(with_pace(item, now), created_at=created_at)
+    return with_history(item, history, created_at)
 
 
 def check_history(warehouse: Warehouse, catalog: Catalog, item: Item, history: History) -> None:
@@ -205,7 +208,7 @@ def check_same_times(before: Item, now: Item, *, is_paced: bool) -> None:
     Args:
         is_paced: whether they count anew, from a T that was bound for what was known.
     """
-    if refresh_of(before) != refresh_of(now) or (is_paced and before.created != now.created):
+    if refresh_of(before) != refresh_of(now) or (is_paced and before.created_at != now.created_at):
         raise altered_meanwhile(now, "Another process changed when it is refreshed.")
 
 

@@ -48,11 +48,11 @@ WRITTEN = (TIME, VERSION, NOTE)
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
+class LocatedContents:
     """Rows with ``FILE_COLUMN`` and ``ROW_COLUMN``, of files that are live at a version.
 
     Attributes:
-        shared: a later version, some files of which count too: those that are listed.
+        shared_version: a later version, some files of which count too: those that are listed.
     """
 
     rows: DataFrame
@@ -60,10 +60,10 @@ class Located:
     item: Item
     version: int
     paths: tuple[str, ...]
-    shared: int | None = None
+    shared_version: int | None = None
 
 
-def located_contents(warehouse: Warehouse, item: Item, at: int) -> Located | None:
+def located_contents(warehouse: Warehouse, item: Item, at: int) -> LocatedContents | None:
     """The rows of a stored object as of T with their locations; None before there were any.
 
     Raises VIEW_FAILED.
@@ -79,30 +79,32 @@ def located_contents(warehouse: Warehouse, item: Item, at: int) -> Located | Non
         version = warehouse.versions.settled(table, storage.version)
         frames.append(warehouse.versions.as_now(item, table.locate_rows(version), version))
         paths += list(table.files(version))
-    if storage.shared is not None:
-        adds = list(added_files(table.commit_at, [storage.shared], range(at + 1)))
-        shared_rows = locate_in(table, adds, storage.shared)
-        frames.append(warehouse.versions.as_now(item, shared_rows, storage.shared))
+    if storage.shared_version is not None:
+        adds = list(added_files(table.commit_at, [storage.shared_version], range(at + 1)))
+        shared_rows = locate_in(table, adds, storage.shared_version)
+        frames.append(warehouse.versions.as_now(item, shared_rows, storage.shared_version))
         paths += [a.path for a in adds]
     if not frames:
         return None
     rows = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames)
-    return Located(rows, table, item, version, tuple(paths), storage.shared)
+    return LocatedContents(rows, table, item, version, tuple(paths), storage.shared_version)
 
 
-def inserted_at(warehouse: Warehouse, item: Item, at: int) -> Located | None:
+def inserted_at(warehouse: Warehouse, item: Item, at: int) -> LocatedContents | None:
     """The rows that a stored object's change at T inserts, with their locations."""
     both = _moved_at(warehouse, item, at)
     return None if both is None else _without(both[0], both[1])
 
 
-def deleted_at(warehouse: Warehouse, item: Item, at: int) -> Located | None:
+def deleted_at(warehouse: Warehouse, item: Item, at: int) -> LocatedContents | None:
     """The rows that a stored object's change at T deletes, where they were before."""
     both = _moved_at(warehouse, item, at)
     return None if both is None or both[1] is None else _without(both[1], both[0])
 
 
-def _moved_at(warehouse: Warehouse, item: Item, at: int) -> tuple[Located, Located | None] | None:
+def _moved_at(
+    warehouse: Warehouse, item: Item, at: int
+) -> tuple[LocatedContents, LocatedContents | None] | None:
     """The rows at locations that are new at T, and those at locations that are gone then."""
     moves = warehouse.versions.movements(item, after=at - 1, until=at)
     if not moves:
@@ -112,16 +114,18 @@ def _moved_at(warehouse: Warehouse, item: Item, at: int) -> tuple[Located, Locat
         adds = list(added_files(table.commit_at, [move.version], move.times))
         rows = versions.as_now(item, locate_in(table, adds, move.version), move.version)
         paths = tuple(a.path for a in adds)
-        return Located(rows, table, item, move.version, paths), None
+        return LocatedContents(rows, table, item, move.version, paths), None
 
-    def whole(version: int, other: int) -> Located:
+    def whole(version: int, other: int) -> LocatedContents:
         files, others = table.files(version), table.files(other) if other >= 0 else {}
         if table.is_stored(max(version, other)):
             files = select_changed(files, others)
             rows = locate_in(table, files.values(), version)
         else:
             rows = table.locate_rows(version)
-        return Located(versions.as_now(item, rows, version), table, item, version, tuple(files))
+        return LocatedContents(
+            versions.as_now(item, rows, version), table, item, version, tuple(files)
+        )
 
     new = whole(move.version, move.before)
     if move.before < 0:
@@ -133,7 +137,7 @@ def _moved_at(warehouse: Warehouse, item: Item, at: int) -> tuple[Located, Locat
     return replace(new, rows=fresh), replace(old, rows=old_rows)
 
 
-def _without(contents: Located, other: Located | None) -> Located:
+def _without(contents: LocatedContents, other: LocatedContents | None) -> LocatedContents:
     """The rows less as many equal ones as there are on the other side: what nets to nothing."""
     if other is None:
         return contents
@@ -144,13 +148,13 @@ def _without(contents: Located, other: Located | None) -> Located:
     return replace(contents, rows=rows)
 
 
-def with_writers(warehouse: Warehouse, located: Located, rows: DataFrame) -> DataFrame:
+def with_writers(warehouse: Warehouse, contents: LocatedContents, rows: DataFrame) -> DataFrame:
     """Some of the located rows, each with the columns ``WRITTEN``."""
-    search = _Search(warehouse, located)
+    search = _Search(warehouse, contents)
     names = [c for c in rows.columns if c not in (FILE_COLUMN, ROW_COLUMN)]
     start = rows.withColumn(ORIGIN, F.col(FILE_COLUMN))
-    newest = located.version if located.shared is None else located.shared
-    rows_with_writers = search.with_commits(start, names, located.paths, newest, COPIES_MAX)
+    newest = contents.version if contents.shared_version is None else contents.shared_version
+    rows_with_writers = search.with_commits(start, names, contents.paths, newest, COPIES_MAX)
     return rows_with_writers.drop(ORIGIN)
 
 
@@ -161,7 +165,7 @@ _TOLD = f"{_END} STRING, {TIME} BIGINT, {VERSION} BIGINT, {NOTE} STRING"
 class _Search:
     """One search through the log of a table."""
 
-    def __init__(self, warehouse: Warehouse, contents: Located) -> None:
+    def __init__(self, warehouse: Warehouse, contents: LocatedContents) -> None:
         self._warehouse = warehouse
         self._table = contents.table
         self._item = contents.item

@@ -60,7 +60,7 @@ class Schedules:
             return Schedule.of([plan.coalesce], self._begin_of(item)) if plan.coalesce else None
         if not isinstance(plan, ViewWrite) or plan.refresh is None:
             return None
-        return _of_stretch(plan.refresh, item.created, is_later=bool(item.paced))
+        return _of_stretch(plan.refresh, item.created_at, is_later=bool(item.stretches))
 
     def shown_at(self, item: Item, at: int) -> int | None:
         """The time whose contents a view shows at T; None before its first refresh."""
@@ -109,7 +109,7 @@ class Schedules:
     def _next_turn(self, item: Item, at: int) -> int | None:
         """The T at which time changes what a view holds that was written last at T or before."""
         entries = self._relations.output(item).entries_around(since=at + 1)
-        begin = item.known_from if at + 1 < item.created else item.created
+        begin = item.known_from if at + 1 < item.created_at else item.created_at
         if not entries or not begin < entries[0].upper <= at + 1:
             return None  # it is written at its creation, whatever time it is
         entry, table = entries[0], self._relations.table(item)
@@ -122,16 +122,16 @@ class Schedules:
         due = self._next_turn(item, last_write) if self.reads_clock(item) else None
         return {max(due, after + 1)} if due is not None and due <= until else set()
 
-    def is_turn_unknown(self, item: Item, passed: int) -> bool:
-        """Is a view over the clock behind, so that time may change it until ``passed``?
+    def is_turn_unknown(self, item: Item, until: int) -> bool:
+        """Is a view over the clock behind, so that time may change it up to ``until``?
 
         When it is next changed is known once it holds what its sources did at the newest T, and
         what time has changed until then.
         """
         now, schedule = self._timeline.now, self.schedule(item)
-        if now >= passed or not self.reads_clock(item):
+        if now >= until or not self.reads_clock(item):
             return False
-        if schedule is not None and schedule.round_up(now + 1) > passed:
+        if schedule is not None and schedule.round_up(now + 1) > until:
             return False
         after = self._versions.stored_upper(item) - 1
         if self._turns(item, last_write=after, after=after, until=now):
@@ -139,8 +139,8 @@ class Schedules:
         read = [self._relations.item(r.object_id) for r in item.reads]
         return any(self.possible_times(i, after=after, until=now) for i in read)
 
-    def is_refresh_due(self, passed: int) -> bool:
-        """Is there a time, after the newest T until ``passed``, at which something is to be done?
+    def is_refresh_due(self, until: int) -> bool:
+        """Is there a time, after the newest T up to ``until``, at which something is to be done?
 
         Without one the newest T need not move: reads of views that wait show the same. What
         cannot be read has nothing to do; whoever reads it is told why.
@@ -148,13 +148,13 @@ class Schedules:
         now, items = self._timeline.now, self._timed_items()
         readable = self._relations.readable(items)
         return any(
-            self.trims(item, after=now, until=passed)
-            or self._is_turn_due(item, now, passed)
+            self.trims(item, after=now, until=until)
+            or self._is_turn_due(item, now, until)
             or (
                 self.schedule(item) is not None
                 and (
-                    self.possible_times(item, after=now, until=passed)
-                    or self.is_to_close(item, passed)
+                    self.possible_times(item, after=now, until=until)
+                    or self.is_to_close(item, until)
                 )
             )
             for item in items.values()
@@ -309,7 +309,7 @@ class Schedules:
         Each with the T, the revision of the task that is in force then, and the input's id.
         """
         for start, stop, then, plan in self._relations.plans(
-            item, after=max(after, item.created), until=until
+            item, after=max(after, item.created_at), until=until
         ):
             first, last = self.shown_at(item, start), self.shown_at(item, stop)
             assert first is not None  # a task begins when it is created
@@ -337,7 +337,7 @@ class Schedules:
     def _begin_of(self, item: Item) -> int:
         """When the task that an object is, or replaces, was made: its times count from there."""
         of = self._relations.catalog.items.get(item.replaces or item.id)
-        return item.created if of is None else of.created
+        return item.created_at if of is None else of.created_at
 
     def trims(self, item: Item, *, after: int, until: int) -> set[int]:
         """The times in (after, until] at which a task runs whether or not an input has changed.
@@ -349,7 +349,7 @@ class Schedules:
         if item.kind is not ObjectKind.CONTINUAL_TASK:
             return times
         for start, stop, then, plan in self._relations.plans(
-            item, after=max(after, item.created), until=until
+            item, after=max(after, item.created_at), until=until
         ):
             if then.once:
                 times.add(stop)  # it is in force at this one T
@@ -426,10 +426,10 @@ def _stretches(item: Item, newest: Schedule | None) -> list[tuple[int, Schedule 
         newest: the present ones.
     """
     earlier = [
-        (s.begun, None if s.parts is None else _of_stretch(s.parts, s.begun, is_later=n > 0))
-        for n, s in enumerate(item.paced)
+        (s.start, None if s.parts is None else _of_stretch(s.parts, s.start, is_later=n > 0))
+        for n, s in enumerate(item.stretches)
     ]
-    return [*earlier, (item.created, newest)]
+    return [*earlier, (item.created_at, newest)]
 
 
 def _of_stretch(parts: Sequence[RefreshPart], begin: int, *, is_later: bool) -> Schedule:

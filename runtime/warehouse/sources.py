@@ -13,7 +13,7 @@ from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.schemas import same_columns
 from ctsql.catalog.spans import Span
 from ctsql.planner.delete_by_key import KeyLookup
-from ctsql.planner.lowering import EMPTY, Context, Found, lower_query
+from ctsql.planner.lowering import EMPTY, Context, LocatedRows, lower_query
 from ctsql.planner.nodes import ChangesInput, DeletesInput, InsertsInput
 from ctsql.planner.rules import transform
 from ctsql.runtime.delta.change_feed import InputChange
@@ -90,7 +90,7 @@ class StoredSources:
         if item.kind is ObjectKind.MATERIALIZED_VIEW and not self.is_exact(item, at):
             return Declined("it is not stored as of then")
         storage = versions.find_storage(item, at)
-        if storage.version is None or storage.shared is not None:
+        if storage.version is None or storage.shared_version is not None:
             return Declined("the rows are not those of one version")
         if versions.error_as_of(item, storage.version) is not None:
             return Declined("the contents are an error")
@@ -112,7 +112,9 @@ class StoredSources:
         """Does the version of a view that was stored last before T still hold at T?"""
         output = self.warehouse.relations.output(item)
         entries = output.entries(since=at + 1)
-        anew = {s.begun for s in item.paced[1:]} | {item.created} if item.paced else set()
+        anew = (
+            {s.start for s in item.stretches[1:]} | {item.created_at} if item.stretches else set()
+        )
         if entries and entries[0].upper == at + 1 and at + 1 in anew:
             # A view that begins anew has an upper of then before it holds anything by its new
             # definition: this says nothing of what it held before.
@@ -178,12 +180,12 @@ class StoredSources:
             return None
         return self.warehouse.versions.with_added(item, table.locate_rows(version), version)
 
-    def stored_with_keys(self, lookup: KeyLookup, at: int) -> Found | None:
+    def stored_with_keys(self, lookup: KeyLookup, at: int) -> LocatedRows | None:
         """What the output holds of the keys of a change, if they are few."""
         rows = self.found_by_key(lookup)
         if isinstance(rows, Declined):
             return None
-        return Found(None if rows is None else rows.plain_frame)
+        return LocatedRows(None if rows is None else rows.plain_frame)
 
     def inserted(self, object_id: str) -> LocalRows | None:
         """The rows inserted at T, where they are few and nothing else changed."""

@@ -60,7 +60,7 @@ def check_tables(relations: Relations, items: Iterable[Item]) -> None:
         if item.location is not None:
             table = relations.table(item)
             table.check_same(near=True)
-            if item.id in relations.timeline.damaged:
+            if item.id in relations.timeline.damaged_sources:
                 relations.timeline.unbound(item.id, item.name.qualified(), table)
             bound = relations.timeline.bound(item.id) or 0
             if table.identity.newest < bound and (newest := table.version()) < bound:

@@ -112,9 +112,10 @@ class Timeline:
 
     Attributes:
         table: its own. read_to: the newest version of that whose bindings are taken in, or -1.
-        intents: transactions that are being committed, by id. damaged: the sources whose logs
-            could not be read when Ts were last bound. reload: gives the sources by the newest
-            catalog. tasks: what is bound of each task; another mapping once it has changed.
+        intents: transactions that are being committed, by id.
+        damaged_sources: those whose logs could not be read when Ts were last bound.
+        reload: gives the sources by the newest catalog.
+        tasks: what is bound of each task; another mapping once it has changed.
     """
 
     def __init__(self, gateway: "Gateway", location: str) -> None:
@@ -137,7 +138,7 @@ class Timeline:
         self.intents: dict[str, Any] = {}
         # By source the newest version looked at, where no commit after the bound one changes data.
         self._no_data_above: dict[str, int] = {}
-        self.damaged: set[str] = set()
+        self.damaged_sources: set[str] = set()
         self._archive_taken = False
         self._has_assumed = False  # what this process alone knows cannot be read anew
 
@@ -530,9 +531,9 @@ def _bindable(timeline: Timeline, source: str, name: str, table: "DeltaTable") -
     except CtsqlError as problem:
         if problem.condition != DAMAGED:
             raise
-        timeline.damaged.add(source)
+        timeline.damaged_sources.add(source)
         return []
-    timeline.damaged.discard(source)
+    timeline.damaged_sources.discard(source)
     return candidates
 
 

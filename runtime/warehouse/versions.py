@@ -17,8 +17,8 @@ from ctsql.catalog.schemas import Column, names
 from ctsql.runtime.log import table_changes
 from ctsql.runtime.log.actions import Change
 from ctsql.runtime.log.failures import Failure, find_error_at
-from ctsql.runtime.log.table_changes import Movement, Stored
-from ctsql.runtime.log.table_metadata import Reshaped, compare_columns
+from ctsql.runtime.log.table_changes import Movement, Storage
+from ctsql.runtime.log.table_metadata import ColumnChanges, compare_columns
 from ctsql.runtime.log.uppers import CONTINUES, REVISION as REVISION
 from ctsql.runtime.warehouse.relations import Relations, columns_of
 from ctsql.runtime.warehouse.timeline import Timeline
@@ -53,16 +53,16 @@ class Versions:
         """
         return self.find_storage(item, at).version
 
-    def find_storage(self, item: Item, at: int) -> Stored:
+    def find_storage(self, item: Item, at: int) -> Storage:
         """Where an object's contents as of T are."""
         if item.kind is ObjectKind.TABLE:
-            return Stored(self._timeline.version_at(item.id, at))
+            return Storage(self._timeline.version_at(item.id, at))
         entries = self._relations.output(item).entries_around(since=at + 1)
         return table_changes.find_storage(entries, at)
 
     def stored_upper(self, item: Item) -> int:
         """An output's upper (exclusive), or its time of creation; CLOSED for a finished view."""
-        return max(self._relations.output(item).fetch_recent_upper(), item.created)
+        return max(self._relations.output(item).fetch_recent_upper(), item.created_at)
 
     def movements(self, item: Item, *, after: int, until: int) -> list[Movement]:
         """The changes of an object's table with after < T <= until, oldest first."""
@@ -101,15 +101,15 @@ class Versions:
 
     def reshape_of(
         self, item: Item, movement: Movement, columns: Collection[str] | None = None
-    ) -> Reshaped:
+    ) -> ColumnChanges:
         """What a movement changes of all or some columns of a table; nothing of a view's."""
         is_view = item.kind is ObjectKind.MATERIALIZED_VIEW
         follows = item.kind is ObjectKind.TABLE or (not is_view and self._may_have_grown(item))
         if not follows or movement.before < 0:
-            return Reshaped()
+            return ColumnChanges()
         table = self._relations.table(item)
         old, new = table.metadata_at(movement.before), table.metadata_at(movement.version)
-        return Reshaped() if old is new else compare_columns(old, new, columns)
+        return ColumnChanges() if old is new else compare_columns(old, new, columns)
 
     def only_loses_columns(self, item: Item, movement: Movement, columns: Collection[str]) -> bool:
         """Whether a movement drops some of the columns, and changes nothing of the others.
@@ -117,7 +117,7 @@ class Versions:
         Then no row has changed in what is left, which the log says without reading one.
         """
         shape = self.reshape_of(item, movement, columns)
-        if not shape.removed_columns or shape.other or shape.untold:
+        if not shape.removed_columns or shape.other or shape.lossy_columns:
             return False
         return table_changes.change_of(self._relations.table(item), movement) is Change.NONE
 
@@ -134,7 +134,9 @@ class Versions:
         there = {*now.columns}
         if item.continues and movement.before >= 0:
             shape = compare_columns(table.metadata_at(movement.before), now)
-            there -= {*map(fold, (*shape.added_columns, *shape.untold, *shape.eased))}
+            there -= {
+                *map(fold, (*shape.added_columns, *shape.lossy_columns, *shape.widened_columns))
+            }
         return [c for c in columns if fold(c) in there]
 
     def change_of(
@@ -167,7 +169,7 @@ class Versions:
         if item.location is None:
             return None
         storage = self.find_storage(item, at)
-        if storage.shared is not None:
+        if storage.shared_version is not None:
             return None
         if storage.version is None:
             return 0
@@ -191,7 +193,7 @@ class Versions:
         failure = self.error_as_of(item, movement.version)
         if failure is not None:
             raise failure.view_error(item)
-        if only_inserts and self.reshape_of(item, movement, columns).untold:
+        if only_inserts and self.reshape_of(item, movement, columns).lossy_columns:
             # A row of another type is another row, so none of those from before is like it.
             rows = self._relations.table(item).come_rows(movement.before, movement.version)
             return as_inserts(rows)
@@ -202,9 +204,9 @@ class Versions:
 
         Raises COLUMN_TYPE_CHANGED if old values of a wanted column cannot be shown as it is now.
         """
-        untold = self.reshape_of(item, movement, columns).untold
-        if untold:
-            raise self._type_changed(item, movement, untold[0])
+        lossy_columns = self.reshape_of(item, movement, columns).lossy_columns
+        if lossy_columns:
+            raise self._type_changed(item, movement, lossy_columns[0])
         from ctsql.runtime.delta.change_feed import change_rows  # imports Spark
 
         return change_rows(self._relations.table(item), movement)
@@ -293,12 +295,14 @@ class Versions:
         """The rows of an object's table as of T, none before the first; raises VIEW_FAILED."""
         storage = self.find_storage(item, at)
         rows = self.contents(item, storage.version)
-        if storage.shared is None:
+        if storage.shared_version is None:
             return rows
-        shared_rows = self._relations.table(item).added_rows([storage.shared], range(at + 1))
+        shared_rows = self._relations.table(item).added_rows(
+            [storage.shared_version], range(at + 1)
+        )
         if not self._may_have_grown(item):
             return rows.unionByName(shared_rows)
-        shared_rows = self.with_added(item, shared_rows, storage.shared)
+        shared_rows = self.with_added(item, shared_rows, storage.shared_version)
         return rows.unionByName(shared_rows, allowMissingColumns=True)
 
     def settled(self, table: "DeltaTable", version: int) -> int:

@@ -14,7 +14,7 @@ from ctsql.side_reader import SideReader
 from ctsql.status_page import server
 from ctsql.status_page.access import TOKEN_VARIABLE
 from ctsql.status_page.lookup import Lookup
-from tests.helpers.made_pages import EVIL, TASK, Made, ask, id_of, large, shop
+from tests.helpers.made_pages import EVIL, TASK, MadeWarehouse, ask, id_of, large, shop
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -60,7 +60,7 @@ def visited(browser: "Browser", address: str, **context: object) -> "Iterator[Pa
 
 
 @contextmanager
-def served(made: Made) -> Iterator[str]:
+def served(made: MadeWarehouse) -> Iterator[str]:
     with server.served(ask, made, "shop", "127.0.0.1", 0) as page:
         yield page.address
 

@@ -48,7 +48,7 @@ class Child:
     def __init__(self, *command: str, log: Path) -> None:
         self.events: list[Event] = []
         self.log = log
-        self.heard = time.monotonic()
+        self.heard_at = time.monotonic()
         with log.open("ab") as problems:
             self.process = subprocess.Popen(
                 [sys.executable, *command],
@@ -65,7 +65,7 @@ class Child:
         with self.process.stdout as lines:
             for line in lines:
                 if line.startswith("[") and line.endswith("]\n"):
-                    self.heard = time.monotonic()
+                    self.heard_at = time.monotonic()
                     self.events.append(json.loads(line))
 
     def wait_for(self, event: str, most: float = SECONDS_TO_START) -> None:
@@ -131,7 +131,7 @@ class Crew:
     def kill(self, child: Child) -> None:
         """Kill one of the processes, and note what it was at."""
         _, name = child.log.stem.split("-")
-        beside = max((c.heard for c in self.children if c is not child), default=0.0)
+        beside = max((c.heard_at for c in self.children if c is not child), default=0.0)
         is_quiet = time.monotonic() - beside > SECONDS_QUIET
         was_up = child.is_up()
         child.kill()

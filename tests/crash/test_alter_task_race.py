@@ -37,7 +37,9 @@ def test_each_time_is_run_by_the_body_in_force(
     state = engine.timeline.task(item.id)
     assert [number for _, number in state.revisions] == list(range(1, TURNS + 1))
     wanted = []
-    for binding in engine.timeline.bindings_between(source.id, item.created, engine.timeline.now):
+    for binding in engine.timeline.bindings_between(
+        source.id, item.created_at, engine.timeline.now
+    ):
         here = con.execute(f"SELECT k FROM f AS OF {binding.time}").fetchall()
         before = con.execute(f"SELECT k FROM f AS OF {binding.time - 1}").fetchall()
         new = {k for (k,) in here} - {k for (k,) in before}

@@ -29,12 +29,12 @@ def inbox(tmp_path: Path, connect: Callable[[], Connection]) -> Path:
     return made
 
 
-def _check(con: Connection, kept: list[int], away: list[int]) -> None:
-    assert sorted(con.execute("SELECT k FROM t").fetchall()) == [(k,) for k in kept]
+def _check(con: Connection, expected: list[int], away: list[int]) -> None:
+    assert sorted(con.execute("SELECT k FROM t").fetchall()) == [(k,) for k in expected]
     texts = con.execute("SELECT row_json FROM t_quarantine").fetchall()
     assert sorted(json.loads(text)["k"] for (text,) in texts) == away
     counted = {r[2]: r[5] for r in con.execute("SHOW CONSTRAINTS FOR t").fetchall()}
-    assert counted == {"k_unique": len(kept) - 1, "v_check": len(away)}
+    assert counted == {"k_unique": len(expected) - 1, "v_check": len(away)}
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,8 @@ def inbox(tmp_path: Path, connect: Callable[[], Connection]) -> Path:
     return made
 
 
-def _check(con: Connection, wanted: list[int]) -> None:
-    assert sorted(con.execute("SELECT k FROM t").fetchall()) == [(k,) for k in wanted]
+def _check(con: Connection, expected: list[int]) -> None:
+    assert sorted(con.execute("SELECT k FROM t").fetchall()) == [(k,) for k in expected]
     numbers = [n for commit in log(folder(con, "t")) if (n := transaction(commit)) is not None]
     assert numbers == list(range(1, len(numbers) + 1)), "each entry once, in order"
 

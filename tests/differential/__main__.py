@@ -64,8 +64,9 @@ def main() -> int:
             world, cells, tell, given.every, flows, given.followed, given.verified
         ).play()
         con.close()
-    print(f"{report.compared} comparisons, {len(report.wrong)} wrong; {dict(report.strategies)}")
-    return bool(report.wrong)
+    count, wrong = report.comparison_count, report.wrong
+    print(f"{count} comparisons, {len(wrong)} wrong; {dict(report.strategies)}")
+    return bool(wrong)
 
 
 if __name__ == "__main__":

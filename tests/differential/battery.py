@@ -27,11 +27,11 @@ class Report:
     """What a run of the battery found.
 
     Attributes:
-        compared: comparisons of a view or a task with what it must be, each for one type.
+        comparison_count: comparisons of a view or a task with what it must be, each for one type.
         wrong: what differs. strategies: how refreshes were done, and why views were recomputed.
     """
 
-    compared: int = 0
+    comparison_count: int = 0
     wrong: list[str] = field(default_factory=list)
     strategies: Counter[str] = field(default_factory=Counter)
 
@@ -41,8 +41,8 @@ class Battery:
 
     Args:
         every: compare after so many rounds; refreshed they are after each.
-        tasks: beside the views. followed: so many views and tasks, and ``t``, have a reader.
-        verified: so many views are checked by VERIFY at the end.
+        tasks: beside the views. readers: so many views and tasks, and ``t``, have a reader.
+        checks: so many views are checked by VERIFY at the end.
     """
 
     def __init__(
@@ -52,8 +52,8 @@ class Battery:
         tell: Tell,
         every: int = 1,
         tasks: Sequence[ModelTask] = (),
-        followed: int = 0,
-        verified: int = 0,
+        readers: int = 0,
+        checks: int = 0,
     ) -> None:
         self.world = world
         self.tell = tell
@@ -68,9 +68,9 @@ class Battery:
         self.model.step()
         tell(f"{len(self.model.tasks)} tasks")
         names = [cell.view for cell in self.cells] + [task.task for task in self.model.tasks]
-        names = ["t", *names[:: max(len(names) // followed, 1)]][: followed + 1] if followed else []
+        names = ["t", *names[:: max(len(names) // readers, 1)]][: readers + 1] if readers else []
         self.followers = [Follower(world, name) for name in names]
-        self.verified = verified
+        self.checks = checks
 
     def _made(self, cell: Cell) -> bool:
         """Create its view; a query without a change plan is declined by ``strict``."""
@@ -130,42 +130,42 @@ class Battery:
                 f"{told}: {arrived - begun:.1f} s, refreshed in {refreshed - arrived:.1f} s, "
                 f"compared in {time.monotonic() - refreshed:.1f} s"
             )
-        for cell in self.cells[: self.verified]:
+        for cell in self.cells[: self.checks]:
             shown = self.world.con.execute(f"VERIFY {cell.view}").fetchall()
-            self.report.compared += 1
+            self.report.comparison_count += 1
             if shown:
                 self._wrong(f"{cell.name}: VERIFY shows {shown[:3]}")
         return self.report
 
-    def follow(self, told: str) -> None:
+    def follow(self, label: str) -> None:
         """Let the readers take what there is, and compare what they were told."""
         for follower in self.followers:
             try:
                 follower.take()
             except CtsqlError as problem:
-                self._wrong(f"SUBSCRIBE TO {follower.name}, after {told}: {problem}")
+                self._wrong(f"SUBSCRIBE TO {follower.name}, after {label}: {problem}")
                 continue
-            self.report.compared += 1
+            self.report.comparison_count += 1
             difference = follower.difference()
             if difference:
-                self._wrong(f"SUBSCRIBE TO {follower.name}, after {told}: {difference}")
+                self._wrong(f"SUBSCRIBE TO {follower.name}, after {label}: {difference}")
 
-    def refresh(self, told: str) -> None:
+    def refresh(self, label: str) -> None:
         """Bring all up to date; a change that was followed wrongly is not to be hidden."""
         try:
             self.world.con.run(once=True)
         except CtsqlError as problem:
-            self._wrong(f"after {told}: {problem}")
+            self._wrong(f"after {label}: {problem}")
         for cell in self.cells:
             done = said(self.world.con, cell.view)
             way = str(done.get("strategy"))
             if way == Strategy.RECOMPUTE.value:
                 way += f": {done['why']}"
                 if done["why"] in ("ROWS_DIFFER", "TEXTS_FAILED"):
-                    self._wrong(f"{cell.name}, after {told}: {done['why']} {done.get('detail')}")
+                    self._wrong(f"{cell.name}, after {label}: {done['why']} {done.get('detail')}")
             self.report.strategies[way] += 1
 
-    def compare(self, told: str) -> None:
+    def compare(self, label: str) -> None:
         """Compare each view with its query."""
         self.world.show()
         pairs = [
@@ -174,7 +174,7 @@ class Battery:
         ]
         pairs += self.model.pairs()
         for one in compare(self.world.plain, pairs):
-            self._wrong(f"{one.name}, after {told}: {one.what}")
+            self._wrong(f"{one.name}, after {label}: {one.what}")
         self.world.plain.catalog.clearCache()
-        self.report.compared += sum(len(cell.kinds) for cell in self.cells)
-        self.report.compared += len(self.model.tasks)
+        self.report.comparison_count += sum(len(cell.kinds) for cell in self.cells)
+        self.report.comparison_count += len(self.model.tasks)

@@ -12,7 +12,7 @@ class Follower:
     def __init__(self, world: World, name: str) -> None:
         self.name = name
         self._world = world
-        self._told: Counter[str] = Counter()
+        self._rows: Counter[str] = Counter()
 
     def take(self) -> None:
         """Take the changes up to now."""
@@ -23,13 +23,13 @@ class Follower:
                 told = rows.drop("t", "diff")
                 text = exact.row(told.schema)
                 for row in rows.selectExpr(f"{text} AS x", "diff").collect():
-                    self._told[row.x] += row.diff
+                    self._rows[row.x] += row.diff
 
     def difference(self) -> str:
         """How it differs from what is stored; empty if it does not."""
         stored = self._world.plain.read.format("delta").load(self._world.path(self.name))
         text = exact.row(stored.schema)
         held = Counter(row.x for row in stored.selectExpr(f"{text} AS x").collect())
-        wrong = {x: n - held[x] for x, n in self._told.items() if n != held[x]}
-        wrong |= {x: -n for x, n in held.items() if not self._told[x]}
+        wrong = {x: n - held[x] for x, n in self._rows.items() if n != held[x]}
+        wrong |= {x: -n for x, n in held.items() if not self._rows[x]}
         return "; ".join(f"{n:+d} x {x}" for x, n in sorted(wrong.items())[:6])

@@ -23,7 +23,7 @@ Row = tuple[Env, From]
 NOWHERE: From = frozenset()
 
 
-class Unsupported(Exception):
+class UnsupportedQuery(Exception):
     """What is not evaluated here."""
 
 
@@ -45,7 +45,7 @@ def literal(value: Any) -> str:
         case list():
             return f"array({', '.join(map(literal, value))})"
         case _:
-            raise Unsupported(type(value).__name__)
+            raise UnsupportedQuery(type(value).__name__)
 
 
 class ByHand:
@@ -60,13 +60,13 @@ class ByHand:
     ) -> None:
         self.connection = connection
         self.tables = tables
-        self._known: dict[str, list[tuple[Any, ...]]] = {}
+        self._answers: dict[str, list[tuple[Any, ...]]] = {}
 
     def ask(self, spark_sql: str) -> list[tuple[Any, ...]]:
         """The rows of a text that reads no table."""
-        if spark_sql not in self._known:
-            self._known[spark_sql] = self.connection.execute(translated(spark_sql)).fetchall()
-        return self._known[spark_sql]
+        if spark_sql not in self._answers:
+            self._answers[spark_sql] = self.connection.execute(translated(spark_sql)).fetchall()
+        return self._answers[spark_sql]
 
     # ---- expressions
 
@@ -85,7 +85,7 @@ class ByHand:
                 case str():
                     found.append(part)
                 case _:
-                    raise Unsupported("a clock")
+                    raise UnsupportedQuery("a clock")
         return join_texts(found)
 
     def inline(self, rows: Iterable[Sequence[Any]], width: int) -> str:
@@ -110,7 +110,7 @@ class ByHand:
             for row, where in self.rows(inner.node, env):
                 if inner.kind not in (alg.SubqueryKind.EXISTS, alg.SubqueryKind.SCALAR):
                     if inner.left is None:
-                        raise Unsupported("IN behind what is not known")
+                        raise UnsupportedQuery("IN behind what is not known")
                     values = ", ".join(literal(row[c]) for c in inner.node.columns)
                     test = alg.Expr.of(inner.left, "IN ( (", values, ") )")
                     if self.value(test, env) is not True:
@@ -174,7 +174,7 @@ class ByHand:
             case alg.Limit():
                 return self._limit(node, env)
             case _:
-                raise Unsupported(type(node).__name__)
+                raise UnsupportedQuery(type(node).__name__)
 
     def _join(self, node: alg.Join, env: Env) -> list[Row]:
         found: list[Row] = []
@@ -262,7 +262,7 @@ class ByHand:
     def _over(self, expr: alg.Expr, child: alg.Node, rows: Sequence[Row], env: Env) -> list[Any]:
         """The value of an aggregate, or of a window function for each row, over some rows."""
         if list(subqueries(expr)):
-            raise Unsupported("a subquery in an aggregate")
+            raise UnsupportedQuery("a subquery in an aggregate")
         outside = {c: v for c, v in env.items() if c not in child.columns}
         names = ", ".join(c.sql for c in child.columns) or "one"
         values = self.inline([[r[c] for c in child.columns] for r, _ in rows], len(child.columns))

@@ -142,10 +142,10 @@ def _value(value: Any) -> Any:
     return value
 
 
-def applied(stored: Counter[tuple[Any, ...]], signed: Rows) -> Counter[tuple[Any, ...]]:
+def applied(stored: Counter[tuple[Any, ...]], signed_rows: Rows) -> Counter[tuple[Any, ...]]:
     """The stored rows with a signed change added; none may be fewer than zero times there."""
     total = Counter(stored)
-    for row in signed:
+    for row in signed_rows:
         total[frozen(row[:-1])] += int(row[-1])
     assert min(total.values(), default=0) >= 0, f"negative rows: {-total}"
     return +total
@@ -185,11 +185,11 @@ class View:
         self.duck.connection.execute(f"CREATE OR REPLACE TABLE __ct_view AS {translated(text)}")
 
     def refresh_first_rows(
-        self, changed: Collection[str], *, writes_state: bool = True
+        self, changed_tables: Collection[str], *, writes_state: bool = True
     ) -> tuple[Counter[tuple[Any, ...]], bool]:
         """The new rows of an ORDER BY .. LIMIT by the stored ones, and whether they are right."""
         used = [s.number for s in self.plan.states] if self.with_state else []
-        texts = self.plan.first_rows(changed, used, large=self.large)
+        texts = self.plan.first_rows(changed_tables, used, large=self.large)
         assert texts is not None
         self.duck.steps(texts.steps)
         found = Counter(frozen(row) for row in self.duck.text(texts.rows))
@@ -198,14 +198,14 @@ class View:
             self._write_state(number, steps)
         return found, holds
 
-    def refresh(self, changed: Collection[str]) -> Counter[tuple[Any, ...]]:
+    def refresh(self, changed_tables: Collection[str]) -> Counter[tuple[Any, ...]]:
         """Follow a round of changes by the signed change, or by all groups; the new contents."""
         used = [s.number for s in self.plan.states] if self.with_state else []
         is_chosen = (
             self.with_state and self.plan.reads_all_groups and self.plan.kept_state is not None
         )
         make = self.plan.rows_from_groups if is_chosen else self.plan.delta
-        texts = make(changed, used, large=self.large)
+        texts = make(changed_tables, used, large=self.large)
         if texts is None:
             return self.stored
         self.duck.steps(texts.steps)
@@ -233,9 +233,9 @@ class View:
             if row not in gone:
                 run(f"INSERT INTO {name} VALUES ({', '.join('?' for _ in row)})", list(row))
 
-    def refresh_keyed(self, changed: Collection[str]) -> Counter[tuple[Any, ...]] | None:
+    def refresh_keyed(self, changed_tables: Collection[str]) -> Counter[tuple[Any, ...]] | None:
         """Follow a round by replacing the affected keys; None if the view has none to show."""
-        texts = self.plan.rows_by_key(changed, large=self.large)
+        texts = self.plan.rows_by_key(changed_tables, large=self.large)
         if texts is None:
             return None
         self.duck.steps(texts.steps)

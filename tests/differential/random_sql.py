@@ -220,7 +220,7 @@ class Maker:
         return begin + self.query(self.random.choice((1, 1, 2, 2, 3)))
 
 
-class Correlated(Maker):
+class CorrelatedMaker(Maker):
     """Makes one query around a subquery that uses the row around it, whatever is in between."""
 
     def _inner(self, depth: int) -> str:
@@ -265,8 +265,8 @@ class Correlated(Maker):
 
 
 def correlated(number: int) -> str:
-    """A query of :class:`Correlated`."""
-    return Correlated(number).statement()
+    """A query of :class:`CorrelatedMaker`."""
+    return CorrelatedMaker(number).statement()
 
 
 def shaped(number: int) -> str:

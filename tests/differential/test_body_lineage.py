@@ -228,7 +228,7 @@ def _store(connection: duckdb.DuckDBPyConnection, table: str, rows: Rows) -> Non
 
 
 def _found(
-    connection: duckdb.DuckDBPyConnection, query: lp.Query, wanted: tuple[int | None, str | None]
+    connection: duckdb.DuckDBPyConnection, query: lp.Query, row: tuple[int | None, str | None]
 ) -> frozenset[Place]:
     """The places that a row of a query comes from, by the product."""
     queries = Queries()
@@ -239,10 +239,10 @@ def _found(
         f"{c.sql} {t}" for c, t in zip(wanted_columns(2), ("INT", "VARCHAR"), strict=True)
     )
     connection.execute(f"CREATE OR REPLACE TEMP TABLE {WANTED} ({names})")
-    connection.execute(f"INSERT INTO {WANTED} VALUES (?, ?)", list(wanted))
+    connection.execute(f"INSERT INTO {WANTED} VALUES (?, ?)", list(row))
     places: set[Place] = set()
     for one in found.contributions:
-        assert one.rows is not None, one.untold
+        assert one.rows is not None, one.why_untold
         text = one.rows.sql(name_by(lambda use: queries.tables.get(use.table, use.table)))
         places |= set(connection.execute(translated(text)).fetchall())
     return frozenset(places)

@@ -58,17 +58,17 @@ def run(
     size: int,
     seed: int,
     every: int,
-    followed: int = 2,
-    verified: int = 4,
+    readers: int = 2,
+    checks: int = 4,
 ) -> None:
     """One world; prints how many comparisons were made and how views were refreshed."""
     used = {k.name for c in cells for k in c.kinds} | {t.kind.name for t in tasks}
     kinds = [k for k in KINDS if k.name in used]
     print(f"CTSQL_SEED={seed}")
     world = World(con, folder, kinds, home, size, seed)
-    report = Battery(world, cells, print, every, tasks, followed, verified).play()
-    print(f"{report.compared} comparisons; {dict(report.strategies)}")
-    assert report.compared
+    report = Battery(world, cells, print, every, tasks, readers, checks).play()
+    print(f"{report.comparison_count} comparisons; {dict(report.strategies)}")
+    assert report.comparison_count
     assert not report.wrong, "\n".join([f"CTSQL_SEED={seed}", *report.wrong])
 
 
@@ -84,7 +84,7 @@ def test_fixed_part(con: Connection, tmp_path: Path) -> None:
     home = replace(home, arrivals=tuple(by_name[name] for name in FIXED_ROUNDS))
     cells = [Cell(tuple(KIND[k] for k in kinds), WAY[way]) for way, kinds in FIXED.items()]
     tasks = [ModelTask(TASK[way], KIND[kind]) for way, kind in FIXED_TASKS]
-    run(con, tmp_path, home, cells, tasks, size=8, seed=FIXED_SEED, every=1, followed=0, verified=1)
+    run(con, tmp_path, home, cells, tasks, size=8, seed=FIXED_SEED, every=1, readers=0, checks=1)
 
 
 def test_types_that_are_not_stored(con: Connection) -> None:

@@ -16,7 +16,7 @@ from ctsql.planner.ivm.algebra.reasons import Reason
 from ctsql.planner.ivm.lineage import WANTED, lineage, wanted_columns, whole_query
 from ctsql.planner.ivm.lost_rows import Verdict, search
 from ctsql.planner.ivm.sql.queries import Text
-from tests.differential.lineage_by_hand import ByHand, Unsupported
+from tests.differential.lineage_by_hand import ByHand, UnsupportedQuery
 from tests.differential.plans_on_duckdb import connect_plainly, frozen, translated
 from tests.differential.random_sql import TABLES, Maker
 from tests.unit.planner.ivm.rules import test_constructs as constructs
@@ -73,15 +73,15 @@ def compare(number: int, sql: str, whole: Text, tables: Tables, count: int = 6) 
     query, printed = whole.node, translated(whole.sql(NAMES))
     try:
         made = ByHand(connection, held).rows(query, {})
-    except Unsupported:
+    except UnsupportedQuery:
         return 0
     ran = sorted(map(_told, connection.execute(printed).fetchall()))
     assert sorted(_told([r[c] for c in query.columns]) for r, _ in made) == ran, "the oracle errs"
     found = lineage(query)
     untold = {c.table for c in found.contributions if c.rows is None}
-    places = [query.columns[i] for i in found.compared]
+    places = [query.columns[i] for i in found.compared_columns]
     keys = sorted({tuple(r[c] for c in places) for r, _ in made}, key=repr)
-    _make_step(connection, printed, found.compared)
+    _make_step(connection, printed, found.compared_columns)
     compared = 0
     for wanted in [keys[i : i + n] for n in (1, 2) for i in range(0, len(keys), 2)][:8]:
         connection.execute(f"DELETE FROM {WANTED}")
@@ -103,17 +103,15 @@ def compare(number: int, sql: str, whole: Text, tables: Tables, count: int = 6) 
     return compared
 
 
-def _make_step(
-    connection: duckdb.DuckDBPyConnection, printed: str, compared: Sequence[int]
-) -> None:
+def _make_step(connection: duckdb.DuckDBPyConnection, sql: str, columns: Sequence[int]) -> None:
     """An empty step of wanted rows, with the types of the query's columns."""
-    description = connection.execute(f"SELECT * FROM ({printed}) LIMIT 0").description
+    description = connection.execute(f"SELECT * FROM ({sql}) LIMIT 0").description
     assert description is not None
-    names = [c.sql for c in wanted_columns(len(compared))]
-    listed = [f"#{i + 1} AS {name}" for i, name in zip(compared, names, strict=True)]
+    names = [c.sql for c in wanted_columns(len(columns))]
+    listed = [f"#{i + 1} AS {name}" for i, name in zip(columns, names, strict=True)]
     connection.execute(
         f"CREATE OR REPLACE TEMP TABLE {WANTED} AS SELECT {', '.join(listed) or '1 AS one'}"
-        f" FROM ({printed}) WHERE false"
+        f" FROM ({sql}) WHERE false"
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from ctsql.caller_scope import NOWHERE, CallerVariables
 from ctsql.catalog.errors import error
 from ctsql.catalog.spans import Span
-from ctsql.completion import Known, ObjectInfo
+from ctsql.completion import ObjectInfo, Vocabulary
 from ctsql.result import Result, Row
 from ctsql.runtime.service.events import Event, EventKind
 
@@ -135,8 +135,8 @@ class FakeConnection:
     def cancel(self) -> None:
         self._cancelled.set()
 
-    def known(self) -> Known:
-        return Known(OBJECTS, ["default", "sales"], ["count", "concat", "!="], ["isolation"])
+    def known(self) -> Vocabulary:
+        return Vocabulary(OBJECTS, ["default", "sales"], ["count", "concat", "!="], ["isolation"])
 
     def run(
         self,

@@ -47,7 +47,7 @@ def test_results_go_to_stdout_and_statuses_to_stderr() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rest", "code", "said"),
+    ("rest", "code", "message"),
     [
         ("<&-", 0, ""),  # nothing to read, so nothing is run
         ("-c 'INSERT x' >&-", 0, "INSERT 0 3\n"),
@@ -56,14 +56,14 @@ def test_results_go_to_stdout_and_statuses_to_stderr() -> None:
         ("-o /dev/full -c 'SELECT 1'", 1, "error: OSError: [Errno 28] No space left on device"),
     ],
 )
-def test_streams_that_are_closed_or_full(rest: str, code: int, said: str) -> None:
+def test_streams_that_are_closed_or_full(rest: str, code: int, message: str) -> None:
     """Rows that go nowhere are an error, and no trace of Python's is shown."""
     command = f"{shlex.join(FAKE)} {rest}"
     ran = subprocess.run(
         ["sh", "-c", command], cwd=ROOT, env={"PYTHONPATH": "."}, capture_output=True, check=False
     )
     assert (ran.returncode, ran.stdout) == (code, b"")
-    assert ran.stderr.decode().startswith(said)
+    assert ran.stderr.decode().startswith(message)
     assert b"Traceback" not in ran.stderr
 
 

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from ctsql.completion import Known, complete
+from ctsql.completion import Vocabulary, complete
 from tests.frontdoors.fake_connection import FakeConnection
 
 KNOWN = FakeConnection().known()
 
 
-def names(text: str, after: str = "", known: Known = KNOWN) -> list[str]:
-    return [found.text for found in complete(text, known, after)]
+def names(text: str, after: str = "", vocabulary: Vocabulary = KNOWN) -> list[str]:
+    return [found.text for found in complete(text, vocabulary, after)]
 
 
 @pytest.mark.parametrize(
@@ -70,13 +70,13 @@ def test_a_candidate_replaces_what_was_typed() -> None:
 
 def test_nothing_is_known_while_spark_starts() -> None:
     """Keywords are."""
-    assert complete("SELECT * FROM ", Known()) == []
-    assert [found.text for found in complete("crea", Known())] == ["create"]
+    assert complete("SELECT * FROM ", Vocabulary()) == []
+    assert [found.text for found in complete("crea", Vocabulary())] == ["create"]
 
 
 def test_unqualified_names_are_those_of_the_schema_in_use() -> None:
     """And the others are behind their schema's name."""
     known = replace(KNOWN, schema="sales")
-    assert names("SELECT * FROM ", known=known) == ["daily", "default"]
-    assert names("SELECT * FROM daily WHERE d", known=known)[:1] == ["day"]
-    assert names("SELECT * FROM orders WHERE cu", known=known) == []
+    assert names("SELECT * FROM ", vocabulary=known) == ["daily", "default"]
+    assert names("SELECT * FROM daily WHERE d", vocabulary=known)[:1] == ["day"]
+    assert names("SELECT * FROM orders WHERE cu", vocabulary=known) == []

@@ -22,7 +22,7 @@ from tests.frontdoors.test_tracing import failed, wrote
 from tests.helpers.old_warehouse import unpack
 
 
-class Kept(Transport):
+class KeepingTransport(Transport):
     """Keeps what is sent, as JSON."""
 
     kind = "kept"
@@ -71,7 +71,7 @@ def test_what_outputs_are_made_of(reader: SideReader) -> None:
 
 def test_a_run_begins_and_ends(reader: SideReader) -> None:
     """Both have the inputs; the end has what was written, and the columns it is made of."""
-    transport = Kept()
+    transport = KeepingTransport()
     made = LineageEvents(
         "w", lambda name: _of(reader, name), OpenLineageClient(transport=transport)
     )

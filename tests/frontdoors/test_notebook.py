@@ -129,10 +129,10 @@ class ManyChanges:
 
 class FakeDisplay:
     def __init__(self) -> None:
-        self.shown: list[str] = []
+        self.pages: list[str] = []
 
     def update(self, shown: Any) -> None:
-        self.shown.append(shown._repr_html_())
+        self.pages.append(shown._repr_html_())
 
 
 def test_a_live_cell_keeps_the_newest_changes() -> None:
@@ -142,10 +142,10 @@ def test_a_live_cell_keeps_the_newest_changes() -> None:
     cell = LiveCell(result, display)
     cell.start()
     cell.join()
-    assert display.shown[0].count("<td>") == 3
-    assert display.shown[-1].count("<td>") == 3 * CHANGES_SHOWN_MAX
-    assert "ended: 120 changes, the newest 100 are shown" in display.shown[-1]
-    assert "<td>19</td>" not in display.shown[-1]
+    assert display.pages[0].count("<td>") == 3
+    assert display.pages[-1].count("<td>") == 3 * CHANGES_SHOWN_MAX
+    assert "ended: 120 changes, the newest 100 are shown" in display.pages[-1]
+    assert "<td>19</td>" not in display.pages[-1]
 
 
 def test_a_subscription_does_not_hold_its_cell_up(notebook: Notebook) -> None:

@@ -135,11 +135,11 @@ def test_the_prompt_says_what_is_open(text: str, line: int, prompt: str) -> None
     assert continued(text, line) == prompt
 
 
-@pytest.mark.parametrize("typed", ["help", "HELP;", "?", " ? "])
-def test_help_is_a_command(typed: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["help", "HELP;", "?", " ? "])
+def test_help_is_a_command(text: str, tmp_path: Path) -> None:
     """A newcomer's first words."""
-    assert not wants_more(typed)
-    assert r"\timing" in fed(tmp_path, typed)[1]
+    assert not wants_more(text)
+    assert r"\timing" in fed(tmp_path, text)[1]
 
 
 def test_expanded_display_has_three_states() -> None:

@@ -20,14 +20,14 @@ class FakeFrame:
     def __init__(self, count: int, fails_at: int | None = None) -> None:
         kind = SimpleNamespace(simpleString=lambda: "int")
         self.schema = SimpleNamespace(fields=[SimpleNamespace(name="n", dataType=kind)])
-        self.count, self.fails_at, self.computed = count, fails_at, 0
+        self.count, self.fails_at, self.computed_count = count, fails_at, 0
 
     def toLocalIterator(self, prefetchPartitions: bool) -> Iterator[tuple[int]]:
         assert not prefetchPartitions
         for n in range(self.count):
             if n == self.fails_at:
                 raise RuntimeError("Spark's own")
-            self.computed += 1
+            self.computed_count += 1
             yield (n,)
 
     def collect(self) -> list[tuple[int]]:
@@ -107,7 +107,7 @@ def test_iterating_does_not_compute_everything() -> None:
     frame = FakeFrame(5000)
     result = of(frame)
     assert result.fetchone() == (0,)
-    assert frame.computed <= 1000
+    assert frame.computed_count <= 1000
     assert (result.rowcount, result.status) == (-1, "SELECT")
     assert len(list(result)) == 4999
     assert (result.rowcount, result.status) == (5000, "SELECT 5000")

@@ -21,16 +21,16 @@ from ctsql.status_page import access, drawing, looker, server, site
 from ctsql.status_page.access import LOCAL_NAMES
 from ctsql.status_page.layers import layout
 from ctsql.status_page.lookup import PACE_COMMITS_MAX, Recent
-from ctsql.status_page.model import Arrow, Overview, Shown
+from ctsql.status_page.model import Arrow, GraphNode, Overview
 from ctsql.status_page.site import Site
 from tests.helpers import made_pages
-from tests.helpers.made_pages import EVIL, TASK, Made, ask, id_of, large, shop
+from tests.helpers.made_pages import EVIL, TASK, MadeWarehouse, ask, id_of, large, shop
 
 TOKEN = "0123456789abcdef0123"
 
 
 @contextmanager
-def opened(made: Made, token: str | None = None) -> Iterator[TestClient]:
+def opened(made: MadeWarehouse, token: str | None = None) -> Iterator[TestClient]:
     app = Site(ask, made, "shop").app(token=token, hosts=LOCAL_NAMES)
     with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
         yield client
@@ -76,14 +76,16 @@ def test_all_objects_are_in_the_graph_and_in_the_table() -> None:
 
 def test_what_is_read_is_told_once_for_all() -> None:
     """References in parentheses, nothing of what is not shown; thousands take no time."""
-    named = [Shown(id=i, name=f"the {i}", kind="table", state="stored") for i in ("a", "b", "c")]
+    named = [
+        GraphNode(id=i, name=f"the {i}", kind="table", state="stored") for i in ("a", "b", "c")
+    ]
     arrows = [Arrow("a", "c", "input"), Arrow("b", "c", "reference"), Arrow("x", "b", "input")]
     assert Overview(tuple(named), tuple(arrows), 1).reads() == {
         "a": "",
         "b": "",
         "c": "the a, (the b)",
     }
-    many = [Shown(id=str(i), name=str(i), kind="table", state="stored") for i in range(20_000)]
+    many = [GraphNode(id=str(i), name=str(i), kind="table", state="stored") for i in range(20_000)]
     chain = [Arrow(str(i), str(i + 1), "input") for i in range(19_999)]
     begun = time.monotonic()
     assert Overview(tuple(many), tuple(chain), 1).reads()["19999"] == "19998"
@@ -278,12 +280,12 @@ def lookers(monkeypatch: pytest.MonkeyPatch) -> list[looker.Looker]:
     """Those that pages are served by, which look often."""
     made: list[looker.Looker] = []
 
-    class Kept(looker.Looker):
+    class KeptLooker(looker.Looker):
         def __init__(self, *given: Any) -> None:
             super().__init__(*given)
             made.append(self)
 
-    monkeypatch.setattr(site, "Looker", Kept)
+    monkeypatch.setattr(site, "Looker", KeptLooker)
     monkeypatch.setattr(site, "BEAT_SECONDS", 0.2)
     monkeypatch.setattr(looker, "LOOK_SECONDS", 0.05)
     return made
@@ -295,7 +297,7 @@ def test_changes_are_told(lookers: list[looker.Looker]) -> None:
 
     def hear(event: str) -> bool:
         heard.append(event)
-        if heard.count("changed") == 1 and not made.opened:
+        if heard.count("changed") == 1 and not made.open_failures:
             made.fail("audit_log")
         return heard.count("changed") == 2
 

@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.runtime.monitoring.objects import LagRow
 from ctsql.runtime.monitoring.refreshes import Refresh
-from ctsql.runtime.monitoring.watch import Watched, in_order
+from ctsql.runtime.monitoring.watch import WatchedObject, in_order
 from ctsql.watch_command import Watch
 from ctsql.watch_screen import DETAIL_LINES, Line, Screen, draw, duration
 
@@ -28,14 +28,14 @@ REFRESH = Refresh(
 
 def made(
     name: str, state: str = "up to date", lag: float = 0.0, error: str | None = None
-) -> Watched:
+) -> WatchedObject:
     row = LagRow(
         object=name, kind="materialized view", state=state, upper=6, complete_through=5,
         lag_seconds=lag, lag_versions=0, error_condition=None, error_t=5 if error else None,
         error_message=error,
     )  # fmt: skip
     last = tuple(replace(REFRESH, rows_inserted=n) for n in (0, 3, 9))
-    return Watched(row, last, "ALTER CONTINUAL TASK x RETRY" if state == "failed" else None)
+    return WatchedObject(row, last, "ALTER CONTINUAL TASK x RETRY" if state == "failed" else None)
 
 
 MANY = [made(f"view_{n:03}") for n in range(200)]
@@ -104,7 +104,7 @@ def test_durations_have_eight_characters_at_most() -> None:
     assert all(len(duration(10.0**n)) <= 8 for n in range(-4, 9))
 
 
-def _watch(look: Callable[[], list[Watched]], keys: str, ready: threading.Event) -> Watch:
+def _watch(look: Callable[[], list[WatchedObject]], keys: str, ready: threading.Event) -> Watch:
     """Run it with keys that come once a look has been made; ends with q."""
     with create_pipe_input() as pipe:
         watch = Watch(look, 0.01, input=pipe, output=DummyOutput())
@@ -124,7 +124,7 @@ def test_keys_move_and_leave_while_a_look_goes_wrong() -> None:
     """A look that fails later leaves the rows as they were, and says why."""
     looks, ready = [], threading.Event()
 
-    def look() -> list[Watched]:
+    def look() -> list[WatchedObject]:
         looks.append(1)
         if len(looks) > 2:
             ready.set()
@@ -138,7 +138,7 @@ def test_keys_move_and_leave_while_a_look_goes_wrong() -> None:
 
 
 def test_a_first_look_that_fails_ends_it() -> None:
-    def look() -> list[Watched]:
+    def look() -> list[WatchedObject]:
         raise error("WAREHOUSE_NOT_FOUND", location="w", detail="", hint="")
 
     ready = threading.Event()

@@ -97,14 +97,14 @@ def last_refreshes(name: str, count: int = 100) -> tuple[Refresh, ...]:
     return tuple(refresh(name, n, strategy(n)) for n in range(count))
 
 
-class Made:
+class MadeWarehouse:
     """A warehouse; :attr:`rows`, :attr:`lags` and the others may be changed at any time."""
 
     def __init__(self) -> None:
         self.rows: list[ObjectRow] = []
         self.lags: dict[str, LagRow] = {}
         self.reads: list[DependencyRow] = []
-        self.opened: dict[str, FailureRow] = {}
+        self.open_failures: dict[str, FailureRow] = {}
         self.version = 7
         self.refreshes: dict[str, tuple[Refresh, ...]] = {}
         self.problem: CtsqlError | None = None
@@ -133,11 +133,11 @@ class Made:
     def fail(self, name: str, minutes: float = 12) -> None:
         kind = self.lags[name].kind
         self.lags[name] = lag_row(name, kind, "failed", minutes * 60)
-        self.opened[name] = failure_row(name, kind, minutes)
+        self.open_failures[name] = failure_row(name, kind, minutes)
 
     def heal(self, name: str) -> None:
         self.lags[name] = lag_row(name, self.lags[name].kind)
-        del self.opened[name]
+        del self.open_failures[name]
 
     def overview(self, _: LogReader) -> Overview:
         self.looks += 1
@@ -153,7 +153,7 @@ class Made:
             for n, r in enumerate(self.rows)
             if r.kind != "view"
         }
-        lags, opened = list(self.lags.values()), list(self.opened.values())
+        lags, opened = list(self.lags.values()), list(self.open_failures.values())
         return overview(self.rows, lags, self.reads, opened, paces, NOW_T)
 
     def details(self, reader: LogReader, object_id: str) -> Details | None:
@@ -163,12 +163,12 @@ class Made:
             return None
         (row,) = (r for r in self.rows if r.object_id == object_id)
         of_run = shown.name in self.lags
-        opened = [f for f in self.opened.values() if f.object == shown.name]
+        opened = [f for f in self.open_failures.values() if f.object == shown.name]
         passed = replace(
             failure_row(shown.name, minutes=300), state="passed", ended_at=NOW, what_to_do=None
         )
         return Details(
-            shown=shown,
+            node=shown,
             row=row,
             definition=row.definition,
             plan="task\n  delete\n    inserts input orders\n  insert" if of_run else None,
@@ -196,7 +196,7 @@ class Made:
         each.sort(key=lambda r: r.at, reverse=True)
         return History(
             refreshes=tuple(each[:100]),
-            failures=tuple(self.opened.values()),
+            failures=tuple(self.open_failures.values()),
             storage=tuple(stored(r.object, n) for n, r in enumerate(self.rows)),
             savings=tuple(
                 Savings(
@@ -223,9 +223,9 @@ def stored(name: str, n: int = 1) -> StorageRow:
     )  # fmt: skip
 
 
-def shop() -> Made:
+def shop() -> MadeWarehouse:
     """A dozen objects as a shop has them, all up to date."""
-    made = Made()
+    made = MadeWarehouse()
     for name in ("orders", "customers", "products", "clicks", "rates"):
         made.add(name)
     made.add("clean_orders", TASK, "orders")
@@ -250,9 +250,9 @@ def shop() -> Made:
     return made
 
 
-def large(count: int = 200) -> Made:
+def large(count: int = 200) -> MadeWarehouse:
     """As many objects: sources, tasks over each, views over several levels."""
-    made = Made()
+    made = MadeWarehouse()
     sources = [f"source_{n:02}" for n in range(count // 10)]
     tasks = [f"clean_{n:02}" for n in range(count // 5)]
     views: list[str] = []

@@ -24,6 +24,6 @@ def table_of(con: Connection, name: str) -> DeltaTable:
     return engine_of(con).warehouse.relations.table(item_of(con, name))
 
 
-def check_rows(con: Connection, query: str, *wanted: tuple[object, ...]) -> None:
+def check_rows(con: Connection, query: str, *expected: tuple[object, ...]) -> None:
     """A query gives these rows, in any order."""
-    assert_rows(con.execute(query).fetchall(), wanted, query)
+    assert_rows(con.execute(query).fetchall(), expected, query)

@@ -55,11 +55,11 @@ CONTINUED = {
 """The same after the INSERT of this program, before time has passed."""
 
 
-def _check(con: Connection, wanted: dict[str, list[tuple[Any, ...]]]) -> None:
+def _check(con: Connection, expected: dict[str, list[tuple[Any, ...]]]) -> None:
     """All objects in one query: they are brought up together, and it is one Spark job."""
-    each = (f"SELECT '{o}', CAST(array(*) AS ARRAY<DOUBLE>) FROM {o}" for o in wanted)
+    each = (f"SELECT '{o}', CAST(array(*) AS ARRAY<DOUBLE>) FROM {o}" for o in expected)
     found = [(str(o), *row) for o, row in con.execute(" UNION ALL ".join(each)).fetchall()]
-    assert_rows(found, [(o, *row) for o, rows in wanted.items() for row in rows], "all objects")
+    assert_rows(found, [(o, *row) for o, rows in expected.items() for row in rows], "all objects")
 
 
 def _verify(con: Connection) -> None:

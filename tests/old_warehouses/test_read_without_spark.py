@@ -144,7 +144,7 @@ def test_the_status_page_renews_what_the_first_page_does_not_show(old: str) -> N
         ((reader, item, position),) = ask(lambda reader: Readers(reader).list_all())
         page = ask(partial(lookup.details, object_id=item.id))
         assert page is not None
-        assert position.needed in [r.needs_from for r in page.readers]
+        assert position.needed_from in [r.needs_from for r in page.readers]
         moved = {"txn": {"appId": reader.app, "version": position.next + 5}}
         _commit(Path(old, "_ctsql", "subscriptions"), moved)
         after = ask(lookup.overview)

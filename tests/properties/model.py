@@ -22,8 +22,8 @@ Rows = Counter[Row]
 class Change:
     """What happens at one time: to feed, and what side inserts."""
 
-    inserted: Rows
-    deleted: Rows
+    inserts: Rows
+    deletes: Rows
     contents: Rows
     side: Rows = field(default_factory=Counter)
 
@@ -87,8 +87,8 @@ def outputs(
     statements = list(body)
     for change in changes:
         is_due = bool(
-            change.inserted
-            or (change.deleted and any(s.reads_deletes for _, s in statements))
+            change.inserts
+            or (change.deletes and any(s.reads_deletes for _, s in statements))
             or (change.side and follows_side)
         )
         if not is_due:
@@ -144,7 +144,7 @@ def _mapped(held: Rows, change: Callable[[Row], Row | None]) -> Rows:
 def _diffs(change: Change) -> Rows:
     """(key, diff) of each changed row."""
     found: Rows = Counter()
-    for sign, rows in ((1, change.inserted), (-1, change.deleted)):
+    for sign, rows in ((1, change.inserts), (-1, change.deletes)):
         for (k, _), copies in rows.items():
             found[k, sign * copies] += 1
     return found
@@ -156,7 +156,7 @@ def _counts(rows: Rows) -> Rows:
 
 
 def _upserted(held: Rows, change: Change) -> Rows:
-    source = dict(_maxima(change.inserted).keys())
+    source = dict(_maxima(change.inserts).keys())
 
     def merged(row: Row) -> Row | None:
         k, v = row
@@ -173,7 +173,7 @@ def _upserted(held: Rows, change: Change) -> Rows:
 
 
 def _swept(held: Rows, change: Change) -> Rows:
-    keys = {k for k, _ in change.deleted if k is not None}
+    keys = {k for k, _ in change.deletes if k is not None}
 
     def merged(row: Row) -> Row | None:
         k, v = row
@@ -185,23 +185,23 @@ def _swept(held: Rows, change: Change) -> Rows:
 
 
 STATEMENTS = (
-    Statement("INSERT INTO {task} SELECT k, v FROM feed", lambda held, new: held + new.inserted),
+    Statement("INSERT INTO {task} SELECT k, v FROM feed", lambda held, new: held + new.inserts),
     Statement(
         "INSERT INTO {task} SELECT k, max(v) FROM feed GROUP BY k",
-        lambda held, new: held + _maxima(new.inserted),
+        lambda held, new: held + _maxima(new.inserts),
     ),
     Statement(
         "INSERT INTO {task} (v, k) SELECT v + 1, k FROM feed WHERE v > 1",
         lambda held, new: (
             held
             + Counter(
-                {(k, v + 1): n for (k, v), n in new.inserted.items() if v is not None and v > 1}
+                {(k, v + 1): n for (k, v), n in new.inserts.items() if v is not None and v > 1}
             )
         ),
     ),
     Statement(
         "INSERT INTO {task} SELECT k, v FROM feed WHERE k NOT IN (SELECT k FROM {task})",
-        lambda held, new: held + _keep(new.inserted, lambda row: _not_in(row[0], _keys(held))),
+        lambda held, new: held + _keep(new.inserts, lambda row: _not_in(row[0], _keys(held))),
     ),
     Statement(
         "INSERT INTO {task} SELECT 0, count(*) FROM {task}",
@@ -209,7 +209,7 @@ STATEMENTS = (
     ),
     Statement(
         "DELETE FROM {task} WHERE k IN (SELECT k FROM feed)",
-        lambda held, new: _keep(held, lambda row: not _in(row[0], _keys(new.inserted))),
+        lambda held, new: _keep(held, lambda row: not _in(row[0], _keys(new.inserts))),
     ),
     Statement(
         "DELETE FROM {task} AS t"
@@ -219,7 +219,7 @@ STATEMENTS = (
             lambda row: (
                 not any(
                     k == row[0] and v is not None and row[1] is not None and v > row[1]
-                    for k, v in new.inserted
+                    for k, v in new.inserts
                 )
             ),
         ),
@@ -237,7 +237,7 @@ STATEMENTS = (
     ),
     Statement("DELETE FROM {task}", lambda _held, _new: Counter()),
     Statement(
-        "INSERT INTO {task} SELECT * FROM deletes(feed)", lambda held, new: held + new.deleted
+        "INSERT INTO {task} SELECT * FROM deletes(feed)", lambda held, new: held + new.deletes
     ),
     Statement(
         "INSERT INTO {task} SELECT k, diff FROM changes(feed)",
@@ -249,7 +249,7 @@ STATEMENTS = (
     ),
     Statement(
         "DELETE FROM {task} WHERE k IN (SELECT k FROM deletes(feed))",
-        lambda held, new: _keep(held, lambda row: not _in(row[0], _keys(new.deleted))),
+        lambda held, new: _keep(held, lambda row: not _in(row[0], _keys(new.deletes))),
     ),
     Statement(
         "UPDATE {task} SET v = v + 1 WHERE k IN (SELECT k FROM inserts(feed))",
@@ -257,14 +257,14 @@ STATEMENTS = (
             held,
             lambda row: (
                 (row[0], None if row[1] is None else row[1] + 1)
-                if _in(row[0], _keys(new.inserted))
+                if _in(row[0], _keys(new.inserts))
                 else row
             ),
         ),
     ),
     Statement(
         "INSERT INTO {task} SELECT k, v FROM side UNION ALL SELECT 9, count(*) FROM feed",
-        lambda held, new: held + new.side + Counter({(9, new.inserted.total()): 1}),
+        lambda held, new: held + new.side + Counter({(9, new.inserts.total()): 1}),
     ),
     Statement(
         "UPDATE {task} AS t SET t.k = v, v = k",
@@ -285,7 +285,7 @@ STATEMENTS = (
 CROSSINGS = (
     Crossing(
         "INSERT INTO {task} SELECT k, v FROM {other} WHERE k IN (SELECT k FROM feed)",
-        lambda held, other, new: held + _keep(other, lambda row: _in(row[0], _keys(new.inserted))),
+        lambda held, other, new: held + _keep(other, lambda row: _in(row[0], _keys(new.inserts))),
     ),
     Crossing(
         "DELETE FROM {task} WHERE k IN (SELECT k FROM {other})",

@@ -12,11 +12,11 @@ def random_rows(chance: random.Random) -> list[Row]:
     return [(chance.choice(values), chance.choice(values)) for _ in range(chance.randrange(1, 6))]
 
 
-def change(con: Connection, chance: random.Random, held: Rows) -> Change:
+def change(con: Connection, chance: random.Random, rows: Rows) -> Change:
     """Change the feed at random; gives what that is, net."""
-    before = +held
-    side = write(con, chance, held)
-    return Change(inserted=held - before, deleted=before - held, contents=+held, side=side)
+    before = +rows
+    side = write(con, chance, rows)
+    return Change(inserts=rows - before, deletes=before - rows, contents=+rows, side=side)
 
 
 def insert(con: Connection, table: str, rows: list[Row]) -> None:

@@ -76,8 +76,8 @@ class Model:
         return broken
 
 
-def _is_out(broken: set[str]) -> bool:
-    return any(ACTIONS[name] != "WARN" for name in broken)
+def _is_out(constraints: set[str]) -> bool:
+    return any(ACTIONS[name] != "WARN" for name in constraints)
 
 
 def _text(row: Row) -> bytes:

@@ -26,7 +26,7 @@ LISTED = """
 """
 
 
-class Refused(Exception):
+class Refusal(Exception):
     """A statement writes nothing."""
 
 
@@ -40,7 +40,7 @@ class Model:
         self.counts: Counter[str] = Counter()
 
     def write(self, come: Sequence[Row], gone: Sequence[Row] = ()) -> int:
-        """Put rows in place of others; returns how many are kept. Raises Refused."""
+        """Put rows in place of others; returns how many are kept. Raises Refusal."""
         stay = list((Counter(self.rows) - Counter(gone)).elements())
         fates = ACTIONS
         broken: list[set[str]] = [set() for _ in come]
@@ -63,7 +63,7 @@ class Model:
                 broken[i] |= {name} if own in there else set()
                 there.add(own)
         if any(fates[name] == "FAIL" for names in broken for name in names):
-            raise Refused
+            raise Refusal
         kept = [row for i, row in enumerate(come) if not is_out(i)]
         self.rows = stay + kept
         for row, names in zip(come, broken, strict=True):
@@ -103,7 +103,7 @@ def _step(con: Connection, chance: random.Random, model: Model) -> None:
         text, gone = f"BEGIN; DELETE FROM x WHERE k = {k}; {text}; COMMIT", mine
     try:
         kept = model.write(come, gone)
-    except Refused:
+    except Refusal:
         with pytest.raises(CtsqlError, match="CONSTRAINT_VIOLATED"):
             con.append("x", rows) if kind == "append" else con.execute(text)
         return

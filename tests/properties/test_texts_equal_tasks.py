@@ -119,10 +119,10 @@ def _sum(histories: list[History]) -> History:
     return found
 
 
-def _equal(one: History, other: History, said: str) -> None:
+def _equal(one: History, other: History, label: str) -> None:
     shown = [{t: {r: n for r, n in h[t].items() if n} for t in sorted(h)} for h in (one, other)]
     first, second = [{t: rows for t, rows in h.items() if rows} for h in shown]
-    assert first == second, f"{said}: {first} is not {second}"
+    assert first == second, f"{label}: {first} is not {second}"
 
 
 def _inputs(body: str) -> str:

@@ -62,9 +62,9 @@ def expect_error(con: Connection, sql: str, condition: str | None = None) -> Cts
     return refused
 
 
-def assert_rows(found: Iterable[Iterable[Any]], wanted: Iterable[Iterable[Any]], at: str) -> None:
+def assert_rows(rows: Iterable[Iterable[Any]], expected: Iterable[Iterable[Any]], at: str) -> None:
     """Compare two multisets of rows."""
-    left, right = multiset(found), multiset(wanted)
+    left, right = multiset(rows), multiset(expected)
     missing, surplus = list((right - left).elements()), list((left - right).elements())
     assert (missing, surplus) == ([], []), at
 

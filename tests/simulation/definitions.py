@@ -83,27 +83,27 @@ class View:
         return f"CREATE MATERIALIZED VIEW {self.name} {policy} AS {self.text}"
 
 
-def _append(held: Bag, new: Bag) -> tuple[Bag, Bag]:
+def _append(stored: Bag, new: Bag) -> tuple[Bag, Bag]:
     return Counter(), Counter(new)
 
 
-def _upsert(held: Bag, new: Bag) -> tuple[Bag, Bag]:
+def _upsert(stored: Bag, new: Bag) -> tuple[Bag, Bag]:
     keys = {k for k, _ in new}
     best = {k: max(v for j, v in new if j == k) for k in keys}
-    return Counter({row: n for row, n in held.items() if row[0] in keys}), Counter(best.items())
+    return Counter({row: n for row, n in stored.items() if row[0] in keys}), Counter(best.items())
 
 
-def _count(held: Bag, new: Bag) -> tuple[Bag, Bag]:
-    return Counter(held), Counter({(0, sum(v for _, v in held) + new.total()): 1})
+def _count(stored: Bag, new: Bag) -> tuple[Bag, Bag]:
+    return Counter(stored), Counter({(0, sum(v for _, v in stored) + new.total()): 1})
 
 
-def _strict(held: Bag, new: Bag) -> tuple[Bag, Bag]:
+def _strict(stored: Bag, new: Bag) -> tuple[Bag, Bag]:
     if any(v == BAD for _, v in new):
         raise Fails
     return Counter(), Counter(new)
 
 
-def _some(held: Bag, new: Bag) -> tuple[Bag, Bag]:
+def _some(stored: Bag, new: Bag) -> tuple[Bag, Bag]:
     return Counter(), Counter({row: n for row, n in new.items() if row[1] > 5})
 
 
@@ -128,15 +128,15 @@ def _all(a: Bag, b: Bag) -> Bag:
     return a + b
 
 
-def _split(held: Sequence[Bag], new: Bag) -> Sequence[tuple[Bag, Bag]]:
+def _split(stored: Sequence[Bag], new: Bag) -> Sequence[tuple[Bag, Bag]]:
     low, high = (
         Counter({r: n for r, n in new.items() if (r[1] > 5) is up}) for up in (False, True)
     )
     return (Counter(), low), (Counter(), high)
 
 
-def _ledger(held: Sequence[Bag], new: Bag) -> Sequence[tuple[Bag, Bag]]:
-    _, newest = held
+def _ledger(stored: Sequence[Bag], new: Bag) -> Sequence[tuple[Bag, Bag]]:
+    _, newest = stored
     gone, fresh = _upsert(newest, new)
     if any(v == BAD for _, v in new):
         raise Fails
@@ -282,7 +282,7 @@ def with_reads(names: Sequence[str]) -> list[str]:
     return wanted
 
 
-def item(name: str, created: int) -> Item:
+def item(name: str, created_at: int) -> Item:
     """The catalog's entry of an object; its id and its folder are its name."""
     kind, definition, outputs = ObjectKind.TABLE, "", ()
     read = list(reads_of(name))
@@ -307,6 +307,6 @@ def item(name: str, created: int) -> Item:
         ),
         location=None if outputs else name,
         table_id=None if outputs else name,
-        created=created,
+        created_at=created_at,
         outputs=outputs,
     )

@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable
 
 from tests.simulation.definitions import BAD, SOURCES
-from tests.simulation.memory_store import File, Folder, Row, Sent, Store, metadata_action
+from tests.simulation.memory_store import File, Folder, Row, SentCommit, Store, metadata_action
 from tests.simulation.model import CATALOG, TIMELINE
 
 FOREIGN = "foreign"
@@ -26,9 +26,9 @@ class Environment:
         self.bad = rng.choice((0.0, 0.03, 0.1))
         self.outputs: list[str] = []
         self.unread_views: list[str] = []
-        self.passed: Callable[[str], int] = lambda _: 0
+        self.passed_version: Callable[[str], int] = lambda _: 0
         self.on_clean: Callable[[str, int], None] = lambda *_: None
-        self.cleaned = 0
+        self.clean_count = 0
         self.foreign_rows = rng.random() < 0.3
 
     def act(self) -> None:
@@ -107,7 +107,7 @@ class Environment:
         if waiting:
             folder, (version, sent) = self.rng.choice(waiting)
             folder.late.remove((version, sent))
-            if version == len(folder.sent):
+            if version == len(folder.sent_commits):
                 folder.append(sent)
                 self.mark("a commit arrived after its process was told that it failed")
             else:
@@ -123,11 +123,11 @@ class Environment:
         """Delta's log cleanup, of what every process has passed and nobody needs any more."""
         location = self.rng.choice([TIMELINE, *self.unread_views])
         folder = self.store.folders[location]
-        before = min(self.passed(location), folder.newest)
+        before = min(self.passed_version(location), folder.newest)
         if any(v < before for v in folder.log):
             folder.clean_log(before)
             self.on_clean(location, before)
-            self.cleaned += 1
+            self.clean_count += 1
             self.mark("old commits were cleaned up")
 
     def _source(self) -> Folder:
@@ -144,4 +144,4 @@ class Environment:
         return folder.write_file(rows, FOREIGN).line("add", data_change=True)
 
     def _commit(self, folder: Folder, actions: list[str]) -> None:
-        folder.append(Sent(FOREIGN, folder.newest, actions))
+        folder.append(SentCommit(FOREIGN, folder.newest, actions))

@@ -28,7 +28,7 @@ from tests.simulation.memory_store import (
     Folder,
     Link,
     Row,
-    Sent,
+    SentCommit,
     Store,
     metadata_action,
 )
@@ -162,7 +162,7 @@ class MemoryTable:
         self.location = folder.location
         self._link = gateway.link
         self._commits: dict[int, Commit] = {}
-        self._seen = -1
+        self._version = -1
         self.identity = Identity()
         self.versions = Versions()
 
@@ -177,10 +177,10 @@ class MemoryTable:
 
     def update(self) -> int:
         """The newest version, as a snapshot."""
-        if self._seen < 0 or self.has(self._seen + 1):
+        if self._version < 0 or self.has(self._version + 1):
             self._link.step("update", self.location)
-            self._seen = self.folder.newest
-        return self._seen
+            self._version = self.folder.newest
+        return self._version
 
     def version(self) -> int:
         """The newest version."""
@@ -203,7 +203,7 @@ class MemoryTable:
         """The newest version of an application id, from the table's state."""
         snapshot = self.update()
         self._link.step("transaction_version", self.location)
-        found = (self.folder.parsed[v].transaction(app) for v in range(snapshot + 1))
+        found = (self.folder.commits[v].transaction(app) for v in range(snapshot + 1))
         return max((u for u in found if u is not None), default=None)
 
     def check_whole(self) -> None:
@@ -238,13 +238,13 @@ class MemoryTable:
         """The newest version and its domain metadata."""
         version = self.update()
         found: dict[str, str | None] = {}
-        for commit in self.folder.parsed[: version + 1]:
+        for commit in self.folder.commits[: version + 1]:
             found.update(commit.domains)
         return version, {k: v for k, v in found.items() if v is not None}
 
     def configuration(self) -> dict[str, str]:
         """The table properties it was made with."""
-        line = self.folder.sent[0].actions[0]
+        line = self.folder.sent_commits[0].actions[0]
         found: dict[str, str] = json.loads(line)["metaData"]["configuration"]
         return found
 
@@ -267,7 +267,7 @@ class MemoryTable:
 
     def rows_count(self, version: int) -> int:
         """The number of rows at a version."""
-        return sum(f.records - f.deleted for f in self.files(version).values())
+        return sum(f.records - f.deleted_count for f in self.files(version).values())
 
     def frame(self, version: int) -> Rows:
         """The rows at a version."""
@@ -319,8 +319,8 @@ class MemoryTable:
     def begin(self) -> "MemoryTransaction":
         """Start a transaction, as a rule on the newest version."""
         self._link.step("begin", self.location)
-        self._seen = self.folder.newest
-        return MemoryTransaction(self, self._seen)
+        self._version = self.folder.newest
+        return MemoryTransaction(self, self._version)
 
 
 @cache
@@ -394,9 +394,9 @@ class MemoryTransaction:
         file = self._folder.write_file(rows.rows, self._link.name)
         return [StagedFile(file.path, file.line("add", data_change=True))]
 
-    def add_files(self, staged: Iterable[StagedFile]) -> None:
+    def add_files(self, files: Iterable[StagedFile]) -> None:
         """Add staged files."""
-        self._actions += [f.action for f in staged]
+        self._actions += [f.action for f in files]
 
     def stage_deletes(
         self, victims: Iterable[tuple[str, frozenset[int]]]
@@ -407,10 +407,10 @@ class MemoryTransaction:
         added = {path: len(gone[path] - self._gone(live[path])) for path in gone}
         return self._written([(live[path], gone[path], added[path]) for path in gone]), []
 
-    def delete(self, staged: Iterable[StagedDelete]) -> set[str]:
+    def delete(self, deletions: Iterable[StagedDelete]) -> set[str]:
         """Add staged deletions, joined where a file has lost other rows since."""
         by_file: dict[str, list[StagedDelete]] = {}
-        for one in staged:
+        for one in deletions:
             by_file.setdefault(one.path, []).append(one)
         live = self.table.files(self.version_read)
         used: set[str] = set()
@@ -445,9 +445,9 @@ class MemoryTransaction:
     def _gone(self, file: File) -> frozenset[int]:
         return self._folder.vectors[file.vector][file.path] if file.vector else frozenset()
 
-    def _written(self, wanted: list[tuple[File, frozenset[int], int]]) -> list[StagedDelete]:
+    def _written(self, deletions: list[tuple[File, frozenset[int], int]]) -> list[StagedDelete]:
         """Deletions with their vectors in one new file, where a vector is needed."""
-        found = {file.path: gone for file, gone, _ in wanted if len(gone) < file.records}
+        found = {file.path: gone for file, gone, _ in deletions if len(gone) < file.records}
         name = None
         if found:
             self._link.step("stage", self.table.location)
@@ -462,7 +462,7 @@ class MemoryTransaction:
                 else File(file.path, file.records, name, len(gone)).line("add", data_change=True),
                 vector_file=None if file.path not in found else name,
             )
-            for file, gone, rows_count in wanted
+            for file, gone, rows_count in deletions
         ]
 
     def commit(self, *, label: str, epoch: int, metadata: str) -> int:
@@ -470,7 +470,7 @@ class MemoryTransaction:
         link, folder = self._link, self._folder
         link.step("commit", self.table.location)
         info = json.dumps({"commitInfo": {"userMetadata": metadata}})
-        sent = Sent(
+        sent = SentCommit(
             link.name,
             self.version_read,
             [info, *self._actions],

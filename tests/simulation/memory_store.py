@@ -23,7 +23,7 @@ Row = tuple[Any, ...]
 Bag = Counter[Row]
 
 
-class Killed(BaseException):
+class Kill(BaseException):
     """The process is dead; nothing it still does has an effect."""
 
 
@@ -42,7 +42,7 @@ class Link(Protocol):
     name: str
 
     def step(self, call: str, where: str) -> None:
-        """Before every call to a table; may raise Killed, or an error of ours."""
+        """Before every call to a table; may raise Kill, or an error of ours."""
 
     def fate(self, *, rows: bool) -> Fate:
         """What becomes of a commit; called after its step."""
@@ -53,12 +53,12 @@ class Link(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """An added file. ``vector`` names the deletion vector file, ``deleted`` its cardinality."""
+    """An added file. ``vector`` names the deletion vector's, ``deleted_count`` its cardinality."""
 
     path: str
     records: int
     vector: str | None = None
-    deleted: int = 0
+    deleted_count: int = 0
 
     def line(self, kind: str, *, data_change: bool) -> str:
         """The action as Delta writes it."""
@@ -68,7 +68,10 @@ class File:
             "stats": json.dumps({"numRecords": self.records}),
         }
         if self.vector is not None:
-            action["deletionVector"] = {"pathOrInlineDv": self.vector, "cardinality": self.deleted}
+            action["deletionVector"] = {
+                "pathOrInlineDv": self.vector,
+                "cardinality": self.deleted_count,
+            }
         return json.dumps({kind: action})
 
     @staticmethod
@@ -85,7 +88,7 @@ class File:
 
 
 @dataclass
-class Sent:
+class SentCommit:
     """A commit on its way into a log: what it read, and its actions."""
 
     by: str
@@ -107,8 +110,9 @@ class Folder:
 
     Attributes:
         files: rows by path. vectors: row numbers by file, by the vector file's name. owners: who
-            wrote a file. named: files that some commit ever named. late: commits on their way,
-            with the version they are for. sent: by version, who committed it and what it read.
+            wrote a file. named_files: those that some commit ever named. late: commits on their
+            way, with the version they are for.
+        sent_commits: by version, who committed it and what it read. commits: the same as read.
         schemas: by version, the columns as the log writes them.
     """
 
@@ -118,32 +122,32 @@ class Folder:
     files: dict[str, tuple[Row, ...]] = field(default_factory=dict)
     vectors: dict[str, dict[str, frozenset[int]]] = field(default_factory=dict)
     owners: dict[str, str] = field(default_factory=dict)
-    named: set[str] = field(default_factory=set)
-    late: list[tuple[int, Sent]] = field(default_factory=list)
-    sent: list[Sent] = field(default_factory=list)
+    named_files: set[str] = field(default_factory=set)
+    late: list[tuple[int, SentCommit]] = field(default_factory=list)
+    sent_commits: list[SentCommit] = field(default_factory=list)
     live: list[dict[str, File]] = field(default_factory=list)
-    parsed: list[Commit] = field(default_factory=list)
+    commits: list[Commit] = field(default_factory=list)
     schemas: list[str] = field(default_factory=list)
 
     @property
     def newest(self) -> int:
         """The newest version."""
-        return len(self.sent) - 1
+        return len(self.sent_commits) - 1
 
-    def conflict(self, sent: Sent) -> str | None:
+    def conflict(self, attempt: SentCommit) -> str | None:
         """Why a commit cannot come after those it has not seen; None if it can."""
-        ours = sent.parsed()
+        ours = attempt.parsed()
         removed = {r.path for r in ours.removes}
-        for version in range(sent.version_read + 1, self.newest + 1):
-            theirs = self.parsed[version]
+        for version in range(attempt.version_read + 1, self.newest + 1):
+            theirs = self.commits[version]
             gone = {r.path for r in theirs.removes}
-            if any(app in sent.apps_read for app, _ in theirs.transactions):
+            if any(app in attempt.apps_read for app, _ in theirs.transactions):
                 return "ConcurrentTransaction"
-            if sent.all_read and theirs.changes_data:
+            if attempt.all_read and theirs.changes_data:
                 return "ConcurrentAppend"
             if theirs.changes_schema:
                 return "MetadataChanged"
-            if gone & sent.files_read:
+            if gone & attempt.files_read:
                 return "ConcurrentDeleteRead"
             if gone & removed:
                 return "ConcurrentDeleteDelete"
@@ -151,17 +155,17 @@ class Folder:
                 return "DomainMetadata"
         return None
 
-    def append(self, sent: Sent) -> int:
+    def append(self, attempt: SentCommit) -> int:
         """Put a commit into the log as the next version."""
-        version = len(self.sent)
+        version = len(self.sent_commits)
         time_ms = self.store.clock_ms
-        if self.parsed:
-            time_ms = max(time_ms, self.parsed[-1].time_ms + 1)
+        if self.commits:
+            time_ms = max(time_ms, self.commits[-1].time_ms + 1)
         info = next(
-            (json.loads(a) for a in sent.actions if '"commitInfo"' in a), {"commitInfo": {}}
+            (json.loads(a) for a in attempt.actions if '"commitInfo"' in a), {"commitInfo": {}}
         )
         info["commitInfo"]["inCommitTimestamp"] = time_ms
-        lines = [a for a in sent.actions if '"commitInfo"' not in a]
+        lines = [a for a in attempt.actions if '"commitInfo"' not in a]
         text = "\n".join([json.dumps(info), *lines])
         commit = parse_commit(version, text, modified_ms=time_ms)
         files = dict(self.live[-1]) if self.live else {}
@@ -170,15 +174,15 @@ class Folder:
         for added in commit.adds:
             file = File.of(added.line)
             files[file.path] = file
-            self.named |= {file.path} | ({file.vector} if file.vector else set())
-        self.sent.append(sent)
+            self.named_files |= {file.path} | ({file.vector} if file.vector else set())
+        self.sent_commits.append(attempt)
         self.log[version] = text
-        self.parsed.append(commit)
+        self.commits.append(commit)
         self.live.append(files)
         before = self.schemas[-1] if self.schemas else ""
         given = (json.loads(a)["metaData"] for a in lines if '"metaData"' in a)
         self.schemas.append(next((m.get("schemaString", "") for m in given), before))
-        self.store.on_commit(self, commit, sent)
+        self.store.on_commit(self, commit, attempt)
         return version
 
     def rows(self, file: File) -> Iterator[tuple[int, Row]]:
@@ -221,7 +225,7 @@ class Folder:
             for f in (a.path, File.of(a.line).vector)
             if f is not None
         }
-        return {*self.files, *self.vectors} - self.named - coming
+        return {*self.files, *self.vectors} - self.named_files - coming
 
     def clean_log(self, before: int) -> None:
         """Delete the texts of old commits; checkpoints hold the state they led to."""
@@ -257,7 +261,7 @@ class Store:
         self.folders: dict[str, Folder] = {}
         self.clock_ms = 1_000
         self.answers_late = False
-        self.on_commit: Callable[[Folder, Commit, Sent], None] = lambda *_: None
+        self.on_commit: Callable[[Folder, Commit, SentCommit], None] = lambda *_: None
         self.on_delete: Callable[[Folder, str], None] = lambda *_: None
         self._numbers = 0
 
@@ -270,5 +274,5 @@ class Store:
         """A new table without rows."""
         folder = self.folders[location] = Folder(self, location)
         metadata = json.dumps(metadata_action(configuration))
-        folder.append(Sent("setup", -1, [metadata]))
+        folder.append(SentCommit("setup", -1, [metadata]))
         return folder

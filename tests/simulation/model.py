@@ -36,7 +36,7 @@ from tests.simulation.definitions import (
     reads_of,
     task_of,
 )
-from tests.simulation.memory_store import Bag, File, Folder, Row, Sent, Store
+from tests.simulation.memory_store import Bag, File, Folder, Row, SentCommit, Store
 
 TIMELINE, CATALOG = "timeline", "catalog"
 
@@ -48,7 +48,7 @@ _WAYS = {
 }
 
 
-class Blocked(Exception):
+class NoContents(Exception):
     """An object has no contents at a time: a body or query fails at ``time``.
 
     A task stays at that T; of a view it is only so for that T. ``why`` names the views below.
@@ -79,23 +79,24 @@ class Model:
     """The expectations of one run.
 
     Attributes:
-        created: the time of creation by object. bindings: (T, version) by source. times: every T
-            of a binding. skipped: the Ts that were passed by, by object. disturbed: the version
-            of the newest foreign rows in a view that its commits need not have seen. foreign: the
-            version of the newest foreign rows, taken out since or not.
+        created_at: the time of creation by object. bindings: (T, version) by source. times: every T
+            of a binding. skipped_times: the Ts that were passed by, by object.
+        disturbed_versions: the version of the newest foreign rows in a view that its commits need
+            not have seen.
+        foreign: the version of the newest foreign rows, taken out since or not.
     """
 
     store: Store
-    created: dict[str, int] = field(default_factory=dict)
+    created_at: dict[str, int] = field(default_factory=dict)
     bindings: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     times: list[int] = field(default_factory=list)
     now: int = -1
     uppers: dict[str, int] = field(default_factory=dict)
-    skipped: dict[str, set[int]] = field(default_factory=dict)
-    disturbed: dict[str, int] = field(default_factory=dict)
+    skipped_times: dict[str, set[int]] = field(default_factory=dict)
+    disturbed_versions: dict[str, int] = field(default_factory=dict)
     foreign: dict[str, int] = field(default_factory=dict)
     marks: set[str] = field(default_factory=set)
-    _known: dict[tuple[str, int], Bag] = field(default_factory=dict)
+    _contents: dict[tuple[str, int], Bag] = field(default_factory=dict)
     _last: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     # ---- what objects are at T
@@ -105,29 +106,29 @@ class Model:
         return next((v for t, v in reversed(self.bindings.get(source, [])) if t <= at), -1)
 
     def contents(self, name: str, at: int) -> Bag:
-        """What an object is at T; raises Blocked where that cannot be computed."""
+        """What an object is at T; raises NoContents where that cannot be computed."""
         if name in SOURCES:
             return self.store.folders[name].contents(self.version_at(name, at))
         at = max((t for t in self.times if t <= at), default=-1)  # between two Ts nothing moves
-        at = max(at, self.created[name])
-        found = self._known.get((name, at))
+        at = max(at, self.created_at[name])
+        found = self._contents.get((name, at))
         if found is None:
             defined = DEFINED[name]
             if isinstance(defined, View):
                 found = self._queried(defined, at)
             else:
                 found = self._folded(name, at)
-            self._known[name, at] = found
+            self._contents[name, at] = found
         return Counter(found)
 
     def state(self, name: str, at: int) -> Bag | tuple[str, ...]:
         """What an object is at T; of a view that cannot be computed why not: errors are contents.
 
-        Raises Blocked where a task stands still.
+        Raises NoContents where a task stands still.
         """
         try:
             return self.contents(name, at)
-        except Blocked as blocked:
+        except NoContents as blocked:
             if not blocked.is_of_view:
                 raise
             return blocked.why
@@ -135,26 +136,26 @@ class Model:
     def stored(self, name: str, at: int) -> Bag:
         """The rows that are stored as of T; an error leaves those from before it."""
         for time in (at, *(t for t in reversed(self.times) if t < at)):
-            if name in self.created and time < self.created[name]:
+            if name in self.created_at and time < self.created_at[name]:
                 break
             held = self.state(name, time)
             if isinstance(held, Counter):
                 return held
-        held = self.state(name, self.created[name])
+        held = self.state(name, self.created_at[name])
         return held if isinstance(held, Counter) else Counter()
 
     def _queried(self, view: View, at: int) -> Bag:
         try:
             return view.query(*[self.contents(r, at) for r in view.reads])
         except Fails:
-            raise Blocked(view.name, at, (view.name,)) from None
-        except Blocked as blocked:
+            raise NoContents(view.name, at, (view.name,)) from None
+        except NoContents as blocked:
             if not blocked.is_of_view:
                 raise
-            raise Blocked(view.name, at, (view.name, *blocked.why)) from None
+            raise NoContents(view.name, at, (view.name, *blocked.why)) from None
 
     def _folded(self, name: str, at: int) -> Bag:
-        defined, created = DEFINED[name], self.created[name]
+        defined, created = DEFINED[name], self.created_at[name]
         task = defined.task if isinstance(defined, Part) else defined
         assert isinstance(task, Task | Several)
         outputs = task.outputs if isinstance(task, Several) else (task.name,)
@@ -166,23 +167,23 @@ class Model:
             last = self.state(task.reads, before)
         own = held[outputs.index(name)]
         read = self.state(task.reads, at)
-        if at in self.skipped.get(task.name, ()) or read == last:
+        if at in self.skipped_times.get(task.name, ()) or read == last:
             return own
         if not isinstance(read, Counter):
-            raise Blocked(task.name, at, read)
+            raise NoContents(task.name, at, read)
         new = read - self.stored(task.reads, before) if at > created else read
         if not new:
             return own
         try:
             made = task.body(held, new) if isinstance(task, Several) else [task.body(own, new)]
         except Fails:
-            raise Blocked(task.name, at, (task.name,)) from None
+            raise NoContents(task.name, at, (task.name,)) from None
         deletes, inserts = made[outputs.index(name)]
         return own - deletes + inserts
 
     # ---- what comes in and goes
 
-    def on_commit(self, folder: Folder, commit: Commit, sent: Sent) -> None:
+    def on_commit(self, folder: Folder, commit: Commit, attempt: SentCommit) -> None:
         """A commit is in."""
         for added in commit.adds:
             file = File.of(added.line)
@@ -193,25 +194,25 @@ class Model:
             require(upper > known, "an upper goes back", app, known, upper)
             if app == APP:
                 self._bound(commit, upper)
-            elif folder.location in self.created:
-                self._written(folder, commit, sent, known, upper)
+            elif folder.location in self.created_at:
+                self._written(folder, commit, attempt, known, upper)
             self.uppers[app] = upper
-        if folder.location in self.created:
+        if folder.location in self.created_at:
             self._failure(folder.location, commit)
             if not commit.transactions and commit.changes_data:
-                self.disturbed[folder.location] = commit.version
+                self.disturbed_versions[folder.location] = commit.version
                 self.foreign[folder.location] = commit.version
 
     def on_delete(self, folder: Folder, path: str) -> None:
         """A file is being deleted."""
-        require(path not in folder.named, "a file that a commit names", folder.location, path)
+        require(path not in folder.named_files, "a file that a commit names", folder.location, path)
 
     def _bound(self, commit: Commit, upper: int) -> None:
         found = [(t, s, v) for t, s, v in commit.metadata["bindings"] if s in SOURCES]
         last, previous = self.now, (-1, "", -1)
         for t, source, version in found:
             folder = self.store.folders[source]
-            key = (folder.parsed[version].time_ms, source, version)
+            key = (folder.commits[version].time_ms, source, version)
             require(key > previous, "not in the order of the sources' times", key, previous)
             require(t == max(key[0], last + 1), "another T than is due", t, last, key)
             held = self.bindings.setdefault(source, [])
@@ -224,17 +225,19 @@ class Model:
         require(upper - 1 >= last and upper - 1 > self.now, "T does not move", upper, last)
         self.now = upper - 1
 
-    def _written(self, folder: Folder, commit: Commit, sent: Sent, lower: int, upper: int) -> None:
+    def _written(
+        self, folder: Folder, commit: Commit, attempt: SentCommit, lower: int, upper: int
+    ) -> None:
         name, at = folder.location, upper - 1
         require(at <= self.now, "a T that is not bound", name, at, self.now)
-        if at < self.created[name]:  # a view's upper is brought to where it begins
-            is_empty = not folder.live[-1] or name in self.disturbed
+        if at < self.created_at[name]:  # a view's upper is brought to where it begins
+            is_empty = not folder.live[-1] or name in self.disturbed_versions
             require(is_empty, "rows before there was anything", name, at)
             return
         if "skipped" in commit.metadata:
             require(commit.metadata["skipped"] == [at], "skips another T", name, at)
             require(self._fails(name, at), "skips a T that does not fail", name, at)
-            self.skipped.setdefault(task_of(name), set()).add(at)
+            self.skipped_times.setdefault(task_of(name), set()).add(at)
             self.marks.add("a failed T was skipped")
         if "failed" in commit.metadata:
             require(self._fails(name, at), "an error that is none", name, at)
@@ -245,24 +248,24 @@ class Model:
             return
         try:
             wanted = self.contents(name, at)
-        except Blocked as blocked:
+        except NoContents as blocked:
             raise Violation(f"{name} is written at {at}, and {blocked}") from blocked
         if SHARED_BY in commit.metadata:
             self._shared(folder, commit, lower)
         else:
             self._nothing_left_out(name, lower, at)
-        self._all_or_none(name, at, sent)
-        self._last[name] = (upper, sent.by)
-        foreign = self.disturbed.get(name)
+        self._all_or_none(name, at, attempt)
+        self._last[name] = (upper, attempt.by)
+        foreign = self.disturbed_versions.get(name)
         # A batch may have been staged against an older version than the one it is committed on.
         version_read = commit.metadata["version_read"]
-        require(version_read <= sent.version_read, "a version that was not read", commit)
+        require(version_read <= attempt.version_read, "a version that was not read", commit)
         if foreign is not None and foreign > version_read:
             self.marks.add("foreign rows came between a view's read and its commit")
             return
         held = folder.contents(commit.version)
         require(held == wanted, "other contents than at T", name, at, held - wanted, wanted - held)
-        if self.disturbed.pop(name, None) is not None:
+        if self.disturbed_versions.pop(name, None) is not None:
             self.marks.add("foreign rows were taken out of a view")
         done = commit.metadata.get("strategy")
         if done is not None and DEFINED[name].policy == "incremental":
@@ -285,16 +288,16 @@ class Model:
         """An output that is written at every T did not change between its last write and T."""
         if not is_task(name) and not self.is_followed(name):
             return
-        if lower > self.created[name]:
+        if lower > self.created_at[name]:
             before = self.state(name, lower - 1)
-        elif at == self.created[name]:
+        elif at == self.created_at[name]:
             return
         else:
             before = Counter()
         reached = self.state(name, at - 1)
         require(reached == before, "a T was left out", name, lower, at, before, reached)
 
-    def _all_or_none(self, name: str, at: int, sent: Sent) -> None:
+    def _all_or_none(self, name: str, at: int, attempt: SentCommit) -> None:
         """What holds where an output of several is written at T."""
         part = DEFINED[name]
         if not isinstance(part, Part):
@@ -303,7 +306,7 @@ class Model:
         if name == lead:
             for other in others:
                 upper, by = self._last.get(other, (0, ""))
-                if upper == at + 1 and by != sent.by:
+                if upper == at + 1 and by != attempt.by:
                     self.marks.add("what one process began another one finished")
                 held = self._held_at(other, at)
                 wanted = self.contents(other, at)
@@ -311,10 +314,10 @@ class Model:
             return
         reached = self.uppers.get(f"ctsql:{lead}", 0)
         require(reached <= at, "written at a T that was passed", name, at, reached)
-        if at == self.created[name]:
+        if at == self.created_at[name]:
             return
         for one in part.task.outputs:
-            begun = reached > self.created[one]
+            begun = reached > self.created_at[one]
             before = self.contents(one, reached - 1) if begun else Counter()
             now = self.contents(one, at - 1)
             require(now == before, "further ahead than one T", name, one, reached, at)
@@ -333,7 +336,7 @@ class Model:
         """What an output's log says that it holds as of T."""
         folder = self.store.folders[name]
         app = f"ctsql:{name}"
-        uppers = ((c.transaction(app), c.version) for c in folder.parsed)
+        uppers = ((c.transaction(app), c.version) for c in folder.commits)
         version = max((v for u, v in uppers if u is not None and u <= at + 1), default=-1)
         return folder.contents(version)
 
@@ -342,7 +345,7 @@ class Model:
         defined = DEFINED[name]
         try:
             self.contents(defined.outputs[0] if isinstance(defined, Several) else name, at)
-        except Blocked as blocked:
+        except NoContents as blocked:
             at_this_time = blocked.time == at or isinstance(defined, View)
             return blocked.name == task_of(name) and at_this_time
         return False
@@ -358,7 +361,9 @@ class Model:
 
     def is_followed(self, name: str) -> bool:
         """Does a task among the objects read it, directly or through others?"""
-        return any(is_task(o) or self.is_followed(o) for o in self.created if name in reads_of(o))
+        return any(
+            is_task(o) or self.is_followed(o) for o in self.created_at if name in reads_of(o)
+        )
 
     # ---- what is asked
 
@@ -394,16 +399,16 @@ class Model:
         folder = self.store.folders[name]
         try:
             wanted = self.contents(name, self.now)
-        except Blocked as blocked:
+        except NoContents as blocked:
             self.marks.add("an object stands at a failed T")
             is_origin = blocked.is_of_view and blocked.why == (name,)
             if not is_origin or not self.is_followed(name):
                 return  # a view waits until all that it reads can be read
             wanted = self.stored(name, self.now)
-        require(name not in self.disturbed, "foreign rows were never noticed", name)
+        require(name not in self.disturbed_versions, "foreign rows were never noticed", name)
         held = folder.contents(folder.newest)
         require(held == wanted, "not caught up", name, self.now, held - wanted, wanted - held)
 
 
 def _moves(folder: Folder) -> Iterator[int]:
-    return (c.version for c in folder.parsed if c.changes_data)
+    return (c.version for c in folder.commits if c.changes_data)

@@ -34,9 +34,9 @@ class ModelEngine:
         """The same rows."""
         return rows
 
-    def consolidate_change_feed(self, changed: Rows, columns: list[str]) -> Rows:
+    def consolidate_change_feed(self, rows: Rows, columns: list[str]) -> Rows:
         """The same rows: those of the memory's change feed are net."""
-        return changed
+        return rows
 
     def meter(self) -> "Idle":
         """Counts nothing."""
@@ -52,7 +52,7 @@ class ModelEngine:
         outputs = task.outputs if isinstance(task, Several) else (task.name,)
         change = sources.inputs[task.reads]
         few = None if change.few is None else change.few.plain_frame
-        new = (few or change.added or change.changed or Rows(())).bag()
+        new = (few or change.added_rows or change.net_change or Rows(())).bag()
         stored: list[Rows] = [sources.stored_rows(o) or Rows(()) for o in outputs]
         held = [s.bag() for s in stored]
         try:
@@ -62,13 +62,13 @@ class ModelEngine:
         return {o: _proposal(s, *m) for o, s, m in zip(outputs, stored, made, strict=True)}
 
     def stage_batched_runs(
-        self, plan: TaskWrite, table: Any, moved: Sequence[tuple[int, Movement]], staging: Any
+        self, plan: TaskWrite, table: Any, movements: Sequence[tuple[int, Movement]], staging: Any
     ) -> list[int]:
         """Stage what the body inserts at each of several Ts, by its Python function."""
         task = DEFINED[plan.transaction.statements[0].object_id]
         assert isinstance(task, Task)
         found = []
-        for time, movement in moved:
+        for time, movement in movements:
             rows: Any = added_rows(table, movement)
             try:
                 _, inserts = task.body(Counter(), rows.bag())

@@ -17,7 +17,7 @@ from ctsql.runtime.warehouse.catalog_store import DeltaCatalog
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
 from tests.simulation.memory_log import MemoryGateway
-from tests.simulation.memory_store import Fate, Killed, Store
+from tests.simulation.memory_store import Fate, Kill, Store
 from tests.simulation.model import CATALOG, TIMELINE, require
 from tests.simulation.model_engine import ModelEngine
 
@@ -39,8 +39,8 @@ class MemoryEngine(Engine):
     def _open(self) -> None:
         """Open the warehouse, which is there already."""
         self.gateway = self._memory
-        self.location = self._given
-        self.catalog_store = DeltaCatalog(self.gateway, CATALOG, self._given)
+        self.location = self._warehouse_path
+        self.catalog_store = DeltaCatalog(self.gateway, CATALOG, self._warehouse_path)
         self._use(Warehouse.over(self.gateway, TIMELINE, self.queries))
 
     def outputs(self) -> Iterator[Output]:
@@ -62,12 +62,12 @@ class Process:
     dead: bool = False
     calm: bool = True
     engine: MemoryEngine | None = None
-    seen: dict[str, int] = field(default_factory=dict)
+    known_uppers: dict[str, int] = field(default_factory=dict)
     fates: list[Fate] = field(default_factory=list)
-    excused: set[str] = field(default_factory=set)
+    excused_names: set[str] = field(default_factory=set)
     doing: str = ""
-    cleaned: int = 0
-    moved: list[tuple[str, Entry]] = field(default_factory=list)
+    clean_count: int = 0
+    moves: list[tuple[str, Entry]] = field(default_factory=list)
 
     # ---- the link to the store
 
@@ -75,7 +75,7 @@ class Process:
         """Before every call to the store."""
         simulation = self.simulation
         if self.dead:
-            raise Killed
+            raise Kill
         if self.calm:
             return
         simulation.pause(self)
@@ -85,7 +85,7 @@ class Process:
             self._die(call)
         if call in FALLIBLE and rng.random() < simulation.errors:
             if call == "delete":
-                self.excused.add(self.name)
+                self.excused_names.add(self.name)
             simulation.note(self.name, "told an error")
             raise error("STORAGE_ERROR", message="the store failed", detail=call, hint="")
 
@@ -93,7 +93,7 @@ class Process:
         """What becomes of a commit."""
         rng = self.simulation.rng
         fate = Fate.ANSWERED
-        if not self.calm and rng.random() < self.simulation.lost:
+        if not self.calm and rng.random() < self.simulation.loss_rate:
             fates = [Fate.REFUSED, Fate.LOST]
             fate = rng.choice([*fates, Fate.LATE] if self.simulation.store.answers_late else fates)
         self.fates.append(fate)
@@ -115,7 +115,7 @@ class Process:
             self.simulation.mark("killed between a commit and its answer")
         elif any(f.owners.get(u) == self.name for f, u in self.simulation.unnamed()):
             self.simulation.mark("killed between staging and commit")
-        raise Killed
+        raise Kill
 
     # ---- its life
 
@@ -125,7 +125,7 @@ class Process:
         self.lives += 1
         self.name = f"p{self.number}.{self.lives}"
         self.dead = False
-        self.seen.clear()
+        self.known_uppers.clear()
         self.engine = None
         engine = MemoryEngine(self.simulation.store, self, self.simulation.queries)
         self.engine = engine
@@ -134,7 +134,7 @@ class Process:
     def stop(self) -> None:
         """End, with or without files that wait."""
         if self.waiting():
-            self.excused.add(self.name)
+            self.excused_names.add(self.name)
         self.engine = None
 
     def live(self, statements: int) -> None:
@@ -144,13 +144,13 @@ class Process:
         for _ in range(statements):
             self.fates.clear()
             self.doing = "start"
-            self.cleaned = self.simulation.cleaned
+            self.clean_count = self.simulation.clean_count
             try:
                 if engine is None or rng.random() < 0.05:
                     engine = self.start()
                 self.statement(engine)
-            except Killed:
-                self.excused.add(self.name)
+            except Kill:
+                self.excused_names.add(self.name)
                 self.stop()
                 engine = None
             except CtsqlError as problem:
@@ -179,13 +179,13 @@ class Process:
                 failed.add(item.id)
                 continue
             reported: list[tuple[str, Entry]] = []
-            self.moved.clear()
+            self.moves.clear()
             try:
                 engine.advance_one(item, until, context=_reporting(engine, reported))
             except CtsqlError as problem:
                 failed.add(item.id)
                 self._explained(problem)
-            moved = [m for m in self.moved if m[0] in outputs]
+            moved = [m for m in self.moves if m[0] in outputs]
             require(reported == moved, "commits are not reported", reported, moved)
 
     def read(self, engine: MemoryEngine) -> None:
@@ -208,7 +208,7 @@ class Process:
         if item is None:
             return
         complete = min(engine.versions.stored_upper(item) - 1, engine.timeline.now)
-        times = [t for t in self.simulation.model.times if item.created <= t <= complete]
+        times = [t for t in self.simulation.model.times if item.created_at <= t <= complete]
         if not times:
             return
         at = self.simulation.rng.choice(times)
@@ -225,11 +225,11 @@ class Process:
         engine.refresh_catalog()
         task = self._any(engine, lambda i: bool(i.outputs))
         # A task is written before it exists; here it exists first.
-        if task is None or engine.relations.output(task).fetch_recent_upper() <= task.created:
+        if task is None or engine.relations.output(task).fetch_recent_upper() <= task.created_at:
             return
         outputs = engine.catalog.outputs_of(task)
         at = engine.read_time(outputs, strict=False)
-        if at >= task.created:
+        if at >= task.created_at:
             for item in outputs:
                 rows: Any = StoredSources(engine.warehouse).contents(item.id, at)
                 self.simulation.model.check_read(item.id, at, rows.bag(), {}, None)
@@ -257,20 +257,22 @@ class Process:
         else:
             skip_failed(engine, task)
 
-    def _any(self, engine: MemoryEngine, wanted: Callable[[Item], bool]) -> Item | None:
-        found = [i for i in engine.catalog if wanted(i)]
+    def _any(self, engine: MemoryEngine, matches: Callable[[Item], bool]) -> Item | None:
+        found = [i for i in engine.catalog if matches(i)]
         return self.simulation.rng.choice(found) if found else None
 
     def _explained(self, problem: CtsqlError) -> None:
         """An error must be one that the faults or the data explain."""
         # Old commits may go while somebody looks back at them; the next look knows it.
-        cleaned = problem.condition == "HISTORY_LOST" and self.cleaned != self.simulation.cleaned
+        cleaned = (
+            problem.condition == "HISTORY_LOST" and self.clean_count != self.simulation.clean_count
+        )
         if cleaned:
             self.simulation.mark("old commits went while somebody looked at them")
             return
         require(problem.condition in EXPECTED, "an error nobody asked for", self.doing, problem)
         if problem.condition == "COMMIT_UNKNOWN":
-            self.excused.add(self.name)
+            self.excused_names.add(self.name)
             self.simulation.mark("an outcome stayed unknown")
         if problem.condition == "TASK_FAILED":
             name, time = str(problem.given["name"]), int(str(problem.given["time"]))
@@ -286,7 +288,7 @@ class Process:
             require(problem.condition.endswith("FAILED"), "an error without a fault", problem)
 
     def _passed(self, name: str, time: int) -> bool:
-        return time in self.simulation.model.skipped.get(name, ())
+        return time in self.simulation.model.skipped_times.get(name, ())
 
     # ---- what must hold of it
 
@@ -294,10 +296,10 @@ class Process:
         """What the write handle says of a commit is so."""
         folder = self.simulation.store.folders[location]
         # One of an earlier write of this process, told as failed, may have arrived meanwhile.
-        new = [(v, folder.sent[v]) for v in range(before, len(folder.sent))]
+        new = [(v, folder.sent_commits[v]) for v in range(before, len(folder.sent_commits))]
         own = [v for v, sent in new if sent.by == self.name and not sent.was_late]
         if isinstance(outcome, Committed):
-            is_own = folder.sent[outcome.version].by == self.name
+            is_own = folder.sent_commits[outcome.version].by == self.name
             is_only = own in ([], [outcome.version])
             require(is_own and is_only, "told a commit that is none", location, own, outcome)
             if self.fates[-1] is Fate.LOST:
@@ -313,9 +315,9 @@ class Process:
             return
         outputs = self.engine.outputs()
         # One of an object that had left the catalog is opened anew when that is there again.
-        self.seen = {output.app: self.seen.get(output.app, 0) for output in outputs}
+        self.known_uppers = {output.app: self.known_uppers.get(output.app, 0) for output in outputs}
         for output in outputs:
-            known = self.seen[output.app]
+            known = self.known_uppers[output.app]
             upper = output.upper
             if upper == known:
                 continue
@@ -326,21 +328,27 @@ class Process:
             require(
                 upper <= newest, "a cached upper is ahead of the log", output.app, upper, newest
             )
-            self.seen[output.app] = upper
+            self.known_uppers[output.app] = upper
 
     def waiting(self) -> set[str]:
         """Files kept until the log says whether the commit that may hold them is in."""
         outputs = () if self.engine is None else self.engine.outputs()
-        return {file for o in outputs for commit in o._commits._unresolved for file in commit.files}
+        return {
+            file
+            for o in outputs
+            for commit in o._commits._unresolved_commits
+            for file in commit.files
+        }
 
     def check(self) -> None:
         """After a statement: nothing staged is left unless something excuses it."""
-        if self.name in self.excused:
+        if self.name in self.excused_names:
             return
         waiting = self.waiting()
         for folder, path in self.simulation.unnamed():
             require(
-                folder.owners.get(path) != self.name or path in waiting | self.simulation.untold,
+                folder.owners.get(path) != self.name
+                or path in waiting | self.simulation.untold_files,
                 "[one-owner-of-files]: a staged file is left",
                 folder.location,
                 path,

@@ -19,7 +19,7 @@ from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.statements.redefinition import Definition, Redefinition
 from ctsql.runtime.warehouse.catalog_store import OBJECT
 from ctsql.runtime.warehouse.timeline import TASKS, TaskState
-from tests.simulation.memory_store import Bag, Folder, Sent
+from tests.simulation.memory_store import Bag, Folder, SentCommit
 from tests.simulation.model import CATALOG, TIMELINE, require
 from tests.simulation.process import MemoryEngine
 from tests.simulation.swapped_task_runs import (
@@ -39,8 +39,8 @@ class Redefining(Swapping):
     """One such run, with a task of one shape.
 
     Attributes:
-        state: what is bound of the task. bodies: by number what a body adds. stood: how often it
-            had failed when it was given another one.
+        state: what is bound of the task. bodies: by number what a body adds.
+        stood_count: how often it had failed when it was given another one.
     """
 
     def __init__(self, seed: int, shape: Shape = Shape.ALONE) -> None:
@@ -48,9 +48,9 @@ class Redefining(Swapping):
         self.processes = [Redefiner(self, p.number) for p in self.processes]
         self.state = TaskState()
         self.bodies = {0: 0}
-        self.defined = 0
+        self.definition_count = 0
 
-    def _committed(self, folder: Folder, commit: Commit, sent: Sent) -> None:
+    def _committed(self, folder: Folder, commit: Commit, attempt: SentCommit) -> None:
         domains = dict(commit.domains)
         if folder.location == TIMELINE:
             told = json.loads(domains.get(TASKS) or "{}").get(TASK)
@@ -62,14 +62,14 @@ class Redefining(Swapping):
                 (added,) = map(int, set(re.findall(r"v \+ (\d+)", made.definition)))
                 same = self.bodies.setdefault(made.number, added)
                 require(same == added, "two bodies of a number", made.number, same, added)
-        super()._committed(folder, commit, sent)
+        super()._committed(folder, commit, attempt)
 
     def contents(self, at: int, place: int) -> Bag:
         """What the task holds at T in one of its places."""
         found: Bag = Counter()
-        before = self.model.contents(SOURCE, self.created)
+        before = self.model.contents(SOURCE, self.created_at)
         for time, _ in self.model.bindings.get(SOURCE, []):
-            if self.created < time <= at:
+            if self.created_at < time <= at:
                 now = self.model.contents(SOURCE, time)
                 added = self.bodies[self.state.revision_at(time)]
                 if _fails(now - before, added):
@@ -116,9 +116,9 @@ class Redefiner(Swapper):
         """CREATE OR REPLACE CONTINUAL TASK, as its statement does it without binding texts."""
         simulation = self.simulation
         engine.mint()
-        simulation.made += 1
-        text = _text(TASK, 100 * simulation.made, simulation.shape)
+        simulation.made_count += 1
+        text = _text(TASK, 100 * simulation.made_count, simulation.shape)
         change = self.redefinition(engine)
-        self.simulation.stood += change.bring_up(engine.relations.item(TASK)) is not None
+        self.simulation.stood_count += change.bring_up(engine.relations.item(TASK)) is not None
         change.redefine(engine.relations.item(TASK), Definition(text=text))
-        simulation.defined += 1
+        simulation.definition_count += 1

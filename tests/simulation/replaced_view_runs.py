@@ -26,7 +26,7 @@ from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.versions import DEFINITION, REVISION
 from tests.simulation import definitions as world
 from tests.simulation.memory_log import Rows
-from tests.simulation.memory_store import Bag, Folder, Sent, schema_text
+from tests.simulation.memory_store import Bag, Folder, SentCommit, schema_text
 from tests.simulation.model import require
 from tests.simulation.model_engine import ModelEngine
 from tests.simulation.process import MemoryEngine, Process
@@ -52,7 +52,7 @@ def _item(tag: str) -> Item:
         reads=(read,),
         location=VIEW,
         table_id=VIEW,
-        created=0,
+        created_at=0,
     )
 
 
@@ -79,7 +79,7 @@ class Replacing(Simulation):
     """One such run.
 
     Attributes:
-        anew: how often the table got other columns; refused: how often a read was to be run
+        anew: how often the table got other columns; refusal_count: how often a read was to be run
             again.
     """
 
@@ -87,7 +87,7 @@ class Replacing(Simulation):
         super().__init__(seed)
         self.queries = ReplacingEngine()
         self.processes = [Replacer(self, p.number) for p in self.processes]
-        self.anew = self.refused = 0
+        self.anew = self.refusal_count = 0
         self.revision = 0
 
     @contextmanager
@@ -100,13 +100,13 @@ class Replacing(Simulation):
         super()._set_up()
         self.store.make(VIEW)
         engine = Process(self, 97).start()
-        made = replace(_item("x1"), created=engine.mint())
+        made = replace(_item("x1"), created_at=engine.mint())
         folder = self.store.folders[VIEW]
         folder.schemas[-1] = schema_text(made.columns)
         engine.catalog_store.change(lambda c: c.with_item(made))
 
-    def _committed(self, folder: Folder, commit: Commit, sent: Sent) -> None:
-        super()._committed(folder, commit, sent)
+    def _committed(self, folder: Folder, commit: Commit, attempt: SentCommit) -> None:
+        super()._committed(folder, commit, attempt)
         if folder.location != VIEW:
             return
         revision = commit.metadata.get(REVISION, 0)
@@ -162,8 +162,8 @@ class Replacer(Process):
 
     simulation: Replacing
 
-    def _any(self, engine: MemoryEngine, wanted: Callable[[Item], bool]) -> Item | None:
-        return super()._any(engine, lambda i: i.id != VIEW and wanted(i))
+    def _any(self, engine: MemoryEngine, matches: Callable[[Item], bool]) -> Item | None:
+        return super()._any(engine, lambda i: i.id != VIEW and matches(i))
 
     def statement(self, engine: MemoryEngine) -> None:
         """Often one about the view."""
@@ -185,7 +185,7 @@ class Replacer(Process):
                 before,
                 definition=wanted.definition,
                 columns=wanted.columns,
-                created=max(before.created, created),
+                created_at=max(before.created_at, created),
             )
             if item != before:
                 item = replace(item, revision=before.revision + 1)
@@ -205,7 +205,7 @@ class Replacer(Process):
         except CtsqlError as problem:
             if problem.condition != "VIEW_REPLACED":
                 raise
-            self.simulation.refused += 1
+            self.simulation.refusal_count += 1
             return
         held = self.simulation.model.contents(SOURCE, at)
         # Of two definitions with the same columns the older may have been first at this T.

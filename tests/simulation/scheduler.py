@@ -11,7 +11,7 @@ from collections.abc import Callable
 PATIENCE_S = 120.0
 
 
-class Stopped(BaseException):
+class Stop(BaseException):
     """Another thread has failed; this one is to end."""
 
 
@@ -25,7 +25,7 @@ class Scheduler:
         self._turns: dict[str, threading.Semaphore] = {}
         self._running: list[str] = []
         self._threads: list[threading.Thread] = []
-        self._ended = threading.Semaphore(0)
+        self._end = threading.Semaphore(0)
         self._failure: BaseException | None = None
 
     def add(self, name: str, work: Callable[[], None]) -> None:
@@ -40,7 +40,7 @@ class Scheduler:
             thread.start()
         if self._running:
             self._pass_on()
-            if not self._ended.acquire(timeout=PATIENCE_S):
+            if not self._end.acquire(timeout=PATIENCE_S):
                 raise TimeoutError("the simulated processes wait for one another")
         for thread in self._threads:
             thread.join(timeout=PATIENCE_S)
@@ -50,14 +50,14 @@ class Scheduler:
     def pause(self, name: str) -> None:
         """Let another thread run, perhaps."""
         if self._failure is not None:
-            raise Stopped
+            raise Stop
         if len(self._running) > 1 and self._rng.random() < self._switch:
             after = self._rng.choice(self._running)
             if after != name:
                 self._turns[after].release()
                 self._turns[name].acquire()
                 if self._failure is not None:
-                    raise Stopped
+                    raise Stop
 
     def _pass_on(self) -> None:
         self._turns[self._rng.choice(self._running)].release()
@@ -67,7 +67,7 @@ class Scheduler:
         try:
             if self._failure is None:
                 work()
-        except Stopped:
+        except Stop:
             pass
         except BaseException as problem:  # noqa: BLE001 - raised again by run()
             self._failure = problem
@@ -75,4 +75,4 @@ class Scheduler:
         if self._running:
             self._pass_on()
         else:
-            self._ended.release()
+            self._end.release()

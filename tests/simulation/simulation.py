@@ -27,7 +27,7 @@ from ctsql.runtime.warehouse.timeline import ARCHIVED
 from tests.simulation import definitions as world
 from tests.simulation.environment import Environment
 from tests.simulation.marks import MARKS
-from tests.simulation.memory_store import Folder, Sent, Store
+from tests.simulation.memory_store import Folder, SentCommit, Store
 from tests.simulation.model import CATALOG, TIMELINE, Model, require
 from tests.simulation.model_engine import ModelEngine
 from tests.simulation.process import Process
@@ -57,7 +57,7 @@ class Simulation:
         # First how much of everything, then what and when: so that some runs have one kind only.
         self.kills = rng.choice((0.0, 0.002, 0.01))
         self.errors = rng.choice((0.0, 0.0, 0.002, 0.01))
-        self.lost = rng.choice((0.0, 0.05, 0.3))
+        self.loss_rate = rng.choice((0.0, 0.05, 0.3))
         self.acts = rng.choice((0.02, 0.05, 0.15))
         self.acts_left = rng.randint(10, 60)
         self.archive_every = rng.choice((3, 10, 100))
@@ -65,13 +65,13 @@ class Simulation:
         self.processes = [Process(self, n) for n in range(rng.choice((1, 2, 2, 3)))]
         self.statements = rng.randint(4, 12)
         self.steps = 0
-        self.untold: set[str] = set()
+        self.untold_files: set[str] = set()
         self.trace: deque[str] = deque(maxlen=TRACE_MAX)
 
     @property
-    def cleaned(self) -> int:
+    def clean_count(self) -> int:
         """How often a log was cleaned up."""
-        return self.environment.cleaned
+        return self.environment.clean_count
 
     def note(self, *what: object) -> None:
         """Keep what happened, for whoever looks into a failure."""
@@ -83,10 +83,10 @@ class Simulation:
             raise KeyError(f"{what!r} is not in the table of marks")
         self.marks.add(what)
 
-    def _committed(self, folder: Folder, commit: Commit, sent: Sent) -> None:
+    def _committed(self, folder: Folder, commit: Commit, attempt: SentCommit) -> None:
         upper = dict(commit.transactions)
-        self.note(sent.by, "committed", folder.location, commit.version, *upper.values())
-        self.model.on_commit(folder, commit, sent)
+        self.note(attempt.by, "committed", folder.location, commit.version, *upper.values())
+        self.model.on_commit(folder, commit, attempt)
 
     def unnamed(self) -> Iterator[tuple[Any, str]]:
         """Files that no commit names."""
@@ -137,16 +137,16 @@ class Simulation:
             for item in items:
                 if item.is_output and item.location is not None:
                     store.make(item.id)
-                    model.created[item.id] = created
+                    model.created_at[item.id] = created
             engine.catalog_store.change(lambda c, i=items: c.with_items(i))  # type: ignore[misc]
-        environment.outputs = list(model.created)
+        environment.outputs = list(model.created_at)
         environment.unread_views = [
             n
-            for n in model.created
+            for n in model.created_at
             if isinstance(world.DEFINED[n], world.View)
-            and not any(n in world.reads_of(o) for o in model.created)
+            and not any(n in world.reads_of(o) for o in model.created_at)
         ]
-        environment.passed = self._passed
+        environment.passed_version = self._passed
         environment.on_clean = self._cleaned_up
 
     def _passed(self, location: str) -> int:
@@ -154,7 +154,7 @@ class Simulation:
         passed = self.store.folders[location].newest
         if location == TIMELINE:
             folder = self.store.folders[TIMELINE]
-            archived = [dict(c.domains).get(ARCHIVED) for c in folder.parsed]
+            archived = [dict(c.domains).get(ARCHIVED) for c in folder.commits]
             passed = max((int(a) + 1 for a in archived if a is not None), default=0)
         for process in self.processes:
             if process.engine is not None:
@@ -170,9 +170,9 @@ class Simulation:
         """Where the log is gone that would tell of a lost answer, the files may have to stay."""
         for process in self.processes:
             for output in process.engine.outputs() if process.engine is not None else ():
-                for commit in output._commits._unresolved:
+                for commit in output._commits._unresolved_commits:
                     if output.table.location == location and commit.version_read + 1 < before:
-                        self.untold |= commit.files
+                        self.untold_files |= commit.files
 
     def _finish(self) -> None:
         environment, model = self.environment, self.model
@@ -185,13 +185,13 @@ class Simulation:
         engine.mint()
         engine.mint_fresh()
         last.tick(engine)
-        for name in model.created:
+        for name in model.created_at:
             model.check_complete(name)
-        excused = {name for p in self.processes for name in p.excused}
+        excused = {name for p in self.processes for name in p.excused_names}
         for folder, path in self.unnamed():
             owner = folder.owners[path]
             require(
-                owner in excused or path in self.untold,
+                owner in excused or path in self.untold_files,
                 "[one-owner-of-files]: a file that nobody answers for",
                 folder.location,
                 path,
@@ -218,11 +218,11 @@ def _watched(commit: Callable[..., Outcome]) -> Callable[..., Outcome]:
 
     def watched(commits: Commits, txn: Any, write: Write, *given: Any) -> Outcome:
         table: Any = commits.table
-        before = len(table.folder.sent)
+        before = len(table.folder.sent_commits)
         outcome = commit(commits, txn, write, *given)
         table.gateway.link.outcome(table.location, outcome, before)
         if isinstance(outcome, Committed) and write.new is not None:
-            table.gateway.link.moved.append((table.location, Entry(write.new, outcome.version)))
+            table.gateway.link.moves.append((table.location, Entry(write.new, outcome.version)))
         return outcome
 
     return watched

@@ -17,10 +17,10 @@ from ctsql.runtime.views.outcomes import Fallback
 from ctsql.runtime.views.refresh import RefreshOutcome
 from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.state_table import ViewState
-from ctsql.runtime.views.table_deltas import Moved
+from ctsql.runtime.views.table_deltas import TableMove
 from ctsql.runtime.warehouse.sources import StoredSources
 from tests.simulation.memory_log import Rows
-from tests.simulation.memory_store import Bag, Folder, Sent
+from tests.simulation.memory_store import Bag, Folder, SentCommit
 from tests.simulation.model import require
 from tests.simulation.model_engine import ModelEngine
 from tests.simulation.simulation import Simulation
@@ -38,34 +38,34 @@ def groups(rows: Bag) -> Bag:
     return Counter((k, n, sums[k]) for k, n in counts.items())
 
 
-class Stated(Simulation):
+class StateTableRun(Simulation):
     """One such run.
 
     Attributes:
-        used: how often the change was added to stored groups; filled: how often all rows were
+        uses: how often the change was added to stored groups; fills: how often all rows were
             read; halfway: kills between the commit of a state and that of its view.
     """
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self.queries = StatedEngine()
-        self.used = self.filled = self.halfway = 0
+        self.uses = self.fills = self.halfway = 0
         self.ahead: dict[str, str] = {}  # by view, who committed its state and not yet the view
 
-    def _committed(self, folder: Folder, commit: Commit, sent: Sent) -> None:
-        super()._committed(folder, commit, sent)
+    def _committed(self, folder: Folder, commit: Commit, attempt: SentCommit) -> None:
+        super()._committed(folder, commit, attempt)
         view, _, state = folder.location.partition("/")
         if state:
-            if sent.by.startswith("p"):
-                self.ahead[view] = sent.by
+            if attempt.by.startswith("p"):
+                self.ahead[view] = attempt.by
             if folder.location not in self.environment.outputs:
                 self.environment.outputs.append(folder.location)
                 self.environment.unread_views.append(folder.location)
-        elif self.ahead.get(view) == sent.by:
+        elif self.ahead.get(view) == attempt.by:
             del self.ahead[view]
         did = commit.metadata.get(state_table.STATE_DID, "")
-        self.used += "added" in did
-        self.filled += "filled" in did
+        self.uses += "added" in did
+        self.fills += "filled" in did
 
     def note(self, *what: object) -> None:
         """Also count kills halfway."""
@@ -92,7 +92,7 @@ class StatedEngine(ModelEngine):
         context: RefreshContext,
         query: object,
         state_plan: object,
-        moves: Mapping[str, Moved],
+        moves: Mapping[str, TableMove],
         span: tuple[int, int],
     ) -> RefreshOutcome | Fallback:
         """The view's change, and where the stored groups are known what they become."""

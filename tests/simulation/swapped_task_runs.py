@@ -27,7 +27,7 @@ from ctsql.catalog.items import (
 )
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name
 from ctsql.catalog.proposals import Proposal
-from ctsql.planner.lowering import Proposal as Proposed
+from ctsql.planner.lowering import Proposal as BodyProposal
 from ctsql.planner.nodes import Insert, TaskWrite, Transaction
 from ctsql.runtime.delta.change_feed import added_rows
 from ctsql.runtime.log.actions import Commit
@@ -42,11 +42,11 @@ from ctsql.runtime.statements.task_swap import (
     outputs_among,
 )
 from ctsql.runtime.tasks import proposals, sink
-from ctsql.runtime.tasks.constraints import Checked
+from ctsql.runtime.tasks.constraints import CheckedRows
 from ctsql.runtime.warehouse.timeline import PROPOSALS
 from tests.simulation import definitions as world
 from tests.simulation.memory_log import Rows
-from tests.simulation.memory_store import Bag, Folder, Sent
+from tests.simulation.memory_store import Bag, Folder, SentCommit
 from tests.simulation.model import TIMELINE, Model, require
 from tests.simulation.model_engine import ModelEngine, _proposal, failed
 from tests.simulation.process import EXPECTED, MemoryEngine, Process
@@ -84,7 +84,7 @@ def _text(name: str, added: int, shape: Shape) -> str:
 
 
 def _items(
-    name: str, added: int, created: int, shape: Shape, replaces: str | None = None
+    name: str, added: int, created_at: int, shape: Shape, replaces: str | None = None
 ) -> list[Item]:
     """The task, then its outputs or its quarantine."""
     read = Reading(name=Name(DEFAULT_SCHEMA, SOURCE), object_id=SOURCE, columns=("k", "v"))
@@ -97,7 +97,7 @@ def _items(
         reads=(read,),
         location=name,
         table_id=name,
-        created=created,
+        created_at=created_at,
         replaces=replaces,
     )
     others = [
@@ -134,13 +134,13 @@ def _at_place(rows: Bag, place: int, shape: Shape) -> Bag:
     return Counter({row: n for row, n in rows.items() if row[0] % 2 == place})
 
 
-def _sorted(constraints: Any, proposed: Any, columns: Any, **_: Any) -> Checked:
+def _sorted(constraints: Any, proposed: Any, columns: Any, **_: Any) -> CheckedRows:
     """What the constraint makes of the rows of the quarantined shape, in the place of Spark."""
     if proposed is None or not constraints:
-        return Checked(proposed)
+        return CheckedRows(proposed)
     rows = proposed.bag()
     kept, away = (_at_place(rows, place, Shape.QUARANTINE) for place in (0, 1))
-    return Checked(Rows(kept.elements()), {}, Rows(away.elements()) if away else None)  # type: ignore[arg-type]
+    return CheckedRows(Rows(kept.elements()), {}, Rows(away.elements()) if away else None)  # type: ignore[arg-type]
 
 
 class _Model(Model):
@@ -154,9 +154,10 @@ class Swapping(Simulation):
     """One such run, with a task of one shape.
 
     Attributes:
-        asked: by proposal what it is: the T that is complete before it, and what the body adds.
-        swaps: (T, ...the same) of those that are decided, in order. written: how many were.
-        stood: how often the task had failed. applied: how often a registered one was applied.
+        proposals: by name what one is: the T that is complete before it, and what the body adds.
+        swaps: (T, ...the same) of those that are decided, in order. written_count: how many were.
+        stood_count: how often the task had failed.
+        applied_count: how often a registered one was applied.
     """
 
     def __init__(self, seed: int, shape: Shape = Shape.ALONE) -> None:
@@ -166,11 +167,12 @@ class Swapping(Simulation):
         self.model = _Model(self.store, marks=self.marks)
         self.store.on_delete = self.model.on_delete
         self.processes = [Swapper(self, p.number) for p in self.processes]
-        self.asked: dict[str, tuple[int, int]] = {}
+        self.proposals: dict[str, tuple[int, int]] = {}
         self.swaps: list[tuple[int, int, int]] = []
-        self.seen: set[str] = set()
-        self.made = self.written = self.lost = self.stood = self.applied = 0
-        self.created = 0
+        self.seen_names: set[str] = set()
+        self.made_count = self.written_count = self.loss_count = 0
+        self.stood_count = self.applied_count = 0
+        self.created_at = 0
 
     @contextmanager
     def _patched(self) -> Iterator[None]:
@@ -188,30 +190,30 @@ class Swapping(Simulation):
         for place in self.places:
             self.store.make(place)
         engine = Process(self, 97).start()
-        self.created = engine.mint()
-        made = _items(TASK, 0, self.created, self.shape)
+        self.created_at = engine.mint()
+        made = _items(TASK, 0, self.created_at, self.shape)
         engine.catalog_store.change(lambda c: c.with_items(made))
 
-    def _committed(self, folder: Folder, commit: Commit, sent: Sent) -> None:
-        super()._committed(folder, commit, sent)
+    def _committed(self, folder: Folder, commit: Commit, attempt: SentCommit) -> None:
+        super()._committed(folder, commit, attempt)
         if folder.location == TIMELINE:
             decided = json.loads(dict(commit.domains).get(PROPOSALS) or "{}")
             for name, at in decided.items():
-                if at is not None and name in self.asked and name not in self.seen:
-                    self.seen.add(name)
-                    self.swaps.append((at, *self.asked[name]))
+                if at is not None and name in self.proposals and name not in self.seen_names:
+                    self.seen_names.add(name)
+                    self.swaps.append((at, *self.proposals[name]))
         upper = dict(commit.transactions).get(f"ctsql:{folder.location}")
         if folder.location in self.places and upper is not None:
             place = self.places.index(folder.location)
             self._written_at(upper - 1, place, folder.contents(commit.version))
             for other, name in enumerate(self.places[1:] if place == 0 else (), 1):
                 self._written_at(upper - 1, other, self.model._held_at(name, upper - 1))
-            self.written += place == 0 and any(at == upper - 1 for at, *_ in self.swaps)
+            self.written_count += place == 0 and any(at == upper - 1 for at, *_ in self.swaps)
 
-    def _written_at(self, at: int, place: int, held: Bag) -> None:
+    def _written_at(self, at: int, place: int, rows: Bag) -> None:
         wanted = self.contents(at, place)
-        gone, come = wanted - held, held - wanted
-        require(held == wanted, "other contents than at T", at, place, gone, come, self.swaps)
+        gone, come = wanted - rows, rows - wanted
+        require(rows == wanted, "other contents than at T", at, place, gone, come, self.swaps)
 
     def unnamed(self) -> Iterator[tuple[Any, str]]:
         """Those of replacements go with the folder, in which nobody else writes."""
@@ -221,7 +223,7 @@ class Swapping(Simulation):
         """What the task holds at T in one of its places."""
         known = [s for s in self.swaps if s[0] <= at]
         if not known:
-            return _at_place(self._made(self.created, at, 0), place, self.shape)
+            return _at_place(self._made(self.created_at, at, 0), place, self.shape)
         _, since, added = known[-1]
         made = _at_place(self._made(since, at, added), place, self.shape)
         return self.contents(since, place) + made
@@ -263,14 +265,14 @@ class SwappingEngine(ModelEngine):
 
     def propose(
         self, body: Transaction, sources: Any, at: int, columns: object
-    ) -> dict[str, Proposed]:
+    ) -> dict[str, BodyProposal]:
         """What a body makes, by its text."""
         name = next(iter(sources.outputs))
         if name in world.DEFINED:
             return dict(super().propose(body, sources, at, columns))
         made, change = {}, sources.inputs[SOURCE]
         few = None if change.few is None else change.few.plain_frame
-        new = (few or change.added or change.changed or Rows(())).bag()
+        new = (few or change.added_rows or change.net_change or Rows(())).bag()
         inserts = [s for s in body.statements if isinstance(s, Insert)]
         for place, insert in enumerate(inserts):
             output, text = insert.object_id, insert.query.sql.span.text
@@ -290,14 +292,14 @@ class SwappingEngine(ModelEngine):
         return made
 
     def stage_batched_runs(
-        self, plan: TaskWrite, table: Any, moved: Any, staging: Any
+        self, plan: TaskWrite, table: Any, movements: Any, staging: Any
     ) -> list[int] | None:
         """What the body makes at each of several Ts; None where a row breaks the constraint."""
         if plan.object_id in world.DEFINED:
-            return super().stage_batched_runs(plan, table, moved, staging)
+            return super().stage_batched_runs(plan, table, movements, staging)
         insert: Any = plan.transaction.statements[0]
         found = []
-        for time, movement in moved:
+        for time, movement in movements:
             rows: Any = added_rows(table, movement)
             if "v + 0" in insert.query.sql.span.text and _fails(rows.bag(), 0):
                 raise failed()
@@ -321,7 +323,7 @@ def _made_of(text: str, new: Bag) -> Bag:
     return Counter() if shift is None else _shifted(new, int(shift[1]))
 
 
-class _Noted(Swap):
+class _NotedSwap(Swap):
     """A swap whose proposals are noted."""
 
     simulation: Swapping
@@ -329,7 +331,7 @@ class _Noted(Swap):
 
     def _proposal(self, current: Catalog) -> Proposal:
         made = Swap._proposal(self, current)
-        self.simulation.asked[made.id] = self.about
+        self.simulation.proposals[made.id] = self.about
         return made
 
 
@@ -338,8 +340,8 @@ class Swapper(Process):
 
     simulation: Swapping
 
-    def _any(self, engine: MemoryEngine, wanted: Callable[[Item], bool]) -> Item | None:
-        return super()._any(engine, lambda i: i.id in world.DEFINED and wanted(i))
+    def _any(self, engine: MemoryEngine, matches: Callable[[Item], bool]) -> Item | None:
+        return super()._any(engine, lambda i: i.id in world.DEFINED and matches(i))
 
     def statement(self, engine: MemoryEngine) -> None:
         """Often one about the task."""
@@ -387,7 +389,7 @@ class Swapper(Process):
             return
         items = [beside, *goes_with(engine.catalog, beside)]
         if not read & {i.id for i in items}:
-            self.simulation.applied += 1
+            self.simulation.applied_count += 1
             self._swap(engine, task, items, is_known=True)
 
     def _settled(self, engine: MemoryEngine) -> Item:
@@ -407,13 +409,13 @@ class Swapper(Process):
             return None
         stands_at = self.redefinition(engine).bring_up(task)
         times = [t for t in simulation.model.times if t <= engine.timeline.now]
-        start = simulation.rng.choice([simulation.created, *times])
-        since = max(start - 1, simulation.created)
+        start = simulation.rng.choice([simulation.created_at, *times])
+        since = max(start - 1, simulation.created_at)
         if stands_at is not None and stands_at <= since:
             return None  # what it held then is not known
-        simulation.made += 1
-        name, shape = f"beside{simulation.made}", simulation.shape
-        made = _items(name, 100 * simulation.made, since, shape, TASK)
+        simulation.made_count += 1
+        name, shape = f"beside{simulation.made_count}", simulation.shape
+        made = _items(name, 100 * simulation.made_count, since, shape, TASK)
         for place in shape.places(name):
             simulation.store.make(place)
         now, follows = engine.mint(), engine.relations.item(SOURCE)
@@ -427,10 +429,11 @@ class Swapper(Process):
         change, beside = self.redefinition(engine), made[0]
         failed_at = change.bring_up(engine.relations.item(TASK))
         if not is_known:
-            self.seen = {k: v for k, v in self.seen.items() if beside.id not in k}  # opened anew
+            for app in [k for k in self.known_uppers if beside.id in k]:
+                del self.known_uppers[app]  # opened anew
         bring_beside_up(engine, made, is_known=is_known)
         added = int(beside.id.removeprefix("beside")) * 100
-        swap = _Noted(
+        swap = _NotedSwap(
             task=task,
             items=tuple(made),
             is_known=is_known,
@@ -439,13 +442,13 @@ class Swapper(Process):
             follows=engine.relations.item(SOURCE),
         )
         object.__setattr__(swap, "simulation", self.simulation)
-        object.__setattr__(swap, "about", (beside.created, added))
+        object.__setattr__(swap, "about", (beside.created_at, added))
         swap.bring_into_force(engine)
-        self.simulation.stood += failed_at is not None
+        self.simulation.stood_count += failed_at is not None
         change.settle(engine.relations.item(TASK))
 
     def _explained(self, problem: CtsqlError) -> None:
         if problem.condition in LOST and problem.condition not in EXPECTED:
-            self.simulation.lost += 1
+            self.simulation.loss_count += 1
             return
         super()._explained(problem)

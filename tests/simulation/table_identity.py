@@ -8,7 +8,7 @@ class Identity:
     expected: str | None = None
     newest = 1 << 62
 
-    def expect(self, owner: str, table_id: str | None, _replaced: object) -> None:
+    def expect(self, owner: str, table_id: str | None, _replaced_error: object) -> None:
         """Whose it is."""
         self.owner, self.expected = owner, table_id
 

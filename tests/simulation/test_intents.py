@@ -22,7 +22,7 @@ from ctsql.runtime.warehouse.multi_table_commit import (
 )
 from ctsql.runtime.warehouse.timeline import UNKNOWN_KEPT, Timeline
 from tests.simulation.memory_log import MemoryGateway, MemoryTable, Rows
-from tests.simulation.memory_store import Bag, Fate, Killed, Sent, Store
+from tests.simulation.memory_store import Bag, Fate, Kill, SentCommit, Store
 
 pytestmark = pytest.mark.thorough
 
@@ -39,18 +39,18 @@ class Link:
         self.steps = 0
         self.dies_at = dies_at
         self.commits = 0
-        self.lost = refuse
+        self.lost_commit = refuse
 
     def step(self, call: str, where: str) -> None:
         """Before every call to the store."""
         self.steps += 1
         if self.steps > self.dies_at:
-            raise Killed
+            raise Kill
 
     def fate(self, *, rows: bool) -> Fate:
         """What becomes of a commit: the answer of one is lost."""
         self.commits += 1
-        return Fate.LOST if self.commits == self.lost else Fate.ANSWERED
+        return Fate.LOST if self.commits == self.lost_commit else Fate.ANSWERED
 
     def noted(self, what: str, *, rows: bool | None = None) -> None:
         """Nothing is counted."""
@@ -118,7 +118,7 @@ def foreign(store: Store, name: str, *rows: tuple[str, ...]) -> None:
     folder = store.folders[name]
     file = folder.write_file(rows, "foreign")
     store.clock_ms += 10
-    folder.append(Sent("foreign", folder.newest, [file.line("add", data_change=True)]))
+    folder.append(SentCommit("foreign", folder.newest, [file.line("add", data_change=True)]))
 
 
 def seen(store: Store) -> Iterator[tuple[Bag, Bag]]:
@@ -158,7 +158,7 @@ def test_killed_at_every_call(conflict: str) -> None:
         finished = True
         try:
             Process(store, link).commit("x", "a", "b")
-        except Killed:
+        except Kill:
             finished = False
         if conflict:
             foreign(store, conflict, FOREIGN)
@@ -193,7 +193,7 @@ def test_the_recovery_is_killed_too() -> None:
         store = made()
         for dies_at, name in ((first, "first"), (second, "second")):
             process = Process(store, Link(name, dies_at))
-            with suppress(Killed):
+            with suppress(Kill):
                 if name == "first":
                     process.commit("x", "a", "b")
                 else:
@@ -225,7 +225,7 @@ def rewrite_all(store: Store, name: str) -> None:
     one = folder.write_file(rows, "compaction")
     removes = [file.line("remove", data_change=False) for file in files]
     folder.append(
-        Sent("compaction", folder.newest, [*removes, one.line("add", data_change=False)])
+        SentCommit("compaction", folder.newest, [*removes, one.line("add", data_change=False)])
     )
 
 
@@ -287,7 +287,7 @@ def test_a_decided_transaction_keeps_others_out() -> None:
     assert first.timeline.mint(first.sources) >= 0, "what is half there is not bound"
     assert resolve(second.timeline, "x", second.sources) is None
     assert check(store)
-    assert "x" in json.dumps([c.metadata for c in store.folders["a"].parsed])
+    assert "x" in json.dumps([c.metadata for c in store.folders["a"].commits])
 
 
 JOB = "job"
@@ -303,7 +303,7 @@ def with_upper(process: Process, *, is_empty: bool) -> dict[str, Change]:
 
 def upper_of_job(store: Store) -> int | None:
     """As whoever comes next finds it in the log of a."""
-    found = [c.transaction(JOB) for c in store.folders["a"].parsed]
+    found = [c.transaction(JOB) for c in store.folders["a"].commits]
     uppers = [upper for upper in found if upper is not None]
     assert len(uppers) <= 1, "it moves once"
     return uppers[0] if uppers else None
@@ -322,7 +322,7 @@ def test_an_upper_moves_with_all_of_the_rows(conflict: str, is_empty: bool) -> N
             prepare(process.timeline, "x", with_upper(process, is_empty=is_empty), process.sources)
             assert resolve(process.timeline, "x", process.sources) is None
             process.mint()
-        except Killed:
+        except Kill:
             finished = False
         if conflict:
             foreign(store, conflict, FOREIGN)
@@ -395,7 +395,7 @@ def test_a_conflict_leaves_what_is_lent(is_lent: bool) -> None:
     change = of_job(process, "a")["a"]
     files = frozenset(own_files(change.batch.parts))
     if is_lent:
-        change = replace(change, lent=files)
+        change = replace(change, lent_files=files)
     foreign(store, "a", FOREIGN)
     with pytest.raises(WriteConflict):
         commit_alone("a", process.tables["a"], change)

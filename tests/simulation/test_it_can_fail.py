@@ -60,14 +60,14 @@ def _any_upper(output: Output, expected: int) -> Batch:
 
 
 def _deletes(commits: Any, problem: Exception, commit: Any) -> int | None:
-    commits._unresolved.remove(commit)
+    commits._unresolved_commits.remove(commit)
     if isinstance(problem, Conflict):
         return None
     raise problem
 
 
 def _retries(commits: Any, problem: Exception, commit: Any) -> int | None:
-    commits._unresolved.remove(commit)
+    commits._unresolved_commits.remove(commit)
     return None
 
 
@@ -140,8 +140,8 @@ def _counts_under_errors(of: Any, item: Any, at: int) -> int | None:
     return 0 if version is None else of._relations.table(item).rows_count(version)  # type: ignore[no-any-return]
 
 
-def _whole_commits(real: Callable[..., movements.Stored]) -> Callable[..., movements.Stored]:
-    return lambda entries, at: replace(real(entries, at), shared=None)
+def _whole_commits(real: Callable[..., movements.Storage]) -> Callable[..., movements.Storage]:
+    return lambda entries, at: replace(real(entries, at), shared_version=None)
 
 
 def _one_each(real: Callable[..., Any]) -> Callable[..., Any]:

@@ -12,7 +12,7 @@ from ctsql.catalog.proposals import Proposal
 from ctsql.runtime.warehouse.catalog_store import FORMAT, FORMAT_PROPERTY, DeltaCatalog
 from ctsql.runtime.warehouse.timeline import TaskState, Timeline
 from tests.simulation.memory_log import MemoryGateway
-from tests.simulation.memory_store import Killed, Store
+from tests.simulation.memory_store import Kill, Store
 from tests.simulation.test_intents import TIMELINE, Link
 
 CATALOG = "catalog"
@@ -39,7 +39,7 @@ class Process:
         made = Proposal(
             id=name,
             items=(_item("one", definition), _item("three", definition)),
-            begun=frozenset({"three"}),
+            new_ids=frozenset({"three"}),
         )
         return self.catalog.propose(lambda _: made)
 
@@ -86,7 +86,7 @@ def test_killed_at_every_call() -> None:
         try:
             process.bind(process.propose())
             process.catalog.change(lambda now: now)
-        except Killed:
+        except Kill:
             alive = False
         reader = Process(store, Link("reader"))
         definition, names, state = reader.seen()
@@ -95,7 +95,7 @@ def test_killed_at_every_call() -> None:
         assert bool(state.revisions) == is_new, dies_at
         if is_new:
             ((at, _),) = state.revisions
-            assert reader.catalog.load().items["three"].created == at
+            assert reader.catalog.load().items["three"].created_at == at
         Process(store, Link("other")).catalog.change(_add("more"))
         after = Process(store, Link("late")).seen()
         assert after[0] == definition, f"{dies_at}: what was decided stays so"
@@ -129,7 +129,7 @@ def test_of_two_proposals_one_is_bound() -> None:
     assert first.seen()[:2] == ("won", ("one", "three"))
     first.propose("c", "last")
     assert other.seen()[:2] == ("won", ("one", "three"))
-    assert other.catalog.load().items["three"].created == at
+    assert other.catalog.load().items["three"].created_at == at
 
 
 def test_many_decisions_are_not_kept() -> None:

@@ -20,8 +20,8 @@ SEEDS, SEEDS_MAX = range(60), 60
 def test_each_t_is_of_the_body_in_force(shape: Shape) -> None:
     """Also those that come in while another body is put in force."""
     found = [ran(Redefining(seed, shape)) for seed in SEEDS]
-    assert sum(r.defined for r in found) > 50
-    assert sum(r.stood for r in found) > 0
+    assert sum(r.definition_count for r in found) > 50
+    assert sum(r.stood_count for r in found) > 0
     assert sum(len(r.state.revisions) > 1 for r in found) > 10
 
 

@@ -27,7 +27,7 @@ def test_rows_are_of_the_definition_in_force() -> None:
     """
     runs = [ran(Replacing(seed)) for seed in SEEDS]
     assert sum(r.anew for r in runs) > 50
-    assert sum(r.refused for r in runs) > 0
+    assert sum(r.refusal_count for r in runs) > 0
 
 
 def _knows_no_more(engine: Engine, newest: int) -> int:

@@ -3,11 +3,11 @@
 import pytest
 
 from ctsql.runtime.views import side_table
-from ctsql.runtime.views.side_table import Named
+from ctsql.runtime.views.side_table import Pointer
 from ctsql.runtime.views.state_table import ViewState
 from tests.simulation.mistakes import check_noticed
 from tests.simulation.simulation import ran
-from tests.simulation.state_table_runs import Stated
+from tests.simulation.state_table_runs import StateTableRun
 
 pytestmark = pytest.mark.thorough
 
@@ -17,19 +17,19 @@ SEEDS_MAX = 300
 
 def test_a_state_is_never_other_than_its_views() -> None:
     """[only-what-is-named]: at every use, also where a run is killed between the two commits."""
-    runs = [ran(Stated(seed)) for seed in SEEDS]
-    assert sum(r.used for r in runs) > 50
-    assert sum(r.filled for r in runs) > 50
+    runs = [ran(StateTableRun(seed)) for seed in SEEDS]
+    assert sum(r.uses for r in runs) > 50
+    assert sum(r.fills for r in runs) > 50
     assert sum(r.halfway for r in runs) > 0
 
 
-def _newest(state: ViewState, at: int) -> Named | None:
+def _newest(state: ViewState, at: int) -> Pointer | None:
     output = state._open()
     output.fetch_recent_upper()
     last = output.uppers.last
     if last is None:
         return None
-    return Named(digest="d", table=output.table.table_id, version=last.version)
+    return Pointer(digest="d", table=output.table.table_id, version=last.version)
 
 
 MUTATIONS: dict[str, tuple[object, str, object]] = {
@@ -44,4 +44,4 @@ FIRST = {"what a rival wrote is taken for the same": 37}
 def test_mutation_is_caught(name: str) -> None:
     """A run of some seed says what is wrong."""
     first = FIRST.get(name, 0)
-    check_noticed(name, MUTATIONS[name], lambda seed: ran(Stated(seed)), SEEDS_MAX, first)
+    check_noticed(name, MUTATIONS[name], lambda seed: ran(StateTableRun(seed)), SEEDS_MAX, first)

@@ -22,21 +22,21 @@ SEEDS_MAX, SEEDS_OF_SHAPE = 60, 30
 def test_every_commit_is_of_what_was_decided() -> None:
     """Before the swap all is old, from it on all is new; nothing that came meanwhile is lost."""
     found = [ran(Swapping(seed)) for seed in SEEDS]
-    assert sum(r.written for r in found) > 30
+    assert sum(r.written_count for r in found) > 30
     assert sum(len(r.swaps) for r in found) > 30
-    assert sum(r.lost for r in found) > 0
-    assert sum(r.stood for r in found) > 0
-    assert sum(r.applied for r in found) > 20
+    assert sum(r.loss_count for r in found) > 0
+    assert sum(r.stood_count for r in found) > 0
+    assert sum(r.applied_count for r in found) > 20
 
 
 @pytest.mark.parametrize("shape", [Shape.OUTPUTS, Shape.QUARANTINE])
 def test_all_that_a_task_writes_is_swapped_at_one_t(shape: Shape) -> None:
     """Its outputs, and its quarantine, hold at every T what was decided, also when it is killed."""
     found = [ran(Swapping(seed, shape)) for seed in SEEDS[:SEEDS_OF_SHAPE]]
-    assert sum(r.written for r in found) > 20
-    assert sum(r.lost for r in found) > 0
-    assert sum(r.stood for r in found) > 0
-    assert sum(r.applied for r in found) > 10
+    assert sum(r.written_count for r in found) > 20
+    assert sum(r.loss_count for r in found) > 0
+    assert sum(r.stood_count for r in found) > 0
+    assert sum(r.applied_count for r in found) > 10
 
 
 def _from_now(state: TaskState, now: int, *, newest: int) -> TaskState:

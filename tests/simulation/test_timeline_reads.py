@@ -103,7 +103,7 @@ def test_a_damaged_log_holds_up_nobody_but_its_readers(monkeypatch: pytest.Monke
     assert now > times[-1]
     assert process.timeline.version_at(BUSY, now) == TICKS + 1
     assert process.timeline.version_at(STILL, now) == 1
-    assert process.timeline.damaged == {STILL}
+    assert process.timeline.damaged_sources == {STILL}
     items = [SimpleNamespace(id=name, location=name, name=Name("default", name)) for name in "ab"]
     identity = SimpleNamespace(newest=1_000)
     monkeypatch.setattr(table, "identity", identity, raising=False)

@@ -191,7 +191,7 @@ class StoredGroups:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Narrowed:
+class RowSubset:
     """Some of a child's rows, with its columns."""
 
     child: "Node"
@@ -203,7 +203,7 @@ class Narrowed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filter(Narrowed):
+class Filter(RowSubset):
     """Rows for which every predicate is true."""
 
     predicates: tuple[Expr, ...]
@@ -230,7 +230,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Temporal(Narrowed):
+class Temporal(RowSubset):
     """Rows for which every comparison with the clock is true: each is in for an interval of T."""
 
     predicates: tuple[Expr, ...]
@@ -337,7 +337,7 @@ class Aggregate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Distinct(Narrowed):
+class Distinct(RowSubset):
     """Equal rows once."""
 
 
@@ -397,7 +397,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limit(Narrowed):
+class Limit(RowSubset):
     """ORDER BY ... LIMIT ... OFFSET ...; ``limit`` and ``offset`` are text, maybe empty."""
 
     order: tuple[Order, ...]
@@ -423,7 +423,7 @@ class KeyPredicate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SemiJoinRestriction(Narrowed):
+class SemiJoinRestriction(RowSubset):
     """The child's rows that pass any of the tests."""
 
     tests: tuple[KeyPredicate, ...]

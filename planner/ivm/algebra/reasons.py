@@ -67,7 +67,7 @@ class Reason:
         return f"{self.code}: {self.sentence}{where}"
 
 
-class Refused(Exception):
+class Refusal(Exception):
     """Carries the reason out of the reader."""
 
     def __init__(self, code: str, span: Span | None = None) -> None:

@@ -7,7 +7,7 @@ Source: the rules ``query``, ``queryTerm``, ``querySpecification`` of Spark's Sq
 
 from dataclasses import dataclass
 
-from ctsql.planner.ivm.algebra.reasons import Refused
+from ctsql.planner.ivm.algebra.reasons import Refusal
 from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, span_of
 
@@ -18,7 +18,7 @@ _SET_OPERATORS = {"UNION": "union", "INTERSECT": "intersect", "EXCEPT": "except"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aliased:
+class FromItem:
     """What an alias may follow, with names for its columns; LATERAL may stand in front."""
 
     alias: str | None = None
@@ -27,14 +27,14 @@ class Aliased:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableSource(Aliased):
+class TableSource(FromItem):
     """A name, maybe of a common table expression; ``TABLE t`` is a query of it."""
 
     name: Tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextSource(Aliased):
+class TextSource(FromItem):
     """VALUES or a table function, kept as text."""
 
     tokens: Tokens
@@ -100,10 +100,10 @@ def starts_query(tokens: Tokens, index: int) -> bool:
 def read_query(tokens: Tokens) -> QueryText:
     """A query's clauses.
 
-    Raises RECURSIVE_QUERY, CLAUSE_UNSUPPORTED, TEXT_NOT_READ as :class:`Refused`.
+    Raises RECURSIVE_QUERY, CLAUSE_UNSUPPORTED, TEXT_NOT_READ as :class:`Refusal`.
     """
     if not tokens:
-        raise Refused("TEXT_NOT_READ")
+        raise Refusal("TEXT_NOT_READ")
     rest, ctes = _with(tokens) if tokens[0].upper == "WITH" else (tokens, ())
     segments, operators = _segments(rest)
     clauses = _clauses(segments[-1])
@@ -113,7 +113,7 @@ def read_query(tokens: Tokens) -> QueryText:
     bodies = [_body(s, {}) for s in segments[:-1]] + [_body(segments[-1][:first], windows)]
     for name in _UNSUPPORTED:
         if name in tail:
-            raise Refused("CLAUSE_UNSUPPORTED", span_of(segments[-1]))
+            raise Refusal("CLAUSE_UNSUPPORTED", span_of(segments[-1]))
     order = tail.get("ORDER BY", ())
     return QueryText(
         ctes=ctes,
@@ -126,7 +126,7 @@ def read_query(tokens: Tokens) -> QueryText:
 
 def _with(tokens: Tokens) -> tuple[Tokens, tuple[CteText, ...]]:
     if tk.words_are(tokens, 1, "RECURSIVE"):
-        raise Refused("RECURSIVE_QUERY", tokens[1].span)
+        raise Refusal("RECURSIVE_QUERY", tokens[1].span)
     index = 1
     ctes = []
     while True:
@@ -141,7 +141,7 @@ def _with(tokens: Tokens) -> tuple[Tokens, tuple[CteText, ...]]:
             index += 1
         stop = tk.closing(tokens, index)
         if not tk.words_are(tokens, index, "(") or stop >= len(tokens):
-            raise Refused("TEXT_NOT_READ", name.span)
+            raise Refusal("TEXT_NOT_READ", name.span)
         query = read_query(tokens[index + 1 : stop])
         ctes.append(CteText(name=name, columns=columns, query=query))
         if not tk.words_are(tokens, stop + 1, ","):
@@ -164,13 +164,13 @@ def _segments(tokens: Tokens) -> tuple[list[Tokens], list[tuple[str, bool]]]:
         if is_all or tk.words_are(tokens, behind, "DISTINCT"):
             behind += 1
         if tk.words_are(tokens, behind, "BY", "NAME"):
-            raise Refused("CLAUSE_UNSUPPORTED", token.span)
+            raise Refusal("CLAUSE_UNSUPPORTED", token.span)
         segments.append(tokens[begin:index])
         operators.append((_SET_OPERATORS[token.upper], is_all))
         begin = behind
     segments.append(tokens[begin:])
     if any(not segment for segment in segments):
-        raise Refused("TEXT_NOT_READ", span_of(tokens) if tokens else None)
+        raise Refusal("TEXT_NOT_READ", span_of(tokens) if tokens else None)
     return segments, operators
 
 
@@ -223,7 +223,7 @@ def _windows(tokens: Tokens, clauses: list[tuple[str, int, int]]) -> dict[str, T
 
 def _body(tokens: Tokens, windows: dict[str, Tokens]) -> BodyText:
     if not tokens:
-        raise Refused("TEXT_NOT_READ")
+        raise Refusal("TEXT_NOT_READ")
     first = tokens[0].upper
     inside = tk.in_parentheses(tokens)
     if inside is not None:
@@ -233,20 +233,20 @@ def _body(tokens: Tokens, windows: dict[str, Tokens]) -> BodyText:
     if first == "TABLE":
         return TableSource(name=tokens[1:])
     if first != "SELECT":
-        raise Refused("CLAUSE_UNSUPPORTED", tokens[0].span)
+        raise Refusal("CLAUSE_UNSUPPORTED", tokens[0].span)
     clauses = _clauses(tokens)
     names = [name for name, _, _ in clauses]
     if len(set(names)) != len(names):
-        raise Refused("TEXT_NOT_READ", span_of(tokens))
+        raise Refusal("TEXT_NOT_READ", span_of(tokens))
     parts = {name: tokens[lo + len(name.split()) : hi] for name, lo, hi in clauses}
     if any(name in _TAIL for name in names):
-        raise Refused("TEXT_NOT_READ", span_of(tokens))
+        raise Refusal("TEXT_NOT_READ", span_of(tokens))
     select_list = _without_hint(tokens[1 : clauses[0][1] if clauses else len(tokens)])
     is_distinct = tk.words_are(select_list, 0, "DISTINCT")
     if is_distinct or tk.words_are(select_list, 0, "ALL"):
         select_list = select_list[1:]
     if tk.words_are(select_list, 0, "ON", "(") and is_distinct:
-        raise Refused("CLAUSE_UNSUPPORTED", select_list[0].span)
+        raise Refusal("CLAUSE_UNSUPPORTED", select_list[0].span)
     return SelectText(
         tokens=tokens,
         is_distinct=is_distinct,
@@ -266,5 +266,5 @@ def _without_hint(tokens: Tokens) -> Tokens:
         for index, token in enumerate(tokens):
             if token.text.endswith("*/"):
                 return tokens[index + 1 :]
-        raise Refused("TEXT_NOT_READ", tokens[0].span)
+        raise Refusal("TEXT_NOT_READ", tokens[0].span)
     return tokens

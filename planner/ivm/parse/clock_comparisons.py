@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from ctsql.planner.ivm.algebra.nodes import Expr, Turn
-from ctsql.planner.ivm.algebra.reasons import Refused
+from ctsql.planner.ivm.algebra.reasons import Refusal
 from ctsql.planner.ivm.parse.expressions import texts
 from ctsql.planner.syntax.ast import ClockCall, ClockKind
 from ctsql.planner.syntax.tokens import operators
@@ -69,7 +69,7 @@ def read_turns(
         build: makes the expression of a value.
 
     Raises:
-        CLOCK_READ: as :class:`Refused`, where the condition is none of the comparisons above.
+        CLOCK_READ: as :class:`Refusal`, where the condition is none of the comparisons above.
     """
     return _Reader(tokens, clocks, build).condition()
 
@@ -155,9 +155,9 @@ class _Reader:
     def reads_clock(self, shape: Shape) -> bool:
         return any(t.start in self.clocks for t in self.tokens[shape.start : shape.stop])
 
-    def refused(self) -> Refused:
+    def refused(self) -> Refusal:
         call = next(self.clocks[t.start] for t in self.tokens if t.start in self.clocks)
-        return Refused("CLOCK_READ", call.span if self.tokens else span_of(self.tokens))
+        return Refusal("CLOCK_READ", call.span if self.tokens else span_of(self.tokens))
 
 
 def _bare(shape: Shape) -> Shape:

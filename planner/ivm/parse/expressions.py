@@ -17,7 +17,7 @@ from ctsql.catalog.names import backtick, fold
 from ctsql.catalog.spans import Source
 from ctsql.planner.ivm.algebra import spark_functions
 from ctsql.planner.ivm.algebra.nodes import Clock, Col, Expr, Node, Part, Subquery, SubqueryKind
-from ctsql.planner.ivm.algebra.reasons import Refused
+from ctsql.planner.ivm.algebra.reasons import Refusal
 from ctsql.planner.ivm.parse.scopes import Scope
 from ctsql.planner.syntax.ast import ClockCall
 from ctsql.planner.syntax.tokens import operators, replaceable_calls, tokenizer as tk
@@ -72,9 +72,9 @@ class Reading:
         try:
             tree = sqlglot.parse_one(plain_comments(text), dialect="spark")
         except (ParseError, TokenError, AttributeError, IndexError, KeyError, TypeError) as cause:
-            raise Refused("TEXT_NOT_READ", source.whole()) from cause
+            raise Refusal("TEXT_NOT_READ", source.whole()) from cause
         if not isinstance(tree, exp.Query):
-            raise Refused("TEXT_NOT_READ", source.whole())
+            raise Refusal("TEXT_NOT_READ", source.whole())
         columns = (_start(c.find_all(exp.Identifier)) for c in tree.find_all(exp.Column))
         aliases = (
             a.args["alias"].meta.get("start")
@@ -142,11 +142,11 @@ class Expressions:
     def build(self, tokens: Tokens, scope: Scope, calls: Calls | None = None) -> Expr:
         """The expression of some tokens, refused if Spark might read them as another."""
         if not tokens:
-            raise Refused("TEXT_NOT_READ")
+            raise Refusal("TEXT_NOT_READ")
         try:
             operators.read(texts(tokens))
         except operators.Unreadable as cause:
-            raise Refused("TEXT_NOT_READ", span_of(tokens)) from cause
+            raise Refusal("TEXT_NOT_READ", span_of(tokens)) from cause
         return self.build_piece(tokens, scope, calls)
 
     def build_piece(self, tokens: Tokens, scope: Scope, calls: Calls | None = None) -> Expr:
@@ -172,7 +172,7 @@ class Expressions:
         clock = self.reading.clocks.get(token.start)
         if clock is not None:
             if not calls.reads_clock:
-                raise Refused("CLOCK_READ", clock.span)
+                raise Refusal("CLOCK_READ", clock.span)
             parts.append(Clock(clock.kind))
             return index + sum(clock.span.start <= t.start < clock.span.stop for t in tokens)
         if token.upper == "(" and behind in _QUERY_WORDS:
@@ -184,7 +184,7 @@ class Expressions:
         if token.kind is Kind.WORD:
             _check_word(token, tk.upper_at(tokens, index - 1))
         if token.upper == "?" or (token.is_name and self._hides_column(tokens, index, scope)):
-            raise Refused("TEXT_NOT_READ", token.span)
+            raise Refusal("TEXT_NOT_READ", token.span)
         parts.append(token.span.text)
         return index + 1
 
@@ -213,7 +213,7 @@ class Expressions:
         span = span_of(chain)
         match = scope.resolve([t.text for t in chain], span)
         if match is None:
-            raise Refused("UNKNOWN_COLUMN", span)
+            raise Refusal("UNKNOWN_COLUMN", span)
         expr, name_count = match
         if expr.column is not None:
             parts.append(expr.column)
@@ -232,13 +232,13 @@ class Expressions:
         call = tokens[index:stop]
         if over is not None:
             if calls.window is None:
-                raise Refused("CLAUSE_UNSUPPORTED", span_of(call))
+                raise Refusal("CLAUSE_UNSUPPORTED", span_of(call))
             parts.append(calls.window(call, over[0]))
             return over[1]
         is_quantifier = tk.upper_at(tokens, index - 1) in ("LIKE", "ILIKE")
         if name in spark_functions.AGGREGATES and not is_quantifier:
             if calls.aggregate is None:
-                raise Refused("KEY_NOT_MATCHED", span_of(call))
+                raise Refusal("KEY_NOT_MATCHED", span_of(call))
             parts.append(calls.aggregate(call))
             return stop
         check_function(tokens[index])
@@ -316,21 +316,21 @@ def call_end(
         return stop, (inside, end + 1)
     window = windows.get(fold(tokens[stop + 1].text))
     if window is None:
-        raise Refused("TEXT_NOT_READ", tokens[stop + 1].span)
+        raise Refusal("TEXT_NOT_READ", tokens[stop + 1].span)
     return stop, (window, stop + 2)
 
 
 def check_function(token: Token) -> None:
     """A function of one row must be known, and always give the same.
 
-    Raises NONDETERMINISTIC, CLOCK_READ, GENERATOR_PLACE, FUNCTION_UNKNOWN as :class:`Refused`.
+    Raises NONDETERMINISTIC, CLOCK_READ, GENERATOR_PLACE, FUNCTION_UNKNOWN as :class:`Refusal`.
     """
     name = fold(token.text)
     for words, code in _REFUSED_FUNCTIONS:
         if name in words:
-            raise Refused(code, token.span)
+            raise Refusal(code, token.span)
     if name not in spark_functions.SCALARS and token.upper not in _TYPES:
-        raise Refused("FUNCTION_UNKNOWN", token.span)
+        raise Refusal("FUNCTION_UNKNOWN", token.span)
 
 
 def _check_word(token: Token, before: str) -> None:
@@ -338,11 +338,11 @@ def _check_word(token: Token, before: str) -> None:
     if before in (".", "AS"):
         return
     if token.upper in _NO_QUERY_WORDS:
-        raise Refused("TEXT_NOT_READ", token.span)
+        raise Refusal("TEXT_NOT_READ", token.span)
     if name in ("current_user", "session_user", "user"):
-        raise Refused("NONDETERMINISTIC", token.span)
+        raise Refusal("NONDETERMINISTIC", token.span)
     if name in spark_functions.CLOCKS and name not in ("now", "curdate", "unix_timestamp"):
-        raise Refused("CLOCK_READ", token.span)
+        raise Refusal("CLOCK_READ", token.span)
 
 
 def conjuncts(tokens: Tokens) -> list[Tokens]:

@@ -7,9 +7,9 @@ SqlBaseParser.g4.
 from dataclasses import dataclass
 from typing import TypedDict
 
-from ctsql.planner.ivm.algebra.reasons import Refused
+from ctsql.planner.ivm.algebra.reasons import Refusal
 from ctsql.planner.ivm.parse.clauses import (
-    Aliased,
+    FromItem,
     QueryText,
     TableSource,
     TextSource,
@@ -27,7 +27,7 @@ _NO_ALIAS = (*_JOIN_WORDS, *_UNSUPPORTED, "JOIN", "ON", "USING", "LATERAL", "EXC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuerySource(Aliased):
+class QuerySource(FromItem):
     """A query in parentheses; with LATERAL it sees the relations in front of it."""
 
     query: QueryText
@@ -47,7 +47,7 @@ class JoinSource:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ViewSource(Aliased):
+class ViewSource(FromItem):
     """LATERAL VIEW [OUTER] generator(...) alias AS columns."""
 
     child: "Source"
@@ -64,9 +64,9 @@ class _Alias(TypedDict, total=False):
 
 
 class _Reader(Cursor):
-    def refuse(self, code: str = "TEXT_NOT_READ") -> Refused:
+    def refuse(self, code: str = "TEXT_NOT_READ") -> Refusal:
         rest = self.rest[:1] or self.tokens[-1:]
-        return Refused(code, span_of(rest))
+        return Refusal(code, span_of(rest))
 
     def inside(self) -> Tokens:
         """The tokens in the parentheses that open here."""
@@ -211,6 +211,6 @@ class _Reader(Cursor):
 def read_source(tokens: Tokens) -> Source:
     """The relations of a FROM clause.
 
-    Raises SAMPLE, CLAUSE_UNSUPPORTED, TEXT_NOT_READ as :class:`Refused`.
+    Raises SAMPLE, CLAUSE_UNSUPPORTED, TEXT_NOT_READ as :class:`Refusal`.
     """
     return _Reader(tokens).whole()

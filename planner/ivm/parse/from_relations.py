@@ -8,7 +8,7 @@ from ctsql.catalog.names import fold
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
 from ctsql.planner.ivm.algebra import nodes as alg, spark_functions
-from ctsql.planner.ivm.algebra.reasons import Refused
+from ctsql.planner.ivm.algebra.reasons import Refusal
 from ctsql.planner.ivm.algebra.traversal import (
     columns_in,
     own_subqueries,
@@ -19,7 +19,7 @@ from ctsql.planner.ivm.algebra.traversal import (
 from ctsql.planner.ivm.parse import clauses, from_clause
 from ctsql.planner.ivm.parse.clock_comparisons import Condition
 from ctsql.planner.ivm.parse.expressions import Expressions, Reading, conjuncts, is_floating, texts
-from ctsql.planner.ivm.parse.scopes import Cte, Named, Scope, merge_sources
+from ctsql.planner.ivm.parse.scopes import Cte, NamedRelation, Scope, merge_sources
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, cut_at_commas, in_parentheses, span_of
 
 
@@ -37,11 +37,11 @@ Relation = Sequence[Column] | PlainView
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CompiledRelation:
     """A relation and what its columns are called."""
 
     node: alg.Node
-    sources: tuple[Named, ...]
+    sources: tuple[NamedRelation, ...]
 
 
 class Relations(ABC):
@@ -82,7 +82,7 @@ class Relations(ABC):
         """The relation that a SELECT without FROM reads."""
         return alg.Values(text="SELECT 1", columns=(self.fresh("one", "int"),))
 
-    def source(self, source: from_clause.Source, scope: Scope) -> Found:
+    def source(self, source: from_clause.Source, scope: Scope) -> CompiledRelation:
         """The node of a source, and its names; ``scope`` is what is visible around FROM."""
         match source:
             case clauses.TableSource():
@@ -97,7 +97,7 @@ class Relations(ABC):
             case from_clause.ViewSource():
                 return self._view(source, scope)
 
-    def _table(self, source: clauses.TableSource, scope: Scope) -> Found:
+    def _table(self, source: clauses.TableSource, scope: Scope) -> CompiledRelation:
         parts = [t.text for t in source.name if t.is_name]
         cte = scope.ctes.get(fold(parts[0])) if len(parts) == 1 else None
         if cte is not None:
@@ -109,10 +109,10 @@ class Relations(ABC):
 
     def _cte(self, entry: Cte) -> tuple[alg.Node, list[str]]:
         """A common table expression under new column numbers."""
-        if entry.compiled is None:
+        if entry.node_and_names is None:
             node, names = self.query(entry.text.query, Scope(ctes=entry.ctes))
-            entry.compiled = (node, list(entry.text.columns) or names)
-        node, names = entry.compiled
+            entry.node_and_names = (node, list(entry.text.columns) or names)
+        node, names = entry.node_and_names
         return rename(node, node.columns, [self.fresh(c.name, c.type) for c in node.columns]), names
 
     def _relation(self, parts: Sequence[str], span: Span) -> tuple[alg.Node, list[str]]:
@@ -120,7 +120,7 @@ class Relations(ABC):
         name = ".".join(fold(part) for part in parts)
         relation = self.relations.get(name)
         if relation is None:
-            raise Refused("RELATION_UNKNOWN", span)
+            raise Refusal("RELATION_UNKNOWN", span)
         if isinstance(relation, PlainView):
             below = type(self)(
                 Reading.of(relation.sql),
@@ -130,21 +130,21 @@ class Relations(ABC):
             )
             try:
                 node, _ = below.query(clauses.read_query(below.reading.tokens), Scope())
-            except Refused as refusal:  # the place is in another text
-                raise Refused(refusal.reason.code, span) from refusal
+            except Refusal as refusal:  # the place is in another text
+                raise Refusal(refusal.reason.code, span) from refusal
             return node, list(relation.columns)
         columns = tuple(self.fresh(c.name, c.type) for c in relation)
         names = [c.name for c in relation]
         return alg.Scan(table=name, names=tuple(names), columns=columns), names
 
-    def _rows(self, source: clauses.TextSource, scope: Scope) -> Found:
+    def _rows(self, source: clauses.TextSource, scope: Scope) -> CompiledRelation:
         """VALUES, range() and constants; they read nothing, so they never change."""
         first = source.tokens[0]
         is_function = first.upper != "VALUES"
         if is_function and fold(first.text) in spark_functions.GENERATORS:
             return self._generate(source, scope)
         if is_function and fold(first.text) != "range":
-            raise Refused("RELATION_UNKNOWN", first.span)
+            raise Refusal("RELATION_UNKNOWN", first.span)
         inner = source.tokens[1:]
         if inner:
             _refuse_subquery(self.expressions.build_piece(inner, scope), inner)
@@ -159,7 +159,7 @@ class Relations(ABC):
         rows = alg.Values(text=text, columns=columns, is_function=is_function)
         return _name_columns(rows, names, source)
 
-    def _generate(self, source: clauses.TextSource, scope: Scope) -> Found:
+    def _generate(self, source: clauses.TextSource, scope: Scope) -> CompiledRelation:
         """A generator in FROM over constants is the generator over one row."""
         node = self._generator(source.tokens, source.columns, self.one_row(), scope)
         return _name_columns(node, [c.name for c in node.generated_columns], source)
@@ -176,30 +176,32 @@ class Relations(ABC):
         elif not columns and name in ("explode", "explode_outer"):
             columns = ("col",)
         elif not columns:
-            raise Refused("GENERATOR_PLACE", span_of(tokens))
+            raise Refusal("GENERATOR_PLACE", span_of(tokens))
         kind = "double" if is_floating(generator) else ""
         new_columns = tuple(self.fresh(n, kind) for n in columns)
         return alg.Generate(
             child=child, generator=generator, is_outer=False, generated_columns=new_columns
         )
 
-    def _view(self, source: from_clause.ViewSource, scope: Scope) -> Found:
+    def _view(self, source: from_clause.ViewSource, scope: Scope) -> CompiledRelation:
         below = self.source(source.child, scope)
         if fold(source.generator[0].text) not in spark_functions.GENERATORS:
-            raise Refused("FUNCTION_UNKNOWN", source.generator[0].span)
+            raise Refusal("FUNCTION_UNKNOWN", source.generator[0].span)
         inner = _inside(scope, below.sources)
         generate = self._generator(source.generator, source.columns, below.node, inner)
-        lateral_view = Named(
+        lateral_view = NamedRelation(
             alias=(fold(source.alias or ""),),
             columns=tuple((c.name, c) for c in generate.generated_columns),
         )
-        return Found(replace(generate, is_outer=source.is_outer), (*below.sources, lateral_view))
+        return CompiledRelation(
+            replace(generate, is_outer=source.is_outer), (*below.sources, lateral_view)
+        )
 
-    def _join(self, source: from_clause.JoinSource, scope: Scope) -> Found:
+    def _join(self, source: from_clause.JoinSource, scope: Scope) -> CompiledRelation:
         left = self.source(source.left, scope)
         right_source = source.right
         if isinstance(right_source, clauses.TextSource) and right_source.is_lateral:
-            raise Refused("CLAUSE_UNSUPPORTED", span_of(right_source.tokens))
+            raise Refusal("CLAUSE_UNSUPPORTED", span_of(right_source.tokens))
         is_lateral = isinstance(right_source, from_clause.QuerySource) and right_source.is_lateral
         right = self.source(right_source, _inside(scope, left.sources) if is_lateral else scope)
         shared_columns = self._find_shared(source, left, right)
@@ -209,19 +211,19 @@ class Relations(ABC):
         conditions = tuple(self.expressions.build(piece, both) for piece in pieces)
         conditions += tuple(alg.Expr.of(a, "=", b) for _, a, b in shared_columns)
         if any(any(subqueries(c)) for c in conditions) and not self.with_subqueries_in_joins:
-            raise Refused("SUBQUERY_PLACE", span_of(source.on))
+            raise Refusal("SUBQUERY_PLACE", span_of(source.on))
         if not is_lateral:
             return self._connect(source.kind, left, right, conditions, shared_columns)
         if source.kind not in ("inner", "left") or source.using or source.is_natural:
-            raise Refused("CLAUSE_UNSUPPORTED", span_of(source.span_tokens))
+            raise Refusal("CLAUSE_UNSUPPORTED", span_of(source.span_tokens))
         is_left = source.kind == "left"
         node = alg.LateralJoin(
             left=left.node, right=right.node, is_left=is_left, conditions=conditions
         )
-        return Found(node, sources)
+        return CompiledRelation(node, sources)
 
     def _find_shared(
-        self, source: from_clause.JoinSource, left: Found, right: Found
+        self, source: from_clause.JoinSource, left: CompiledRelation, right: CompiledRelation
     ) -> list[tuple[str, alg.Col, alg.Col]]:
         """The columns of USING, or of NATURAL: name, left one, right one."""
         ours, theirs = Scope(sources=left.sources), Scope(sources=right.sources)
@@ -235,18 +237,18 @@ class Relations(ABC):
         for name, span in names:
             a, b = ours.own_column([name], span), theirs.own_column([name], span)
             if a is None or b is None:
-                raise Refused("UNKNOWN_COLUMN", span)
+                raise Refusal("UNKNOWN_COLUMN", span)
             columns.append((name, a, b))
         return columns
 
     def _connect(
         self,
         kind: str,
-        left: Found,
-        right: Found,
+        left: CompiledRelation,
+        right: CompiledRelation,
         conditions: tuple[alg.Expr, ...],
         shared_columns: list[tuple[str, alg.Col, alg.Col]],
-    ) -> Found:
+    ) -> CompiledRelation:
         node: alg.Node
         if kind == "inner":
             node = inner_join(left.node, right.node, conditions)
@@ -258,7 +260,7 @@ class Relations(ABC):
                 conditions=conditions,
             )
         if kind in ("semi", "anti"):
-            return Found(node, left.sources)
+            return CompiledRelation(node, left.sources)
         names = {n: (b if kind == "right" else a) for n, a, b in shared_columns}
         if kind == "full" and shared_columns:
             names = {n: self.fresh(n, a.type) for n, a, _ in shared_columns}
@@ -267,10 +269,10 @@ class Relations(ABC):
                 for n, a, b in shared_columns
             )
             node = alg.Project(child=node, items=(*pass_through(node.columns), *items))
-        return Found(node, merge_sources(left.sources, right.sources, names))
+        return CompiledRelation(node, merge_sources(left.sources, right.sources, names))
 
 
-def _inside(around: Scope, sources: tuple[Named, ...]) -> Scope:
+def _inside(around: Scope, sources: tuple[NamedRelation, ...]) -> Scope:
     """The scope of expressions over relations in FROM."""
     return Scope(sources=sources, outer=around, ctes=around.ctes)
 
@@ -278,21 +280,23 @@ def _inside(around: Scope, sources: tuple[Named, ...]) -> Scope:
 def _refuse_subquery(expr: alg.Expr, tokens: Tokens) -> None:
     """What a relation of constants is made of must not change with a table."""
     if any(subqueries(expr)):
-        raise Refused("SUBQUERY_PLACE", span_of(tokens))
+        raise Refusal("SUBQUERY_PLACE", span_of(tokens))
 
 
 def _name_columns(
     node: alg.Node,
     names: Sequence[str],
-    source: clauses.Aliased,
+    source: clauses.FromItem,
     qualifier: Sequence[str] | None = None,
-) -> Found:
+) -> CompiledRelation:
     """A relation under the names of its columns, or those that an alias gives them."""
     if source.columns and len(source.columns) != len(node.columns):
-        raise Refused("TEXT_NOT_READ")
+        raise Refusal("TEXT_NOT_READ")
     columns = tuple(zip(source.columns or names, node.columns, strict=False))
     parts = qualifier or [source.alias or ""]
-    return Found(node, (Named(alias=tuple(fold(p) for p in parts), columns=columns),))
+    return CompiledRelation(
+        node, (NamedRelation(alias=tuple(fold(p) for p in parts), columns=columns),)
+    )
 
 
 def inner_join(left: alg.Node, right: alg.Node, conditions: tuple[alg.Expr, ...]) -> alg.Node:
@@ -315,7 +319,7 @@ def filter_rows(node: alg.Node, conditions: Sequence[Condition]) -> alg.Node:
     A predicate with a subquery, or with a column of a query around, stays on top: the rules for
     these look for them there.
 
-    Raises CLOCK_READ as :class:`Refused` if such a one reads the clock.
+    Raises CLOCK_READ as :class:`Refusal` if such a one reads the clock.
     """
     columns = set(node.columns)
     top_predicates = []
@@ -324,7 +328,7 @@ def filter_rows(node: alg.Node, conditions: Sequence[Condition]) -> alg.Node:
         is_own = not any(subqueries(predicate)) and columns_in(predicate) <= columns
         if condition.turns:
             if not (is_own and columns_in(predicate)):
-                raise Refused("CLOCK_READ", predicate.span)
+                raise Refusal("CLOCK_READ", predicate.span)
             node = _push_clock(node, condition)
         elif is_own:
             node = _push(node, predicate)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ctsql.catalog.names import fold
 from ctsql.planner.ivm.algebra import spark_functions
 from ctsql.planner.ivm.algebra.nodes import AggregateCall, Col, Expr, Order, Part
-from ctsql.planner.ivm.algebra.reasons import Refused
+from ctsql.planner.ivm.algebra.reasons import Refusal
 from ctsql.planner.ivm.algebra.traversal import subqueries
 from ctsql.planner.ivm.parse.expressions import (
     Calls,
@@ -43,7 +43,7 @@ def aggregate_call(
     name = fold(tokens[0].text)
     inside = expressions.build_piece(tokens[1:], scope)
     if any(subqueries(inside)):
-        raise Refused("SUBQUERY_PLACE", span_of(tokens))
+        raise Refusal("SUBQUERY_PLACE", span_of(tokens))
     expr = Expr((tokens[0].span.text, *inside.parts), span_of(tokens))
     argument = _argument(tokens, expressions, scope)
     return AggregateCall(
@@ -99,7 +99,7 @@ def window_draft(
     frame = tuple(texts(frame_tokens))
     everything = (call, *partition, *(o.expr for o in order))
     if any(any(subqueries(e)) for e in everything):
-        raise Refused("SUBQUERY_PLACE", span_of(tokens))
+        raise Refusal("SUBQUERY_PLACE", span_of(tokens))
     return WindowDraft(fold(tokens[0].text), call, partition, order, frame)
 
 
@@ -113,7 +113,7 @@ def _sections(over: Tokens) -> tuple[list[Tokens], list[Tokens], Tokens]:
         elif word in ("ROWS", "RANGE"):
             marks.append(("FRAME", index, index))
     if over and (not marks or marks[0][1] != 0):
-        raise Refused("TEXT_NOT_READ", span_of(over))
+        raise Refusal("TEXT_NOT_READ", span_of(over))
     sections: dict[str, Tokens] = {"PARTITION": (), "ORDER": (), "FRAME": ()}
     stops = [begin for _, begin, _ in marks[1:]] + [len(over)] * bool(marks)
     for (name, _, begin), stop in zip(marks, stops, strict=True):
@@ -141,7 +141,7 @@ def order_by_place(tokens: Tokens, exprs: Sequence[Expr]) -> Order:
     """An item of ORDER BY that is a number, of one of these expressions."""
     place = int(tokens[0].text)
     if not 1 <= place <= len(exprs):
-        raise Refused("TEXT_NOT_READ", tokens[0].span)
+        raise Refusal("TEXT_NOT_READ", tokens[0].span)
     return Order(expr=exprs[place - 1], direction=" ".join(t.text for t in tokens[1:]))
 
 

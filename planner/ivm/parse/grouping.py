@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ctsql.planner.ivm.algebra.nodes import Col, Expr, Part
-from ctsql.planner.ivm.algebra.reasons import Refused
+from ctsql.planner.ivm.algebra.reasons import Refusal
 from ctsql.planner.ivm.algebra.traversal import columns_in, substitute
 from ctsql.planner.syntax.tokens import operators, tokenizer as tk
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, span_of
@@ -37,7 +37,7 @@ def read_grouping(
             place = int(piece[0].text)
             item = items[place - 1] if 1 <= place <= len(items) else None
             if item is None:
-                raise Refused("GROUPING_UNSUPPORTED", span_of(piece))
+                raise Refusal("GROUPING_UNSUPPORTED", span_of(piece))
             expr = item
         else:
             expr = _bare(build(piece))
@@ -67,7 +67,7 @@ def read_grouping(
         for choice in itertools.islice(itertools.product(*factors), _SETS_MAX + 1)
     ]
     if len(sets) > _SETS_MAX:
-        raise Refused("GROUPING_UNSUPPORTED", span_of(tokens))
+        raise Refusal("GROUPING_UNSUPPORTED", span_of(tokens))
     return Grouping(tuple(keys), tuple(sets) if several else None)
 
 
@@ -98,7 +98,7 @@ def _trailing_sets(
     if trailing[0].upper == "GROUPING":
         sets = _sets(trailing, number)
         if sets is None:
-            raise Refused("GROUPING_UNSUPPORTED", span_of(trailing))
+            raise Refusal("GROUPING_UNSUPPORTED", span_of(trailing))
         return sets
     return _subsets(trailing[1].upper, [factor[0] for factor in factors])
 
@@ -135,7 +135,7 @@ def _subsets(word: str, members: Sequence[tuple[int, ...]]) -> list[tuple[int, .
     return [tuple(itertools.chain.from_iterable(one)) for one in subsets]
 
 
-class Grouped:
+class GroupRewriter:
     """Rewrites expressions over rows of these columns into expressions over groups by ``keys``."""
 
     def __init__(self, keys: Mapping[Expr, Col], rows: Sequence[Col]) -> None:
@@ -153,7 +153,7 @@ class Grouped:
             parts = _replace_key(parts, key.parts, col)
         new_expr: Expr = substitute(replace(expr, parts=parts), self.columns)
         if columns_in(new_expr) & self.rows:
-            raise Refused("KEY_NOT_MATCHED", expr.span)
+            raise Refusal("KEY_NOT_MATCHED", expr.span)
         return new_expr
 
 
@@ -166,7 +166,7 @@ def _replace_key(parts: tuple[Part, ...], key: tuple[Part, ...], col: Col) -> tu
     try:
         operands = {(s.start, s.stop) for s in operators.read(parts).descend()}
     except operators.Unreadable as cause:
-        raise Refused("TEXT_NOT_READ") from cause
+        raise Refusal("TEXT_NOT_READ") from cause
     new_parts: list[Part] = []
     index = 0
     while index < len(parts):

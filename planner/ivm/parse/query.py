@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from ctsql.catalog.names import fold
 from ctsql.planner.ivm.algebra import nodes as alg
-from ctsql.planner.ivm.algebra.reasons import Refused
+from ctsql.planner.ivm.algebra.reasons import Refusal
 from ctsql.planner.ivm.algebra.traversal import pass_through, union_all
 from ctsql.planner.ivm.parse.clauses import BodyText, QueryText, SelectText, SetText, read_query
 from ctsql.planner.ivm.parse.expressions import Reading, texts, type_of
 from ctsql.planner.ivm.parse.from_relations import Relation, Relations
 from ctsql.planner.ivm.parse.function_calls import order_by_place, order_item
-from ctsql.planner.ivm.parse.scopes import Cte, Named, Scope
-from ctsql.planner.ivm.parse.select import Block, Selected
+from ctsql.planner.ivm.parse.scopes import Cte, NamedRelation, Scope
+from ctsql.planner.ivm.parse.select import Block, CompiledSelect
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, span_of
 
 
@@ -32,7 +32,7 @@ class Compiler(Relations):
         else:
             node, names = self._body(text.body, around)
             items = tuple(self._order_of(o, node, names) for o in order)
-            select = Selected(node, names, items, 0)
+            select = CompiledSelect(node, names, items, 0)
         node = select.node
         if limited:
             node = self._limit(text, select)
@@ -41,9 +41,9 @@ class Compiler(Relations):
             node = alg.Project(child=node, items=pass_through(columns))
         return node, select.names
 
-    def _limit(self, text: QueryText, select: Selected) -> alg.Node:
+    def _limit(self, text: QueryText, select: CompiledSelect) -> alg.Node:
         if not text.order:
-            raise Refused("LIMIT_WITHOUT_ORDER", span_of(text.limit or text.offset))
+            raise Refusal("LIMIT_WITHOUT_ORDER", span_of(text.limit or text.offset))
         for tokens in (text.limit, text.offset):
             if tokens:
                 self.expressions.build(tokens, Scope())
@@ -59,7 +59,7 @@ class Compiler(Relations):
         """ORDER BY of a set operation: by place, or over the result's columns."""
         if tokens[0].text.isdigit():
             return order_by_place(tokens, [alg.Expr.of(col) for col in node.columns])
-        source = Named(alias=(), columns=tuple(zip(names, node.columns, strict=True)))
+        source = NamedRelation(alias=(), columns=tuple(zip(names, node.columns, strict=True)))
         return order_item(tokens, self.expressions, Scope(sources=(source,)))
 
     def _body(self, text: BodyText, around: Scope) -> tuple[alg.Node, list[str]]:
@@ -80,7 +80,7 @@ class Compiler(Relations):
         left, names = self._body(text.left, around)
         right, _ = self._body(text.right, around)
         if len(left.columns) != len(right.columns):
-            raise Refused("TEXT_NOT_READ")
+            raise Refusal("TEXT_NOT_READ")
         if text.operator != "union":
             operator = text.operator + (" all" if text.is_all else "")
             return alg.SetOperation(operator=operator, left=left, right=right), names
@@ -108,7 +108,7 @@ def compile_query(
             change rule there.
 
     Raises:
-        Refused: the query, or a part of it, has no change rule.
+        Refusal: the query, or a part of it, has no change rule.
     """
     reading = Reading.of(sql)
     by_name = {name.lower(): relation for name, relation in relations.items()}

@@ -9,23 +9,23 @@ from dataclasses import dataclass, field, replace
 from ctsql.catalog.names import fold
 from ctsql.catalog.spans import Span
 from ctsql.planner.ivm.algebra.nodes import Col, Expr, Node
-from ctsql.planner.ivm.algebra.reasons import Refused
+from ctsql.planner.ivm.algebra.reasons import Refusal
 from ctsql.planner.ivm.parse.clauses import CteText
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
+class NamedRelation:
     """A relation in FROM.
 
     Attributes:
         alias: the parts of its name, folded; empty for the merged columns of USING.
         columns: names and columns, in order; a name may be empty or appear twice.
-        merged: names that an unqualified reference finds in another place (USING).
+        merged_names: names that an unqualified reference finds in another place (USING).
     """
 
     alias: tuple[str, ...]
     columns: tuple[tuple[str, Col], ...]
-    merged: frozenset[str] = frozenset()
+    merged_names: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -34,14 +34,14 @@ class Cte:
 
     text: CteText
     ctes: "Mapping[str, Cte]"
-    compiled: tuple[Node, list[str]] | None = None
+    node_and_names: tuple[Node, list[str]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
     """The columns and the common table expressions that can be named at a place."""
 
-    sources: tuple[Named, ...] = ()
+    sources: tuple[NamedRelation, ...] = ()
     outer: "Scope | None" = None
     aliases: Mapping[str, Expr] = field(default_factory=dict)
     ctes: Mapping[str, Cte] = field(default_factory=dict)
@@ -74,17 +74,17 @@ class Scope:
             ]
             columns = [c for s in matching for n, c in s.columns if fold(n) == names[length]]
             if len(columns) > 1:
-                raise Refused("AMBIGUOUS_COLUMN", span)
+                raise Refusal("AMBIGUOUS_COLUMN", span)
             if columns:
                 return columns[0], length + 1
         columns = [
             col
             for source in self.sources
             for name, col in source.columns
-            if fold(name) == names[0] and names[0] not in source.merged
+            if fold(name) == names[0] and names[0] not in source.merged_names
         ]
         if len(set(columns)) > 1:
-            raise Refused("AMBIGUOUS_COLUMN", span)
+            raise Refusal("AMBIGUOUS_COLUMN", span)
         return (columns[0], 1) if columns else None
 
     def star(self, qualifier: Sequence[str]) -> list[tuple[str, Col]] | None:
@@ -94,7 +94,7 @@ class Scope:
                 (name, col)
                 for source in self.sources
                 for name, col in source.columns
-                if fold(name) not in source.merged
+                if fold(name) not in source.merged_names
             ]
         names = tuple(fold(part) for part in qualifier)
         for source in self.sources:
@@ -104,12 +104,12 @@ class Scope:
 
 
 def merge_sources(
-    left: Sequence[Named], right: Sequence[Named], shared_columns: Mapping[str, Col]
-) -> tuple[Named, ...]:
+    left: Sequence[NamedRelation], right: Sequence[NamedRelation], shared_columns: Mapping[str, Col]
+) -> tuple[NamedRelation, ...]:
     """The sources of a join with USING: the shared columns first and once."""
     if not shared_columns:
         return (*left, *right)
     names = frozenset(fold(name) for name in shared_columns)
-    first = Named(alias=(), columns=tuple(shared_columns.items()))
-    rest = [replace(source, merged=source.merged | names) for source in (*left, *right)]
+    first = NamedRelation(alias=(), columns=tuple(shared_columns.items()))
+    rest = [replace(source, merged_names=source.merged_names | names) for source in (*left, *right)]
     return (first, *rest)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from ctsql.catalog.names import fold
 from ctsql.planner.ivm.algebra import nodes as alg
-from ctsql.planner.ivm.algebra.reasons import Refused
+from ctsql.planner.ivm.algebra.reasons import Refusal
 from ctsql.planner.ivm.algebra.traversal import pass_through, subqueries
 from ctsql.planner.ivm.parse.clauses import SelectText, starts_query
 from ctsql.planner.ivm.parse.clock_comparisons import Condition, read_turns
@@ -22,7 +22,7 @@ from ctsql.planner.ivm.parse.function_calls import (
     window_call,
     window_draft,
 )
-from ctsql.planner.ivm.parse.grouping import Grouped, read_grouping
+from ctsql.planner.ivm.parse.grouping import GroupRewriter, read_grouping
 from ctsql.planner.ivm.parse.scopes import Scope
 from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, span_of
@@ -38,7 +38,7 @@ class _Output:
 
 
 @dataclass(frozen=True, slots=True)
-class Selected:
+class CompiledSelect:
     """A compiled SELECT; the last ``hidden_count`` columns of the node are for ORDER BY only."""
 
     node: alg.Node
@@ -61,7 +61,7 @@ class Block:
         self.scope = Scope(outer=around, ctes=around.ctes)
         self.calls = Calls(self._aggregate, self._window, dict(text.windows))
 
-    def compile(self, order: Sequence[Tokens]) -> Selected:
+    def compile(self, order: Sequence[Tokens]) -> CompiledSelect:
         """The SELECT, with the ORDER BY items that a LIMIT needs."""
         node = self._rows()
         outputs = self._outputs()
@@ -112,7 +112,7 @@ class Block:
 
     def _alias(self, tokens: Tokens) -> tuple[str, Tokens]:
         if not tokens:
-            raise Refused("TEXT_NOT_READ", span_of(self.text.tokens))
+            raise Refusal("TEXT_NOT_READ", span_of(self.text.tokens))
         last = tokens[-1]
         if last.is_name and last.start in self.compiler.reading.aliases and len(tokens) > 1:
             stop = -2 if tokens[-2].upper == "AS" else -1
@@ -130,7 +130,7 @@ class Block:
             return None
         columns = self.scope.star([t.text for t in tokens[:place] if t.is_name])
         if columns is None:
-            raise Refused("UNKNOWN_COLUMN", span_of(tokens))
+            raise Refusal("UNKNOWN_COLUMN", span_of(tokens))
         rest = tokens[place + 1 :]
         if not rest:
             return columns
@@ -138,7 +138,7 @@ class Block:
             return None
         except_names = {fold(t.text) for t in rest[2:-1] if t.is_name}
         if not except_names <= {fold(name) for name, _ in columns}:
-            raise Refused("UNKNOWN_COLUMN", span_of(rest))
+            raise Refusal("UNKNOWN_COLUMN", span_of(rest))
         return [(name, col) for name, col in columns if fold(name) not in except_names]
 
     def _condition(self, tokens: Tokens, scope: Scope, calls: Calls) -> Condition:
@@ -166,7 +166,7 @@ class Block:
             alias = aliases.get(fold(token.text)) if self._is_reference(token) else None
             column = self.scope.own_column([token.text], token.span) if alias else None
             if column is not None and alias is not None and alias.column != column:
-                raise Refused("AMBIGUOUS_COLUMN", token.span)
+                raise Refusal("AMBIGUOUS_COLUMN", token.span)
 
     def _is_reference(self, token: Token) -> bool:
         return token.is_name and token.start in self.compiler.reading.columns
@@ -197,7 +197,7 @@ class Block:
 
     def _group(
         self, node: alg.Node, outputs: Sequence[_Output], aliases: dict[str, alg.Expr]
-    ) -> tuple[alg.Node, Grouped]:
+    ) -> tuple[alg.Node, GroupRewriter]:
         items = [None if o.tokens is not None and has_calls(o.tokens) else o.expr for o in outputs]
         scope = replace(self.scope, aliases=aliases)
         grouping = (
@@ -207,10 +207,10 @@ class Block:
         )
         exprs = grouping.keys if grouping else ()
         if any(any(subqueries(e)) for e in exprs):
-            raise Refused("SUBQUERY_PLACE", span_of(self.text.group))
+            raise Refusal("SUBQUERY_PLACE", span_of(self.text.group))
         for expr in exprs:
             if "map<" in type_of(expr).lower():
-                raise Refused("GROUPED_BY_MAP", expr.span)
+                raise Refusal("GROUPED_BY_MAP", expr.span)
         keys: dict[alg.Expr, alg.Key] = {}
         projections: list[alg.Projection] = []
         for expr in exprs:
@@ -231,7 +231,7 @@ class Block:
             calls=calls,
             sets=grouping.sets if grouping else None,
         )
-        return aggregate, Grouped({e: k.col for e, k in keys.items()}, rows)
+        return aggregate, GroupRewriter({e: k.col for e, k in keys.items()}, rows)
 
     def _with_grouping(self, call: alg.AggregateCall, keys: list[alg.Expr]) -> alg.AggregateCall:
         """grouping(a) and grouping_id(a, b) with the numbers of the keys they ask about."""
@@ -241,7 +241,7 @@ class Block:
         if not arguments:
             return replace(call, grouping=tuple(range(len(keys))))
         if any(argument not in keys for argument in arguments):
-            raise Refused("GROUPING_UNSUPPORTED", call.expr.span)
+            raise Refusal("GROUPING_UNSUPPORTED", call.expr.span)
         return replace(call, grouping=tuple(keys.index(a) for a in arguments))
 
     def _window(self, tokens: Tokens, over: Tokens) -> alg.Col:
@@ -250,7 +250,7 @@ class Block:
             self.windows[draft] = self.compiler.fresh(draft.function)
         return self.windows[draft]
 
-    def _draft_over(self, draft: WindowDraft, groups: Grouped) -> WindowDraft:
+    def _draft_over(self, draft: WindowDraft, groups: GroupRewriter) -> WindowDraft:
         return WindowDraft(
             draft.function,
             groups.rewrite(draft.call),
@@ -282,7 +282,7 @@ class Block:
         outputs: Sequence[_Output],
         exprs: Sequence[alg.Expr],
         requested_order: Sequence[alg.Order],
-    ) -> Selected:
+    ) -> CompiledSelect:
         items = [
             alg.Projection(expr, self.compiler.fresh(output.name, type_of(expr)))
             for output, expr in zip(outputs, exprs, strict=True)
@@ -293,7 +293,7 @@ class Block:
         for one in requested_order:
             if one.expr not in by_expr:
                 if self.text.is_distinct:
-                    raise Refused("TEXT_NOT_READ", one.expr.span)
+                    raise Refusal("TEXT_NOT_READ", one.expr.span)
                 hidden_count += 1
                 col = self.compiler.fresh("", type_of(one.expr))
                 items.append(alg.Projection(one.expr, col))
@@ -302,7 +302,7 @@ class Block:
         project: alg.Node = alg.Project(child=node, items=tuple(items))
         if self.text.is_distinct:
             project = alg.Distinct(child=project)
-        return Selected(project, [o.name for o in outputs], tuple(order), hidden_count)
+        return CompiledSelect(project, [o.name for o in outputs], tuple(order), hidden_count)
 
 
 def _outside_queries(tokens: Tokens) -> Iterator[Token]:

@@ -35,14 +35,14 @@ class Core:
 
     Attributes:
         node: closed. pairs: a column around and the node's column that it must equal.
-        traced: for columns of the subquery's result, the node's column that they are.
+        source_columns: for columns of the subquery's result, the node's column that they are.
         apart: the node's columns by which a condition may leave out rows: those that differ in
             them have no effect on each other.
     """
 
     node: alg.Node
     pairs: tuple[tuple[alg.Col, alg.Col], ...]
-    traced: Mapping[alg.Col, alg.Col]
+    source_columns: Mapping[alg.Col, alg.Col]
     apart: frozenset[alg.Col]
 
 
@@ -64,9 +64,11 @@ def correlation_core(node: alg.Node) -> Core | None:
             else:
                 sources = {k.col: k.source for k in node.keys}
             traced_columns = {
-                c: below.traced[s] for c, s in sources.items() if s in below.traced and s
+                c: below.source_columns[s]
+                for c, s in sources.items()
+                if s in below.source_columns and s
             }
-            return replace(below, traced=traced_columns)
+            return replace(below, source_columns=traced_columns)
         case alg.Distinct():
             return correlation_core(node.child)
         case alg.Window() | alg.Limit():
@@ -80,8 +82,8 @@ def correlation_core(node: alg.Node) -> Core | None:
 
 def _apart(below: Core, keys: Collection[alg.Col]) -> Core:
     """The core below an operator in which only rows that differ in some columns stay apart."""
-    traced_columns = {col: source for col, source in below.traced.items() if col in keys}
-    return replace(below, traced=traced_columns, apart=below.apart & frozenset(keys))
+    traced_columns = {col: source for col, source in below.source_columns.items() if col in keys}
+    return replace(below, source_columns=traced_columns, apart=below.apart & frozenset(keys))
 
 
 def _filter(node: alg.Filter, below: Core, around: frozenset[alg.Col]) -> Core | None:
@@ -96,8 +98,8 @@ def _filter(node: alg.Filter, below: Core, around: frozenset[alg.Col]) -> Core |
             return None
         equal = equality(predicate)
         for outer, inner in (equal, equal[::-1]) if equal else ():
-            if outer in around and inner in below.traced:
-                pairs.append((outer, below.traced[inner]))
+            if outer in around and inner in below.source_columns:
+                pairs.append((outer, below.source_columns[inner]))
     core_node: alg.Node = below.node
     if predicates:
         core_node = alg.Filter(child=core_node, predicates=tuple(predicates))
@@ -121,7 +123,7 @@ def _join(node: alg.Join) -> Core | None:
     return Core(
         alg.Join(children=tuple(c.node for c in inner_cores), conditions=conditions),
         tuple(pair for c in inner_cores for pair in c.pairs),
-        {a: b for c in inner_cores for a, b in c.traced.items()},
+        {a: b for c in inner_cores for a, b in c.source_columns.items()},
         apart,
     )
 

@@ -247,7 +247,7 @@ def _test(
         return None
     pairs = [(a, b) for a, b in core.pairs if a in left.columns]
     operand = subquery.left.column if subquery.left is not None else None
-    source = core.traced.get(subquery.node.columns[0]) if subquery.node.columns else None
+    source = core.source_columns.get(subquery.node.columns[0]) if subquery.node.columns else None
     is_in = subquery.kind in (alg.SubqueryKind.IN, alg.SubqueryKind.NULL_AWARE_IN)
     by_value = is_in and operand in left.columns and source is not None
     if by_value and operand is not None and source is not None:

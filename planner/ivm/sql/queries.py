@@ -63,11 +63,11 @@ class Text(Query):
         return f"SELECT {select_list} FROM ({text})"
 
     @property
-    def picked(self) -> "Picked | None":
+    def picked_columns(self) -> "PickedColumns | None":
         """What it picks, if it is nothing but columns of a step or a change, or of several once."""
         if not isinstance(self.node, Distinct):
             one = _picked_of(self.node, self.columns)
-            return None if one is None else Picked((one,), self.names, is_distinct=False)
+            return None if one is None else PickedColumns((one,), self.names, is_distinct=False)
         if self.columns != self.node.columns:
             return None
         below = self.node.child
@@ -79,11 +79,11 @@ class Text(Query):
         picks = [_picked_of(node, columns) for node, columns in branches]
         known_picks = tuple(one for one in picks if one is not None)
         are_all = len(known_picks) == len(picks)
-        return Picked(known_picks, self.names, is_distinct=True) if are_all else None
+        return PickedColumns(known_picks, self.names, is_distinct=True) if are_all else None
 
 
 @dataclass(frozen=True, slots=True)
-class Picked:
+class PickedColumns:
     """Some columns of steps, or of changes of tables.
 
     Attributes:

@@ -149,8 +149,8 @@ class _Form:
         self.sequence_types = sequence_types
         self.source = flow.source.span.text
         self.state = flow.name.span.text
-        tracked_columns = _choose(flow.tracked, columns)
-        self.tracked = [c for c in self.values if c in tracked_columns]
+        tracked_columns = _choose(flow.tracked_columns, columns)
+        self.tracked_columns = [c for c in self.values if c in tracked_columns]
         self.names = [backtick(c.name) for c in target_columns]
 
     def by_key(self, one: str, other: str, *more: str) -> str:
@@ -455,7 +455,7 @@ class _Scd2(_Form):
         rows = self._events_of_keys()
         if self._partial:
             rows = self._fill(rows)
-        values = struct(["true", *self.value_terms(self.tracked)])
+        values = struct(["true", *self.value_terms(self.tracked_columns)])
         rows = _add_columns(
             rows,
             f"NOT {DELETED} AND coalesce(lag({DELETED}) OVER {by_sequence}, true)"

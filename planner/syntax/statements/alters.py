@@ -74,7 +74,9 @@ def read_alter_constraints(
             cursor.fail("CONSTRAINT", hint="Type: ADD CONSTRAINT <name> CHECK (<condition>)")
         constraint = read_constraint(cursor)
         cursor.end()
-        return st.ChangeConstraints(span=cursor.span, kind=kind, target=target, added=constraint)
+        return st.ChangeConstraints(
+            span=cursor.span, kind=kind, target=target, new_constraint=constraint
+        )
     cursor.expect("DROP", "CONSTRAINT")
     if_exists = cursor.if_exists()
     name = cursor.name("the name of the constraint")
@@ -83,7 +85,7 @@ def read_alter_constraints(
         span=cursor.span,
         kind=kind,
         target=target,
-        dropped=name.text,
+        dropped_name=name.text,
         dropped_span=name.span,
         if_exists=if_exists,
     )

@@ -93,7 +93,9 @@ def read_create(tokens: Tokens) -> st.Statement:
         split = split_task((tokens[0], *tokens[3:]) if or_replace else tokens)
         form = read_task_form(split.tokens)
         statement = _filled_task(split.tokens) if form is None else _task(compile_to_tokens(form))
-        return dataclasses.replace(statement, or_replace=or_replace, unheeded=split.unheeded)
+        return dataclasses.replace(
+            statement, or_replace=or_replace, unheeded_clauses=split.unheeded_clauses
+        )
     if cursor.accept("TABLE"):
         if or_replace:
             place = span_of(tokens[:4])
@@ -136,7 +138,7 @@ class _TableClauses:
         self.properties: Tokens = ()  # those of TBLPROPERTIES
         self.feed: st.FileRef | KafkaSource | None = None
         self.feed_clause: Span | None = None
-        self._seen: set[str] = set()
+        self._clauses: set[str] = set()
 
     def read(self) -> None:
         cursor = self.cursor
@@ -170,9 +172,9 @@ class _TableClauses:
     def _clause(self) -> None:
         cursor = self.cursor
         here, word = cursor.here, cursor.upper()
-        if word and word in self._seen:
+        if word and word in self._clauses:
             raise syntax_error(here, f"{word} is given twice")
-        self._seen.add(word)
+        self._clauses.add(word)
         if word == "FROM":
             self._read_feed()
         elif cursor.accept("USING"):
@@ -323,7 +325,7 @@ def _materialized_view(tokens: Tokens, *, or_replace: bool) -> st.CreateMaterial
         or_replace=or_replace,
         if_not_exists=header.if_not_exists,
         comment=header.comment,
-        unheeded=split.unheeded,
+        unheeded_clauses=split.unheeded_clauses,
     )
 
 
@@ -402,7 +404,9 @@ def _dynamic_table(
     clauses = read_dynamic_clauses(cursor)
     if cursor.at("REFRESH", "USING"):
         statement = _task(read_refresh(cursor, head, target, clauses))
-        return dataclasses.replace(statement, or_replace=or_replace, unheeded=clauses.unheeded)
+        return dataclasses.replace(
+            statement, or_replace=or_replace, unheeded_clauses=clauses.unheeded_clauses
+        )
     columns, constraints = _list_of_view(list_tokens, target.span)
     cursor.expect("AS")
     return st.CreateMaterializedView(
@@ -415,7 +419,7 @@ def _dynamic_table(
         or_replace=or_replace,
         if_not_exists=if_not_exists,
         comment=clauses.comment,
-        unheeded=clauses.unheeded,
+        unheeded_clauses=clauses.unheeded_clauses,
     )
 
 

@@ -68,7 +68,7 @@ class DynamicClauses:
         mode: REFRESH_MODE, where it is one of a view's.
         custom: REFRESH_MODE, where it is the one of REFRESH USING.
         on_schedule: INITIALIZE = ON_SCHEDULE, where it is given.
-        unheeded: the clauses without effect.
+        unheeded_clauses: the clauses without effect.
     """
 
     options: tuple[st.Option, ...] = ()
@@ -77,7 +77,7 @@ class DynamicClauses:
     mode: Span | None = None
     custom: Span | None = None
     on_schedule: Span | None = None
-    unheeded: tuple[st.Unheeded, ...] = ()
+    unheeded_clauses: tuple[st.UnheededClause, ...] = ()
 
 
 def read_dynamic_clauses(cursor: Cursor) -> DynamicClauses:
@@ -94,7 +94,7 @@ def read_dynamic_clauses(cursor: Cursor) -> DynamicClauses:
             if word in options_by_word:
                 raise bad_option(clause.span, word, "It is given twice.")
             options_by_word[word] = ()
-            clauses.unheeded = (*clauses.unheeded, clause)
+            clauses.unheeded_clauses = (*clauses.unheeded_clauses, clause)
             continue
         refuse_clause(cursor.take("a clause or AS"))
         cursor.expect("=")
@@ -138,7 +138,7 @@ def read_dynamic_clauses(cursor: Cursor) -> DynamicClauses:
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class SplitHeader:
     """A header without the clauses of other systems, and what these say.
 
     Attributes:
@@ -147,15 +147,15 @@ class Split:
 
     tokens: Tokens
     options: tuple[st.Option, ...] = ()
-    unheeded: tuple[st.Unheeded, ...] = ()
+    unheeded_clauses: tuple[st.UnheededClause, ...] = ()
 
 
-def split_view(tokens: Tokens) -> Split:
+def split_view(tokens: Tokens) -> SplitHeader:
     """The header of a materialized view, as Databricks and Materialize spell it.
 
     Raises INVALID_OPTION, NOT_SUPPORTED, SYNTAX_ERROR.
     """
-    split = Split(tokens)
+    split = SplitHeader(tokens)
     while (index := _next_clause(split.tokens, "VIEW", (*_WHY_NOT, *_UNHEEDED, "SCHEDULE"))) >= 0:
         cursor = Cursor(split.tokens, start=index)
         clause = read_unheeded(cursor)
@@ -165,25 +165,25 @@ def split_view(tokens: Tokens) -> Split:
             if options:
                 cursor.fail("AS")
             options = _read_schedule(cursor)
-        split = Split(
+        split = SplitHeader(
             (*split.tokens[:index], *split.tokens[cursor.position :]),
             options,
-            split.unheeded if clause is None else (*split.unheeded, clause),
+            split.unheeded_clauses if clause is None else (*split.unheeded_clauses, clause),
         )
     return split
 
 
-def split_task(tokens: Tokens) -> Split:
+def split_task(tokens: Tokens) -> SplitHeader:
     """The header of a continual task without IN CLUSTER, which Materialize takes."""
     if not any(tk.words_are(tokens, i, "IN", "CLUSTER") for i in range(len(tokens))):
-        return Split(tokens)
+        return SplitHeader(tokens)
     index = _next_clause(tokens, "TASK", ("IN",))
     if index < 0:
-        return Split(tokens)
+        return SplitHeader(tokens)
     cursor = Cursor(tokens, start=index)
     clause = read_unheeded(cursor)
     assert clause is not None  # one begins there
-    return Split((*tokens[:index], *tokens[cursor.position :]), unheeded=(clause,))
+    return SplitHeader((*tokens[:index], *tokens[cursor.position :]), unheeded_clauses=(clause,))
 
 
 def _next_clause(tokens: Tokens, kind: str, words: Sequence[str]) -> int:
@@ -204,7 +204,7 @@ def _next_clause(tokens: Tokens, kind: str, words: Sequence[str]) -> int:
     return -1
 
 
-def read_unheeded(cursor: Cursor) -> st.Unheeded | None:
+def read_unheeded(cursor: Cursor) -> st.UnheededClause | None:
     """Read a clause that changes no row and has no effect here; None where none begins.
 
     Raises NOT_SUPPORTED for a property that is more than a label.
@@ -236,7 +236,7 @@ def read_unheeded(cursor: Cursor) -> st.Unheeded | None:
         cursor.take("the name of a warehouse")
     clause, why = _UNHEEDED[word]
     span = span_of(cursor.tokens[start : cursor.position])
-    return st.Unheeded(clause=clause, why=why, span=span)
+    return st.UnheededClause(clause=clause, why=why, span=span)
 
 
 def _read_schedule(cursor: Cursor) -> tuple[st.Option, ...]:

@@ -164,9 +164,9 @@ class _FlowClauses:
         self.sequence: Span | None = None
         self.groups: tuple[SequenceGroup, ...] = ()
         self.columns: ColumnList | None = None
-        self.tracked: ColumnList | None = None
+        self.tracked_columns: ColumnList | None = None
         self.scd_type = 1
-        self._seen: set[str] = set()
+        self._clauses: set[str] = set()
 
     def clause(self) -> None:
         cursor = self.cursor
@@ -175,9 +175,9 @@ class _FlowClauses:
         if words is None:
             cursor.fail("a clause of AUTO CDC", words=[w[0] for w in _CLAUSES])
         name = " ".join(words)
-        if name in self._seen:
+        if name in self._clauses:
             raise syntax_error(here, f"{name} is given twice")
-        self._seen.add(name)
+        self._clauses.add(name)
         match name:
             case "KEYS":
                 self.keys = tuple(column_names(cursor))
@@ -192,7 +192,7 @@ class _FlowClauses:
             case "STORED AS":
                 self._read_type()
             case "TRACK HISTORY ON":
-                self.tracked = self._column_list()
+                self.tracked_columns = self._column_list()
             case _:
                 raise not_yet(here, name)
 
@@ -276,9 +276,9 @@ class _FlowClauses:
         assert self.sequence is not None  # looked at above
         if self.groups:
             self._check_groups()
-        if self.tracked is not None and self.scd_type == 1:
+        if self.tracked_columns is not None and self.scd_type == 1:
             message = "TRACK HISTORY ON goes with STORED AS SCD TYPE 2"
-            raise invalid(self.tracked.span, message, "With SCD type 1 no history is kept.")
+            raise invalid(self.tracked_columns.span, message, "With SCD type 1 no history is kept.")
         return CreateFlow(
             span=cursor.span,
             name=name,
@@ -290,7 +290,7 @@ class _FlowClauses:
             groups=self.groups,
             delete_when=self.delete_when,
             columns=self.columns,
-            tracked=self.tracked,
+            tracked_columns=self.tracked_columns,
             scd_type=self.scd_type,
             ignore_nulls=self.ignore_nulls,
             if_not_exists=if_not_exists,

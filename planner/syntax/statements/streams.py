@@ -87,7 +87,9 @@ def _read_clauses(cursor: Cursor, statement: st.CreateStreamingTable) -> st.Crea
         here = cursor.here
         clause = read_unheeded(cursor)
         if clause is not None:
-            statement = dataclasses.replace(statement, unheeded=(*statement.unheeded, clause))
+            statement = dataclasses.replace(
+                statement, unheeded_clauses=(*statement.unheeded_clauses, clause)
+            )
             continue
         refuse_clause(cursor.current, "streaming table")
         if cursor.at("COMMENT") and statement.comment is None:

@@ -24,7 +24,7 @@ class _Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Rewritten:
+class RewrittenText:
     """New text, the span of the source text it was made from, and the way back."""
 
     text: str
@@ -42,7 +42,7 @@ class Rewritten:
         return piece.old_start + (offset - piece.new_start if piece.copied else 0)
 
 
-def splice(span: Span, edits: Iterable[Edit]) -> Rewritten:
+def splice(span: Span, edits: Iterable[Edit]) -> RewrittenText:
     """Replace pieces of a span; an edit of an empty span inserts.
 
     Edits may be given in any order; of two equal ones one is done. Edits at the same place are
@@ -69,7 +69,7 @@ def splice(span: Span, edits: Iterable[Edit]) -> Rewritten:
         add(edit.text, edit.span.start, copied=False)
         position = edit.span.stop
     add(span.source.text[position : span.stop], position, copied=True)
-    return Rewritten("".join(parts), span, tuple(pieces))
+    return RewrittenText("".join(parts), span, tuple(pieces))
 
 
 def rewrite(
@@ -78,7 +78,7 @@ def rewrite(
     relation: Callable[[RelationRef], str],
     clock: Callable[[ClockCall], str] | None = None,
     parameters: Sequence[str] = (),
-) -> Rewritten:
+) -> RewrittenText:
     """The text that Spark runs for a piece of SQL.
 
     Args:

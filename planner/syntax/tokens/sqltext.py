@@ -19,7 +19,7 @@ from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import ChangeKind, Edit, RelationRef, SqlText
 from ctsql.planner.syntax.tokens import replaceable_calls, tokenizer as tk
 from ctsql.planner.syntax.tokens.file_refs import read_file
-from ctsql.planner.syntax.tokens.rewrite import Rewritten, splice
+from ctsql.planner.syntax.tokens.rewrite import RewrittenText, splice
 from ctsql.planner.syntax.tokens.sqlglot_gaps import gaps, table_operands
 from ctsql.planner.syntax.tokens.token_reader import MAX_NAME_PARTS, relation_ref, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, plain_comments, tokenise
@@ -148,7 +148,7 @@ def _refuse_time_travel(tokens: Tokens) -> None:
 
 def _tree(
     span: Span, form: Form, tokens: Tokens, outside: list[Edit]
-) -> tuple[exp.Expr, Rewritten]:
+) -> tuple[exp.Expr, RewrittenText]:
     """The tree that sqlglot makes, and the text it was given."""
     before, after = {"predicate": ("SELECT 1 WHERE (", "\n)"), "ctes": ("", "\nSELECT 1")}.get(
         form, ("", "")
@@ -173,14 +173,14 @@ def _tree(
         raise syntax_error(span, "the statement is nested too deeply") from cause
 
 
-def _parse(sql: Rewritten) -> exp.Expr:
+def _parse(sql: RewrittenText) -> exp.Expr:
     try:
         return sqlglot.parse_one(plain_comments(sql.text), dialect="spark")
     except _CRASHES as cause:
         raise ParseError(str(cause)) from cause
 
 
-def _parse_error(cause: ParseError, sql: Rewritten, span: Span, tokens: Tokens) -> CtsqlError:
+def _parse_error(cause: ParseError, sql: RewrittenText, span: Span, tokens: Tokens) -> CtsqlError:
     """Translate an error of sqlglot: its place in the user's text, and a plain message."""
     fields = cause.errors[0] if cause.errors else {}
     place = span
@@ -229,7 +229,7 @@ def _check_form(tree: exp.Expr, span: Span, form: Form, tokens: Tokens) -> None:
 
 def _relations(
     tree: exp.Expr,
-    sql: Rewritten,
+    sql: RewrittenText,
     tokens: Tokens,
     target_starts: set[int],
     cte_names: frozenset[str],
@@ -251,7 +251,7 @@ def _relations(
     return sorted_refs, list(dict.fromkeys(edits))
 
 
-def _first_token(table: exp.Table, sql: Rewritten, starts: dict[int, int]) -> int | None:
+def _first_token(table: exp.Table, sql: RewrittenText, starts: dict[int, int]) -> int | None:
     offsets = [i.meta.get("start") for i in table.parts if isinstance(i, exp.Identifier)]
     if isinstance(table.this, exp.Func):
         offsets = [table.this.meta.get("start")]

@@ -8,7 +8,7 @@ from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.prepared_rows import together
 from ctsql.runtime.rows.row_set import RowSet, SparkRows
 from ctsql.runtime.rows.types import DIGITS_ADDED, adds_exactly
-from ctsql.runtime.views.outcomes import Fallback, NotApplicable, Outcome, Staged
+from ctsql.runtime.views.outcomes import Fallback, NotApplicable, Outcome, StagedDiff
 from ctsql.runtime.views.plan_runner import PlanRunner
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import Policy, Strategy
@@ -39,7 +39,7 @@ def refresh(context: RefreshContext) -> Outcome:
         return NotApplicable()
     add = _adds(context, changes.plan)
     runner = changes.runner
-    texts = changes.plan.rows_by_key(changes.changed, add=add, large=changes.large)
+    texts = changes.plan.rows_by_key(changes.changed_tables, add=add, large=changes.large)
     if texts is None:
         return NotApplicable()
     if texts.certain is not None:
@@ -48,7 +48,7 @@ def refresh(context: RefreshContext) -> Outcome:
     if context.policy is Policy.AUTO and _are_most(context.stored_rows, runner.steps[texts.keys]):
         return Fallback("MOST_KEYS")
     stage_difference(context, runner.rows(texts.rows), _affected_rows(context, runner, texts))
-    return Staged(NAME)
+    return StagedDiff(NAME)
 
 
 def _are_most(stored_rows: StoredRows | None, keys: RowSet) -> bool:
@@ -104,7 +104,7 @@ def _add_to_groups(
             return _from_filled(context, changes, stored_rows)
         desired = stored_form(context.view, rows)
     stage_rows(context, desired, before or _affected_rows(context, runner, texts))
-    return Staged(NAME)
+    return StagedDiff(NAME)
 
 
 def _from_filled(
@@ -129,7 +129,7 @@ def _from_filled(
         return Fallback("ROWS_WENT")
     rows = runner.rows(plan.of_state(state_plan.number))
     stage_difference(context, rows, None if stored_rows is None else stored_rows.all)
-    return Staged(Strategy.STATE_TABLE)
+    return StagedDiff(Strategy.STATE_TABLE)
 
 
 def _adds(context: RefreshContext, plan: ChangePlan) -> bool:

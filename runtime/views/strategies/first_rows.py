@@ -2,7 +2,7 @@
 
 from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import Telling
-from ctsql.runtime.views.outcomes import Fallback, NotApplicable, Outcome, Staged
+from ctsql.runtime.views.outcomes import Fallback, NotApplicable, Outcome, StagedDiff
 from ctsql.runtime.views.plan_runner import is_true
 from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
@@ -24,7 +24,7 @@ def refresh(context: RefreshContext) -> Outcome:
         return NotApplicable()
     runner = context.changes.runner
     changes = context.changes
-    texts = changes.plan.first_rows(changes.changed, large=changes.large)
+    texts = changes.plan.first_rows(changes.changed_tables, large=changes.large)
     stored_rows = context.stored_rows if texts is not None else None
     if texts is None or stored_rows is None:
         return NotApplicable()
@@ -40,4 +40,4 @@ def refresh(context: RefreshContext) -> Outcome:
     if not is_true(holds):
         return Fallback("ROWS_MOVED_UP")
     stage_rows(context, desired, rows)
-    return Staged(NAME)
+    return StagedDiff(NAME)

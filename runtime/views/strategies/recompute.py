@@ -9,7 +9,7 @@ from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
 from ctsql.runtime.rows.row_set import AnyRows, row_set
 from ctsql.runtime.views.change_plans import prepared
 from ctsql.runtime.views.leaving_rows import in_order
-from ctsql.runtime.views.outcomes import Outcome, Staged, translated_failure
+from ctsql.runtime.views.outcomes import Outcome, StagedDiff, translated_failure
 from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.warehouse.replaced_views import awaits_columns, is_redefined
@@ -52,7 +52,7 @@ def refresh(context: RefreshContext) -> Outcome:
             if leaving is not None and desired is not None:
                 desired = in_order(row_set(desired).frame, leaving)
         warehouse.queries.stage(context.staging, desired, stored_rows, context.columns, small=small)
-    return Staged(NAME)
+    return StagedDiff(NAME)
 
 
 def _built_beside(context: RefreshContext, at: int) -> DataFrame | None:
@@ -76,7 +76,7 @@ def _is_small(context: RefreshContext) -> bool:
     """Is the difference likely to fit the driver? The view's size tells, or its inputs'."""
     warehouse, item = context.warehouse, context.item
     output = warehouse.relations.output(item)
-    if output.upper > item.created:
+    if output.upper > item.created_at:
         rows = output.table.rows_count(context.batch.version_read)
         return rows is not None and rows <= DRIVER_ROWS_MAX
     counts = [

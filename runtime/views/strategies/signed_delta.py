@@ -4,7 +4,7 @@ from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import Telling
 from ctsql.planner.lowering import cast_to_stored
-from ctsql.runtime.views.outcomes import Fallback, NotApplicable, Outcome, Staged
+from ctsql.runtime.views.outcomes import Fallback, NotApplicable, Outcome, StagedDiff
 from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.views.view_diff import stage_delta
@@ -24,13 +24,13 @@ def refresh(context: RefreshContext) -> Outcome:
     plan, runner = context.changes.plan, context.changes.runner
     if plan.inexact is not None:
         return Fallback(plan.inexact.code)
-    texts = plan.delta(context.changes.changed, large=context.changes.large)
+    texts = plan.delta(context.changes.changed_tables, large=context.changes.large)
     leaving = context.changes.leaving
     if texts is None:
         if leaving is None:
-            return Staged(NAME)
+            return StagedDiff(NAME)
         leaving.stage(context.staging)
-        return Staged(Strategy.LEAVING, leaving.due())
+        return StagedDiff(Strategy.LEAVING, leaving.due())
     runner.run(texts.steps, [texts.rows])
     rows = runner.rows(texts.rows)
     if leaving is not None or runner.relations.has_many:
@@ -41,4 +41,4 @@ def refresh(context: RefreshContext) -> Outcome:
     if isinstance(outcome, Fallback):
         return outcome
     leaving.stage(context.staging)  # other rows than those of the change, which pass now
-    return Staged(NAME, leaving.due(cast_to_stored(rows.plain_frame, context.view, [DIFF])))
+    return StagedDiff(NAME, leaving.due(cast_to_stored(rows.plain_frame, context.view, [DIFF])))

@@ -17,7 +17,7 @@ from ctsql.planner.ivm.explain import Telling
 from ctsql.planner.ivm.sql.queries import StateSteps
 from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.rows.row_set import RowSet
-from ctsql.runtime.views.outcomes import NotApplicable, Outcome, Staged
+from ctsql.runtime.views.outcomes import NotApplicable, Outcome, StagedDiff
 from ctsql.runtime.views.plan_runner import PlanRunner, is_true
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
@@ -65,8 +65,8 @@ class _Following:
     ) -> None:
         self.context, self.changes, self.runner = context, changes, changes.runner
         self.state_plan, self.stored_groups = state_plan, stored_groups
-        self._done: tuple[StepText, ...] = ()
-        self._located: RowSet | None = None
+        self._finished_steps: tuple[StepText, ...] = ()
+        self._located_groups: RowSet | None = None
 
     def first_rows(self) -> Outcome | None:
         """From the view's own rows and the groups that change; None if others may be first now."""
@@ -87,7 +87,7 @@ class _Following:
             return None
         stage_rows(context, desired, rows)
         self._stage(texts)
-        return Staged(NAME)
+        return StagedDiff(NAME)
 
     def all_rows(self) -> Outcome:
         """From all groups, compared with all rows of the view."""
@@ -105,7 +105,7 @@ class _Following:
             return NotApplicable()
         stage_rows(context, desired, None if there is None else there.all)
         self._stage(texts)
-        return Staged(NAME)
+        return StagedDiff(NAME)
 
     def change(self) -> Outcome:
         """The signed change of the view, from that of its groups."""
@@ -122,17 +122,17 @@ class _Following:
         if self.runner.relations.has_many:
             signed_rows = self.runner.keep(signed_rows)
         outcome = stage_signed_rows(self.context, signed_rows, NAME)
-        if isinstance(outcome, Staged):
+        if isinstance(outcome, StagedDiff):
             self._stage(texts)
         return outcome
 
     def _texts(self, make: Callable[..., Made]) -> Made:
         changes = self.changes
-        return make(changes.changed, [self.state_plan.number], large=changes.large)
+        return make(changes.changed_tables, [self.state_plan.number], large=changes.large)
 
-    def _leave_unchanged(self) -> Staged:
+    def _leave_unchanged(self) -> StagedDiff:
         self.context.state.leave_unchanged()
-        return Staged(NAME)
+        return StagedDiff(NAME)
 
     def _run(
         self,
@@ -142,7 +142,7 @@ class _Following:
     ) -> Sequence[RowSet]:
         """Compute the steps that are not done yet, and what is made of them."""
         runner, types = self.runner, self.context.state.table.schema
-        pairs = zip(texts.steps, self._done, strict=False)
+        pairs = zip(texts.steps, self._finished_steps, strict=False)
         count = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         steps = texts.steps[count:]
         groups = texts.states.get(self.state_plan.number)
@@ -152,14 +152,14 @@ class _Following:
         first, rest = steps[:at], steps[at:]
         runner.run(first, [*(step.rows for step in rest), *last], self._before(groups), types)
         row_sets = runner.run_together(rest, last, results, types)
-        self._done = texts.steps
+        self._finished_steps = texts.steps
         return row_sets
 
     def _before(self, steps: StateSteps | None) -> Callable[[StepText], RowSet]:
         def before(step: StepText) -> RowSet:
             """The stored groups that change, read once, with their places."""
             assert steps is not None  # this is one of them
-            self._located = groups = self.runner.keep(
+            self._located_groups = groups = self.runner.keep(
                 _groups(self.runner, self.stored_groups, steps)
             )
             return groups.select(self.state_plan.columns, step.rows.names)
@@ -184,10 +184,10 @@ class _Following:
 
     def _stage(self, texts: ChangeTexts | TopTexts) -> None:
         after, state = self._after(texts), self.context.state
-        if after is None or self._located is None:
+        if after is None or self._located_groups is None:
             state.leave_unchanged()
         else:
-            state.stage(_groups_left(after, self.state_plan), self._located)
+            state.stage(_groups_left(after, self.state_plan), self._located_groups)
 
 
 def _groups(runner: PlanRunner, stored_groups: StoredRows, steps: StateSteps) -> RowSet:

@@ -29,7 +29,7 @@ from ctsql.runtime.tasks.body import propose
 from ctsql.runtime.views.outcomes import Fallback
 from ctsql.runtime.views.refresh import RefreshOutcome
 from ctsql.runtime.views.refresh_policy import Strategy
-from ctsql.runtime.warehouse.query_engine import Proposed
+from ctsql.runtime.warehouse.query_engine import OutputProposal
 from ctsql.runtime.warehouse.replaced_views import table_schema
 from ctsql.runtime.warehouse.sources import StoredSources
 from tests.scenarios.without_spark.session import Frame
@@ -42,7 +42,7 @@ class _Empty(EmptySources):
         return Frame(session, fields_of(list(columns)), ())
 
 
-class Held(LocalRows):
+class DriverRows(LocalRows):
     """Few rows as the product sorts those that break constraints."""
 
     @staticmethod
@@ -52,7 +52,7 @@ class Held(LocalRows):
             return rows
         values = zip(*rows.rows, strict=True) if rows.rows else ((),) * len(rows.columns)
         arrow = pa.table([pa.array(v) for v in values], rows.columns)
-        return Held(rows.sparkSession, rows.schema, arrow)
+        return DriverRows(rows.sparkSession, rows.schema, arrow)
 
     @property
     def plain_frame(self) -> Any:  # type: ignore[override]
@@ -60,9 +60,9 @@ class Held(LocalRows):
         session: Any = self.session
         return Frame(session, self.schema, (tuple(r.values()) for r in self.arrow.to_pylist()))
 
-    def with_rows(self, schema: T.StructType, arrow: pa.Table) -> "Held":
+    def with_rows(self, schema: T.StructType, arrow: pa.Table) -> "DriverRows":
         """Other rows."""
-        return Held(self.session, schema, arrow)
+        return DriverRows(self.session, schema, arrow)
 
 
 class DuckAnalyst(SparkAnalyst):
@@ -109,9 +109,9 @@ class DuckEngine:
         """All rows stay frames."""
         return Declined("rows are held as frames")
 
-    def consolidate_change_feed(self, changed: Frame, columns: list[str]) -> Frame:
+    def consolidate_change_feed(self, change_rows: Frame, columns: list[str]) -> Frame:
         """Each row once, with how often it comes or goes."""
-        wanted = changed.select(*backtick_all(columns), CHANGE_TYPE)
+        wanted = change_rows.select(*backtick_all(columns), CHANGE_TYPE)
         total = Counter[Any]()
         for *row, kind in wanted.rows:
             total[tuple(row)] += 1 if kind == "insert" else -1
@@ -121,12 +121,13 @@ class DuckEngine:
 
     def propose(
         self, body: Transaction, sources: Any, at: int, columns: Mapping[str, list[str]]
-    ) -> Mapping[str, Proposed]:
+    ) -> Mapping[str, OutputProposal]:
         """What a body proposes, by the product's lowering."""
         found = replace(sources, are_small=False)  # else keys are looked up in Delta's files
         made = propose(body, Context(self._session, found, at, clock_at=at), columns)
         return {
-            output: Proposed(Held.marked(one.inserts), one.victims) for output, one in made.items()
+            output: OutputProposal(DriverRows.marked(one.inserts), one.victims)
+            for output, one in made.items()
         }
 
     def stage_batched_runs(self, *_: object) -> None:

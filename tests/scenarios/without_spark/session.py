@@ -34,7 +34,7 @@ _NO_COLUMN = re.compile(r'column "?(\w+)"? not found|does not have a column name
 _NO_FUNCTION = re.compile(r"Function with name (\w+) does not exist")
 
 
-class Refused(PySparkException):
+class SparkRefusal(PySparkException):
     """What Spark would raise: with a condition, a state and what it says of the statement."""
 
     def __init__(self, message: str, condition: str, state: str = "", **given: str) -> None:
@@ -50,21 +50,21 @@ class Refused(PySparkException):
         return self._state
 
 
-def _as_spark_says(problem: Exception) -> Refused:
+def _as_spark_says(problem: Exception) -> SparkRefusal:
     """An error of DuckDB's or sqlglot's; of another kind than these it is a defect of the model."""
     message = str(problem).splitlines()[0]
     is_misplaced = "cannot contain aggregates" in message
     if is_misplaced or isinstance(problem, sqlglot.ParseError | duckdb.ParserException):
-        return Refused(message, "PARSE_SYNTAX_ERROR")
+        return SparkRefusal(message, "PARSE_SYNTAX_ERROR")
     if isinstance(problem, _ABOUT_ROWS):
-        return Refused(message, "", "22000")
+        return SparkRefusal(message, "", "22000")
     column, function = _NO_COLUMN.search(message), _NO_FUNCTION.search(message)
     if column is not None:
         name = backtick(column[1] or column[2])
-        return Refused(message, "UNRESOLVED_COLUMN", objectName=name)
+        return SparkRefusal(message, "UNRESOLVED_COLUMN", objectName=name)
     if function is not None:
-        return Refused(message, "UNRESOLVED_ROUTINE", routineName=backtick(function[1]))
-    return Refused(message, "DUCKDB")
+        return SparkRefusal(message, "UNRESOLVED_ROUTINE", routineName=backtick(function[1]))
+    return SparkRefusal(message, "DUCKDB")
 
 
 class Frame(Rows):
@@ -224,7 +224,7 @@ class DuckSession(Session):
         asked = exp.Select(expressions=[tree.args["where"].this], **parts).copy()
         (kind,) = self.duck.sql(asked.sql("duckdb")).types
         if str(kind) not in ("BOOLEAN", '"NULL"'):
-            raise Refused(f"WHERE takes a condition, not {kind}", "DATATYPE_MISMATCH")
+            raise SparkRefusal(f"WHERE takes a condition, not {kind}", "DATATYPE_MISMATCH")
 
     def hold(self, name: str, rows: Frame) -> None:
         """Make rows a table of DuckDB's."""

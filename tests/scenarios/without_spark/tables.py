@@ -16,9 +16,17 @@ from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.table_rows import CHANGE_TYPE
 from ctsql.runtime.log.table_metadata import TableMetadata
 from tests.scenarios.without_spark.kinds import NotModelled, columns_of
-from tests.scenarios.without_spark.session import DuckSession, Frame, Refused
+from tests.scenarios.without_spark.session import DuckSession, Frame, SparkRefusal
 from tests.simulation.memory_log import MemoryGateway, MemoryTable
-from tests.simulation.memory_store import Fate, File, Folder, Row, Sent, Store, metadata_action
+from tests.simulation.memory_store import (
+    Fate,
+    File,
+    Folder,
+    Row,
+    SentCommit,
+    Store,
+    metadata_action,
+)
 
 _PLACES = T.StructType([T.StructField(FILE_COLUMN, T.StringType()),
                         T.StructField(ROW_COLUMN, T.LongType())])  # fmt: skip
@@ -186,7 +194,7 @@ class Commands:
         actions = [json.dumps(metadata_action(said, schema.json()))]
         if rows:
             actions.append(folder.write_file(rows, "user").line("add", data_change=True))
-        folder.append(Sent("user", -1, actions))
+        folder.append(SentCommit("user", -1, actions))
 
     def _insert(self, tree: exp.Insert) -> None:
         if tree.args.get("overwrite") or tree.args.get("by_name"):
@@ -202,7 +210,7 @@ class Commands:
         given = self._gateway.session.query(source)
         if len(given.columns) != len(into):
             counts = {"insertColumns": str(len(given.columns)), "numColumns": str(len(into))}
-            raise Refused("not as many", "INSERT_COLUMN_ARITY_MISMATCH", **counts)
+            raise SparkRefusal("not as many", "INSERT_COLUMN_ARITY_MISMATCH", **counts)
         place = {name.lower(): f"v{i}" for i, name in enumerate(into)}
         values = [_stored(place.get(f.name.lower(), "NULL"), f) for f in table.schema]
         self._commit(table, given.toDF(*place.values()).select(*values))

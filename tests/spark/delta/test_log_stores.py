@@ -78,7 +78,7 @@ def test_a_folder_is_the_same_folder(con: Connection) -> None:
     assert len(mine) == 4
 
 
-class _Listed:
+class _ListCounter:
     """Delta's handle of a log, which counts how often it lists the log."""
 
     def __init__(self, log: Any) -> None:
@@ -101,7 +101,7 @@ def test_a_log_is_listed_only_for_what_others_commit(
     table = table_of(con, "x")
     folder = local_path(table.location)
     assert folder is not None
-    listed = _Listed(table.log)
+    listed = _ListCounter(table.log)
     monkeypatch.setitem(vars(table._handle), "log", listed)
     con.execute("INSERT INTO x VALUES (3)")
     con.execute("INSERT INTO x SELECT 4")

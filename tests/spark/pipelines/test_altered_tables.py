@@ -114,7 +114,7 @@ CREATE MATERIALIZED VIEW q AS SELECT v FROM p;
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "condition", "told"),
+    ("before", "after", "condition", "message"),
     [
         ("v INT,", "w INT,", "NOT_SUPPORTED", "RENAME COLUMN v TO w. If it is not, drop it first"),
         ("v INT,", "v SMALLINT,", "NOT_SUPPORTED", "drop this one"),
@@ -126,7 +126,7 @@ CREATE MATERIALIZED VIEW q AS SELECT v FROM p;
         ("f FLOAT,", "f FLOAT, i INT REFERENCES u (i),", "NOT_SUPPORTED", "without constraint"),
     ],
 )
-def test_refused(con: Connection, before: str, after: str, condition: str, told: str) -> None:
+def test_refused(con: Connection, before: str, after: str, condition: str, message: str) -> None:
     """What cannot be, or would break a reader, is refused before anything is changed."""
     applied(con, REFUSED)
     con.execute("INSERT INTO t VALUES (1, 2, 3.5); SELECT * FROM m")
@@ -139,7 +139,7 @@ def test_refused(con: Connection, before: str, after: str, condition: str, told:
     refusal = change_of(made, "t").refusal
     assert refusal is not None
     assert refusal.condition == condition
-    assert told in refusal.hint
+    assert message in refusal.hint
     with pytest.raises(CtsqlError) as caught:
         applied(con, text)
     assert caught.value.condition == "PLAN_REFUSED"
@@ -264,12 +264,12 @@ def test_a_saved_plan_has_the_alterations(connect: Callable[[], Connection]) -> 
     made = json.dumps(planned(con, text).to_json())
     wider = OLD.replace("v INT);", "v INT, n INT8);")
     with pytest.raises(CtsqlError, match="not what would be done now"):
-        apply(con, folder_of(wider), saved=read_plan(made, "p"))
-    assert apply(con, folder_of(text), saved=read_plan(made, "p")).pending
+        apply(con, folder_of(wider), saved_plan=read_plan(made, "p"))
+    assert apply(con, folder_of(text), saved_plan=read_plan(made, "p")).pending
     made = json.dumps(planned(con, text.replace("n INT", "n INT8")).to_json())
     other.execute("ALTER TABLE t ALTER COLUMN n TYPE INT8")
     with pytest.raises(CtsqlError, match="not what would be done now"):
-        apply(con, folder_of(text.replace("n INT", "n INT8")), saved=read_plan(made, "p"))
+        apply(con, folder_of(text.replace("n INT", "n INT8")), saved_plan=read_plan(made, "p"))
 
 
 def test_an_attached_table_is_dumped_as_it_is(

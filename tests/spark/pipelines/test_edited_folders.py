@@ -19,7 +19,7 @@ STEPS = 6
 
 
 @dataclass
-class Edited:
+class EditedFolder:
     """A folder with one table, and what reads it."""
 
     choose: random.Random
@@ -100,7 +100,7 @@ def _shapes(con: Connection) -> dict[str, object]:
 @pytest.mark.parametrize("seed", range(6))
 def test_as_in_a_new_warehouse(seed: int, con: Connection, tmp_path: Path) -> None:
     """Tables, views and what they hold; and a second apply has nothing to do."""
-    made = Edited(random.Random(seed))
+    made = EditedFolder(random.Random(seed))
     applied(con, made.text())
     keys = []
     for step in range(STEPS):

@@ -52,7 +52,7 @@ def test_a_folder_is_applied_once(connect: Callable[[], Connection]) -> None:
     check_rows(other, "SELECT k FROM ups", (1,), (1,))
     check_rows(other, "SELECT * FROM dim", (1, 5), (2, -1))
     with con._running("test") as engine:
-        assert len({i.created for i in engine.refresh_catalog() if i.is_run}) == 1
+        assert len({i.created_at for i in engine.refresh_catalog() if i.is_run}) == 1
     with con._running("test") as engine:
         dumped = [text for _, text in dump(engine)]
     assert set(statuses(planned(con, *dumped)).values()) == {"unchanged"}
@@ -104,7 +104,7 @@ def test_changes_come_into_force_together(connect: Callable[[], Connection]) -> 
     applied(con, TABLES, views, tasks, prune=True)
     with con._running("test") as engine:
         now = engine.refresh_catalog()
-        at = {i.created for i in now if i.name.name in ("middle", "more")}
+        at = {i.created_at for i in now if i.name.name in ("middle", "more")}
         (task,) = (i for i in now if i.name.name == "log")
         assert at == {engine.timeline.task(task.id).revisions[-1][0]}
         assert engine.catalog_store.table.version() <= version + 4, (
@@ -128,21 +128,21 @@ ALTERS = "ALTER TABLE raw RENAME COLUMN k TO key"
 
 
 @pytest.mark.parametrize(
-    ("after", "condition", "told"),
+    ("after", "condition", "message"),
     [
         (OTHER_COLUMNS, "NOT_SUPPORTED", ALTERS),
         (AS_VIEW, "WRONG_OBJECT_KIND", "DROP TABLE raw"),
     ],
 )
-def test_refused(con: Connection, after: str, condition: str, told: str) -> None:
+def test_refused(con: Connection, after: str, condition: str, message: str) -> None:
     """What cannot be is refused with what to type, and nothing is changed."""
     applied(con, TABLES)
     moments = moments_of(con)
     made = planned(con, after)
-    (change,) = made.refused
+    (change,) = made.refused_changes
     assert change.refusal is not None
     assert (change.refusal.condition, exit_code(made)) == (condition, 4)
-    assert told in change.refusal.hint
+    assert message in change.refusal.hint
     with pytest.raises(CtsqlError) as caught:
         applied(con, after)
     assert caught.value.condition == "PLAN_REFUSED"
@@ -206,12 +206,16 @@ def test_a_saved_plan_is_what_is_done(connect: Callable[[], Connection]) -> None
     text = json.dumps(made.to_json())
     other.execute("CREATE TABLE between (k INT)")
     with pytest.raises(CtsqlError, match="not what would be done now") as caught:
-        apply(con, folder_of(TABLES), saved=read_plan(text, "plan.json"))
+        apply(con, folder_of(TABLES), saved_plan=read_plan(text, "plan.json"))
     assert caught.value.condition == "PLAN_OUTDATED"
     text = json.dumps(planned(con, TABLES).to_json())
     with pytest.raises(CtsqlError, match="not what would be done now"):
-        apply(con, folder_of(TABLES, "CREATE VIEW w AS SELECT 1 AS k"), saved=read_plan(text, "p"))
-    assert apply(con, folder_of(TABLES), saved=read_plan(text, "p")).pending
+        apply(
+            con,
+            folder_of(TABLES, "CREATE VIEW w AS SELECT 1 AS k"),
+            saved_plan=read_plan(text, "p"),
+        )
+    assert apply(con, folder_of(TABLES), saved_plan=read_plan(text, "p")).pending
     with pytest.raises(CtsqlError, match='"p" is not a saved plan'):
         read_plan("{}", "p")
 

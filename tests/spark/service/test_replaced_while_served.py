@@ -12,7 +12,7 @@ from ctsql.runtime.service.events import Event, EventKind
 from tests.helpers.foreign_writers import Place, remove
 from tests.helpers.table_folder import folder
 from tests.scenarios.runner import assert_rows
-from tests.spark.service.test_service import Told, serving
+from tests.spark.service.test_service import EventLog, serving
 from tests.spark.warehouse.test_replaced_tables import attached, made_anew, write
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -24,22 +24,22 @@ def _failed(name: str, condition: str) -> Callable[[Event], bool]:
     return lambda e: e.kind is EventKind.FAILED and (e.name, e.condition) == (name, condition)
 
 
-def _wait_for_more(told: Told, name: str, act: Callable[[], object]) -> None:
+def _wait_for_more(log: EventLog, name: str, act: Callable[[], object]) -> None:
     """Do something, and wait until an output is written that was not before."""
-    before = len(told.events)
+    before = len(log.events)
     act()
-    told.wait(
+    log.wait(
         lambda e: (
             e.kind is EventKind.WROTE
             and e.name == name
-            and any(e is later for later in told.events[before:])
+            and any(e is later for later in log.events[before:])
         )
     )
 
 
-def _goes_on(user: Connection, told: Told, k: int) -> None:
+def _goes_on(user: Connection, log: EventLog, k: int) -> None:
     """What reads no replaced table is written as ever."""
-    _wait_for_more(told, "apart", lambda: user.execute(f"INSERT INTO other VALUES ({k})"))
+    _wait_for_more(log, "apart", lambda: user.execute(f"INSERT INTO other VALUES ({k})"))
     assert (k,) in user.execute("SELECT * FROM apart").fetchall()
 
 
@@ -47,10 +47,10 @@ def _states(user: Connection) -> dict[str, tuple[str, str | None]]:
     return {row[2]: (row[3], row[7]) for row in user.status().fetchall()}
 
 
-def _check_said(told: Told, named: set[str]) -> None:
+def _check_said(log: EventLog, names: set[str]) -> None:
     """Every failure is an object's, said once, and none in the words of what lies below."""
-    failures = [e for e in told.events if e.kind is EventKind.FAILED]
-    assert {e.name for e in failures} == named, [e.line() for e in told.events]
+    failures = [e for e in log.events if e.kind is EventKind.FAILED]
+    assert {e.name for e in failures} == names, [e.line() for e in log.events]
     assert len({(e.name, e.condition, e.message) for e in failures}) == len(failures)
     for event in failures:
         for raw in ("java.", "org.apache", "Py4J", "DELTA_", "Traceback"):

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.spark
 PATIENCE_SECONDS = 90
 
 
-class Told:
+class EventLog:
     """What a service said, and a way to wait for more of it."""
 
     def __init__(self) -> None:
@@ -34,20 +34,20 @@ class Told:
             self.events.append(event)
             self._more.notify_all()
 
-    def wait(self, wanted: Callable[[Event], bool]) -> Event:
+    def wait(self, matches: Callable[[Event], bool]) -> Event:
         """The first event that is wanted."""
         with self._more:
             found = self._more.wait_for(
-                lambda: any(map(wanted, self.events)), timeout=PATIENCE_SECONDS
+                lambda: any(map(matches, self.events)), timeout=PATIENCE_SECONDS
             )
             assert found, [e.line() for e in self.events]
-            return next(filter(wanted, self.events))
+            return next(filter(matches, self.events))
 
 
 @contextmanager
-def serving(con: Connection, workers: int = 1) -> Iterator[Told]:
+def serving(con: Connection, workers: int = 1) -> Iterator[EventLog]:
     """The service of a connection in a thread; stopped at the end, which it must survive."""
-    told, stop, problems = Told(), threading.Event(), []
+    told, stop, problems = EventLog(), threading.Event(), []
 
     def follow() -> None:
         try:
@@ -236,7 +236,7 @@ def test_workers_bring_up_what_is_ready_side_by_side(
         )
     con.execute("INSERT INTO feed VALUES (1, 1), (2, 0)")
     con.execute("INSERT INTO feed VALUES (3, 5), (4, 6)")
-    told = Told()
+    told = EventLog()
     advance = Engine.advance_one
 
     def after_another(engine: Engine, item: Item, until: int, *, context: AdvanceContext) -> None:

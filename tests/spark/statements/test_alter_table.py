@@ -249,18 +249,18 @@ def test_a_dump_has_the_defaults_that_no_statement_says(
 ) -> None:
     """Another writer gave a column one or took it, or ALTER TABLE ended before the catalog."""
 
-    class Ended(Exception):
+    class End(Exception):
         pass
 
     def end(point: str) -> None:
         if point == "source_committed":
-            raise Ended
+            raise End
 
     con = connect()
     con.execute("CREATE TABLE t (k INT, v INT DEFAULT 1, w STRING)")
     with monkeypatch.context() as patch:
         patch.setattr(alter_table.faults, "point", end)
-        with pytest.raises(Ended):
+        with pytest.raises(End):
             con.execute("ALTER TABLE t ALTER w SET DEFAULT 'a'")
     con = connect()
     made = "ALTER TABLE t ALTER COLUMN w SET DEFAULT 'a'"

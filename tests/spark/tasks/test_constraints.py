@@ -45,7 +45,7 @@ class Model:
     def __init__(self, *, replaces: bool) -> None:
         """``replaces``: the body deletes the rows of the keys that come."""
         self.replaces = replaces
-        self.held: Counter[Row] = Counter()
+        self.rows: Counter[Row] = Counter()
         self.away: Counter[tuple[str | None, str]] = Counter()
         self.counts: Counter[str] = Counter()
 
@@ -53,7 +53,7 @@ class Model:
         """The task at one T."""
         if self.replaces:
             keys = {k for k, _ in rows if k is not None}
-            self.held = Counter({r: n for r, n in self.held.items() if r[0] not in keys})
+            self.rows = Counter({r: n for r, n in self.rows.items() if r[0] not in keys})
         for row in rows:
             fate, broken = _fate(row)
             self.counts.update(broken)
@@ -61,7 +61,7 @@ class Model:
                 k, v = ("null" if one is None else one for one in row)
                 self.away[", ".join(broken), f'{{"k":{k},"v":{v}}}'] += 1
             elif fate != "DROP":
-                self.held[row] += 1
+                self.rows[row] += 1
 
 
 def _insert(con: Connection, rows: list[Row]) -> None:
@@ -72,7 +72,7 @@ def _insert(con: Connection, rows: list[Row]) -> None:
 
 
 def _compare(con: Connection, name: str, model: Model, at: str) -> None:
-    assert_rows(con.execute(f"SELECT * FROM {name}").fetchall(), model.held.elements(), at)
+    assert_rows(con.execute(f"SELECT * FROM {name}").fetchall(), model.rows.elements(), at)
     away = con.execute(f"SELECT constraint_name, row_json FROM {name}_quarantine").fetchall()
     assert_rows(away, model.away.elements(), at)
     shown = con.execute(f"SHOW CONSTRAINTS FOR {name}").fetchall()

@@ -23,7 +23,7 @@ class Model:
     def __init__(self, *, replaces: bool) -> None:
         """``replaces``: the body deletes the rows of the keys that come."""
         self.replaces = replaces
-        self.held: Counter[Row] = Counter()
+        self.rows: Counter[Row] = Counter()
         self.away: Counter[str] = Counter()
         self.counts: Counter[str] = Counter()
 
@@ -31,19 +31,19 @@ class Model:
         """The task at one T."""
         if self.replaces:
             keys = {k for k, _ in rows if k is not None}
-            self.held = Counter({r: n for r, n in self.held.items() if r[0] not in keys})
+            self.rows = Counter({r: n for r, n in self.rows.items() if r[0] not in keys})
         right = [r for r in rows if r[0] != 9]
         self.counts["nine"] += len(rows) - len(right)
         kept = [r for r in right if r[1] is None or r[1] in known]
         self.counts["w_references"] += len(right) - len(kept)
-        taken = {k for k, _ in self.held if k is not None}
+        taken = {k for k, _ in self.rows if k is not None}
         for row in sorted(kept, key=_text):
             if row[0] is not None and row[0] in taken:
                 self.away[_text(row)] += 1
                 self.counts["k_unique"] += 1
                 continue
             taken.add(row[0])
-            self.held[row] += 1
+            self.rows[row] += 1
 
 
 def _text(row: Row) -> str:
@@ -90,7 +90,7 @@ def test_histories_equal_the_model(
                 model.run(rows, known)
         for name, model in models.items():
             at = f"{name} after {history}"
-            assert_rows(con.execute(f"SELECT * FROM {name}").fetchall(), model.held.elements(), at)
+            assert_rows(con.execute(f"SELECT * FROM {name}").fetchall(), model.rows.elements(), at)
             away = con.execute(f"SELECT row_json FROM {name}_quarantine").fetchall()
             assert_rows(away, [(text,) for text in model.away.elements()], at)
             shown = con.execute(f"SHOW CONSTRAINTS FOR {name}").fetchall()

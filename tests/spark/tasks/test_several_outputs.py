@@ -29,13 +29,13 @@ CREATE CONTINUAL TASK ledger OUTPUTS (replaced (k INT, v INT), newest (k INT, v 
 )"""
 
 
-class Stopped(BaseException):
+class Stop(BaseException):
     """Stands for the end of a process, in this one."""
 
 
-def _stored(con: Connection, query: str, *wanted: tuple[object, ...]) -> None:
+def _stored(con: Connection, query: str, *expected: tuple[object, ...]) -> None:
     con.execute("SET isolation = 'serializable'")
-    check_rows(con, query, *wanted)
+    check_rows(con, query, *expected)
     con.execute("RESET isolation")
 
 
@@ -56,11 +56,11 @@ def test_all_or_none(connect: Callable[[], Connection], monkeypatch: pytest.Monk
 
     def stop(name: str) -> None:
         if name == HALFWAY:
-            raise Stopped
+            raise Stop
 
     with monkeypatch.context() as patched:
         patched.setattr(faults, "point", stop)
-        with pytest.raises(Stopped):
+        with pytest.raises(Stop):
             con.execute("SELECT * FROM newest")
     *_, ahead = _uppers(con, "newest")
     assert ahead > _uppers(con, "replaced")[-1]

@@ -63,7 +63,7 @@ def test_chains_and_a_diamond(con: Connection) -> None:
 
 def created(con: Connection, name: str) -> int:
     """The time of an object's creation."""
-    return item_of(con, name).created
+    return item_of(con, name).created_at
 
 
 def test_rows_of_others_are_corrected_and_then_it_follows_again(con: Connection) -> None:

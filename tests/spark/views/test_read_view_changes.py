@@ -51,9 +51,9 @@ def test_readers_go_on(connect: Callable[[], Connection]) -> None:
     live = iter(other.subscribe("p", begin=0))
     assert {next(live).row for _ in range(2)} == set(FIRST)
     con.execute("SELECT * FROM log; SELECT * FROM by_view")
-    before, created = con.now(), item_of(con, "m").created
+    before, created = con.now(), item_of(con, "m").created_at
     con.execute(NEW)
-    assert item_of(con, "m").created == created
+    assert item_of(con, "m").created_at == created
     check_rows(other, "SELECT * FROM m", (2, 15, 1), (1, 20, 2))
     check_rows(other, f"SELECT * FROM m AS OF {before}", (None, 15, 1), (None, 20, 2))
     check_rows(other, f"SELECT * FROM p AS OF {before}", *FIRST)

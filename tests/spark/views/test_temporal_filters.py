@@ -253,7 +253,7 @@ def _means(live: Rows) -> Rows:
     return [(n, sum(ks) / len(ks)) for n, ks in keys.items()]
 
 
-class Modelled:
+class ModelWarehouse:
     """A warehouse and its model: the rows of the table from each T on."""
 
     def __init__(
@@ -362,7 +362,7 @@ def test_like_a_model(
     connect: Callable[[], Connection], monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     """Whatever is written, however time goes on, whoever looks: each row at its own T."""
-    model = Modelled(connect, seed)
+    model = ModelWarehouse(connect, seed)
     monkeypatch.setattr(clock, "now_ms", lambda: model.now)
     model.create()
     for _ in range(8):
@@ -397,7 +397,7 @@ def _ways(con: Connection, name: str) -> set[str]:
     return {str(table.commit_at(v).metadata.get("strategy")) for v in range(1, table.version() + 1)}
 
 
-def _check_due(model: Modelled) -> None:
+def _check_due(model: ModelWarehouse) -> None:
     """When the last commit of ``staying`` says that a row leaves next."""
     (item,) = [i for i in engine_of(model.con).catalog if i.name.name == "staying"]
     table = engine_of(model.con).relations.table(item)
@@ -408,13 +408,13 @@ def _check_due(model: Modelled) -> None:
         assert said["due"] == min(turns, default=None)
 
 
-def _changes_seen(model: Modelled, begun: int) -> Counter[tuple[object, ...]]:
+def _changes_seen(model: ModelWarehouse, start: int) -> Counter[tuple[object, ...]]:
     """What a task on ``staying`` is to see from a T on: each change, at its T."""
     turns = {-(-(r.until + 1_000_000) // 1_000) for _, rows in model.history for r in rows}
     seen: Counter[tuple[object, ...]] = Counter()
     before: Counter[tuple[object, ...]] | None = None
-    for time in sorted({begun, *(t for t, _ in model.history), *turns}):
-        if begun <= time <= model.con.now():
+    for time in sorted({start, *(t for t, _ in model.history), *turns}):
+        if start <= time <= model.con.now():
             rows = next(rows for t, rows in reversed(model.history) if t <= time)
             now = Counter(_staying(rows, time * 1_000))
             changed = Counter(now)
@@ -436,7 +436,7 @@ def test_rows_leave_from_the_view_itself(
     connect: Callable[[], Connection], monkeypatch: pytest.MonkeyPatch, seed: int, whole_files: bool
 ) -> None:
     """Where time does nothing but let rows go: with and without changes, restarts, compaction."""
-    model = Modelled(connect, seed)
+    model = ModelWarehouse(connect, seed)
     monkeypatch.setattr(clock, "now_ms", lambda: model.now)
     model.con.execute("CREATE TABLE t (k INT, n INT, since TIMESTAMP, until TIMESTAMP)")
     model.change()

@@ -21,7 +21,7 @@ from tests.helpers.opened import engine_of, item_of
 from tests.helpers.processes import run_killed
 from tests.helpers.table_folder import orphans
 from tests.helpers.view_reports import rows, said
-from tests.spark.views.test_temporal_filters import HOUR, MINUTE, SECOND, VIEWS, Modelled
+from tests.spark.views.test_temporal_filters import HOUR, MINUTE, SECOND, VIEWS, ModelWarehouse
 
 pytestmark = pytest.mark.spark
 
@@ -47,7 +47,7 @@ def test_like_a_model(
     connect: Callable[[], Connection], monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     """Rows that come, go and wait, under groups and joins; changes, restarts, compaction."""
-    model = Modelled(connect, seed, TURNING)
+    model = ModelWarehouse(connect, seed, TURNING)
     monkeypatch.setattr(clock, "now_ms", lambda: model.now)
     monkeypatch.setattr(turn_table, "ROWS_MIN", 0)
     model.create()

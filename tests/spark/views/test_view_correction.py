@@ -18,7 +18,7 @@ from ctsql.runtime.engine import Engine
 from ctsql.runtime.log.write_handle import Committed, Output, UpperMismatch
 from ctsql.runtime.spark.session import active
 from ctsql.runtime.views.mint import Description
-from ctsql.runtime.views.sink import ViewSink, Written
+from ctsql.runtime.views.sink import StagedBatch, ViewSink
 from tests.conftest import TEST_MASTER, VECTORS
 from tests.helpers.opened import engine_of
 from tests.helpers.processes import run_program
@@ -201,7 +201,7 @@ def test_rows_that_came_while_it_was_compared(view: View) -> None:
 @pytest.mark.parametrize("case", APPENDS, ids=lambda c: f"upper {c['upper']}")
 def test_vector_of_appends(view: View, case: dict[str, Any]) -> None:
     """A description meets an upper that is its lower, behind it, or past it."""
-    sink, start = view.sink(), view.item.created - 3
+    sink, start = view.sink(), view.item.created_at - 3
     lower, upper = (start + t for t in case["description"])
     assert view.engine.timeline.now > upper
     view.foreign("DELETE FROM $m")
@@ -257,9 +257,9 @@ def test_one_process_writes_another_appends(
     first, second = (x.removeprefix("batch ") for x in said.splitlines() if x.startswith("batch "))
     sink = view.sink()
     with active(view.engine.session):
-        assert isinstance(sink.append(Written(sink.output.batch_of(first))), Committed)
+        assert isinstance(sink.append(StagedBatch(sink.output.batch_of(first))), Committed)
     assert view.stored() == Counter([1, 1, 1, 3])
-    assert sink.append(Written(sink.output.batch_of(second))) == UpperMismatch(now + 1, lower)
+    assert sink.append(StagedBatch(sink.output.batch_of(second))) == UpperMismatch(now + 1, lower)
     assert not orphans(view.folder)
     con = connect()
     assert Counter(con.execute("SELECT k FROM m").fetchall()) == Counter([(1,), (1,), (1,), (3,)])

@@ -38,17 +38,17 @@ class TaskModel:
         self.told: Bag = Counter()
         self.latest: dict[Any, tuple[Any, ...]] = {}
         self.failures = {"told": 0, "latest": 0}
-        self.seen = place.version
-        rows = by_spark(place, READ, self.seen)
+        self.version = place.version
+        rows = by_spark(place, READ, self.version)
         assert rows is not None
         self._insert(rows)
         self.told += Counter({(*row, n): 1 for row, n in rows.items()})
 
     def follow(self) -> None:
         """Take in the commits since the last one."""
-        for version in range(self.seen + 1, self.place.version + 1):
+        for version in range(self.version + 1, self.place.version + 1):
             self._step(version)
-        self.seen = self.place.version
+        self.version = self.place.version
 
     def _kind(self, version: int) -> str | None:
         frame = self.place.spark.sql(f"SELECT * FROM {self.place.name} VERSION AS OF {version}")

@@ -7,7 +7,7 @@ import pytest
 from ctsql.catalog.errors import CatalogError
 from ctsql.catalog.items import (
     Catalog,
-    Dropped,
+    DropEntry,
     Flow,
     Item,
     ObjectKind,
@@ -142,7 +142,7 @@ def test_a_task_with_outputs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dropped", "gone"),
+    ("name", "names"),
     [
         ("v", "v"),
         ("x", "x a b v"),
@@ -150,16 +150,16 @@ def test_a_task_with_outputs() -> None:
         ("f", "f m x a b v"),
     ],
 )
-def test_what_goes_together(dropped: str, gone: str) -> None:
+def test_what_goes_together(name: str, names: str) -> None:
     """What reads it, and of a task with several outputs all of it."""
-    assert [i.id for i in SEVERAL.going_with([dropped])] == gone.split()
+    assert [i.id for i in SEVERAL.going_with([name])] == names.split()
 
 
 def test_what_a_drop_took_is_had_back_as_it_was() -> None:
     """Through the store and back; the names are free meanwhile, and the hint names UNDROP."""
     before = Catalog.of([TASK], ["shop"])
-    drop = Dropped(id="d", at_ms=7, items=(TASK,), schema="shop")
-    left = before.with_dropped(Dropped.of_entry("d", drop.to_json()))
+    drop = DropEntry(id="d", at_ms=7, items=(TASK,), schema="shop")
+    left = before.with_dropped(DropEntry.of_entry("d", drop.to_json()))
     assert (left.find(TASK.name), dict(left.schemas)) == (None, {"default": "default"})
     with pytest.raises(CatalogError, match="UNDROP CONTINUAL TASK t"):
         left.get(TASK.name)
@@ -173,7 +173,7 @@ def test_readers_that_can_be_had_back() -> None:
     left = SEVERAL
     for number, object_id in enumerate("vx"):
         gone = tuple(left.going_with([object_id]))
-        left = left.with_dropped(Dropped(id=str(number), at_ms=number, items=gone))
+        left = left.with_dropped(DropEntry(id=str(number), at_ms=number, items=gone))
     there, all_of_them = (left.all_readers("f", dropped=both) for both in (False, True))
     assert [i.id for i in there] == ["m"]
     assert [i.id for i in all_of_them] == ["m", "x", "a", "b", "v"]
@@ -183,9 +183,9 @@ def test_readers_that_can_be_had_back() -> None:
 
 def test_an_entry_of_a_drop_that_cannot_be_read() -> None:
     """It is kept, and nothing is maintained while it is not known what it keeps."""
-    damaged = Dropped.of_entry("d", "[]")
+    damaged = DropEntry.of_entry("d", "[]")
     with pytest.raises(CatalogError, match="TypeError"):
-        Catalog.of([TASK], dropped=[damaged]).check_outlined()
+        Catalog.of([TASK], drops=[damaged]).check_outlined()
 
 
 def _with_quarantine(name: str, replaces: str | None = None) -> list[Item]:
@@ -205,7 +205,7 @@ def _with_quarantine(name: str, replaces: str | None = None) -> list[Item]:
 
 
 @pytest.mark.parametrize(
-    ("name", "reads", "once", "retry", "copied"),
+    ("name", "reads", "once", "retry", "quarantine"),
     [
         ("x", "r_q", True, "", "r_q"),  # the swap
         ("r", "x_q", True, "", "x_q"),  # how a replacement begins
@@ -216,7 +216,7 @@ def _with_quarantine(name: str, replaces: str | None = None) -> list[Item]:
     ],
 )
 def test_which_quarantine_is_copied(
-    name: str, reads: str, once: bool, retry: str, copied: str | None
+    name: str, reads: str, once: bool, retry: str, quarantine: str | None
 ) -> None:
     """That of the replacement, or of the replaced task, by a definition that runs once."""
     made = [*_with_quarantine("x"), *_with_quarantine("r", "x"), *_with_quarantine("other")]
@@ -225,7 +225,7 @@ def test_which_quarantine_is_copied(
         catalog.items[name], reads=(_reading(reads),), once=once, retry=retry
     )
     found = quarantine_copied(catalog, task)
-    assert (None if found is None else found.id) == copied
+    assert (None if found is None else found.id) == quarantine
 
 
 def test_rows_of_a_replacement_are_set_aside_under_the_names_of_the_task() -> None:
@@ -237,7 +237,7 @@ def test_rows_of_a_replacement_are_set_aside_under_the_names_of_the_task() -> No
 
 def test_former_names_are_stored() -> None:
     """Of an output that was renamed; the entry of another one is as before."""
-    renamed = dataclasses.replace(TASK, called=("default.`o p`", "default.q"))
+    renamed = dataclasses.replace(TASK, former_names=("default.`o p`", "default.q"))
     assert Item.from_json(renamed.to_json()) == renamed
     assert "called" not in TASK.to_json()
 

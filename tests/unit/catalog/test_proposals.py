@@ -3,7 +3,7 @@
 import pytest
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Catalog, Dropped, Item, ObjectKind
+from ctsql.catalog.items import Catalog, DropEntry, Item, ObjectKind
 from ctsql.catalog.names import Name
 from ctsql.catalog.proposals import Proposal, proposal_of
 
@@ -16,8 +16,8 @@ def _item(name: str, **given: object) -> Item:
 PROPOSAL = Proposal(
     id="p",
     items=(_item("new"), _item("old", definition="b", replaces="x", built_beside=("y", 2))),
-    begun=frozenset({"new"}),
-    gone=Dropped(id="d", at_ms=7, items=(_item("gone"),)),
+    new_ids=frozenset({"new"}),
+    drop=DropEntry(id="d", at_ms=7, items=(_item("gone"),)),
     schemas=("s",),
 )
 
@@ -33,9 +33,9 @@ def test_as_text() -> None:
 
 def test_in_force() -> None:
     """New objects begin at the T, others keep theirs; what goes is kept beside."""
-    before = Catalog.of([_item("old", created=3), _item("gone"), _item("stays")])
+    before = Catalog.of([_item("old", created_at=3), _item("gone"), _item("stays")])
     after = PROPOSAL.in_force(before, 42)
-    assert {i.id: i.created for i in after} == {"old": 0, "stays": 0, "new": 42}
+    assert {i.id: i.created_at for i in after} == {"old": 0, "stays": 0, "new": 42}
     assert after.items["old"].definition == "b"
     assert set(after.schemas) == {"default", "s"}
     assert [i.id for _, i in after.all_dropped()] == ["gone"]

@@ -49,12 +49,12 @@ def _told(found: dict[str, frozenset[tuple[str, str]]]) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize(("query", "wanted"), CASES)
-def test_of_views(query: str, wanted: dict[str, str]) -> None:
+@pytest.mark.parametrize(("query", "expected"), CASES)
+def test_of_views(query: str, expected: dict[str, str]) -> None:
     """Values that go into a column, through expressions, CTEs, unions and plain views."""
     plan = bind(f"CREATE MATERIALIZED VIEW v AS {query}", TwoColumns()).plan
     assert isinstance(plan, ViewWrite)
-    assert _told(dict(column_origins(plan)[plan.object_id])) == wanted
+    assert _told(dict(column_origins(plan)[plan.object_id])) == expected
 
 
 def test_of_tasks() -> None:

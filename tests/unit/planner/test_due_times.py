@@ -42,7 +42,7 @@ def changes(of: str) -> ChangesInput:
     return ChangesInput(object_id=of, name=Name("default", of), columns=("k", "diff"))
 
 
-def task(*watched: Node, snapshot: bool = False) -> TaskWrite:
+def task(*input_nodes: Node, snapshot: bool = False) -> TaskWrite:
     """A task that reads the inserts of two inputs, due when what is watched changes."""
     inputs = (inserts("a"), inserts("b"))
     statement = parse(Source("SELECT a.k FROM a, b").whole())
@@ -54,7 +54,7 @@ def task(*watched: Node, snapshot: bool = False) -> TaskWrite:
         name=Name("default", "log"),
         columns=target,
         inputs=inputs,
-        times=TimesReduce(times=TimesExtract(inputs=watched)),
+        times=TimesReduce(times=TimesExtract(inputs=input_nodes)),
         transaction=Transaction(
             statements=(Insert(object_id="log", query=query, into=("k",), target=target),)
         ),

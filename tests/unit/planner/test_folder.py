@@ -67,7 +67,7 @@ def test_reads_are_names_of_relations() -> None:
 
 
 @pytest.mark.parametrize(
-    "made",
+    "text",
     [
         "CREATE CONTINUAL TASK x (k INT CHECK (k > 0) ON VIOLATION QUARANTINE) ON INPUT raw AS "
         "(INSERT INTO x SELECT k FROM raw)",
@@ -78,12 +78,12 @@ def test_reads_are_names_of_relations() -> None:
         "CREATE MATERIALIZED VIEW x (k CHECK (k > 0) ON VIOLATION QUARANTINE) AS SELECT k FROM raw",
     ],
 )
-def test_what_reads_a_quarantine_comes_after_its_owner(made: str) -> None:
+def test_what_reads_a_quarantine_comes_after_its_owner(text: str) -> None:
     """A quarantine is made by the definition that has it; without one there is none."""
     view = "CREATE VIEW bad AS SELECT * FROM x_quarantine"
-    assert _names(_read(view, made)) == ["x", "bad"]
-    assert _read(made).find(Name("default", "x_quarantine")) is not None
-    without = made.replace("VIOLATION QUARANTINE", "VIOLATION DROP").replace(
+    assert _names(_read(view, text)) == ["x", "bad"]
+    assert _read(text).find(Name("default", "x_quarantine")) is not None
+    without = text.replace("VIOLATION QUARANTINE", "VIOLATION DROP").replace(
         "'quarantine'", "'skip'"
     )
     assert _read(without).find(Name("default", "x_quarantine")) is None
@@ -108,7 +108,7 @@ def test_other_statements_are_taken_where_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("texts", "condition", "told"),
+    ("texts", "condition", "message"),
     [
         (("CREATE TABLE a (k INT)", "\nCREATE VIEW A AS SELECT 1"), "DEFINED_TWICE", "1.sql:1:14"),
         (("CREATE SCHEMA s; CREATE SCHEMA S",), "DEFINED_TWICE", "1.sql:1:15"),
@@ -132,12 +132,12 @@ def test_other_statements_are_taken_where_asked_for() -> None:
         (("CREATE VIEW a AS SELECT (",), "SYNTAX_ERROR", ""),
     ],
 )
-def test_refused(texts: tuple[str, ...], condition: str, told: str) -> None:
+def test_refused(texts: tuple[str, ...], condition: str, message: str) -> None:
     """A folder that is no state is refused, with the places."""
     with pytest.raises(CtsqlError) as caught:
         _read(*texts)
     assert caught.value.condition == condition
-    assert told in f"{caught.value.detail} {caught.value.hint}"
+    assert message in f"{caught.value.detail} {caught.value.hint}"
     assert caught.value.span is not None
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 from ctsql.planner.keyed_writes import (
     KEYS_MAX,
     Comparison,
-    Given,
+    GivenValue,
     KeyColumn,
     OwnColumn,
     combinations,
@@ -14,7 +14,7 @@ from ctsql.planner.keyed_writes import (
 )
 
 K, L = OwnColumn("k"), OwnColumn("l")
-ONE, TWO, THREE = Given(0), Given(1), Given(2)
+ONE, TWO, THREE = GivenValue(0), GivenValue(1), GivenValue(2)
 OTHER = None
 """What is no comparison, or a side that is neither a column nor a value."""
 
@@ -66,7 +66,7 @@ def test_keys_of_a_condition(
 
 def test_too_many_keys_are_none() -> None:
     """The combinations of values are bounded, not the values of one column."""
-    many = [Given(i) for i in range(KEYS_MAX)]
+    many = [GivenValue(i) for i in range(KEYS_MAX)]
     assert key_columns([equals(K, *many)])
     assert not key_columns([equals(K, *many), equals(L, ONE, TWO)])
     assert key_columns([equals(K, *many), equals(L, ONE)]) == (

@@ -9,7 +9,7 @@ from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading
 from ctsql.catalog.names import Name, fold
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Source
-from ctsql.planner.binding import Binder, Bound, bind_task
+from ctsql.planner.binding import Binder, BoundDefinition, bind_task
 from ctsql.planner.nodes import Delete, Get, Merge, Node, Query, Update, ViewReference
 from ctsql.planner.syntax import parse, rewrite
 from ctsql.planner.syntax.ast import (
@@ -150,7 +150,9 @@ class FakeAnalyst:
         raise error("UNKNOWN_COLUMN", span=query.sql.span, column=name, detail="", hint="")
 
 
-def bind(sql: str, analyst: FakeAnalyst | None = None, catalog: Catalog = CATALOG) -> Bound:
+def bind(
+    sql: str, analyst: FakeAnalyst | None = None, catalog: Catalog = CATALOG
+) -> BoundDefinition:
     """Bind a CREATE statement."""
     statement: Statement = parse(Source(sql).whole())
     binder = Binder(catalog, "default", analyst or FakeAnalyst())

@@ -33,7 +33,7 @@ def _task(body: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         (_view("SELECT k FROM t WHERE k NOT IN (SELECT k FROM t)"), [("NOT", "NOT")]),
         (_view("SELECT k FROM t WHERE k NOT IN (SELECT DISTINCT t.k FROM t)"), [("NOT", "NOT")]),
@@ -64,9 +64,9 @@ def _task(body: str) -> str:
         ("SELECT k FROM t LIMIT 3", []),
     ],
 )
-def test_advice(text: str, told: list[tuple[str, str]]) -> None:
+def test_advice(text: str, expected: list[tuple[str, str]]) -> None:
     """By place and by the first word of the message."""
-    assert _told(text) == told
+    assert _told(text) == expected
 
 
 def test_unnamed_columns_get_names() -> None:

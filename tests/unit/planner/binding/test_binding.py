@@ -4,7 +4,7 @@ import pytest
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import ObjectKind
-from ctsql.planner.binding import Bound
+from ctsql.planner.binding import BoundDefinition
 from ctsql.planner.nodes import (
     Assign,
     ChangesInput,
@@ -26,11 +26,11 @@ from ctsql.planner.syntax import rewrite
 from tests.unit.planner.binding.catalog_by_hand import CATALOG, FEED, FakeAnalyst, bind, item
 
 
-def _task(bound: Bound) -> TaskWrite:
+def _task(bound: BoundDefinition) -> TaskWrite:
     return bound.task
 
 
-def _leaves(bound: Bound) -> list[str]:
+def _leaves(bound: BoundDefinition) -> list[str]:
     return [
         f"{type(n).__name__} {n.name}"
         for n in descend(_task(bound).transaction)

@@ -147,7 +147,7 @@ def test_keys_do_not_go_through_a_column_of_another_type() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sql", "picked"),
+    ("sql", "names"),
     [
         ("SELECT k, sum(v) AS n FROM t GROUP BY k", ["k"]),  # of the change
         ("SELECT k FROM t WHERE k IN (SELECT w FROM u)", ["__ct_1"]),  # of a step
@@ -155,16 +155,16 @@ def test_keys_do_not_go_through_a_column_of_another_type() -> None:
         ("SELECT k + 1 AS g, sum(v) AS n FROM t GROUP BY k + 1", None),
     ],
 )
-def test_texts_that_pick_values(sql: str, picked: list[str] | None) -> None:
+def test_texts_that_pick_values(sql: str, names: list[str] | None) -> None:
     """Distinct columns of a change or a step are no query for Spark; all else is one."""
     texts = planned(sql, TABLES).delta(["t"])
     assert texts is not None
-    (found,) = (s.rows.picked for s in texts.steps if s.role is StepRole.KEYS)
-    assert (found and [list(columns) for _, columns in found.columns]) == (picked and [picked])
+    (found,) = (s.rows.picked_columns for s in texts.steps if s.role is StepRole.KEYS)
+    assert (found and [list(columns) for _, columns in found.columns]) == (names and [names])
     assert found is None or found.is_distinct
-    others = [s.rows.picked for s in texts.steps if s.role is not StepRole.KEYS]
+    others = [s.rows.picked_columns for s in texts.steps if s.role is not StepRole.KEYS]
     assert all(p is None or not p.is_distinct for p in others)
-    assert texts.rows.picked is None
+    assert texts.rows.picked_columns is None
 
 
 def test_a_change_as_it_is_is_picked() -> None:
@@ -174,13 +174,13 @@ def test_a_change_as_it_is_is_picked() -> None:
     texts = plan.delta(["t", "u"])
     assert texts is not None
     own, filtered = (step.rows for step in texts.steps)
-    assert own.picked is not None
-    (source, columns), *none = own.picked.columns
+    assert own.picked_columns is not None
+    (source, columns), *none = own.picked_columns.columns
     assert (columns, none) == (("k", "v", "__ct_diff"), [])
     assert isinstance(source, TableUse)
     assert (source.table, source.version) == ("t", Version.DELTA)
-    assert own.picked.names == own.names
-    assert filtered.picked is None
+    assert own.picked_columns.names == own.names
+    assert filtered.picked_columns is None
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_keys_of_an_outer_join_need_no_join(source: str, *, is_picked: bool) -> 
     roles = [step.role for step in texts.steps]
     assert (roles == [StepRole.KEYS]) == is_picked
     if is_picked:
-        assert texts.steps[0].rows.picked is not None
+        assert texts.steps[0].rows.picked_columns is not None
 
 
 def test_large_changes_are_cut_by_filtered_tables_first() -> None:

@@ -48,12 +48,12 @@ WINDOWS = [
 ]
 
 
-@pytest.mark.parametrize(("sql", "told"), WINDOWS)
-def test_windows(sql: str, told: list[str]) -> None:
+@pytest.mark.parametrize(("sql", "comparisons"), WINDOWS)
+def test_windows(sql: str, comparisons: list[str]) -> None:
     """Comparisons of one table's columns become a window of it, equal ones one window."""
     plan = change_plan(sql, TABLES)
     assert isinstance(plan, ChangePlan)
-    assert [w.comparisons for w in plan.windows.values()] == told
+    assert [w.comparisons for w in plan.windows.values()] == comparisons
     assert set(plan.windows) <= set(plan.reads)
 
 

@@ -54,13 +54,13 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "sent", "left"), CASES)
-def test_changes(text: str, sent: str, left: str) -> None:
+@pytest.mark.parametrize(("text", "expected", "left"), CASES)
+def test_changes(text: str, expected: str, left: str) -> None:
     """What Delta is told, and the columns that are left."""
     read = _parse(f"ALTER TABLE s.t {text};")
     assert (read.target.parts, read.plan) == (("s", "t"), False)
     assert _parse(f"PLAN ALTER TABLE s.t {text}").plan
-    assert delta_text("x", read.change, COLUMNS) == f"ALTER TABLE x {sent}"
+    assert delta_text("x", read.change, COLUMNS) == f"ALTER TABLE x {expected}"
     after = altered_columns(COLUMNS, read.change)
     assert " ".join(c.name for c in after) == left
 

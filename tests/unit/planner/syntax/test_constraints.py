@@ -17,16 +17,16 @@ from ctsql.planner.syntax.statements.constraints import CONSTRAINTS_MAX, constra
 from tests.helpers.parsed import parsed
 
 
-def _task(listed: str) -> CreateContinualTask:
+def _task(constraints: str) -> CreateContinualTask:
     made = parsed(
-        f"CREATE CONTINUAL TASK x ({listed}) ON INPUT t AS (INSERT INTO x SELECT * FROM t)"
+        f"CREATE CONTINUAL TASK x ({constraints}) ON INPUT t AS (INSERT INTO x SELECT * FROM t)"
     )
     assert isinstance(made, CreateContinualTask)
     return made
 
 
 @pytest.mark.parametrize(
-    ("listed", "wanted"),
+    ("constraints", "expected"),
     [
         ("k INT", []),
         ("k INT NOT NULL", []),
@@ -51,11 +51,11 @@ def _task(listed: str) -> CreateContinualTask:
          ["check_2 CHECK (k > 0) FAIL", "Check CHECK (k > 1) FAIL"]),
     ],
 )  # fmt: skip
-def test_what_is_read(listed: str, wanted: list[str]) -> None:
+def test_what_is_read(constraints: str, expected: list[str]) -> None:
     """Each has a name, and FAIL is what is not said."""
-    found = _task(listed).constraints
+    found = _task(constraints).constraints
     told = [f"{c.name} {c.rule} {c.action.value}" for c in found]
-    assert told == wanted
+    assert told == expected
     texts = ", ".join(constraint_text(c) for c in found)
     if texts:
         again = _task(f"k INT, {texts}").constraints
@@ -65,7 +65,7 @@ def test_what_is_read(listed: str, wanted: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("listed", "condition"),
+    ("constraints", "condition"),
     [
         ("k INT CHECK", "SYNTAX_ERROR"),
         ("k INT CHECK ()", "SYNTAX_ERROR"),
@@ -84,10 +84,10 @@ def test_what_is_read(listed: str, wanted: list[str]) -> None:
         ("k INT, PRIMARY KEY (k)", "NOT_SUPPORTED_YET"),
     ],
 )
-def test_what_is_refused(listed: str, condition: str) -> None:
+def test_what_is_refused(constraints: str, condition: str) -> None:
     """At the place, before anything is done."""
     with pytest.raises(Error) as caught:
-        _task(listed)
+        _task(constraints)
     assert getattr(caught.value, "condition", None) == condition
     assert getattr(caught.value, "span", None) is not None
 
@@ -96,11 +96,11 @@ def test_statements() -> None:
     """ALTER adds one and drops one; SHOW lists all or those of one object."""
     added = parsed("ALTER CONTINUAL TASK x ADD CONSTRAINT c CHECK (k > 0) ON VIOLATION WARN")
     assert isinstance(added, ChangeConstraints)
-    assert added.added is not None
-    assert (added.added.name, added.added.action) == ("c", OnViolation.WARN)
+    assert added.new_constraint is not None
+    assert (added.new_constraint.name, added.new_constraint.action) == ("c", OnViolation.WARN)
     dropped = parsed("ALTER CONTINUAL TASK x DROP CONSTRAINT IF EXISTS c")
     assert isinstance(dropped, ChangeConstraints)
-    assert (dropped.dropped, dropped.if_exists, dropped.added) == ("c", True, None)
+    assert (dropped.dropped_name, dropped.if_exists, dropped.new_constraint) == ("c", True, None)
     shown = parsed("SHOW CONSTRAINTS FOR s.x")
     assert isinstance(shown, ShowConstraints)
     assert shown.target is not None
@@ -127,7 +127,7 @@ def test_rows_are_retried() -> None:
 
 
 @pytest.mark.parametrize(
-    ("listed", "wanted"),
+    ("constraints", "expected"),
     [
         ("k, v", "SELECT k, v FROM t"),
         ("k, v CHECK (v > 0)", "SELECT k, v FROM t"),
@@ -160,12 +160,12 @@ def test_rows_are_retried() -> None:
         ),
     ],
 )
-def test_a_view_leaves_rows_out_by_its_query(listed: str, wanted: str) -> None:
+def test_a_view_leaves_rows_out_by_its_query(constraints: str, expected: str) -> None:
     """DROP and QUARANTINE are a filter; FAIL is looked at before them, WARN changes nothing."""
-    made = parsed(f"CREATE MATERIALIZED VIEW x ({listed}) AS SELECT k, v FROM t")
+    made = parsed(f"CREATE MATERIALIZED VIEW x ({constraints}) AS SELECT k, v FROM t")
     assert isinstance(made, CreateMaterializedView)
     text = without_broken(made, ["k", "v"])
-    assert splice(text.span, text.edits).text == wanted
+    assert splice(text.span, text.edits).text == expected
 
 
 def test_a_view_reads_what_its_rows_refer_to() -> None:

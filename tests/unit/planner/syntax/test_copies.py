@@ -55,15 +55,15 @@ def test_create_table_from_files() -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "value"),
+    ("text", "value"),
     [("off", "false"), ("'FALSE'", "false"), ("0", "false"), ("ON", "true"), ("'yes'", "true")],
 )
-def test_switches_have_several_words(typed: str, value: str) -> None:
+def test_switches_have_several_words(text: str, value: str) -> None:
     """As PostgreSQL has them: HEADER is looked at by more than Spark, in one spelling."""
-    read = parsed(f"COPY t FROM 'x.csv' (HEADER {typed})")
+    read = parsed(f"COPY t FROM 'x.csv' (HEADER {text})")
     assert isinstance(read, CopyFrom)
     assert dict(read.file.options) == {"header": value}
-    made = parsed(f"COPY t TO 'x.csv' (OVERWRITE {typed})")
+    made = parsed(f"COPY t TO 'x.csv' (OVERWRITE {text})")
     assert isinstance(made, CopyTo)
     assert made.overwrite is (value == "true")
 

@@ -81,7 +81,7 @@ def test_clauses_that_change_no_row_are_told(text: str, clauses: list[str]) -> N
     """They are taken, whatever stands around them, and the author is told of each."""
     made = parse(Source(text, "<test>").whole())
     assert isinstance(made, CreateMaterializedView | CreateContinualTask | CreateStreamingTable)
-    assert [u.span.text for u in made.unheeded] == clauses
+    assert [u.span.text for u in made.unheeded_clauses] == clauses
     told = [a.message for a in advise(made, lambda _: ())]
     assert len(told) == len(clauses)
     assert all("has no effect" in message for message in told)

@@ -62,8 +62,8 @@ def test_flow_clauses_end_where_the_next_begins() -> None:
     assert flow.sequence.text == "struct(n, id)"
     assert flow.columns is not None
     assert (flow.columns.names, flow.columns.without) == (("m",), True)
-    assert flow.tracked is not None
-    assert (flow.tracked.names, flow.tracked.without) == (("a b",), False)
+    assert flow.tracked_columns is not None
+    assert (flow.tracked_columns.names, flow.tracked_columns.without) == (("a b",), False)
     assert flow.source.parts == ("e",)
 
 
@@ -116,7 +116,7 @@ def test_line_breaks_of_expressions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("clauses", "columns", "shown"),
+    ("clauses", "columns", "view_columns"),
     [
         ("KEYS (id) SEQUENCE BY n", ["__SEQUENCE", "__DELETED"], []),
         (
@@ -141,7 +141,9 @@ def test_line_breaks_of_expressions() -> None:
         ),
     ],
 )
-def test_flows_are_a_task_and_a_view(clauses: str, columns: list[str], shown: list[str]) -> None:
+def test_flows_are_a_task_and_a_view(
+    clauses: str, columns: list[str], view_columns: list[str]
+) -> None:
     """Both texts can be read, also with names that need quotes and types that have no order."""
     texts = compile_flow(
         _flow(clauses), COLUMNS, ["bigint"] * clauses.count(" FOR ") or ["bigint"], "s.f"
@@ -156,7 +158,7 @@ def test_flows_are_a_task_and_a_view(clauses: str, columns: list[str], shown: li
     assert view.target.parts == ("s", "t")
     assert [r.parts for r in view.query.relations] == [("s", "f")]
     select = view.query.span.text.splitlines()[0]
-    assert select == "SELECT " + ", ".join([f"`{name}`" for name in own] + shown)
+    assert select == "SELECT " + ", ".join([f"`{name}`" for name in own] + view_columns)
     assert "`m` DESC" not in texts.task  # maps have no order
 
 

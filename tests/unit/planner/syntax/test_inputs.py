@@ -24,7 +24,7 @@ def _inputs(clause: str) -> list[tuple[str, str | None, str | None]]:
 
 
 @pytest.mark.parametrize(
-    ("clause", "found"),
+    ("clause", "expected"),
     [
         ("a", [("a", None, None)]),
         ("a AS x, s.b y", [("a", "x", None), ("s.b", "y", None)]),
@@ -45,9 +45,9 @@ def _inputs(clause: str) -> list[tuple[str, str | None, str | None]]:
         ("s.a WHERE s.a.k > 0", [("s.a", None, "SELECT * FROM r AS `a` WHERE a.k > 0")]),
     ],
 )
-def test_inputs(clause: str, found: list[tuple[str, str | None, str | None]]) -> None:
+def test_inputs(clause: str, expected: list[tuple[str, str | None, str | None]]) -> None:
     """A source, its alias, and the query of the rows that are seen."""
-    assert _inputs(clause) == found
+    assert _inputs(clause) == expected
 
 
 @pytest.mark.parametrize(

@@ -25,13 +25,13 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "wanted"), CASES)
-def test_maintain(text: str, wanted: tuple[object, ...]) -> None:
+@pytest.mark.parametrize(("text", "expected"), CASES)
+def test_maintain(text: str, expected: tuple[object, ...]) -> None:
     """The parts of the statement."""
     found = _parsed(text)
     assert isinstance(found, Maintain)
     target = None if found.target is None else found.target.parts
-    assert (target, found.everything, found.retain_ms, found.dry_run) == wanted
+    assert (target, found.everything, found.retain_ms, found.dry_run) == expected
 
 
 def test_show_retention() -> None:

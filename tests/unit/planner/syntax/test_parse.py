@@ -547,12 +547,12 @@ ALTERS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "named"), ALTERS)
-def test_what_alter_takes(text: str, named: str) -> None:
+@pytest.mark.parametrize(("text", "name"), ALTERS)
+def test_what_alter_takes(text: str, name: str) -> None:
     """A refused ALTER names what the kind takes, or what does the same."""
     with pytest.raises(CtsqlError) as caught:
         parsed(f"ALTER {text}")
-    assert named in caught.value.hint
+    assert name in caught.value.hint
 
 
 DEFAULTS_ON = "'delta.feature.allowColumnDefaults' = 'supported'"
@@ -565,11 +565,11 @@ TABLES_WITH_DEFAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "wanted"), TABLES_WITH_DEFAULTS)
-def test_defaults_of_a_table(text: str, wanted: str) -> None:
+@pytest.mark.parametrize(("text", "expected"), TABLES_WITH_DEFAULTS)
+def test_defaults_of_a_table(text: str, expected: str) -> None:
     """Delta is told that a table has defaults, beside the properties that the user gives."""
     made = parsed(f"CREATE TABLE t {text}")
     assert isinstance(made, CreateTable)
     sent = splice(made.text.span, made.text.edits).text
-    assert wanted in sent
+    assert expected in sent
     assert sent.count("TBLPROPERTIES") <= 1

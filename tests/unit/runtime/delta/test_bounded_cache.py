@@ -36,18 +36,18 @@ def test_what_was_not_used_for_long_goes() -> None:
     assert _there(cache, "fg") == "g"
 
 
-@pytest.mark.parametrize(("asked", "rounds", "share"), [(8, 4, 1.0), (12, 4, 0.66), (9, 0, 0.0)])
-def test_what_is_asked_for_in_turn(asked: int, rounds: int, share: float) -> None:
+@pytest.mark.parametrize(("names", "rounds", "share"), [(8, 4, 1.0), (12, 4, 0.66), (9, 0, 0.0)])
+def test_what_is_asked_for_in_turn(names: int, rounds: int, share: float) -> None:
     """Of more than there is room for, as much stays as there is; the oldest alone keeps nothing."""
     cache: BoundedCache[int] = BoundedCache(8 * SIZE, rounds=rounds)
     found = 0
-    for number in range(10 * asked):
-        name = number % asked
+    for number in range(10 * names):
+        name = number % names
         if cache.find(name) is not None:
             found += 1
         else:
             cache.keep(name, name, SIZE)
-    assert found >= 9 * asked * share
+    assert found >= 9 * names * share
     assert found or not share
 
 

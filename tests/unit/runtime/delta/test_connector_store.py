@@ -16,10 +16,10 @@ class Store:
 
     def __init__(self, fails: str) -> None:
         self._fails = fails
-        self.closed: list[str] = []
+        self.closed_names: list[str] = []
 
     def _made(self, name: str) -> SimpleNamespace:
-        return SimpleNamespace(close=self._calls(name, lambda: self.closed.append(name)))
+        return SimpleNamespace(close=self._calls(name, lambda: self.closed_names.append(name)))
 
     def _calls(self, name: str, call: Callable[[], object]) -> Callable[..., object]:
         def called(*_: object) -> object:
@@ -52,7 +52,7 @@ def _open_files() -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("fails", "closed"),
+    ("fails", "names"),
     [
         ("new copies", []),
         ("new stream", ["copies"]),
@@ -61,7 +61,7 @@ def _open_files() -> set[str]:
         ("stream", ["stream", "copies"]),
     ],
 )
-def test_all_that_is_open_is_closed(fails: str, closed: list[str]) -> None:
+def test_all_that_is_open_is_closed(fails: str, names: list[str]) -> None:
     """And what failed is an OSError of the read, or of closing."""
     before = _open_files()
     store: Any = Store(fails)
@@ -72,6 +72,6 @@ def test_all_that_is_open_is_closed(fails: str, closed: list[str]) -> None:
         file.close()
     except OSError as problem:
         assert str(problem) == f"{fails} fails"  # noqa: PT017, for not every one fails in closing
-    assert store.closed == closed
+    assert store.closed_names == names
     assert file.closed
     assert _open_files() == before

@@ -13,16 +13,16 @@ class JavaText:
 
     def __init__(self, text: str) -> None:
         self._units = text.encode("utf-16-le")
-        self.asked = 0
+        self.calls = 0
 
     def length(self) -> int:
         """In units of two bytes."""
         return len(self._units) // 2
 
-    def substring(self, begun: int, end: int) -> str:
+    def substring(self, start: int, end: int) -> str:
         """As a socket gives it."""
-        self.asked += 1
-        text = self._units[2 * begun : 2 * end].decode("utf-16-le", errors="surrogatepass")
+        self.calls += 1
+        text = self._units[2 * start : 2 * end].decode("utf-16-le", errors="surrogatepass")
         return "".join("?" if 0xD800 <= ord(c) < 0xE000 else c for c in text)
 
 
@@ -31,7 +31,7 @@ def _fetched(text: str) -> tuple[str, int]:
     jvm = JvmObjects.__new__(JvmObjects)
     jvm._text = lambda: None
     joined = jvm.join(SimpleNamespace(addString=lambda *_: java), "\n")
-    return joined, java.asked
+    return joined, java.calls
 
 
 @pytest.mark.parametrize("before", range(ANSWER_CHARS_MAX - 3, ANSWER_CHARS_MAX + 2))

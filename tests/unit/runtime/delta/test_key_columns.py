@@ -21,13 +21,13 @@ def column(values: list[int]) -> KeyColumn:
 
 
 @given(NUMBERS, NUMBERS)
-def test_places_of_keys_in_a_sorted_column(values: list[int], wanted: list[int]) -> None:
+def test_places_of_keys_in_a_sorted_column(values: list[int], expected: list[int]) -> None:
     """All rows of each key, in order; the smaller type holds the same numbers."""
     there = column(sorted(values))
     assert there.is_sorted
     assert there.values.tolist() == sorted(values)
-    found = there.places(np.unique(np.array(wanted, np.int64)))
-    assert found.tolist() == [i for i, v in enumerate(sorted(values)) if v in wanted]
+    found = there.places(np.unique(np.array(expected, np.int64)))
+    assert found.tolist() == [i for i, v in enumerate(sorted(values)) if v in expected]
 
 
 @pytest.mark.parametrize(

@@ -33,11 +33,13 @@ SCHEMA = T.StructType().add("k", T.LongType()).add("v", T.StringType())
 NOBODY = BitMap64()
 
 
-def stored(folder: Path, name: str, table: pa.Table, *gone: int, **options: Any) -> ScannedFile:
+def stored(
+    folder: Path, name: str, table: pa.Table, *deleted_rows: int, **options: Any
+) -> ScannedFile:
     """A file with the rows of a table, some of which count as deleted."""
     pq.write_table(table, folder / name, **options)
     size = (folder / name).stat().st_size
-    return ScannedFile(name, LOCAL, str(folder / name), size, BitMap64(gone))
+    return ScannedFile(name, LOCAL, str(folder / name), size, BitMap64(deleted_rows))
 
 
 def key_set(
@@ -226,7 +228,7 @@ def test_rows_by_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(parquet_reader, "BATCH_ROWS", 7)
     rows = pa.table({"k": list(range(100)), "v": ["x"] * 100})
     whole = stored(tmp_path, "a", rows, row_group_size=30)
-    file = replace(whole, deleted=BitMap64([31]), only=BitMap64([0, 29, 31, 99]))
+    file = replace(whole, deletion_vector=BitMap64([31]), only=BitMap64([0, 29, 31, 99]))
     assert [row[0] for row in looked_up([file], {})] == [0, 29, 99]
 
 

@@ -24,20 +24,20 @@ def _vector(cardinality: int) -> dict[str, Any]:
 
 
 def _add(
-    path: str, rows: int | None = 3, *, deleted: int = 0, data_change: bool = True
+    path: str, rows: int | None = 3, *, deletes: int = 0, data_change: bool = True
 ) -> dict[str, Any]:
     add: dict[str, Any] = {"path": path, "size": 9, "dataChange": data_change}
     if rows is not None:
-        add["stats"] = json.dumps({"numRecords": rows, "tightBounds": not deleted})
-    if deleted:
-        add["deletionVector"] = _vector(deleted)
+        add["stats"] = json.dumps({"numRecords": rows, "tightBounds": not deletes})
+    if deletes:
+        add["deletionVector"] = _vector(deletes)
     return {"add": add}
 
 
-def _remove(path: str, *, deleted: int = 0, data_change: bool = True) -> dict[str, Any]:
+def _remove(path: str, *, deletes: int = 0, data_change: bool = True) -> dict[str, Any]:
     remove: dict[str, Any] = {"path": path, "dataChange": data_change, "deletionTimestamp": NOW}
-    if deleted:
-        remove["deletionVector"] = _vector(deleted)
+    if deletes:
+        remove["deletionVector"] = _vector(deletes)
     return {"remove": remove}
 
 
@@ -77,21 +77,21 @@ CASES: dict[str, tuple[Change, list[dict[str, Any]]]] = {
         [
             _info("REORG"),
             _add("c", 2, data_change=False),
-            _remove("a", deleted=1, data_change=False),
+            _remove("a", deletes=1, data_change=False),
         ],
     ),
     "delete by a first deletion vector": (
         Change.DELETE,
-        [_info("DELETE"), _add("a", deleted=1), _remove("a")],
+        [_info("DELETE"), _add("a", deletes=1), _remove("a")],
     ),
     "delete by a larger deletion vector": (
         Change.DELETE,
-        [_info("DELETE"), _add("a", deleted=2), _remove("a", deleted=1)],
+        [_info("DELETE"), _add("a", deletes=2), _remove("a", deletes=1)],
     ),
     "delete of whole files": (Change.DELETE, [_info("DELETE"), _remove("a"), _remove("b")]),
     "delete of a file and of rows of another": (
         Change.DELETE,
-        [_info("DELETE"), _remove("a"), _add("b", deleted=1), _remove("b")],
+        [_info("DELETE"), _remove("a"), _add("b", deletes=1), _remove("b")],
     ),
     "delete by rewriting a file": (
         Change.MIXED,
@@ -103,30 +103,30 @@ CASES: dict[str, tuple[Change, list[dict[str, Any]]]] = {
     ),
     "update with change files": (
         Change.MIXED,
-        [_info("UPDATE"), CDC, _add("b"), _add("a", deleted=1), _remove("a")],
+        [_info("UPDATE"), CDC, _add("b"), _add("a", deletes=1), _remove("a")],
     ),
     "update without change files": (
         Change.MIXED,
-        [_info("UPDATE"), _add("b", 1), _add("a", deleted=1), _remove("a")],
+        [_info("UPDATE"), _add("b", 1), _add("a", deletes=1), _remove("a")],
     ),
     "overwrite": (Change.MIXED, [_info("WRITE"), _add("b"), _remove("a")]),
     "restore with a smaller deletion vector": (
         Change.MIXED,
-        [_info("RESTORE"), _add("a", deleted=1), _remove("a", deleted=2)],
+        [_info("RESTORE"), _add("a", deletes=1), _remove("a", deletes=2)],
     ),
     "restore with a larger deletion vector, which may be of other rows": (
         Change.MIXED,
-        [_info("RESTORE"), _add("a", deleted=2), _remove("a", deleted=1)],
+        [_info("RESTORE"), _add("a", deletes=2), _remove("a", deletes=1)],
     ),
     "restore that removes a file": (Change.DELETE, [_info("RESTORE"), _remove("a")]),
     "restore that takes a deletion vector away": (
         Change.MIXED,
-        [_info("RESTORE"), _add("a"), _remove("a", deleted=2)],
+        [_info("RESTORE"), _add("a"), _remove("a", deletes=2)],
     ),
     "restore of a removed file": (Change.APPEND, [_info("RESTORE"), _add("a")]),
     "restore of a removed file with a deletion vector": (
         Change.MIXED,
-        [_info("RESTORE"), _add("a", deleted=1)],
+        [_info("RESTORE"), _add("a", deletes=1)],
     ),
 }
 
@@ -140,7 +140,7 @@ def test_classify(name: str) -> None:
 
 def test_a_fully_deleted_file_adds_nothing() -> None:
     """A file whose every row is deleted holds no row."""
-    assert classify(_commit(_add("a", 2, deleted=2))) is Change.NONE
+    assert classify(_commit(_add("a", 2, deletes=2))) is Change.NONE
 
 
 def test_rows_added() -> None:
@@ -152,9 +152,9 @@ def test_rows_added() -> None:
 
 def test_rows_that_come_back_are_not_counted() -> None:
     """Of a file whose deletion vector is not larger, or is one of an earlier version."""
-    assert rows_changed(_commit(_add("a", deleted=2), _remove("a", deleted=1))) == (0, 1)
-    assert rows_changed(_commit(_add("a", deleted=1), _remove("a", deleted=2))) == (None, None)
-    restored = (_info("RESTORE"), _add("a", deleted=2), _remove("a", deleted=1))
+    assert rows_changed(_commit(_add("a", deletes=2), _remove("a", deletes=1))) == (0, 1)
+    assert rows_changed(_commit(_add("a", deletes=1), _remove("a", deletes=2))) == (None, None)
+    restored = (_info("RESTORE"), _add("a", deletes=2), _remove("a", deletes=1))
     assert rows_changed(_commit(*restored)) == (None, None)
 
 

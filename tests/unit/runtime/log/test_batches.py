@@ -79,13 +79,13 @@ def test_the_files_of_a_part_are_decoded_paths() -> None:
 
 
 @pytest.mark.parametrize(
-    ("upper", "kept", "dropped"), [(3, [3, 4], []), (4, [4], [3]), (5, [], [3, 4])]
+    ("upper", "times", "dropped_times"), [(3, [3, 4], []), (4, [4], [3]), (5, [], [3, 4])]
 )
-def test_cut(upper: int, kept: list[int], dropped: list[int]) -> None:
+def test_cut(upper: int, times: list[int], dropped_times: list[int]) -> None:
     """Parts below the upper are dropped; the bounds stay."""
     left, gone = _batch().truncate(upper)
-    assert [p.time for p in left.parts] == kept
-    assert [p.time for p in gone] == dropped
+    assert [p.time for p in left.parts] == times
+    assert [p.time for p in gone] == dropped_times
     assert (left.lower, left.upper) == (3, 6)
 
 

@@ -28,7 +28,7 @@ TASK = Item(
 
 
 @pytest.mark.parametrize(
-    ("known", "skip", "again", "wanted"),
+    ("record", "skip", "again", "expected"),
     [
         (None, False, False, Action.RECORD),
         (None, True, False, Action.SKIP),
@@ -40,10 +40,10 @@ TASK = Item(
     ],
 )
 def test_a_failure_is_recorded_once(
-    known: Failure | None, skip: bool, again: bool, wanted: Action
+    record: Failure | None, skip: bool, again: bool, expected: Action
 ) -> None:
     """[equal-records]: at one T the first record stays, unless RETRY found another reason."""
-    assert on_task_failure(known, FOUND, skip=skip, again=again) is wanted
+    assert on_task_failure(record, FOUND, skip=skip, again=again) is expected
 
 
 def test_a_view_that_goes_on_failing_is_recorded_once() -> None:
@@ -119,17 +119,17 @@ def test_a_failure_is_told_without_saying_things_twice() -> None:
     assert json.loads(event.to_json())["condition"] == "TASK_FAILED"
 
 
-def _file(path: str, records: int | None, deleted: int = 0) -> dict[str, object]:
+def _file(path: str, records: int | None, deletes: int = 0) -> dict[str, object]:
     action: dict[str, object] = {"path": path, "dataChange": True}
     if records is not None:
         action["stats"] = json.dumps({"numRecords": records})
-    if deleted:
-        action["deletionVector"] = {"cardinality": deleted}
+    if deletes:
+        action["deletionVector"] = {"cardinality": deletes}
     return action
 
 
 @pytest.mark.parametrize(
-    ("actions", "wanted"),
+    ("actions", "expected"),
     [
         ([{"commitInfo": {}}], (0, 0)),
         ([{"add": _file("a", 3)}], (3, 0)),
@@ -138,7 +138,7 @@ def _file(path: str, records: int | None, deleted: int = 0) -> dict[str, object]
         ([{"add": _file("b", None)}, {"remove": _file("a", None)}], (None, None)),
     ],
 )
-def test_rows_changed(actions: list[object], wanted: tuple[int | None, int | None]) -> None:
+def test_rows_changed(actions: list[object], expected: tuple[int | None, int | None]) -> None:
     """Rows are counted from the log; a vector that grew deletes what it grew by."""
     text = "\n".join(json.dumps(a) for a in actions)
-    assert rows_changed(parse_commit(1, text, modified_ms=0)) == wanted
+    assert rows_changed(parse_commit(1, text, modified_ms=0)) == expected

@@ -51,9 +51,9 @@ CASES = [
     ("a partition", BEFORE, _table(K, V, parts=("k",)), {"moved_columns": ("k",)}),
     ("added", BEFORE, _table(K, V, _field("x")), {"added_columns": ("x",)}),
     ("dropped", BEFORE, _table(K), {"removed_columns": ("v",)}),
-    ("widened", BEFORE, _table(K, _field("v", "long")), {"eased": ("v",)}),
-    ("narrowed", _table(K, _field("v", "long")), BEFORE, {"untold": ("v",)}),
-    ("to a text", BEFORE, _table(K, _field("v", "string")), {"untold": ("v",)}),
+    ("widened", BEFORE, _table(K, _field("v", "long")), {"widened_columns": ("v",)}),
+    ("narrowed", _table(K, _field("v", "long")), BEFORE, {"lossy_columns": ("v",)}),
+    ("to a text", BEFORE, _table(K, _field("v", "string")), {"lossy_columns": ("v",)}),
     (
         "renamed",
         BEFORE,
@@ -63,28 +63,37 @@ CASES = [
     ("dropped and added", BEFORE, _table(K, _field("v", physical="col-1")), {"other": ("v",)}),
     ("swapped", BEFORE, SWAPPED, {"other": ("k", "v")}),
     ("spelled otherwise", BEFORE, _table(K, _field("V", physical="v")), {"moved_columns": ("V",)}),
-    ("a nested one more", _table(NESTED), NESTED_MORE, {"eased": ("n",)}),
+    ("a nested one more", _table(NESTED), NESTED_MORE, {"widened_columns": ("n",)}),
     ("a nested one anew", _table(NESTED), NESTED_ANEW, {"other": ("n",)}),
 ]
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "wanted"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
+    ("old", "new", "expected"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
 )
-def test_differences(old: TableMetadata, new: TableMetadata, wanted: dict[str, Any]) -> None:
+def test_differences(old: TableMetadata, new: TableMetadata, expected: dict[str, Any]) -> None:
     """What a change of the metadata does to each column."""
     found = compare_columns(old, new)
-    names = ("removed_columns", "added_columns", "other", "untold", "eased", "moved_columns")
-    assert {n: getattr(found, n) for n in names if getattr(found, n)} == wanted
-    assert bool(found) == bool(wanted)
-    assert found.changes_rows == any(n in wanted for n in ("removed_columns", "other", "untold"))
+    names = (
+        "removed_columns",
+        "added_columns",
+        "other",
+        "lossy_columns",
+        "widened_columns",
+        "moved_columns",
+    )
+    assert {n: getattr(found, n) for n in names if getattr(found, n)} == expected
+    assert bool(found) == bool(expected)
+    assert found.changes_rows == any(
+        n in expected for n in ("removed_columns", "other", "lossy_columns")
+    )
 
 
 def test_only_columns_that_are_read_count() -> None:
     """Who does not read a column does not mind what becomes of it."""
     after = _table(K, _field("v", "string"), _field("x"))
     assert not compare_columns(BEFORE, after, ["K"])
-    assert compare_columns(BEFORE, after, ["k", "v"]).untold == ("v",)
+    assert compare_columns(BEFORE, after, ["k", "v"]).lossy_columns == ("v",)
     assert not compare_columns(_table(K), _table(K), ["v"]), "it was not there before either"
 
 

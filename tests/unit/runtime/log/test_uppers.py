@@ -17,11 +17,11 @@ APP = "app"
 class Log:
     """The log of a table whose commits move an upper, or do not (None); the first ones are gone."""
 
-    def __init__(self, uppers: list[int | None], *, gone: int = 0) -> None:
+    def __init__(self, uppers: list[int | None], *, oldest: int = 0) -> None:
         self.uppers = uppers
-        self.gone = gone
+        self.oldest = oldest
         self.location = "a log"
-        self.cached: dict[int, Commit] = {}
+        self.commits: dict[int, Commit] = {}
         self.commits_read = 0
 
     def version(self) -> int:
@@ -30,12 +30,12 @@ class Log:
 
     def has(self, version: int) -> bool:
         """Whether it is there."""
-        return self.gone <= version < len(self.uppers)
+        return self.oldest <= version < len(self.uppers)
 
     def commit_at(self, version: int) -> Commit:
         """A commit, which may be gone; one that was read before is known for ever."""
-        if version in self.cached:
-            return self.cached[version]
+        if version in self.commits:
+            return self.commits[version]
         if not self.has(version):
             raise error("HISTORY_LOST", relation="a log", detail=f"{version}", hint="")
         self.commits_read += 1
@@ -44,7 +44,7 @@ class Log:
         if upper is not None:
             action = {"txn": {"appId": APP, "version": upper}}
         commit = parse_commit(version, json.dumps(action), modified_ms=version)
-        self.cached[version] = commit
+        self.commits[version] = commit
         return commit
 
     def application_version(self, app: str) -> int | None:
@@ -73,7 +73,7 @@ def _around(uppers: Uppers, upper: int) -> list[Entry] | str:
 def _begin_of_all(log: Log, upper: int) -> list[Entry] | str:
     """The same, of all entries since then, by one who has read nothing."""
     try:
-        entries = _followed(Log(log.uppers, gone=log.gone)).since(upper)
+        entries = _followed(Log(log.uppers, oldest=log.oldest)).since(upper)
     except CtsqlError as problem:
         return problem.condition
     return entries[: 2 if entries and entries[0].upper <= upper else 1]
@@ -81,37 +81,37 @@ def _begin_of_all(log: Log, upper: int) -> list[Entry] | str:
 
 @given(
     steps=st.lists(st.one_of(st.none(), st.integers(1, 3)), min_size=1, max_size=40),
-    gone=st.integers(0, 40),
+    oldest=st.integers(0, 40),
     upper=st.integers(0, 90),
-    seen=st.integers(0, 90),
+    read_upper=st.integers(0, 90),
 )
 def test_around_is_how_since_begins(
-    steps: list[int | None], gone: int, upper: int, seen: int
+    steps: list[int | None], oldest: int, upper: int, read_upper: int
 ) -> None:
     """Whatever was read before, and whatever is gone."""
-    log = Log(_moves(steps), gone=min(gone, len(steps) - 1))
+    log = Log(_moves(steps), oldest=min(oldest, len(steps) - 1))
     uppers = _followed(log)
     assert _around(uppers, upper) == _begin_of_all(log, upper)
     with suppress(CtsqlError):
-        uppers.since(seen)
+        uppers.since(read_upper)
     assert _around(uppers, upper) in (_begin_of_all(log, upper), _known(log, upper))
 
 
 @given(
     steps=st.lists(st.one_of(st.none(), st.integers(1, 3)), min_size=1, max_size=40),
-    gone=st.integers(0, 40),
-    asked=st.lists(st.integers(0, 90), min_size=1, max_size=3),
+    oldest=st.integers(0, 40),
+    read_uppers=st.lists(st.integers(0, 90), min_size=1, max_size=3),
     upper=st.integers(0, 90),
 )
 def test_a_log_may_be_cleaned_up_meanwhile(
-    steps: list[int | None], gone: int, asked: list[int], upper: int
+    steps: list[int | None], oldest: int, read_uppers: list[int], upper: int
 ) -> None:
     """What is known of single commits below tells nothing of those between."""
     log = Log(_moves(steps))
     uppers = _followed(log)
-    for one in asked:
+    for one in read_uppers:
         _around(uppers, one)
-    log.gone = min(gone, len(steps) - 1)
+    log.oldest = min(oldest, len(steps) - 1)
     assert _around(uppers, upper) in (_begin_of_all(log, upper), _known(log, upper))
 
 
@@ -120,7 +120,7 @@ def test_what_is_cached_of_a_lost_log_tells_nothing() -> None:
     log = Log([*range(1, 1_001)])
     uppers = _followed(log)
     assert [e.upper for e in uppers.around(300)] == [300, 301]
-    log.gone = 900
+    log.oldest = 900
     for upper in range(1, 899, 23):
         assert _around(uppers, upper) in ("HISTORY_LOST", _known(log, upper))
     assert _around(uppers, 600) == "HISTORY_LOST"
@@ -158,7 +158,7 @@ def test_few_commits_are_read_of_a_long_log(upper: int) -> None:
 
 def test_few_commits_are_read_of_a_log_that_is_cleaned_up() -> None:
     """Which is told, as it is where all are read."""
-    log = Log([*range(1, 10_001)], gone=9_000)
+    log = Log([*range(1, 10_001)], oldest=9_000)
     uppers = _followed(log)
     with pytest.raises(CtsqlError) as caught:
         uppers.around(8_000)

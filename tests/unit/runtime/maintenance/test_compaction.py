@@ -19,13 +19,13 @@ SMALL = Limits(
 )
 
 
-def _file(name: str, size: int, rows: int | None = 10, deleted: int = 0, p: str = "") -> DataFile:
+def _file(name: str, size: int, rows: int | None = 10, deletes: int = 0, p: str = "") -> DataFile:
     action = {
         "path": name,
         "size": size,
         "partitionValues": {"p": p or None},
         "stats": json.dumps({} if rows is None else {"numRecords": rows}),
-        **({"deletionVector": {"cardinality": deleted}} if deleted else {}),
+        **({"deletionVector": {"cardinality": deletes}} if deletes else {}),
     }
     return DataFile(json.dumps({"add": action}))
 
@@ -60,11 +60,11 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("case", "files", "wanted"), CASES, ids=[c[0] for c in CASES])
-def test_choose(case: str, files: list[DataFile], wanted: list[str]) -> None:
+@pytest.mark.parametrize(("case", "files", "expected"), CASES, ids=[c[0] for c in CASES])
+def test_choose(case: str, files: list[DataFile], expected: list[str]) -> None:
     """The files of each new file."""
     found = ["".join(sorted(f.path for f in b)) for b in choose(files, SMALL)]
-    assert sorted(found) == wanted, case
+    assert sorted(found) == expected, case
 
 
 def test_a_round_is_bounded_but_never_empty() -> None:
@@ -86,7 +86,7 @@ _STATS = st.builds(
     st.uuids().map(str),
     size=st.integers(1, 200 * MEBIBYTE),
     rows=st.one_of(st.none(), st.integers(50, 1000)),
-    deleted=st.integers(0, 50),
+    deletes=st.integers(0, 50),
     p=st.sampled_from(["", "1"]),
 )
 

@@ -96,7 +96,7 @@ def test_a_commit_that_one_reader_alone_needs_may_be_damaged(
     with pytest.raises(CtsqlError):
         consumers.needs(engine, keep_from=20)
     damaged: dict[str, CtsqlError] = {}
-    known = consumers.needs(engine, keep_from=20, damaged=damaged)
+    known = consumers.needs(engine, keep_from=20, problems=damaged)
     assert list(damaged) == [BROKEN.id]
     assert {*known} == {GOOD.id, READER.id}
     assert [n.version for n in known[GOOD.id].rows] == [20, 5]

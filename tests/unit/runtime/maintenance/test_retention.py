@@ -54,12 +54,12 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("floor", "needed"), CASES)
-def test_needed(floor: int, needed: set[str]) -> None:
+@pytest.mark.parametrize(("floor", "expected"), CASES)
+def test_needed(floor: int, expected: set[str]) -> None:
     """[needed-files]: what the floor holds, what came and went since, and what the changes are read
     from.
     """
-    assert needed_files(LIVE, HISTORY[floor + 1 :]) == needed
+    assert needed_files(LIVE, HISTORY[floor + 1 :]) == expected
 
 
 def test_paths_are_decoded_once() -> None:
@@ -123,7 +123,7 @@ PARTS = tuple(f"{2:020}.checkpoint.{n:010}.{2:010}.parquet" for n in (1, 2))
 
 
 @pytest.mark.parametrize(
-    ("checkpoints", "floor", "gone"),
+    ("checkpoints", "floor", "expected"),
     [
         ((), 3, set()),
         ((ONE,), 1, set()),
@@ -136,10 +136,10 @@ PARTS = tuple(f"{2:020}.checkpoint.{n:010}.{2:010}.parquet" for n in (1, 2))
         ((ONE, f"{4:020}.checkpoint.parquet"), 4, {0, 1, 2, 3}),
     ],
 )
-def test_removable_log(checkpoints: tuple[str, ...], floor: int, gone: set[int]) -> None:
+def test_removable_log(checkpoints: tuple[str, ...], floor: int, expected: set[int]) -> None:
     """[removable-logs]: below the newest whole checkpoint at or below the floor, oldest first."""
     found = removable_log(_names(0, 1, 2, 3, 4, checkpoints=checkpoints), floor)
-    assert {int(name[:20]) for name in found} == gone
+    assert {int(name[:20]) for name in found} == expected
     assert found == sorted(found)
 
 
@@ -169,7 +169,7 @@ def test_left_over_folders(name: str, modified_ms: int, owner: str | None, left_
 
 
 @pytest.mark.parametrize(
-    ("times", "before_ms", "found"),
+    ("times", "before_ms", "expected"),
     [
         ((10, 20, 30, 40), 35, 2),
         ((10, 20, 30, 40), 30, 1),
@@ -178,9 +178,9 @@ def test_left_over_folders(name: str, modified_ms: int, owner: str | None, left_
         ((10, 50, 30, 60), 40, 2),
     ],
 )
-def test_newest_before(times: tuple[int, ...], before_ms: int, found: int) -> None:
+def test_newest_before(times: tuple[int, ...], before_ms: int, expected: int) -> None:
     """The first of a log is kept where all are younger; a clock that went back costs nothing."""
-    assert newest_before(range(len(times)), before_ms, times.__getitem__) == found
+    assert newest_before(range(len(times)), before_ms, times.__getitem__) == expected
 
 
 def test_newest_before_reads_few() -> None:

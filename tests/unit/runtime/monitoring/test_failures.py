@@ -10,7 +10,7 @@ from ctsql.catalog.items import Item, ObjectKind, Reading
 from ctsql.catalog.names import Name
 from ctsql.runtime.log.failures import Failure
 from ctsql.runtime.monitoring.failures import failures
-from ctsql.runtime.monitoring.wanted import Bounds, Wanted
+from ctsql.runtime.monitoring.row_request import Bounds, RowRequest
 from ctsql.runtime.warehouse.timeline import TaskState
 from tests.unit.runtime.monitoring.test_history import Log, made
 
@@ -38,22 +38,24 @@ def _log(*texts: str) -> Log:
     return Log(commits)
 
 
-def _rows(log: Log, wanted: Wanted, kind: ObjectKind) -> list[tuple[int, int, str, int | None]]:
+def _rows(
+    log: Log, row_request: RowRequest, kind: ObjectKind
+) -> list[tuple[int, int, str, int | None]]:
     item = Item(
         id="m", kind=kind, name=Name("default", "m"), columns=(), definition=TEXT, reads=READS
     )
     relations: Any = SimpleNamespace(lead=lambda i: i, table=lambda _: log)
     reader: Any = SimpleNamespace(catalog=[item], relations=relations)
     found = []
-    for row in failures(reader, wanted):
+    for row in failures(reader, row_request):
         ended = None if row.ended_at is None else round(row.ended_at.timestamp())
         assert (row.what_to_do is None) == (row.state != "open")
         found.append((row.t, round(row.at.timestamp()), row.state, ended))
     return found
 
 
-ALL = Wanted()
-OPEN = Wanted(states=frozenset({"open"}))
+ALL = RowRequest()
+OPEN = RowRequest(states=frozenset({"open"}))
 CASES = [
     (("upper 5",), ALL, []),
     (("upper 5", "failed 7"), ALL, [(7, 2, "open", None)]),
@@ -67,22 +69,22 @@ CASES = [
     (("held 7 8", "held 9 10"), ALL, [(9, 2, "open", None), (7, 1, "passed", 2)]),
     (("failed 3", "upper 8", "failed 9"), OPEN, [(9, 3, "open", None)]),
     (("failed 3", "upper 8"), OPEN, []),
-    (("failed 3", "upper 8", "failed 9"), Wanted(t=Bounds(upper=4)), [(3, 1, "passed", 2)]),
-    (("failed 3", "upper 8", "failed 9"), Wanted(at=Bounds(2_500_000)), [(9, 3, "open", None)]),
-    (("failed 3", "upper 8", "failed 9"), Wanted(t=Bounds(9)), [(9, 3, "open", None)]),
-    (("upper 8", "failed 12", "compacted"), Wanted(t=Bounds(10, 12)), [(12, 2, "open", None)]),
-    (("upper 8", "failed 9", "skip 9 10"), Wanted(t=Bounds(9)), [(9, 2, "skipped", 3)]),
-    (("upper 8", "failed 9", "upper 10"), Wanted(t=Bounds(10)), []),
+    (("failed 3", "upper 8", "failed 9"), RowRequest(t=Bounds(upper=4)), [(3, 1, "passed", 2)]),
+    (("failed 3", "upper 8", "failed 9"), RowRequest(at=Bounds(2_500_000)), [(9, 3, "open", None)]),
+    (("failed 3", "upper 8", "failed 9"), RowRequest(t=Bounds(9)), [(9, 3, "open", None)]),
+    (("upper 8", "failed 12", "compacted"), RowRequest(t=Bounds(10, 12)), [(12, 2, "open", None)]),
+    (("upper 8", "failed 9", "skip 9 10"), RowRequest(t=Bounds(9)), [(9, 2, "skipped", 3)]),
+    (("upper 8", "failed 9", "upper 10"), RowRequest(t=Bounds(10)), []),
 ]
 
 
 @pytest.mark.parametrize("kind", [ObjectKind.CONTINUAL_TASK, ObjectKind.MATERIALIZED_VIEW])
-@pytest.mark.parametrize(("texts", "wanted", "expected"), CASES)
+@pytest.mark.parametrize(("texts", "row_request", "expected"), CASES)
 def test_a_failure_is_open_until_the_upper_passes_it(
-    texts: tuple[str, ...], wanted: Wanted, expected: list[object], kind: ObjectKind
+    texts: tuple[str, ...], row_request: RowRequest, expected: list[object], kind: ObjectKind
 ) -> None:
     """Each recorded failure is one row, the newest first, with what ended it."""
-    assert _rows(_log(*texts), wanted, kind) == expected
+    assert _rows(_log(*texts), row_request, kind) == expected
 
 
 def test_what_is_open_costs_one_commit() -> None:

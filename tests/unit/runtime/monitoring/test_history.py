@@ -14,7 +14,7 @@ from ctsql.catalog.times import CLOSED
 from ctsql.runtime.log.actions import Commit, parse_commit
 from ctsql.runtime.monitoring.history import commits_back, first_within
 from ctsql.runtime.monitoring.refreshes import OutputOf, refresh_of
-from ctsql.runtime.monitoring.wanted import Bounds, Comparison, Newest, Wanted, request_of
+from ctsql.runtime.monitoring.row_request import Bounds, Comparison, Newest, RowRequest, request_of
 
 APP = "ctsql:m"
 VIEW = Item(id="m", kind=ObjectKind.MATERIALIZED_VIEW, name=Name("default", "m"), columns=())
@@ -22,9 +22,13 @@ TASK = Item(id="m", kind=ObjectKind.CONTINUAL_TASK, name=Name("default", "m"), c
 
 
 def made(
-    version: int, at: int, upper: int | None, said: dict[str, object] | None = None, *more: object
+    version: int,
+    at: int,
+    upper: int | None,
+    metadata: dict[str, object] | None = None,
+    *more: object,
 ) -> Commit:
-    info = {"inCommitTimestamp": at, "userMetadata": json.dumps(said or {})}
+    info = {"inCommitTimestamp": at, "userMetadata": json.dumps(metadata or {})}
     actions: list[object] = [{"commitInfo": info}, *more]
     if upper is not None:
         actions.append({"txn": {"appId": APP, "version": upper}})
@@ -135,12 +139,12 @@ ROWS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("item", "upper", "said", "expected"), ROWS)
+@pytest.mark.parametrize(("item", "upper", "metadata", "expected"), ROWS)
 def test_a_commit_as_a_row(
-    item: Item, upper: int, said: dict[str, object], expected: dict[str, object]
+    item: Item, upper: int, metadata: dict[str, object], expected: dict[str, object]
 ) -> None:
     """A row has what the commit says, and NULL for what an old commit does not say."""
-    row = refresh_of(OutputOf(item, item), made(3, 1_000, upper, said, ADD))
+    row = refresh_of(OutputOf(item, item), made(3, 1_000, upper, metadata, ADD))
     assert row is not None
     assert {name: getattr(row, name) for name in expected} == expected
 
@@ -150,19 +154,19 @@ def test_a_compaction_is_no_refresh() -> None:
 
 
 COMPARED = [
-    ([("object", "=", ("a",)), ("object", "in", ("a", "b"))], Wanted(frozenset("a"))),
-    ([("t", ">", (3,)), ("t", "<=", (9,))], Wanted(t=Bounds(4, 9))),
-    ([("t", "=", (3,))], Wanted(t=Bounds(3, 3))),
-    ([("at", ">=", (5,)), ("at", "<", (8,))], Wanted(at=Bounds(5, 7))),
-    ([("state", "=", ("open",))], Wanted(states=frozenset({"open"}))),
-    ([("rows_read", ">", (3,)), ("t", "<", (9,))], Wanted(t=Bounds(None, 8))),
-    ([("object", ">", ("a",))], Wanted()),
+    ([("object", "=", ("a",)), ("object", "in", ("a", "b"))], RowRequest(frozenset("a"))),
+    ([("t", ">", (3,)), ("t", "<=", (9,))], RowRequest(t=Bounds(4, 9))),
+    ([("t", "=", (3,))], RowRequest(t=Bounds(3, 3))),
+    ([("at", ">=", (5,)), ("at", "<", (8,))], RowRequest(at=Bounds(5, 7))),
+    ([("state", "=", ("open",))], RowRequest(states=frozenset({"open"}))),
+    ([("rows_read", ">", (3,)), ("t", "<", (9,))], RowRequest(t=Bounds(None, 8))),
+    ([("object", ">", ("a",))], RowRequest()),
 ]
 
 
 @pytest.mark.parametrize(("comparisons", "expected"), COMPARED)
 def test_comparisons_make_ranges(
-    comparisons: list[tuple[str, str, tuple[int | str, ...]]], expected: Wanted
+    comparisons: list[tuple[str, str, tuple[int | str, ...]]], expected: RowRequest
 ) -> None:
     """Comparisons that can be used make the range smaller, and others leave it."""
     assert request_of(Comparison(*c) for c in comparisons) == expected
@@ -176,7 +180,7 @@ def test_a_limit_stays_only_where_the_range_is_exact() -> None:
 
 def test_a_hull_holds_both() -> None:
     """What two places of a query ask for is asked for together, without a limit."""
-    one = Wanted(frozenset("a"), t=Bounds(1, 3), newest=Newest(1, "t"))
-    other = Wanted(frozenset("b"), t=Bounds(5, 9), at=Bounds(1))
-    assert one.hull(other) == Wanted(frozenset("ab"), t=Bounds(1, 9))
-    assert one.hull(Wanted()) == Wanted()
+    one = RowRequest(frozenset("a"), t=Bounds(1, 3), newest=Newest(1, "t"))
+    other = RowRequest(frozenset("b"), t=Bounds(5, 9), at=Bounds(1))
+    assert one.hull(other) == RowRequest(frozenset("ab"), t=Bounds(1, 9))
+    assert one.hull(RowRequest()) == RowRequest()

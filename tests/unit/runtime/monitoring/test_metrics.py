@@ -103,8 +103,8 @@ def test_lags_are_looked_up_once_for_many(monkeypatch: pytest.MonkeyPatch) -> No
     assert [lags.rows(), lags.rows(), len(asked)] == [[LAG], [LAG], 1]
     monkeypatch.setattr(metrics, "SAMPLE_SECONDS", 0.0)
     lags._until = 0.0
-    assert (lags.rows(), lags.failed) == ([LAG], 1)
-    assert (lags.rows(), lags.failed, len(asked)) == ([LAG], 1, 3)
+    assert (lags.rows(), lags.failure_count) == ([LAG], 1)
+    assert (lags.rows(), lags.failure_count, len(asked)) == ([LAG], 1, 3)
 
 
 def test_counting_does_not_wait_for_a_look_that_hangs() -> None:

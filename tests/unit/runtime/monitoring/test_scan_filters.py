@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from ctsql.runtime.monitoring.row_request import Bounds, Newest, RowRequest
 from ctsql.runtime.monitoring.scan_filters import asked_of_plan
-from ctsql.runtime.monitoring.wanted import Bounds, Newest, Wanted
 
 PLANS = json.loads(Path(__file__).with_name("spark_plans.json").read_text())
 ALL_OF_REFRESHES = 22
 
 
-def _asked(query: str) -> dict[int, Wanted]:
+def _asked(query: str) -> dict[int, RowRequest]:
     known = {int(key): json.dumps(table) for key, table in PLANS[query]["tables"].items()}
     return asked_of_plan(json.dumps(PLANS[query]["plan"]), known)
 
@@ -24,7 +24,7 @@ def _named(*columns: str) -> frozenset[str]:
 EXPECTED = {
     "SELECT object, count(*) FROM system.refreshes WHERE at > now() - INTERVAL 1 DAY AND object IN"
     " ('a','b','c','d','e','f','g','h','i','j','k','l') GROUP BY object": {
-        0: Wanted(
+        0: RowRequest(
             frozenset("abcdefghijkl"),
             at=Bounds(lower=1_795_639_558_774_530),
             columns=_named("at", "object"),
@@ -32,20 +32,22 @@ EXPECTED = {
     },
     "SELECT 1 FROM system.lag a JOIN system.lag b ON a.object=b.object WHERE a.state='failed' AND"
     " b.lag_seconds > 3": {
-        0: Wanted(states=_named("failed"), columns=_named("state", "object")),
-        1: Wanted(columns=_named("lag_seconds", "object")),
+        0: RowRequest(states=_named("failed"), columns=_named("state", "object")),
+        1: RowRequest(columns=_named("lag_seconds", "object")),
     },
     # Both times that the WITH clause is read: what holds for both.
     "WITH c AS (SELECT * FROM system.refreshes WHERE t<9) SELECT c.object, d.t FROM c JOIN c d ON"
-    " c.t=d.t WHERE d.object='v1'": {0: Wanted(t=Bounds(upper=8), columns=_named("t", "object"))},
+    " c.t=d.t WHERE d.object='v1'": {
+        0: RowRequest(t=Bounds(upper=8), columns=_named("t", "object"))
+    },
     "SELECT object FROM system.objects WHERE object IN (SELECT object FROM system.failures WHERE"
     " state='open')": {
-        0: Wanted(columns=_named("object")),
-        1: Wanted(states=_named("open"), columns=_named("state", "object")),
+        0: RowRequest(columns=_named("object")),
+        1: RowRequest(states=_named("open"), columns=_named("state", "object")),
     },
     "SELECT object, at FROM system.refreshes WHERE at >= TIMESTAMP'2026-11-26 19:00:00.25' AND"
     " 1764000000000 > t LIMIT 1": {
-        0: Wanted(
+        0: RowRequest(
             t=Bounds(upper=1_763_999_999_999),
             at=Bounds(lower=1_795_719_600_250_000),
             newest=Newest(1, "at"),
@@ -54,8 +56,8 @@ EXPECTED = {
     },
     "SELECT object, t FROM system.refreshes WHERE t BETWEEN 1 AND 2 UNION ALL SELECT object, t FROM"
     " system.refreshes WHERE object='v1'": {
-        0: Wanted(t=Bounds(1, 2), columns=_named("t", "object")),
-        1: Wanted(_named("v1"), columns=_named("t", "object")),
+        0: RowRequest(t=Bounds(1, 2), columns=_named("t", "object")),
+        1: RowRequest(_named("v1"), columns=_named("t", "object")),
     },
 }
 
@@ -81,6 +83,6 @@ def test_a_subquery_in_the_select_list() -> None:
         " system.objects"
     )
     found = _asked(query)
-    assert found[1] == Wanted(columns=_named("object"))
+    assert found[1] == RowRequest(columns=_named("object"))
     assert found[0].objects == _named("v3")
     assert {"t", "object"} <= (found[0].columns or frozenset())

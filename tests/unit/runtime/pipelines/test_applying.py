@@ -20,11 +20,11 @@ TABLE = Item(
 )
 
 
-def _application(known: Catalog) -> _Application:
+def _application(catalog: Catalog) -> _Application:
     """One that drops all tables."""
-    plan = Plan(changes=(), warehouse=warehouse_digest(known), folder="")
+    plan = Plan(changes=(), warehouse=warehouse_digest(catalog), folder="")
     planned = PlannedFolder(
-        plan=plan, objects=(), followers=(), items_to_drop=tuple(known), schemas=()
+        plan=plan, objects=(), followers=(), items_to_drop=tuple(catalog), schemas=()
     )
     engine: Any = None
     return _Application(engine, planned)
@@ -35,8 +35,8 @@ def test_what_a_subscription_follows_by_now_is_not_dropped() -> None:
     known = Catalog.of([TABLE])
     application = _application(known)
     proposal = application._propose([], [], {}, {}, known)
-    assert proposal.gone is not None
-    assert [i.id for i in proposal.gone.items] == ["t1"]
+    assert proposal.drop is not None
+    assert [i.id for i in proposal.drop.items] == ["t1"]
     reader = Subscription(id="s1", name="copy", object_id="t1", start=0, snapshot=True)
     with pytest.raises(CtsqlError) as caught:
         application._propose([], [], {}, {}, known.with_subscription(reader))
@@ -55,7 +55,7 @@ def test_followers_are_brought_up_before_a_view_below_them_changes(
     known = Catalog.of([TABLE])
     view = replace(TABLE, id="m", kind=ObjectKind.MATERIALIZED_VIEW, name=Name("default", "m"))
     application = _application(known)
-    application.planned = replace(application.planned, followers=(view,))
+    application.planned_folder = replace(application.planned_folder, followers=(view,))
     ended: list[Item] = []
     monkeypatch.setattr(applying, "end_if_followed", lambda _, item: ended.append(item))
     application.engine = SimpleNamespace(catalog=known.with_item(view))  # type: ignore[assignment]

@@ -68,7 +68,7 @@ def test_as_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("now", "told"),
+    ("now", "message"),
     [
         (PLAN, ""),
         (replace(PLAN, changes=(NEW, replace(VIEW, reads=()), SAME)), ""),
@@ -78,15 +78,15 @@ def test_as_text() -> None:
         (replace(PLAN, changes=(NEW, replace(VIEW, parts=("query",)), SAME)), "otherwise of: v."),
     ],
 )
-def test_a_saved_plan(now: Plan, told: str) -> None:
+def test_a_saved_plan(now: Plan, message: str) -> None:
     """Figures may differ, since tables grow; what is done may not."""
     before = read_plan(json.dumps(PLAN.to_json()), "p.json")
-    if not told:
+    if not message:
         check_still(before, now)
         return
     with pytest.raises(CtsqlError) as caught:
         check_still(before, now)
-    assert told in str(caught.value.detail)
+    assert message in str(caught.value.detail)
 
 
 def test_a_schema_may_be_called_as_a_table_is() -> None:

@@ -15,7 +15,7 @@ LARGEST = 2**64 - 1
 
 
 @pytest.mark.parametrize(
-    ("given", "values", "wanted"),
+    ("kind", "values", "expected"),
     [
         (pa.uint8(), [255, None], pa.int16()),
         (pa.uint16(), [2**16 - 1], pa.int32()),
@@ -41,12 +41,12 @@ LARGEST = 2**64 - 1
     ],
     ids=str,
 )
-def test_wider_types(given: pa.DataType, values: list[Any], wanted: pa.DataType) -> None:
+def test_wider_types(kind: pa.DataType, values: list[Any], expected: pa.DataType) -> None:
     """No value changes."""
-    table = with_types_of_spark(pa.table({"x": pa.array(values, given), "y": [1] * len(values)}))
-    assert table.schema.field("x").type == wanted
+    table = with_types_of_spark(pa.table({"x": pa.array(values, kind), "y": [1] * len(values)}))
+    assert table.schema.field("x").type == expected
     assert table.schema.field("y").type == pa.int64()
-    found = [int(v) if given == pa.uint64() else v for v in table.column("x").to_pylist()]
+    found = [int(v) if kind == pa.uint64() else v for v in table.column("x").to_pylist()]
     assert found == values
 
 
@@ -86,7 +86,7 @@ _DAY = date(2026, 1, 2)
 
 
 @pytest.mark.parametrize(
-    ("given", "kind", "wanted"),
+    ("value", "kind", "expected"),
     [
         ({"X": 1, "at": _DAY}, _PART, {"x": 1, "At": _DAY}),
         ((1, _DAY), _PART, {"x": 1, "At": _DAY}),
@@ -97,13 +97,13 @@ _DAY = date(2026, 1, 2)
     ],
 )
 def test_fields_of_structs_are_found_whatever_their_case(
-    given: Any, kind: pa.DataType, wanted: Any
+    value: Any, kind: pa.DataType, expected: Any
 ) -> None:
-    assert _array(Column("c", "?"), kind, [given, None]).to_pylist() == [wanted, None]
+    assert _array(Column("c", "?"), kind, [value, None]).to_pylist() == [expected, None]
 
 
 @pytest.mark.parametrize(
-    ("given", "kind", "condition", "word"),
+    ("value", "kind", "condition", "word"),
     [
         ({"x": 1, "y": 2}, _PART, "UNKNOWN_COLUMN", "c.y"),
         ({"x": 1, "X": 2}, _PART, "DUPLICATE_COLUMN", "c.X"),
@@ -112,11 +112,11 @@ def test_fields_of_structs_are_found_whatever_their_case(
     ],
 )
 def test_no_value_is_dropped_or_taken_for_another_one(
-    given: Any, kind: pa.DataType, condition: str, word: str
+    value: Any, kind: pa.DataType, condition: str, word: str
 ) -> None:
     """Arrow drops what a struct has no field for, and takes a number for an instant."""
     with pytest.raises(CtsqlError) as refused:
-        _array(Column("c", "?"), kind, [None, given])
+        _array(Column("c", "?"), kind, [None, value])
     assert refused.value.condition == condition
     assert word in refused.value.message
 

@@ -39,8 +39,9 @@ class Engine:
     """An engine whose outputs are brought up by noting it.
 
     Attributes:
-        bound: by the id of a source its version that is bound. timed: the ids of objects for which
-            time alone may bring something to do. brought: the names of the outputs, in order.
+        bound: by the id of a source its version that is bound.
+        timed_ids: those of objects for which time alone may bring something to do.
+        advanced_names: those of the outputs, in order.
     """
 
     location = "memory:/warehouse"
@@ -51,13 +52,13 @@ class Engine:
         self.tables = {i.id: Table(i.location) for i in items}
         self.catalog_store = SimpleNamespace(table=Table("catalog"))
         self.bound = {i.id: 0 for i in self.catalog.sources()}
-        self.timed: set[str] = set()
+        self.timed_ids: set[str] = set()
         self.timeline: Any = SimpleNamespace(
             table=Table("timeline"),
             read_to=0,
             bound=lambda source: self.bound[source],
             tasks={},
-            damaged=set(),
+            damaged_sources=set(),
             now=NOW,
             suspended=list,
         )
@@ -69,9 +70,9 @@ class Engine:
         self.schedules: Any = SimpleNamespace(
             read_times=lambda *_, **__: set(),
             is_refresh_due=lambda _: False,
-            is_timed=lambda i: i.id in self.timed,
+            is_timed=lambda i: i.id in self.timed_ids,
         )
-        self.brought: list[str] = []
+        self.advanced_names: list[str] = []
 
     def refresh_catalog(self) -> Catalog:
         """As it is."""
@@ -85,4 +86,4 @@ class Engine:
         """Note it, or fail as its table does."""
         context.check_stop()
         self.tables[output.id].version()
-        self.brought.append(output.name.name)
+        self.advanced_names.append(output.name.name)

@@ -28,7 +28,7 @@ class Ticks:
     def __init__(self, *items: Item) -> None:
         self.engine = Engine(*items)
         self.service = Service(
-            opened=lambda: nullcontext(self.engine),  # type: ignore[arg-type, return-value]
+            open_engine=lambda: nullcontext(self.engine),  # type: ignore[arg-type, return-value]
             stop=threading.Event(),
             on_event=lambda _: None,
             on_time=lambda _: None,
@@ -36,10 +36,10 @@ class Ticks:
 
     def tick(self) -> list[str]:
         """The outputs that a tick brought up."""
-        self.engine.brought.clear()
+        self.engine.advanced_names.clear()
         self.service._watch = LogWatch()  # something has moved
         self.service.run(once=True, interval=0)
-        return list(self.engine.brought)
+        return list(self.engine.advanced_names)
 
 
 def _a_source_moves(engine: Engine) -> None:
@@ -51,7 +51,7 @@ def _somebody_writes_into_it(engine: Engine) -> None:
 
 
 def _time_may_bring_something(engine: Engine) -> None:
-    engine.timed.add(FED.id)
+    engine.timed_ids.add(FED.id)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_a_failed_output_is_not_at_rest_nor_what_reads_it() -> None:
     for _ in range(2):
         with pytest.raises(CtsqlError):
             ticks.tick()
-        assert ticks.engine.brought == []
+        assert ticks.engine.advanced_names == []
         troubles = ticks.service._troubles
         ticks.service._troubles = {k: replace(t, tried_at=0.0) for k, t in troubles.items()}
     ticks.engine.tables[FED.id].problem = None
@@ -197,7 +197,7 @@ def test_a_tick_that_ended_early_leaves_nothing_at_rest_that_it_was_to_do() -> N
 
 def test_a_view_from_a_later_time_is_not_at_rest() -> None:
     """It is known from a T on that is not bound yet, and has something to do then."""
-    later = replace(FED, created=9)
+    later = replace(FED, created_at=9)
     ticks = Ticks(FEED, later)
     for _ in range(2):
         assert ticks.tick() == ["fed"]

@@ -35,7 +35,7 @@ def test_an_output_that_is_not_there_holds_nobody_up(condition: str) -> None:
     engine.tables[views[0].id].problem = _problem(condition)
     told: list[Event] = []
     service = Service(
-        opened=lambda: nullcontext(engine),  # type: ignore[arg-type, return-value]
+        open_engine=lambda: nullcontext(engine),  # type: ignore[arg-type, return-value]
         stop=threading.Event(),
         on_event=told.append,
         on_time=lambda _: None,
@@ -44,7 +44,7 @@ def test_an_output_that_is_not_there_holds_nobody_up(condition: str) -> None:
         with pytest.raises(CtsqlError) as caught:
             service.run(once=True, interval=0)
         assert caught.value.condition == condition
-        assert engine.brought == ["b", "c"] * rounds
+        assert engine.advanced_names == ["b", "c"] * rounds
         engine.bound[FEED.id] += 1
         service._watch = LogWatch()  # something moved
         service._troubles = {
@@ -69,7 +69,7 @@ def test_a_tick_that_failed_is_made_again() -> None:
 
     engine.mint_for = mint  # type: ignore[method-assign]
     service = Service(
-        opened=lambda: nullcontext(engine),  # type: ignore[arg-type, return-value]
+        open_engine=lambda: nullcontext(engine),  # type: ignore[arg-type, return-value]
         stop=stop,
         on_event=told.append,
         on_time=lambda _: stop.set(),

@@ -19,7 +19,7 @@ def test_what_was_dropped_since_the_tick_began_is_passed_over(
     engine: Any = SimpleNamespace(
         session=SimpleNamespace(sparkContext=context),
         refresh_catalog=lambda: None,
-        timeline=SimpleNamespace(refresh=lambda: None, damaged=set()),
+        timeline=SimpleNamespace(refresh=lambda: None, damaged_sources=set()),
         catalog=SimpleNamespace(items={}),
     )
     engine.for_thread = lambda: engine
@@ -32,15 +32,15 @@ def test_what_was_dropped_since_the_tick_began_is_passed_over(
 class _Engine:
     """One whose outputs take as long as the test says."""
 
-    def __init__(self, name: str, made: list[str]) -> None:
-        self.name, self._made = name, made
+    def __init__(self, name: str, names: list[str]) -> None:
+        self.name, self._names = name, names
         context = SimpleNamespace(getLocalProperty=lambda _name: None)
         self.session = SimpleNamespace(sparkContext=context)
-        self.timeline = SimpleNamespace(damaged={"t"} if name == "own" else set())
+        self.timeline = SimpleNamespace(damaged_sources={"t"} if name == "own" else set())
 
     def for_thread(self) -> "_Engine":
-        self._made.append(f"worker {len(self._made)}")
-        return _Engine(self._made[-1], self._made)
+        self._names.append(f"worker {len(self._names)}")
+        return _Engine(self._names[-1], self._names)
 
 
 def test_an_output_goes_to_the_engine_that_has_its_plans(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +50,7 @@ def test_an_output_goes_to_the_engine_that_has_its_plans(monkeypatch: pytest.Mon
 
     def advance(_: Any, engine: Any, object_id: str, *__: object) -> None:
         by.append((object_id, engine.name))
-        assert engine.timeline.damaged == {"t"}, "told by the engine that binds Ts"
+        assert engine.timeline.damaged_sources == {"t"}, "told by the engine that binds Ts"
         assert may_end[object_id].wait(10)
         pool._idle.append(engine)
 

@@ -139,7 +139,7 @@ Exception in thread "main" java.lang.RuntimeException: \
 
 
 @pytest.mark.parametrize(
-    ("chatter", "condition", "said"),
+    ("chatter", "condition", "message"),
     [
         (IVY, "JAR_DOWNLOAD_FAILED", "io.delta:delta-spark_4.2_2.13:4.4.0"),
         ("JAVA_HOME is not set", "JAVA_NOT_FOUND", "JAVA_HOME is not set"),
@@ -160,12 +160,12 @@ Exception in thread "main" java.lang.RuntimeException: \
     ],
     ids=["ivy", "no java", "no such java", "class", "memory", "host name", "cause", "nothing"],
 )
-def test_failures_are_recognised(chatter: str, condition: str, said: str) -> None:
+def test_failures_are_recognised(chatter: str, condition: str, message: str) -> None:
     """The JVM's words lead to a condition with a hint; what PySpark raised is the cause."""
     raised = RuntimeError("[JAVA_GATEWAY_EXITED] Java gateway exited before it said its port")
     found = explain_start_failure(raised, chatter=chatter)
     assert found.condition == condition
-    assert said in (found.detail or "").replace("Java gateway", "gateway")
+    assert message in (found.detail or "").replace("Java gateway", "gateway")
     assert found.hint
     assert found.__cause__ is raised
     assert "\tat " not in str(found)

@@ -9,7 +9,13 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from ctsql.runtime.spark.messages import Thrown, as_message, data_error, name_clocks, plain_message
+from ctsql.runtime.spark.messages import (
+    Throwable,
+    as_message,
+    data_error,
+    name_clocks,
+    plain_message,
+)
 
 DECIMAL = (
     "[NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION]  -999.99 cannot be represented as Decimal(4, 1)."
@@ -69,10 +75,10 @@ CLOCKS = [
 ]
 
 
-@pytest.mark.parametrize(("told", "wanted"), CLOCKS)
-def test_clocks_are_named(told: str, wanted: str) -> None:
+@pytest.mark.parametrize(("text", "expected"), CLOCKS)
+def test_clocks_are_named(text: str, expected: str) -> None:
     """A message shows the call that was typed, not the T that stands for it."""
-    assert name_clocks(told) == wanted
+    assert name_clocks(text) == expected
 
 
 def test_every_message_of_sparks() -> None:
@@ -114,17 +120,21 @@ CASES = [
 @pytest.mark.parametrize(("state", "condition", "is_analysis", "is_data"), CASES)
 def test_a_row_or_not(state: str, condition: str, is_analysis: bool, is_data: bool) -> None:
     """The state and the condition tell whether a row is at fault."""
-    thrown = Thrown(kind="x.Y", text="t", condition=condition, state=state, is_analysis=is_analysis)
+    thrown = Throwable(
+        kind="x.Y", text="t", condition=condition, state=state, is_analysis=is_analysis
+    )
     assert thrown.is_data_error is is_data
 
 
 def test_the_wrapper_is_not_the_reason() -> None:
     """Of a chain the innermost error of a row is told, below and above what has no condition."""
-    wrapper = Thrown(kind="w", text="Task failed", condition="TASK_WRITE_FAILED", state="58030")
-    row = Thrown(kind="r", text="bad row", condition="MALFORMED_RECORD_IN_PARSING", state="22023")
-    assert data_error([wrapper, row, Thrown(kind="JsonParseException", text="token")]) is row
+    wrapper = Throwable(kind="w", text="Task failed", condition="TASK_WRITE_FAILED", state="58030")
+    row = Throwable(
+        kind="r", text="bad row", condition="MALFORMED_RECORD_IN_PARSING", state="22023"
+    )
+    assert data_error([wrapper, row, Throwable(kind="JsonParseException", text="token")]) is row
     assert data_error([wrapper]) is None
-    overflow = Thrown(kind="java.lang.ArithmeticException", text="integer overflow")
+    overflow = Throwable(kind="java.lang.ArithmeticException", text="integer overflow")
     assert data_error([wrapper, overflow]) is overflow
 
 

@@ -27,16 +27,16 @@ def _table(name: str) -> Item:
     )
 
 
-def _alteration(seen: Catalog, newest: Catalog, changed: list[Catalog]) -> Alteration:
+def _alteration(catalog: Catalog, newest: Catalog, catalogs: list[Catalog]) -> Alteration:
     """Over a catalog that is another one by the time that it is changed."""
 
     def change(make: Callable[[Catalog], Catalog]) -> Catalog:
-        changed.append(make(newest))
-        return changed[-1]
+        catalogs.append(make(newest))
+        return catalogs[-1]
 
     engine: Any = SimpleNamespace(
-        catalog=seen,
-        refresh_catalog=lambda: seen,
+        catalog=catalog,
+        refresh_catalog=lambda: catalog,
         change_catalog=change,
         catalog_store=SimpleNamespace(change=change),
         gateway=SimpleNamespace(forget=lambda _: None),
@@ -44,9 +44,9 @@ def _alteration(seen: Catalog, newest: Catalog, changed: list[Catalog]) -> Alter
     return Alteration(Namespace(engine, "default"))
 
 
-def _run(text: str, seen: Catalog, newest: Catalog) -> tuple[str, Catalog]:
+def _run(text: str, catalog: Catalog, newest: Catalog) -> tuple[str, Catalog]:
     changed: list[Catalog] = []
-    alteration = _alteration(seen, newest, changed)
+    alteration = _alteration(catalog, newest, changed)
     statement: Any = parse(Source(text, "<test>").whole())
     run = alteration.rename if text.startswith("ALTER") else alteration.drop
     return run(statement), changed[-1]

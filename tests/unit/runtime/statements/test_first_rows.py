@@ -21,8 +21,8 @@ def _item(name: str, kind: ObjectKind = ObjectKind.CONTINUAL_TASK) -> Item:
 FEED, TASK, OTHER = _item("feed", ObjectKind.TABLE), _item("x"), _item("r")
 
 
-def _bound(made: Revision) -> TaskWrite:
-    item = replace(TASK, definition=made.definition, reads=made.reads)
+def _bound(revision: Revision) -> TaskWrite:
+    item = replace(TASK, definition=revision.definition, reads=revision.reads)
     return bind_stored(item, Catalog.of([FEED, item, OTHER])).task
 
 

@@ -24,8 +24,8 @@ NOW = 20
 class _Task:
     """One with something to do at some Ts; of some of them history is gone."""
 
-    def __init__(self, due: list[int], gone: list[int], *, fails: int | None = None) -> None:
-        self.due, self.gone, self.fails = due, gone, fails
+    def __init__(self, due: list[int], lost_times: list[int], *, fails: int | None = None) -> None:
+        self.due, self.lost_times, self.fails = due, lost_times, fails
         self.ran: list[int] = []
         self.is_outdated = False
 
@@ -37,7 +37,7 @@ class _Task:
                 self.is_outdated = False
                 raise OutdatedDefinition
             waiting = [t for t in self.due if t <= until and t not in self.ran]
-            lost = [t for t in waiting if t in self.gone]
+            lost = [t for t in waiting if t in self.lost_times]
             if lost:  # all that is due is looked at before anything is run
                 made.lost_at = lost[-1]
                 raise error("HISTORY_LOST", relation="t")

@@ -69,7 +69,7 @@ def test_a_damaged_property_is_named(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "changes"),
+    ("texts", "changes"),
     [
         ([], []),
         (KEPT, []),
@@ -84,9 +84,9 @@ def test_a_damaged_property_is_named(text: str) -> None:
         ([KEPT[0].replace("CONSTRAINT u", "CONSTRAINT v"), *KEPT[1:]], ["DROP u", "ADD v"]),
     ],
 )
-def test_what_a_folder_says_otherwise(said: list[str], changes: list[str]) -> None:
+def test_what_a_folder_says_otherwise(texts: list[str], changes: list[str]) -> None:
     """By meaning: the order, the case and how it is written say nothing; no word says all."""
-    made = [constraint_of(text) for text in said]
+    made = [constraint_of(text) for text in texts]
 
     def id_of(ref: object) -> str | None:
         return "id of other" if "other" in str(ref) and "another" not in str(ref) else None
@@ -110,7 +110,7 @@ def test_constraints_of_delta_are_compared_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "unsaid"),
+    ("changes", "unsaid"),
     [
         (["CREATE TABLE t (b INT)"], ["ADD d"]),
         (["CREATE TABLE t (b INT, CONSTRAINT D CHECK (b > 0))"], []),
@@ -126,9 +126,9 @@ def test_constraints_of_delta_are_compared_too() -> None:
         (["CREATE TABLE t (b INT UNIQUE)"], ["DROP b_unique", "ADD d"]),
     ],
 )
-def test_what_other_writers_changed(said: list[str], unsaid: list[str]) -> None:
+def test_what_other_writers_changed(changes: list[str], unsaid: list[str]) -> None:
     """What is there and no statement made, and what is there no more."""
-    statements = [parse(Source(text, "<test>").whole()) for text in said]
+    statements = [parse(Source(text, "<test>").whole()) for text in changes]
     found = unsaid_constraints(statements, {"delta.constraints.d": "( b > 0 ) IS NOT FALSE"})
     wanted = {
         "ADD d": "ADD CONSTRAINT d CHECK (b > 0)",

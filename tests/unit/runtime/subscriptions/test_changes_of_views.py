@@ -15,9 +15,9 @@ from ctsql.runtime.subscriptions.changes import Changes
 FIRST_WRITE = Movement(9, -1, 0)
 
 
-@pytest.mark.parametrize("paced", [(), (Stretch(5, None),)])
+@pytest.mark.parametrize("stretches", [(), (Stretch(5, None),)])
 def test_a_first_write_behind_other_changes(
-    paced: tuple[Stretch, ...], monkeypatch: pytest.MonkeyPatch
+    stretches: tuple[Stretch, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is the change of several Ts, also where the view has other refresh times since."""
     monkeypatch.setattr(changes, "is_before_columns", lambda *_: False)
@@ -27,8 +27,8 @@ def test_a_first_write_behind_other_changes(
         name=Name("default", "v"),
         columns=(),
         location="file:/v",
-        created=20 if paced else 5,
-        paced=paced,
+        created_at=20 if stretches else 5,
+        stretches=stretches,
     )
 
     def change_times(_: Item, *, after: int, until: int) -> set[int]:

@@ -27,7 +27,7 @@ def _constraints(*actions: OnViolation) -> tuple[Constraint, ...]:
 
 
 @pytest.mark.parametrize(
-    ("actions", "mark", "wanted"),
+    ("actions", "mark", "expected"),
     [
         ((), 0, None),
         ((FAIL,), 0b0, None),
@@ -43,10 +43,10 @@ def _constraints(*actions: OnViolation) -> tuple[Constraint, ...]:
     ],
 )
 def test_the_first_of_several_fates_counts(
-    actions: tuple[OnViolation, ...], mark: int, wanted: OnViolation | None
+    actions: tuple[OnViolation, ...], mark: int, expected: OnViolation | None
 ) -> None:
     """FAIL before QUARANTINE before DROP before WARN."""
-    assert fate(mark, _constraints(*actions)) is wanted
+    assert fate(mark, _constraints(*actions)) is expected
 
 
 _ACTIONS = st.lists(st.sampled_from(list(OnViolation)), min_size=1, max_size=6)

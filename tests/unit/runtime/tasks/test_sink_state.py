@@ -178,25 +178,25 @@ def test_each_due_time_is_written_once_in_order(
     assert written == {time: sorted(rows) for time, rows in proposals.items()}
 
 
-class _Counted(int):
+class _CountingTime(int):
     """A time that counts how often times are compared."""
 
     compared = 0
 
     def __lt__(self, other: int) -> bool:
-        _Counted.compared += 1
+        _CountingTime.compared += 1
         return int(self) < int(other)
 
     def __le__(self, other: int) -> bool:
-        _Counted.compared += 1
+        _CountingTime.compared += 1
         return int(self) <= int(other)
 
     def __gt__(self, other: int) -> bool:
-        _Counted.compared += 1
+        _CountingTime.compared += 1
         return int(self) > int(other)
 
     def __ge__(self, other: int) -> bool:
-        _Counted.compared += 1
+        _CountingTime.compared += 1
         return int(self) >= int(other)
 
 
@@ -204,17 +204,18 @@ def test_many_waiting_times_take_their_number_of_steps() -> None:
     """A backlog of n times is decided in some n comparisons, not in n times n."""
     count = 2_000
     state: SinkState[str] = SinkState(
-        append_times=[_Counted(t) for t in range(count)], append_times_progress=_Counted(count)
+        append_times=[_CountingTime(t) for t in range(count)],
+        append_times_progress=_CountingTime(count),
     )
-    _Counted.compared = written = 0
+    _CountingTime.compared = written = 0
     while (due := state.due()) is not None:
-        time = _Counted(due)
-        state.to_append += [("row", time, 1), ("row", _Counted(time + 1), -1)]
-        state.to_append_progress = _Counted(time + 1)
+        time = _CountingTime(due)
+        state.to_append += [("row", time, 1), ("row", _CountingTime(time + 1), -1)]
+        state.to_append_progress = _CountingTime(time + 1)
         decision = state.decide()
         assert isinstance(decision, Write)
-        state.output_upper = _Counted(decision.upper)
+        state.output_upper = _CountingTime(decision.upper)
         written += 1
     assert written == count
-    assert _Counted.compared < 60 * count
+    assert _CountingTime.compared < 60 * count
     assert len(state.to_append) <= 2

@@ -20,7 +20,7 @@ BIG = 10 * RECOMPUTED_ROWS_MAX
 
 
 @pytest.mark.parametrize(
-    ("policy", "tables", "changed", "why"),
+    ("policy", "tables", "changes", "why"),
     [
         (Policy.FULL, (BIG,), (1,), "POLICY_FULL"),
         (Policy.AUTO, (10,), (1,), "SMALL_TABLES"),
@@ -35,10 +35,10 @@ BIG = 10 * RECOMPUTED_ROWS_MAX
     ],
 )
 def test_the_choice(
-    policy: Policy, tables: tuple[int | None, ...], changed: tuple[int | None, ...], why: str | None
+    policy: Policy, tables: tuple[int | None, ...], changes: tuple[int | None, ...], why: str | None
 ) -> None:
     """What a policy asks for, then small tables, then large changes."""
-    assert recompute_why(policy, Sizes(tables, changed), Costs()) == why
+    assert recompute_why(policy, Sizes(tables, changes), Costs()) == why
 
 
 SMALL, LARGE = Sizes((10,), (1,)), Sizes((BIG,), (1,))

@@ -7,7 +7,7 @@ import pytest
 from ctsql.catalog.schemas import Column
 from ctsql.planner.ivm import ChangePlan, change_plan
 from ctsql.runtime.views import refresh
-from ctsql.runtime.views.outcomes import Fallback, NotApplicable, Outcome, Staged
+from ctsql.runtime.views.outcomes import Fallback, NotApplicable, Outcome, StagedDiff
 from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.views.strategies import STRATEGIES, RefreshStrategy
@@ -47,16 +47,20 @@ def test_the_first_way_with_a_headline_is_explained(query: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answers", "wanted", "asked"),
+    ("answers", "expected", "calls"),
     [
-        ([NotApplicable(), Staged(Strategy.FIRST_ROWS), None], Staged(Strategy.FIRST_ROWS), 2),
+        (
+            [NotApplicable(), StagedDiff(Strategy.FIRST_ROWS), None],
+            StagedDiff(Strategy.FIRST_ROWS),
+            2,
+        ),
         ([Fallback("ROWS_DIFFER"), None], Fallback("ROWS_DIFFER"), 1),
         ([NotApplicable(), Fallback("ROWS_WENT", "t"), None], Fallback("ROWS_WENT", "t"), 2),
         ([NotApplicable(), NotApplicable()], AssertionError, 2),
     ],
 )
 def test_the_first_that_applies_is_taken(
-    answers: list[Outcome], wanted: object, asked: int, monkeypatch: pytest.MonkeyPatch
+    answers: list[Outcome], expected: object, calls: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that falls back ends the search as well: no other way may follow the changes."""
     heard: list[object] = []
@@ -70,9 +74,9 @@ def test_the_first_that_applies_is_taken(
 
     monkeypatch.setattr(refresh, "STRATEGIES", tuple(map(way, answers)))
     context = cast("Any", object())
-    if isinstance(wanted, type):
-        with pytest.raises(wanted):
+    if isinstance(expected, type):
+        with pytest.raises(expected):
             refresh._first_applicable(context)
     else:
-        assert refresh._first_applicable(context) == wanted
-    assert heard == [context] * asked
+        assert refresh._first_applicable(context) == expected
+    assert heard == [context] * calls

@@ -7,15 +7,15 @@ import pytest
 from ctsql.planner.ivm import StateNeed
 from ctsql.runtime.rows.types import DIGITS_SUMMED, adds_exactly
 from ctsql.runtime.views.refresh_policy import REASONS_THAT_FILL_STATE, RECOMPUTE_REASONS
-from ctsql.runtime.views.side_table import Named, is_current
+from ctsql.runtime.views.side_table import Pointer, is_current
 from ctsql.runtime.views.state_table import is_to_build
 
-NAMED = Named(digest="d", table="id", version=7)
-REFUSED = Named(digest="d", refused="STATE_ROUNDS")
+NAMED = Pointer(digest="d", table="id", version=7)
+REFUSED = Pointer(digest="d", refusal="STATE_ROUNDS")
 
 
 @pytest.mark.parametrize(
-    ("named", "table", "written", "foreign", "current"),
+    ("pointer", "table", "last_write", "foreign", "current"),
     [
         (NAMED, "id", 7, False, True),
         (NAMED, "id", 8, False, False),  # written for a T at which the view was not
@@ -26,15 +26,15 @@ REFUSED = Named(digest="d", refused="STATE_ROUNDS")
     ],
 )
 def test_only_the_version_that_the_view_names_is_used(
-    named: Named, table: str, written: int | None, foreign: bool, current: bool
+    pointer: Pointer, table: str, last_write: int | None, foreign: bool, current: bool
 ) -> None:
     """[only-what-is-named]: of what may be found in the table."""
-    found = is_current(named, table=table, last_write=written, has_foreign_rows=foreign)
+    found = is_current(pointer, table=table, last_write=last_write, has_foreign_rows=foreign)
     assert found is current
 
 
 @pytest.mark.parametrize(
-    ("need", "named", "rows_went", "retry", "build"),
+    ("need", "pointer", "rows_went", "retry", "build"),
     [
         (StateNeed.ALWAYS, None, False, False, True),
         (StateNeed.ROWS_GO, None, False, False, False),
@@ -45,21 +45,21 @@ def test_only_the_version_that_the_view_names_is_used(
     ],
 )
 def test_when_it_is_filled(
-    need: StateNeed, named: Named | None, rows_went: bool, retry: bool, build: bool
+    need: StateNeed, pointer: Pointer | None, rows_went: bool, retry: bool, build: bool
 ) -> None:
     """A view that could do without waits for the first rows that go; a refusal stays."""
-    assert is_to_build(need, named, rows_went=rows_went, retry=retry) is build
+    assert is_to_build(need, pointer, rows_went=rows_went, retry=retry) is build
 
 
 def test_what_a_commit_says_is_read_back() -> None:
     """Through JSON; and what says nothing is nothing."""
     for named in (NAMED, REFUSED):
-        assert Named.of(json.loads(json.dumps(named.to_metadata()))) == named
-    assert Named.of(None) is None
-    assert Named.of({"version": 3}) is None
+        assert Pointer.of(json.loads(json.dumps(named.to_metadata()))) == named
+    assert Pointer.of(None) is None
+    assert Pointer.of({"version": 3}) is None
     listed = json.loads(json.dumps([NAMED.to_metadata(), {}, REFUSED.to_metadata()]))
-    assert Named.all_of(listed) == (NAMED, REFUSED)
-    assert Named.all_of(None) == ()
+    assert Pointer.all_of(listed) == (NAMED, REFUSED)
+    assert Pointer.all_of(None) == ()
 
 
 @pytest.mark.parametrize(

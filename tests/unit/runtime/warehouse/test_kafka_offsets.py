@@ -20,7 +20,7 @@ DONE = Progress(polls=1, topic_id="id", offsets={0: 3, 1: 9})
 
 
 @pytest.mark.parametrize(
-    ("start", "wanted"),
+    ("start", "expected"),
     [
         ("earliest", {0: 0, 1: 4}),
         ("latest", {0: 10, 1: 9}),
@@ -29,9 +29,9 @@ DONE = Progress(polls=1, topic_id="id", offsets={0: 3, 1: 9})
         ('{"0": 10}', {0: 10, 1: 4}),
     ],
 )
-def test_first(start: str, wanted: dict[int, int]) -> None:
+def test_first(start: str, expected: dict[int, int]) -> None:
     """Partitions that START does not name begin with their first message."""
-    assert first_offsets(start, TOPIC) == wanted
+    assert first_offsets(start, TOPIC) == expected
 
 
 @pytest.mark.parametrize("start", ['{"2": 0}', '{"0": 11}', '{"1": 3}'])

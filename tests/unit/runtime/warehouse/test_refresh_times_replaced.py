@@ -19,7 +19,7 @@ from ctsql.runtime.warehouse.replaced_views import (
 HOURLY = Every(3_600_000)
 
 
-def _view(options: str, created: int = 10) -> Item:
+def _view(options: str, created_at: int = 10) -> Item:
     return Item(
         id="v",
         kind=ObjectKind.MATERIALIZED_VIEW,
@@ -27,7 +27,7 @@ def _view(options: str, created: int = 10) -> Item:
         columns=(),
         definition=f"CREATE MATERIALIZED VIEW v {options} AS SELECT k FROM t",
         location="file:/v",
-        created=created,
+        created_at=created_at,
     )
 
 
@@ -58,19 +58,19 @@ def test_the_same_refresh_times_go_on() -> None:
 
 def test_a_stretch_is_of_the_definition_that_ends() -> None:
     """By the catalog that is changed, whatever this process knew."""
-    now = replace(_view("WITH (REFRESH EVERY '1 hour')", 20), paced=(Stretch(10, None),))
+    now = replace(_view("WITH (REFRESH EVERY '1 hour')", 20), stretches=(Stretch(10, None),))
     later = with_pace(replace(now, definition=_view("").definition), now)
-    assert later.paced == (Stretch(10, None), Stretch(20, (HOURLY,)))
+    assert later.stretches == (Stretch(10, None), Stretch(20, (HOURLY,)))
 
 
 def test_refresh_times_that_another_process_changed() -> None:
     """They would be recorded from the other's T on, and as what they were before that."""
     known = _view("")
     check_same_times(known, known, is_paced=True)
-    check_same_times(known, replace(known, created=20), is_paced=False)
+    check_same_times(known, replace(known, created_at=20), is_paced=False)
     for other, is_paced in (
         (_view("WITH (REFRESH EVERY '1 hour')", 20), False),
-        (replace(known, created=20), True),
+        (replace(known, created_at=20), True),
     ):
         with pytest.raises(CtsqlError) as caught:
             check_same_times(known, other, is_paced=is_paced)

@@ -47,7 +47,7 @@ def test_vector_of_single_times() -> None:
 def test_rounding_up_goes_forward_and_stays(schedule: Schedule, time: int) -> None:
     """[round-up-monotone]: the result is not before the time, and is a refresh time itself."""
     rounded = schedule.round_up(time)
-    assert rounded >= max(time, schedule.created)
+    assert rounded >= max(time, schedule.created_at)
     if rounded != CLOSED:
         assert schedule.round_up(rounded) == rounded
         assert schedule.last_at_or_before(rounded) == rounded
@@ -73,7 +73,7 @@ def test_up_and_down_leave_nothing_between(schedule: Schedule, time: int) -> Non
     if last is None:
         assert schedule.round_up(0) > time
     else:
-        assert last >= schedule.created
+        assert last >= schedule.created_at
         assert schedule.round_up(last + 1) > time
 
 
@@ -104,7 +104,7 @@ def test_the_end_of_time_is_the_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("parts", "wanted"),
+    ("parts", "expected"),
     [
         ((Every(10),), (Every(10, 100),)),
         ((Every(10, 3),), (Every(10, 3), At(100))),
@@ -114,17 +114,17 @@ def test_the_end_of_time_is_the_end() -> None:
     ],
 )
 def test_every_includes_the_creation(
-    parts: tuple[RefreshPart, ...], wanted: tuple[RefreshPart, ...]
+    parts: tuple[RefreshPart, ...], expected: tuple[RefreshPart, ...]
 ) -> None:
     """With EVERY or AT CREATION a view can be read from its creation on."""
     schedule = Schedule.of(parts, 100)
-    assert set(schedule.parts) == set(wanted)
+    assert set(schedule.parts) == set(expected)
     assert schedule.round_up(0) == 100
     assert schedule.last_at_or_before(99) is None
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("1 day", Every(86_400_000)),
         ("1 day 2 hours", Every(93_600_000)),
@@ -137,12 +137,12 @@ def test_every_includes_the_creation(
         ("*/10 * * * * *", Cron("*/10 * * * * *")),
     ],
 )
-def test_what_every_takes(text: str, wanted: RefreshPart) -> None:
+def test_what_every_takes(text: str, expected: RefreshPart) -> None:
     """Intervals in words and cron texts; the text form is read as the same again."""
     found = parse_every(text)
-    assert found == wanted
-    assert refresh_text((wanted,)).startswith("REFRESH EVERY '")
-    assert parse_every(refresh_text((wanted,)).split("'")[1]) == wanted
+    assert found == expected
+    assert refresh_text((expected,)).startswith("REFRESH EVERY '")
+    assert parse_every(refresh_text((expected,)).split("'")[1]) == expected
 
 
 @pytest.mark.parametrize(

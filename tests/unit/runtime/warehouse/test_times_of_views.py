@@ -58,8 +58,8 @@ def test_a_view_shows_something_whenever_its_refresh_times_change(
         name=Name("default", "v"),
         columns=(),
         location="file:/v",
-        created=20,
-        paced=(Stretch(5, None), Stretch(10, parts)),
+        created_at=20,
+        stretches=(Stretch(5, None), Stretch(10, parts)),
     )
     query: Any = None
     plan = ViewWrite(
@@ -83,8 +83,8 @@ def test_time_changed_a_view_before_its_refresh_times_did() -> None:
         name=Name("default", "v"),
         columns=(),
         location="file:/v",
-        created=20,
-        paced=(Stretch(5, None),),
+        created_at=20,
+        stretches=(Stretch(5, None),),
     )
     commit = SimpleNamespace(metadata={DUE: 12})
     relations: Any = SimpleNamespace(

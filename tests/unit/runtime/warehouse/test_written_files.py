@@ -15,11 +15,11 @@ class Rows:
 
     def __init__(self) -> None:
         self.write = self
-        self.saved: list[str] = []
+        self.places: list[str] = []
 
     def save(self, place: str) -> None:
         """Note it."""
-        self.saved.append(place)
+        self.places.append(place)
 
     def __getattr__(self, name: str) -> Any:
         return lambda *_, **__: self
@@ -29,8 +29,8 @@ class Gateway:
     """A store where a pattern means what it says only if its signs are escaped."""
 
     def __init__(self) -> None:
-        self.moved: list[tuple[str, str]] = []
-        self.deleted: list[str] = []
+        self.moves: list[tuple[str, str]] = []
+        self.deletions: list[str] = []
 
     def qualify(self, location: str) -> str:
         """It is a full URI."""
@@ -54,11 +54,11 @@ class Gateway:
 
     def move_file(self, location: str, target: str) -> None:
         """Note it."""
-        self.moved.append((location, target))
+        self.moves.append((location, target))
 
     def delete_tree(self, location: str) -> None:
         """Note it."""
-        self.deleted.append(location)
+        self.deletions.append(location)
 
 
 @pytest.mark.parametrize("folder", ["file:/out", "file:/out[1]"])
@@ -72,6 +72,6 @@ def test_a_folder_may_have_signs_of_patterns(folder: str, monkeypatch: pytest.Mo
     span = Source("x", "<test>").whole()
     file = FileRef(path=f"{folder}/a.csv", span=span, format="csv", options=())
     assert written_files.write_file(gateway, rows, file, overwrite=False) == 3
-    (beside,) = rows.saved
-    assert gateway.moved == [(f"{beside}/part-0", f"{folder}/a.csv")]
-    assert gateway.deleted == [beside]
+    (beside,) = rows.places
+    assert gateway.moves == [(f"{beside}/part-0", f"{folder}/a.csv")]
+    assert gateway.deletions == [beside]

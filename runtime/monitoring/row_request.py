@@ -76,7 +76,7 @@ class Newest:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RowRequest:
     """What is asked for.
 
     Attributes:
@@ -100,9 +100,9 @@ class Wanted:
         """Whether a column is looked at."""
         return self.columns is None or column in self.columns
 
-    def hull(self, other: "Wanted") -> "Wanted":
+    def hull(self, other: "RowRequest") -> "RowRequest":
         """What holds both."""
-        return Wanted(
+        return RowRequest(
             _union(self.objects, other.objects),
             _union(self.states, other.states),
             self.t.hull(other.t),
@@ -110,15 +110,15 @@ class Wanted:
             columns=_union(self.columns, other.columns),
         )
 
-    def with_objects(self, names: frozenset[str]) -> "Wanted":
+    def with_objects(self, names: frozenset[str]) -> "RowRequest":
         """Those of the objects that are among some."""
         return replace(self, objects=_common(self.objects, names))
 
 
-ALL = Wanted()
+ALL = RowRequest()
 
 
-def request_of(comparisons: Iterable[Comparison], newest: Newest | None = None) -> Wanted:
+def request_of(comparisons: Iterable[Comparison], newest: Newest | None = None) -> RowRequest:
     """What all of some comparisons ask for.
 
     >>> request = request_of([Comparison("object", "=", ("m",)), Comparison("t", ">", (5,))])
@@ -131,14 +131,14 @@ def request_of(comparisons: Iterable[Comparison], newest: Newest | None = None) 
         newest: dropped if a comparison makes no range smaller, since then other rows than those of
             the range count.
     """
-    request = Wanted(newest=newest)
+    request = RowRequest(newest=newest)
     for one in comparisons:
         narrower = _narrow(request, one)
         request = replace(request, newest=None) if narrower is None else narrower
     return request
 
 
-def _narrow(request: Wanted, one: Comparison) -> Wanted | None:
+def _narrow(request: RowRequest, one: Comparison) -> RowRequest | None:
     """What is wanted with one more comparison; None if that cannot be told."""
     if one.column in ("object", "state") and one.op in ("=", "in"):
         names = frozenset(str(v) for v in one.values)
