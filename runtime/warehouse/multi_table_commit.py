@@ -34,7 +34,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from ctsql.catalog.errors import broken, error
+from ctsql.catalog.errors import CtsqlError, broken, error
 from ctsql.catalog.items import Item
 from ctsql.catalog.spans import Span
 from ctsql.runtime.delta.locks import commit_lock
@@ -344,6 +344,12 @@ class _Participant:
             if self.version_in(TRANSACTION) is None:
                 raise
             return  # it was this part, committed by somebody else
+        except CtsqlError as problem:
+            upper = output.fetch_recent_upper()
+            if problem.condition != "BATCH_INVALID" or upper == self.expected:
+                raise
+            # Its files went as somebody else has undone it.
+            outcome = UpperMismatch(upper, self.expected)
         if not isinstance(outcome, Committed) and self.version_in(TRANSACTION) is None:
             raise WriteConflict(self.source, self.table.version())
 

@@ -263,6 +263,28 @@ def test_two_undo_at_once(keeps: tuple[tuple[str, ...], ...], is_rewritten: bool
             break
 
 
+def while_another_undoes() -> Iterator[tuple[Store, Process]]:
+    """A store and a process that is to commit; at each of its calls another undoes what it did."""
+    for at in itertools.count(1):
+        store = made()
+
+        def undo(store: Store = store) -> None:
+            foreign(store, "b", FOREIGN)
+            Process(store, Link("other")).mint()
+
+        link = Disturbed("first", at, undo)
+        yield store, Process(store, link)
+        if link.steps < at:
+            break
+
+
+def test_what_another_has_undone_has_no_files() -> None:
+    """Who is about to put a part in that was undone has a conflict, and no other error."""
+    for store, process in while_another_undoes():
+        process.commit("x", "a", "b")
+        check(store)
+
+
 def test_the_first_to_commit_wins() -> None:
     """The second, which saw the same version, changes nothing."""
     store = made()
