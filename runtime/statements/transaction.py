@@ -210,8 +210,8 @@ class OpenTransaction:
                     ((object_id, change),) = changes.items()
                     commit_alone(object_id, tables[object_id][1], change)
                 else:
-                    prepare(engine.timeline, self.group, changes, tables)
-                    conflict = resolve(engine.timeline, self.group, tables)
+                    intent = prepare(engine.timeline, self.group, changes, tables)
+                    conflict = resolve(engine.timeline, self.group, tables, intent)
             except WriteConflict as first:
                 conflict = first
         if conflict is not None:

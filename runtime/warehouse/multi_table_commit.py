@@ -115,8 +115,12 @@ come from.
 """
 
 
-def prepare(timeline: Timeline, group: str, changes: Mapping[str, Change], tables: Tables) -> None:
-    """Record the intent of a transaction; raises WriteConflict if another commit was first."""
+def prepare(timeline: Timeline, group: str, changes: Mapping[str, Change], tables: Tables) -> Any:
+    """Record the intent of a transaction, and return it.
+
+    Raises WriteConflict if another commit was first.
+    """
+    intent: dict[str, Any] = {}
 
     def record(intents: dict[str, Any]) -> dict[str, Any]:
         busy = {source for intent in intents.values() for source in intent["tables"]}
@@ -142,10 +146,12 @@ def prepare(timeline: Timeline, group: str, changes: Mapping[str, Change], table
             }
             for source, change in changes.items()
         }
-        return {**intents, group: {"state": OPEN, "upper": upper, "tables": entries}}
+        intent.update(state=OPEN, upper=upper, tables=entries)
+        return {**intents, group: intent}
 
     timeline.change_intents(record)
     faults.point("intent_recorded")
+    return intent
 
 
 def commit_alone(source: str, table: DeltaTable, change: Change) -> None:
@@ -202,14 +208,20 @@ def _check_uppers(source: str, table: DeltaTable, after: Mapping[str, int]) -> N
             raise WriteConflict(source, table.version())
 
 
-def resolve(timeline: Timeline, group: str, tables: Tables) -> "WriteConflict | None":
+def resolve(
+    timeline: Timeline, group: str, tables: Tables, recorded: Any = None
+) -> "WriteConflict | None":
     """Commit the missing parts of a transaction; or undo it, and then why.
 
     May be called by any process, and again.
+
+    Args:
+        recorded: the intent, for who has recorded it. Somebody else may have come to an end with
+            it since; the tables say to which.
     """
-    intent = timeline.intents.get(group)
+    intent = timeline.intents.get(group, recorded)
     if intent is None:
-        return None  # somebody else did, and it is bound
+        return None  # somebody else did
     conflict: WriteConflict | None = None
     if intent["state"] == OPEN:
         conflict = _roll_forward(group, intent, tables)
@@ -218,7 +230,7 @@ def resolve(timeline: Timeline, group: str, tables: Tables) -> "WriteConflict | 
         timeline.change_intents(lambda now: _undoing(now, group))
         intent = timeline.intents.get(group)
         if intent is None:
-            return None
+            return conflict  # somebody else has undone it: a conflict stays one
     for participant in _participants(group, intent, tables):
         participant.undo()
     timeline.change_intents(lambda now: _without(now, group))

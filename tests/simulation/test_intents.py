@@ -94,8 +94,8 @@ class Process:
         """A whole transaction; False when somebody else was first."""
         changes = {name: self.change(name) for name in names}
         try:
-            prepare(self.timeline, group, changes, self.sources)
-            conflict = resolve(self.timeline, group, self.sources)
+            intent = prepare(self.timeline, group, changes, self.sources)
+            conflict = resolve(self.timeline, group, self.sources, intent)
         except WriteConflict:
             return False
         self.mint()
@@ -283,6 +283,17 @@ def test_what_another_has_undone_has_no_files() -> None:
     for store, process in while_another_undoes():
         process.commit("x", "a", "b")
         check(store)
+
+
+def test_who_commits_is_told_what_became_of_it() -> None:
+    """Also where another process has come to an end with it meanwhile."""
+    told: Counter[bool] = Counter()
+    for store, process in while_another_undoes():
+        is_told = process.commit("x", "a", "b")
+        told[is_told] += 1
+        assert is_told == check(store)
+    assert told[True], "at some calls it is too late"
+    assert told[False], "at others it is not"
 
 
 def test_the_first_to_commit_wins() -> None:
