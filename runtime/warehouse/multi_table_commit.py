@@ -388,9 +388,11 @@ class _Participant:
                 outcome = output.compare_and_append(
                     [], expected=self.expected, new=self.upper, metadata={UNDOES: self.group}
                 )
-                if not isinstance(outcome, UpperMismatch):
-                    output.batch_of(self.batch).discard()
-                    return
+                if isinstance(outcome, UpperMismatch) and self.version_in(TRANSACTION) is not None:
+                    continue
+                # The upper has moved, by this or by another commit: the part cannot come in.
+                output.batch_of(self.batch).discard()
+                return
             except Conflict:
                 continue
             except RowsGone as problem:

@@ -420,6 +420,25 @@ def test_an_upper_that_moves_behind_an_intent() -> None:
     assert upper_of_job(store) == 7
 
 
+@pytest.mark.parametrize("alone", ["a", "b"])
+def test_a_part_whose_upper_another_statement_moved_is_undone(alone: str) -> None:
+    """Without locks a statement of one table that looked for intents before commits behind one."""
+    store = made(gone=False)
+    first, second = Process(store, Link("first")), Process(store, Link("second"))
+    first.mint()
+    change = first.change(alone, ("alone",))
+    changes = {name: second.change(name) for name in ("a", "b")}
+    intent = prepare(second.timeline, "x", changes, second.sources)
+    commit_alone(alone, first.tables[alone], change)
+    assert resolve(second.timeline, "x", second.sources, intent) is not None
+    second.mint()
+    a, b = list(seen(store))[-1]
+    assert (a[NEW], b[NEW]) == (0, 0)
+    assert (a + b)[("alone",)] == 1
+    assert all(not folder.unnamed() for folder in store.folders.values())
+    assert Process(store, Link("again")).commit("y", "a", "b")
+
+
 @pytest.mark.parametrize("is_lent", [True, False])
 def test_a_conflict_leaves_what_is_lent(is_lent: bool) -> None:
     """A foreign commit is first: what the writer has staged is there for its next try."""
