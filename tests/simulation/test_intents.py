@@ -224,9 +224,7 @@ def rewrite_all(store: Store, name: str) -> None:
     rows = [row for file in files for _, row in folder.rows(file)]
     one = folder.write_file(rows, "compaction")
     removes = [file.line("remove", data_change=False) for file in files]
-    folder.append(
-        Sent("compaction", folder.newest, [*removes, one.line("add", data_change=False)])
-    )
+    folder.append(Sent("compaction", folder.newest, [*removes, one.line("add", data_change=False)]))
 
 
 @pytest.mark.parametrize("is_rewritten", [False, True])
