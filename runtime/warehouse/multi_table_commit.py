@@ -222,6 +222,8 @@ def resolve(
     intent = timeline.intents.get(group, recorded)
     if intent is None:
         return None  # somebody else did
+    if timeline.reload is not None and not intent["tables"].keys() <= tables.keys():
+        tables = timeline.reload()  # one was made after the catalog was looked at
     conflict: WriteConflict | None = None
     if intent["state"] == OPEN:
         conflict = _roll_forward(group, intent, tables)

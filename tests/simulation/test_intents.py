@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from ctsql.runtime.warehouse.multi_table_commit import (
     Change,
     WriteConflict,
     commit_alone,
+    mint_resolved,
     prepare,
     resolve,
 )
@@ -489,6 +491,35 @@ def test_who_does_not_know_a_table_of_a_transaction_looks_for_it() -> None:
     assert other.timeline.intents, "b is still to come"
     assert resolve(process.timeline, "group", process.sources) is None
     assert check(store)
+
+
+def test_who_undoes_looks_for_tables_that_it_does_not_know() -> None:
+    """Else the part in a table that was made after its look at the catalog would stay in."""
+    for at in itertools.count(1):
+        store = made()
+        foreign(store, "b", FOREIGN)
+
+        def prepare_and_die(store: Store = store) -> None:
+            killed = Process(store, Link("killed"))
+            killed.mint()
+            changes = {name: killed.change(name) for name in ("a", "b")}
+            prepare(killed.timeline, "x", changes, killed.sources)
+            resolve(killed.timeline, "x", {"a": killed.sources["a"]})
+            foreign(store, "b", FOREIGN)
+
+        link = Disturbed("other", at, prepare_and_die)
+        other = Process(store, link)
+        known = [{"b": other.sources["b"]}]  # its catalog is from before a was made
+
+        def reload(other: Process = other, known: list[Any] = known) -> Any:
+            known[0] = other.sources
+            return known[0]
+
+        other.timeline.reload = reload
+        mint_resolved(other.timeline, lambda known=known: known[0], tick_ms=0)
+        assert not check(store)
+        if link.steps < at:
+            break
 
 
 def test_what_is_known_of_dropped_tables_is_bounded() -> None:
