@@ -30,6 +30,7 @@ from ctsql.catalog.reserved_columns import PREFIX
 from ctsql.catalog.schemas import Column, plain_type
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.lowering.store_assignment import as_stored, may_store
+from ctsql.runtime.delta.locks import commit_lock
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.actions import Commit
@@ -144,7 +145,7 @@ class WatchedTopics:
         """Commit rows and offsets, unless another process was first; returns the commit."""
         table, lower = self._table(item), new.polls - 1
         if not table.has_feature(_FEATURE):
-            with translate_spark_errors():
+            with commit_lock(table.location), translate_spark_errors():
                 self._warehouse.gateway.session.sql(
                     f"ALTER TABLE {table_at(table.location)} "
                     f"SET TBLPROPERTIES ('delta.feature.{_FEATURE}' = 'supported')"
