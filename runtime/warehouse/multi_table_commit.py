@@ -27,7 +27,7 @@ the missing parts, and the timeline binds the parts only when all are there.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -127,7 +127,7 @@ def prepare(timeline: Timeline, group: str, changes: Mapping[str, Change], table
         for source, change in changes.items():
             if source in busy:
                 raise WriteConflict(source, change.version)
-            check_unchanged(source, tables[source][1], change.version)
+            check_unchanged(source, tables[source][1], change.version, change.domains)
             _check_uppers(source, tables[source][1], change.after)
         uppers = {
             source: Output(tables[source][1], APP, since=c.version).fetch_recent_upper()
@@ -159,7 +159,7 @@ def commit_alone(source: str, table: DeltaTable, change: Change) -> None:
 
     Raises WriteConflict, with its files deleted except those that are lent.
     """
-    output = _output(source, table, change.version, change.after)
+    output = _output(source, table, change.version, change.after, change.domains)
     expected = output.fetch_recent_upper()
     upper = max(clock.now_ms(), expected) + 1
     batch = output.batch_of(change.batch.at(expected, upper).to_json())
@@ -173,27 +173,35 @@ def commit_alone(source: str, table: DeltaTable, change: Change) -> None:
         raise WriteConflict(source, table.version())
 
 
-def _output(source: str, table: DeltaTable, version: int, after: Mapping[str, int]) -> Output:
+def _output(
+    source: str,
+    table: DeltaTable,
+    version: int,
+    after: Mapping[str, int],
+    domains: Collection[str],
+) -> Output:
     """The handle of a table whose batches go in only on a version, as it is, and after uppers."""
 
     def begin() -> Transaction:
         txn = table.begin()
         txn.depend_on_all()
-        check_unchanged(source, table, version)
+        check_unchanged(source, table, version, domains)
         _check_uppers(source, table, after)
         return txn
 
     return Output(table, APP, since=version, begin=begin)
 
 
-def check_unchanged(source: str, table: DeltaTable, version: int) -> None:
+def check_unchanged(source: str, table: DeltaTable, version: int, domains: Collection[str]) -> None:
     """Raise :class:`WriteConflict` when a commit after a version changes rows or columns.
 
-    A transaction that was taken back changed nothing.
+    Or one of the ``domains``, as what is counted there is added to what was. A transaction that was
+    taken back changed nothing.
     """
     commits = [table.commit_at(v) for v in range(version + 1, table.version() + 1)]
     versions = [c.version for c in candidates_of(source, "", commits)]
-    versions += [c.version for c in commits if c.changes_schema]
+    written = {*domains}
+    versions += [c.version for c in commits if c.changes_schema or written & {*dict(c.domains)}]
     if versions:
         raise WriteConflict(source, min(versions))
 
@@ -343,7 +351,7 @@ class _Participant:
         """Commit the part, unless it is in; raises WriteConflict if another commit was first."""
         if self.version_in(TRANSACTION) is not None:
             return
-        output = _output(self.source, self.table, self.version, self.after)
+        output = _output(self.source, self.table, self.version, self.after, self.domains)
         batch = output.batch_of(self.batch)
         batch.domains.update(self.domains)
         try:

@@ -420,6 +420,29 @@ def test_an_upper_that_moves_behind_an_intent() -> None:
     assert upper_of_job(store) == 7
 
 
+COUNTS = "counts"
+
+
+@pytest.mark.parametrize("names", ["a", "ab"])
+def test_counts_are_added_to_those_that_were_seen(names: str) -> None:
+    """A statement of which all rows were left out has counted them, and changed no row."""
+    store = made(gone=False)
+    first, second = Process(store, Link("first")), Process(store, Link("second"))
+    first.mint()
+    counted = replace(first.change("a"), domains={COUNTS: "5"})
+    counted = replace(counted, batch=replace(counted.batch, parts=()))
+    changes = {name: second.change(name) for name in names}
+    changes["a"] = replace(changes["a"], domains={COUNTS: "1"})
+    commit_alone("a", first.tables["a"], counted)
+    if names == "a":
+        with pytest.raises(WriteConflict):
+            commit_alone("a", second.tables["a"], changes["a"])
+    else:
+        with pytest.raises(WriteConflict):
+            prepare(second.timeline, "y", changes, second.sources)
+    assert second.tables["a"].domains()[1][COUNTS] == "5"
+
+
 @pytest.mark.parametrize("alone", ["a", "b"])
 def test_a_part_whose_upper_another_statement_moved_is_undone(alone: str) -> None:
     """Without locks a statement of one table that looked for intents before commits behind one."""
