@@ -155,6 +155,7 @@ class Replacement(OnNames):
             span = statement.replacement.span
             if (going.definition, going.reads) != (beside.definition, beside.reads):
                 raise altered_meanwhile(going, "Another process gave it another query.")
+            check_not_finished(engine, now)
             check_unfollowed(current, going, span)
             self._check_fits(current, going, now, span)
             item = replace(
