@@ -27,7 +27,7 @@ the missing parts, and the timeline binds the parts only when all are there.
 """
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,9 +35,9 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from ctsql.catalog.errors import CtsqlError, broken, error
-from ctsql.catalog.items import Item
+from ctsql.catalog.items import Catalog, Item, beside
 from ctsql.catalog.spans import Span
-from ctsql.runtime.delta.locks import commit_lock
+from ctsql.runtime.delta.locks import commit_lock, local_path
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.log import clock, fault_points as faults
@@ -258,26 +258,41 @@ def is_being_changed(timeline: Timeline, item: Item) -> bool:
 
 @contextmanager
 def alone(
-    timeline: Timeline, item: Item, complete: Callable[[], object], beside: Iterable[Item] = ()
+    timeline: Timeline,
+    item: Item,
+    complete: Callable[[], object],
+    catalog: Callable[[], Catalog] | None = None,
 ) -> Iterator[str]:
     """Hold a table's lock while no decided transaction changes it; yields its folder.
 
     Args:
         complete: completes the transaction of a process that was killed; no lock is held then.
-        beside: other tables for which the same is to hold. All take their locks in one order.
+        catalog: gives the newest one; the same is to hold for the table's quarantine by that. All
+            take the locks of both in one order.
     """
     assert item.location is not None  # a table has a folder
-    by_location = {str(one.location): one for one in (item, *beside)}
     for _ in range(INTENT_TRIES_MAX):
+        together = _with_quarantine(item, catalog)
         with ExitStack() as locks:
-            for location in sorted(by_location):
+            for location in sorted(together):
                 locks.enter_context(commit_lock(location))
-            if not any(is_being_changed(timeline, one) for one in by_location.values()):
+            # It may have got a quarantine while the lock was waited for, where there is one.
+            has_lock = local_path(item.location) is not None
+            is_same = not has_lock or together.keys() == _with_quarantine(item, catalog).keys()
+            if is_same and not any(is_being_changed(timeline, one) for one in together.values()):
                 yield item.location
                 return
         complete()
     detail = f"{item.name}: {INTENT_TRIES_MAX} looks found one."
     raise broken("a decided transaction comes to an end", detail)
+
+
+def _with_quarantine(item: Item, catalog: Callable[[], Catalog] | None) -> dict[str, Item]:
+    """A table and its quarantine by the newest catalog, if it is given, by their locations."""
+    newest = None if catalog is None else catalog()
+    now = None if newest is None else newest.items.get(item.id)
+    others = [] if newest is None or now is None else beside(newest, now)
+    return {str(one.location): one for one in (item, *others)}
 
 
 def mint_resolved(timeline: Timeline, tables: Callable[[], Tables], *, tick_ms: int) -> int:

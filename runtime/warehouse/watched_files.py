@@ -31,7 +31,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 from pyspark.sql import SparkSession, types as T
 
-from ctsql.catalog.items import FileSource, Item, beside
+from ctsql.catalog.items import FileSource, Item
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax.ast import FileRef
 from ctsql.runtime.delta.files import optimize
@@ -118,8 +118,8 @@ class WatchedFiles:
         if self._newest_loaded(item) >= number:
             return []
         gateway, table = self._warehouse.gateway, self._warehouse.relations.table(item)
-        own = beside(self._warehouse.catalog, item)  # its quarantine
-        with alone(self._warehouse.timeline, item, self._complete, own) as location:
+        timeline, catalog = self._warehouse.timeline, self._warehouse.relations.load_stored
+        with alone(timeline, item, self._complete, catalog) as location:
             newest = self._newest_loaded(item)
             if newest >= number:
                 return []

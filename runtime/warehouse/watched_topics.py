@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from pyspark.sql import Column as SparkColumn, DataFrame, functions as F
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.items import Item, KafkaSource, beside
+from ctsql.catalog.items import Item, KafkaSource
 from ctsql.catalog.names import backtick, fold, table_at
 from ctsql.catalog.reserved_columns import PREFIX
 from ctsql.catalog.schemas import Column, plain_type
@@ -176,8 +176,8 @@ class WatchedTopics:
         """Commit rows as far as the table's constraints let them, and offsets."""
         table, app = self._table(item), _app(item)
         domains = {DOMAIN: new.to_json()}
-        own = beside(self._warehouse.catalog, item)  # its quarantine
-        with alone(self._warehouse.timeline, item, self._complete, own):
+        timeline, catalog = self._warehouse.timeline, self._warehouse.relations.load_stored
+        with alone(timeline, item, self._complete, catalog):
             if (table.application_version(app) or 0) != new.polls - 1:
                 return []  # another process was first
             before = table.version()
