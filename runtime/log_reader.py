@@ -59,6 +59,7 @@ class LogReader:
         self.schedules = warehouse.schedules
         self.catalog_store.decisions = warehouse.timeline
         self.relations.reload = self.refresh_catalog
+        self.relations.load_stored = self.catalog_store.load
         self.timeline.reload = self._newest_sources
 
     def _newest_sources(self) -> Sources:

@@ -49,13 +49,19 @@ class Needs:
 
 
 def needs(
-    engine: Engine, *, keep_from: int, problems: dict[str, CtsqlError] | None = None
+    engine: Engine,
+    *,
+    keep_from: int,
+    replaced_from: int | None = None,
+    problems: dict[str, CtsqlError] | None = None,
 ) -> dict[str, Needs]:
     """The needs of every stored object whose table exists, by its id.
 
     Args:
-        keep_from: reads AS OF this T and later keep working. problems: gets what is wrong with the
-            tables whose logs cannot be read, by id; they have no needs. None to raise that.
+        keep_from: reads AS OF this T and later keep working. replaced_from: what a compaction has
+            replaced since this instant is needed, as a read may be at it; None for not. problems:
+            gets what is wrong with the tables whose logs cannot be read, by id; they have no needs.
+            None to raise that.
 
     Raises:
         STORED_DATA_INVALID: a damaged entry of the catalog hides its needs.
@@ -71,7 +77,7 @@ def needs(
             if missing_table(engine.relations, [item]) is not None:
                 continue
             rows[item.id], logs[item.id] = [], []
-            rows[item.id].append(_need(engine, item, keep_from, READS))
+            rows[item.id].append(_need(engine, item, keep_from, READS, replaced_from))
             logs[item.id].append(_version_at(engine, item, keep_from))
             if item.is_output:
                 logs[item.id].append(_last_write(engine, item))
@@ -147,11 +153,17 @@ def _shown_from(engine: Engine, item: Item, keep_from: int) -> tuple[int, int]:
     return shown_time, last_write
 
 
-def _need(engine: Engine, item: Item, at: int, consumer: str) -> RetentionNeed:
-    at = min(at, engine.timeline.now)
+def _need(
+    engine: Engine, item: Item, at: int, consumer: str, replaced_from: int | None = None
+) -> RetentionNeed:
+    at, table = min(at, engine.timeline.now), engine.relations.table(item)
     version = _version_at(engine, item, at)
     # Later commits that change no row supersede its files.
-    settled_version = engine.versions.settled(engine.relations.table(item), version)
+    settled_version = engine.versions.settled(table, version)
+    if replaced_from is not None:
+        later = range(version + 1, settled_version + 1)
+        young = (v for v in later if table.commit_at(v).time_ms >= replaced_from)
+        settled_version = next(young, settled_version + 1) - 1
     return RetentionNeed(version=settled_version, since=at, consumer=consumer, object_id=item.id)
 
 

@@ -128,6 +128,8 @@ def trim_logs(engine: Engine, before_ms: int) -> int:
     count = 0
     for location, floor in floors.items():
         table = engine.gateway.table(location)
+        if floor <= adapter.first_logged(table):
+            continue  # all of it is needed: its names, of which there may be many, are not listed
         count += adapter.delete_log_files(
             table, retention.removable_log(adapter.log_names(table), floor)
         )

@@ -447,6 +447,7 @@ class Creation(OnNames):
 
         def replace_view(current: Catalog) -> Catalog:
             now = self._still_there(current, old, bound)
+            check_not_finished(self.engine, now)
             check_same_times(old, now, is_paced=is_paced)
             with_own_begin, is_new = partial(with_begin, history=histories[-1]), before is None
             current = self._replace_quarantine(

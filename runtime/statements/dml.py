@@ -14,7 +14,7 @@ from dataclasses import replace
 from pyspark.sql import DataFrame
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.items import Item, ObjectKind, beside
+from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import quote, table_at
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import Binder, qualify
@@ -146,13 +146,15 @@ def write_table(
     """
     if within is not None:
         return _write_within(engine, item, write, within, verb)
-    own = beside(engine.catalog, engine.catalog.items.get(item.id, item))  # its quarantine
     for _ in range(TRIES_MAX):
         if any(one.feed is not None for one in engine.catalog):
             engine.timeline.refresh()
             if engine.timeline.intents:
                 engine.mint()  # a load that a killed process left is not completed below the lock
-        with alone(engine.timeline, item, engine.mint, own) as location, engine.leaving_intents():
+        with (
+            alone(engine.timeline, item, engine.mint, engine.catalog_store.load) as location,
+            engine.leaving_intents(),
+        ):
             table = engine.gateway.table(location)
             is_kept = keeps_any(table.configuration())
             rows = _write_alone(engine, item, location, write, verb, is_kept=is_kept)

@@ -17,7 +17,7 @@ from typing import Any
 from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types as T
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.items import Item, beside, was_dropped
+from ctsql.catalog.items import Item, was_dropped
 from ctsql.catalog.names import backtick, fold
 from ctsql.catalog.schemas import Column
 from ctsql.planner.lowering.store_assignment import as_stored, may_store
@@ -97,10 +97,9 @@ class JobWriter:
             CONSTRAINT_VIOLATED: a row breaks a constraint that refuses; texts stay as they are.
         """
         output = self.output(engine)
-        beside_it = beside(engine.catalog, self.item)  # its quarantine
         with (
             discard_on_error(own),
-            alone(engine.timeline, self.item, engine.mint, beside_it),
+            alone(engine.timeline, self.item, engine.mint, engine.catalog_store.load),
             engine.leaving_intents(),
         ):
             output = self.output(engine)  # whose constraints nobody changes now

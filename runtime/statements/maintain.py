@@ -1,7 +1,8 @@
 """MAINTAIN and SHOW RETENTION.
 
 Order for one table: compact, compute the needs of consumers, delete the rest. Compaction comes
-first so that the same statement can delete the files it replaces, if no consumer needs them.
+first so that the same statement can delete the files it replaces, if no consumer needs them and
+RETAIN is 0: a query may be at them.
 """
 
 from collections.abc import Iterator
@@ -111,7 +112,12 @@ class Maintenance(OnNames):
             with noting_damaged(problems, work.label):
                 compactions[work.table.location] = self._compact(work, dry=dry)
         problems_by_id: dict[str, CtsqlError] = {}
-        needs_by_id = needs(self.engine, keep_from=keep_from, problems=problems_by_id)
+        needs_by_id = needs(
+            self.engine,
+            keep_from=keep_from,
+            replaced_from=None if retain == 0 else keep_from,
+            problems=problems_by_id,
+        )
         floors = vacuum.log_floors(self.engine, needs_by_id, log_from, problems_by_id)
         rows: list[Row] = []
         for work in works:

@@ -12,7 +12,7 @@ from ctsql.runtime.engine import Engine
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.sink import ViewSink
 from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
-from ctsql.runtime.warehouse.replaced_views import is_redefined
+from ctsql.runtime.warehouse.replaced_views import is_closed_by_another, is_redefined
 from ctsql.runtime.warehouse.table_checks import check_tables
 
 MENDED = ("VIEW_FAILED", "TASK_FAILED", "HISTORY_LOST", *UNREADABLE)
@@ -28,8 +28,8 @@ def refresh_view(engine: Engine, item: Item, *, full: bool, replaced: bool = Fal
             returns only after contents of the new definition are stored.
 
     Raises:
-        VIEW_FINISHED: the last refresh of its schedule has passed. UNKNOWN_RELATION: it was
-            dropped.
+        VIEW_FINISHED: the last refresh of its schedule has passed; of one that is replaced another
+            process has found that by the definition of before. UNKNOWN_RELATION: it was dropped.
     """
     until = engine.mint()
     item = still_there(engine.catalog, item)
@@ -48,6 +48,8 @@ def refresh_view(engine: Engine, item: Item, *, full: bool, replaced: bool = Fal
         check_tables(engine.relations, engine.catalog.closure([item.id]))
         engine.advance([engine.relations.item(r.object_id) for r in item.reads], until)
         ViewSink(engine.warehouse, item).advance(until, full=full)
+        if replaced and is_closed_by_another(engine.warehouse, item):
+            raise error("VIEW_FINISHED", name=str(item.name))
         # A process that did not know the new definition may have written this T.
         if not replaced or not is_redefined(engine.warehouse, item):
             return

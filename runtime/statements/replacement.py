@@ -118,10 +118,11 @@ class Replacement(OnNames):
         check_not_finished(self.engine, view)
 
     def _check_fits(self, catalog: Catalog, item: Item, view: Item, span: Span) -> None:
-        """Raise where a view cannot get the definition of a replacement."""
+        """Raise where a view cannot get the definition of a replacement, or is finished."""
         check_same_columns(item, view, span)
         detail = "The query of its replacement reads it, directly or through other views."
         check_no_cycle(catalog, view, item.reads, span, detail)
+        check_not_finished(self.engine, view)
 
     def apply(self, statement: st.ApplyReplacement) -> str:
         """ALTER MATERIALIZED VIEW name APPLY REPLACEMENT replacement.
@@ -136,7 +137,6 @@ class Replacement(OnNames):
         if beside.replaces != view.id:
             raise of_another(engine.catalog, beside, view, statement.replacement.span)
         self._check_fits(engine.catalog, beside, view, statement.replacement.span)
-        check_not_finished(engine, view)
         check_not_suspended(engine.warehouse, beside)
         check_not_suspended(engine.warehouse, view)
         views = [view, *goes_with(engine.catalog, view)]

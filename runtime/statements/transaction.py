@@ -183,9 +183,25 @@ class OpenTransaction:
         """Whether a commit that was tried, and raised, is certain not to be in, nor to come in."""
         if not isinstance(problem, CtsqlError) or problem.condition == "COMMIT_UNKNOWN":
             return False
+        if problem.condition == "TRANSACTION_CONFLICT":
+            return True
         tables = [self.engine.timeline.table, *(copy.origin for copy in self._copies.values())]
-        late = any(table.answers_late for table in tables)
-        return problem.condition == "TRANSACTION_CONFLICT" or not late
+        if any(table.answers_late for table in tables):
+            return False
+        try:
+            return not self._is_in()
+        except CtsqlError:
+            return False  # it may be another look at a log that has failed after the commit
+
+    def _is_in(self) -> bool:
+        """Whether the timeline has decided on it, or a table has its part, by their logs."""
+        timeline = self.engine.timeline
+        timeline.refresh()  # first: whoever completes it takes it off there behind its parts
+        return self.group in timeline.intents or any(
+            self.group in copy.origin.commit_at(version).metadata.get("batches", ())
+            for copy in self._copies.values()
+            for version in range(copy.version + 1, copy.origin.version() + 1)
+        )
 
     def _check_there(self) -> None:
         """Raise TRANSACTION_CONFLICT if a written table was dropped."""
@@ -210,8 +226,8 @@ class OpenTransaction:
                     ((object_id, change),) = changes.items()
                     commit_alone(object_id, tables[object_id][1], change)
                 else:
-                    prepare(engine.timeline, self.group, changes, tables)
-                    conflict = resolve(engine.timeline, self.group, tables)
+                    intent = prepare(engine.timeline, self.group, changes, tables)
+                    conflict = resolve(engine.timeline, self.group, tables, intent)
             except WriteConflict as first:
                 conflict = first
         if conflict is not None:
@@ -332,7 +348,7 @@ class OpenTransaction:
         if not inserts and not deletes and not tallies and progress is None:
             return None
         text = BatchText(
-            batch_id=str(uuid.uuid4()),
+            batch_id=self.group,  # of one table there is one
             writer=new_writer_id(),
             table_id=copy.origin.table_id,
             app=APP,

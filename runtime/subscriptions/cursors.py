@@ -114,7 +114,9 @@ class Readers:
             return current if there is not None else current.with_subscription(subscription)
 
         self.engine.change_catalog(add_reader)
-        reader = self.engine.catalog.subscriptions[fold(name)].check()
+        reader = self.find(name)
+        if reader is None:
+            raise was_dropped(name, "while it began", "subscription")
         self.check(reader, item, None)
         return reader
 

@@ -241,7 +241,19 @@ class Feed:
         if self.end is not None and self.until >= self.end - 1:
             return True
         item = engine.catalog.items.get(self.item_id)
-        return item is not None and item.is_output and engine.schedules.is_closed(item)
+        return item is not None and item.is_output and self._is_finished(engine, item)
+
+    def _is_finished(self, engine: Engine, item: Item) -> bool:
+        """Whether an object is closed, and nothing comes after the newest T that was looked at.
+
+        Another process may have written it for the last time since.
+        """
+        if not engine.schedules.is_closed(item):
+            return False
+        table, last = engine.relations.table(item), engine.relations.output(item).uppers.last
+        if last is None or not table.has(last.version):
+            return True  # that was long ago: its commit was cleaned up
+        return int(table.commit_at(last.version).metadata["lower"]) <= self.until + 1
 
 
 def items_to_bring_up(engine: LogReader, item: Item) -> list[Item]:

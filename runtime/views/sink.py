@@ -202,7 +202,9 @@ class ViewSink:
 
     def _close(self) -> None:
         while (upper := self.output.fetch_recent_upper()) != CLOSED:
-            if is_outdated(self.warehouse, self.item):
+            now = self.warehouse.relations.load_stored().items.get(self.item.id)
+            is_replaced = now is not None and now.revision > self.item.revision
+            if is_replaced or is_outdated(self.warehouse, self.item):
                 return  # by its new definition it may go on
             self._append((), upper, CLOSED, {"finished": True})
 

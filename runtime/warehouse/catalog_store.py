@@ -108,7 +108,8 @@ class DeltaCatalog:
 
     def _load_stored(self) -> StoredCatalog:
         table = self.table
-        if self._contents is None or table.has(self._version + 1):
+        # Not by the next commit alone: of a process that slept it may be cut from the log by now.
+        if self._contents is None or table.version() != self._version:
             version, domains = table.domains()
             items = [Item.of_entry(k, v) for k, v in _under(OBJECT, domains)]
             schemas = [v for _, v in _under(SCHEMA, domains)]

@@ -27,17 +27,17 @@ the missing parts, and the timeline binds the parts only when all are there.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import DataFrame
 
-from ctsql.catalog.errors import broken, error
-from ctsql.catalog.items import Item
+from ctsql.catalog.errors import CtsqlError, broken, error
+from ctsql.catalog.items import Catalog, Item, beside
 from ctsql.catalog.spans import Span
-from ctsql.runtime.delta.locks import commit_lock
+from ctsql.runtime.delta.locks import commit_lock, local_path
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.log import clock, fault_points as faults
@@ -115,15 +115,19 @@ come from.
 """
 
 
-def prepare(timeline: Timeline, group: str, changes: Mapping[str, Change], tables: Tables) -> None:
-    """Record the intent of a transaction; raises WriteConflict if another commit was first."""
+def prepare(timeline: Timeline, group: str, changes: Mapping[str, Change], tables: Tables) -> Any:
+    """Record the intent of a transaction, and return it.
+
+    Raises WriteConflict if another commit was first.
+    """
+    intent: dict[str, Any] = {}
 
     def record(intents: dict[str, Any]) -> dict[str, Any]:
         busy = {source for intent in intents.values() for source in intent["tables"]}
         for source, change in changes.items():
             if source in busy:
                 raise WriteConflict(source, change.version)
-            check_unchanged(source, tables[source][1], change.version)
+            check_unchanged(source, tables[source][1], change.version, change.domains)
             _check_uppers(source, tables[source][1], change.after)
         uppers = {
             source: Output(tables[source][1], APP, since=c.version).fetch_recent_upper()
@@ -142,10 +146,12 @@ def prepare(timeline: Timeline, group: str, changes: Mapping[str, Change], table
             }
             for source, change in changes.items()
         }
-        return {**intents, group: {"state": OPEN, "upper": upper, "tables": entries}}
+        intent.update(state=OPEN, upper=upper, tables=entries)
+        return {**intents, group: intent}
 
     timeline.change_intents(record)
     faults.point("intent_recorded")
+    return intent
 
 
 def commit_alone(source: str, table: DeltaTable, change: Change) -> None:
@@ -153,7 +159,7 @@ def commit_alone(source: str, table: DeltaTable, change: Change) -> None:
 
     Raises WriteConflict, with its files deleted except those that are lent.
     """
-    output = _output(source, table, change.version, change.after)
+    output = _output(source, table, change.version, change.after, change.domains)
     expected = output.fetch_recent_upper()
     upper = max(clock.now_ms(), expected) + 1
     batch = output.batch_of(change.batch.at(expected, upper).to_json())
@@ -167,27 +173,35 @@ def commit_alone(source: str, table: DeltaTable, change: Change) -> None:
         raise WriteConflict(source, table.version())
 
 
-def _output(source: str, table: DeltaTable, version: int, after: Mapping[str, int]) -> Output:
+def _output(
+    source: str,
+    table: DeltaTable,
+    version: int,
+    after: Mapping[str, int],
+    domains: Collection[str],
+) -> Output:
     """The handle of a table whose batches go in only on a version, as it is, and after uppers."""
 
     def begin() -> Transaction:
         txn = table.begin()
         txn.depend_on_all()
-        check_unchanged(source, table, version)
+        check_unchanged(source, table, version, domains)
         _check_uppers(source, table, after)
         return txn
 
     return Output(table, APP, since=version, begin=begin)
 
 
-def check_unchanged(source: str, table: DeltaTable, version: int) -> None:
+def check_unchanged(source: str, table: DeltaTable, version: int, domains: Collection[str]) -> None:
     """Raise :class:`WriteConflict` when a commit after a version changes rows or columns.
 
-    A transaction that was taken back changed nothing.
+    Or one of the ``domains``, as what is counted there is added to what was. A transaction that was
+    taken back changed nothing.
     """
     commits = [table.commit_at(v) for v in range(version + 1, table.version() + 1)]
     versions = [c.version for c in candidates_of(source, "", commits)]
-    versions += [c.version for c in commits if c.changes_schema]
+    written = {*domains}
+    versions += [c.version for c in commits if c.changes_schema or written & {*dict(c.domains)}]
     if versions:
         raise WriteConflict(source, min(versions))
 
@@ -202,14 +216,22 @@ def _check_uppers(source: str, table: DeltaTable, after: Mapping[str, int]) -> N
             raise WriteConflict(source, table.version())
 
 
-def resolve(timeline: Timeline, group: str, tables: Tables) -> "WriteConflict | None":
+def resolve(
+    timeline: Timeline, group: str, tables: Tables, recorded: Any = None
+) -> "WriteConflict | None":
     """Commit the missing parts of a transaction; or undo it, and then why.
 
     May be called by any process, and again.
+
+    Args:
+        recorded: the intent, for who has recorded it. Somebody else may have come to an end with
+            it since; the tables say to which.
     """
-    intent = timeline.intents.get(group)
+    intent = timeline.intents.get(group, recorded)
     if intent is None:
-        return None  # somebody else did, and it is bound
+        return None  # somebody else did
+    if timeline.reload is not None and not intent["tables"].keys() <= tables.keys():
+        tables = timeline.reload()  # one was made after the catalog was looked at
     conflict: WriteConflict | None = None
     if intent["state"] == OPEN:
         conflict = _roll_forward(group, intent, tables)
@@ -218,7 +240,7 @@ def resolve(timeline: Timeline, group: str, tables: Tables) -> "WriteConflict | 
         timeline.change_intents(lambda now: _undoing(now, group))
         intent = timeline.intents.get(group)
         if intent is None:
-            return None
+            return conflict  # somebody else has undone it: a conflict stays one
     for participant in _participants(group, intent, tables):
         participant.undo()
     timeline.change_intents(lambda now: _without(now, group))
@@ -236,26 +258,41 @@ def is_being_changed(timeline: Timeline, item: Item) -> bool:
 
 @contextmanager
 def alone(
-    timeline: Timeline, item: Item, complete: Callable[[], object], beside: Iterable[Item] = ()
+    timeline: Timeline,
+    item: Item,
+    complete: Callable[[], object],
+    catalog: Callable[[], Catalog] | None = None,
 ) -> Iterator[str]:
     """Hold a table's lock while no decided transaction changes it; yields its folder.
 
     Args:
         complete: completes the transaction of a process that was killed; no lock is held then.
-        beside: other tables for which the same is to hold. All take their locks in one order.
+        catalog: gives the newest one; the same is to hold for the table's quarantine by that. All
+            take the locks of both in one order.
     """
     assert item.location is not None  # a table has a folder
-    by_location = {str(one.location): one for one in (item, *beside)}
     for _ in range(INTENT_TRIES_MAX):
+        together = _with_quarantine(item, catalog)
         with ExitStack() as locks:
-            for location in sorted(by_location):
+            for location in sorted(together):
                 locks.enter_context(commit_lock(location))
-            if not any(is_being_changed(timeline, one) for one in by_location.values()):
+            # It may have got a quarantine while the lock was waited for, where there is one.
+            has_lock = local_path(item.location) is not None
+            is_same = not has_lock or together.keys() == _with_quarantine(item, catalog).keys()
+            if is_same and not any(is_being_changed(timeline, one) for one in together.values()):
                 yield item.location
                 return
         complete()
     detail = f"{item.name}: {INTENT_TRIES_MAX} looks found one."
     raise broken("a decided transaction comes to an end", detail)
+
+
+def _with_quarantine(item: Item, catalog: Callable[[], Catalog] | None) -> dict[str, Item]:
+    """A table and its quarantine by the newest catalog, if it is given, by their locations."""
+    newest = None if catalog is None else catalog()
+    now = None if newest is None else newest.items.get(item.id)
+    others = [] if newest is None or now is None else beside(newest, now)
+    return {str(one.location): one for one in (item, *others)}
 
 
 def mint_resolved(timeline: Timeline, tables: Callable[[], Tables], *, tick_ms: int) -> int:
@@ -329,7 +366,7 @@ class _Participant:
         """Commit the part, unless it is in; raises WriteConflict if another commit was first."""
         if self.version_in(TRANSACTION) is not None:
             return
-        output = _output(self.source, self.table, self.version, self.after)
+        output = _output(self.source, self.table, self.version, self.after, self.domains)
         batch = output.batch_of(self.batch)
         batch.domains.update(self.domains)
         try:
@@ -344,6 +381,12 @@ class _Participant:
             if self.version_in(TRANSACTION) is None:
                 raise
             return  # it was this part, committed by somebody else
+        except CtsqlError as problem:
+            upper = output.fetch_recent_upper()
+            if problem.condition != "BATCH_INVALID" or upper == self.expected:
+                raise
+            # Its files went as somebody else has undone it.
+            outcome = UpperMismatch(upper, self.expected)
         if not isinstance(outcome, Committed) and self.version_in(TRANSACTION) is None:
             raise WriteConflict(self.source, self.table.version())
 
@@ -370,9 +413,11 @@ class _Participant:
                 outcome = output.compare_and_append(
                     [], expected=self.expected, new=self.upper, metadata={UNDOES: self.group}
                 )
-                if not isinstance(outcome, UpperMismatch):
-                    output.batch_of(self.batch).discard()
-                    return
+                if isinstance(outcome, UpperMismatch) and self.version_in(TRANSACTION) is not None:
+                    continue
+                # The upper has moved, by this or by another commit: the part cannot come in.
+                output.batch_of(self.batch).discard()
+                return
             except Conflict:
                 continue
             except RowsGone as problem:

@@ -32,7 +32,8 @@ class Relations:
             which may be an older one than the newest.
 
     Also views' change plans, by object id, with what they were made for, and the write handles
-    of their state tables, by location. ``reload`` goes on with the newest catalog that is stored.
+    of their state tables, by location. ``load_stored`` gives the newest catalog that is stored, and
+    ``reload`` goes on with it.
     """
 
     def __init__(self, gateway: "Gateway", timeline: Timeline) -> None:
@@ -47,6 +48,7 @@ class Relations:
         self.change_plans: dict[str, tuple[object, object]] = {}
         self.states: dict[str, Output] = {}
         self.reload: Callable[[], object] = lambda: None
+        self.load_stored: Callable[[], Catalog] = lambda: self._newest
 
     def use(self, catalog: Catalog) -> None:
         """Go on with another catalog; :attr:`catalog` stays the same while nothing changes."""

@@ -75,6 +75,16 @@ def is_outdated(warehouse: Warehouse, item: Item) -> bool:
     return metadata is not None and metadata.get(REVISION, 0) > item.revision
 
 
+def is_closed_by_another(warehouse: Warehouse, item: Item) -> bool:
+    """Was a view finished by another definition than it has now, which is never written then?"""
+    output = warehouse.relations.output(item)
+    if output.fetch_recent_upper() != CLOSED:
+        return False
+    last_write = output.entries(since=CLOSED - 1)[0]
+    metadata = warehouse.relations.table(item).commit_at(last_write.version).metadata
+    return is_by_another(warehouse, item, metadata)
+
+
 def awaits_columns(warehouse: Warehouse, item: Item) -> bool:
     """Has the table of a replaced view still the columns of an older definition?
 

@@ -31,10 +31,10 @@ from contextlib import contextmanager
 import pyarrow as pa
 from pyspark.sql import SparkSession, types as T
 
-from ctsql.catalog.items import FileSource, Item, beside
-from ctsql.catalog.names import table_at
+from ctsql.catalog.items import FileSource, Item
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax.ast import FileRef
+from ctsql.runtime.delta.files import optimize
 from ctsql.runtime.delta.keyed_scan import rows_of
 from ctsql.runtime.delta.table import Gateway
 from ctsql.runtime.log import fault_points as faults
@@ -118,8 +118,8 @@ class WatchedFiles:
         if self._newest_loaded(item) >= number:
             return []
         gateway, table = self._warehouse.gateway, self._warehouse.relations.table(item)
-        own = beside(self._warehouse.catalog, item)  # its quarantine
-        with alone(self._warehouse.timeline, item, self._complete, own) as location:
+        timeline, catalog = self._warehouse.timeline, self._warehouse.relations.load_stored
+        with alone(timeline, item, self._complete, catalog) as location:
             newest = self._newest_loaded(item)
             if newest >= number:
                 return []
@@ -194,8 +194,7 @@ class _Record:
         number = self.last + 1
         session = self._gateway.session
         if len(self._table.files(self._version)) >= RECORD_FILES_MAX:
-            with translate_spark_errors():
-                session.sql(f"OPTIMIZE {table_at(self._table.location)}")
+            optimize(self._table)
         arrow = pa.table([list(paths), pa.array([number] * len(paths), pa.int64())], _SCHEMA.names)
         rows = LocalRows(session, _SCHEMA, arrow)
         outcome = self._output.compare_and_append(

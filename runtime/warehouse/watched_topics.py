@@ -24,12 +24,13 @@ from collections.abc import Callable, Sequence
 from pyspark.sql import Column as SparkColumn, DataFrame, functions as F
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.items import Item, KafkaSource, beside
+from ctsql.catalog.items import Item, KafkaSource
 from ctsql.catalog.names import backtick, fold, table_at
 from ctsql.catalog.reserved_columns import PREFIX
 from ctsql.catalog.schemas import Column, plain_type
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.lowering.store_assignment import as_stored, may_store
+from ctsql.runtime.delta.locks import commit_lock
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.actions import Commit
@@ -144,7 +145,7 @@ class WatchedTopics:
         """Commit rows and offsets, unless another process was first; returns the commit."""
         table, lower = self._table(item), new.polls - 1
         if not table.has_feature(_FEATURE):
-            with translate_spark_errors():
+            with commit_lock(table.location), translate_spark_errors():
                 self._warehouse.gateway.session.sql(
                     f"ALTER TABLE {table_at(table.location)} "
                     f"SET TBLPROPERTIES ('delta.feature.{_FEATURE}' = 'supported')"
@@ -175,8 +176,8 @@ class WatchedTopics:
         """Commit rows as far as the table's constraints let them, and offsets."""
         table, app = self._table(item), _app(item)
         domains = {DOMAIN: new.to_json()}
-        own = beside(self._warehouse.catalog, item)  # its quarantine
-        with alone(self._warehouse.timeline, item, self._complete, own):
+        timeline, catalog = self._warehouse.timeline, self._warehouse.relations.load_stored
+        with alone(timeline, item, self._complete, catalog):
             if (table.application_version(app) or 0) != new.polls - 1:
                 return []  # another process was first
             before = table.version()

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from ctsql.runtime.warehouse.multi_table_commit import (
     Change,
     WriteConflict,
     commit_alone,
+    mint_resolved,
     prepare,
     resolve,
 )
@@ -94,8 +96,8 @@ class Process:
         """A whole transaction; False when somebody else was first."""
         changes = {name: self.change(name) for name in names}
         try:
-            prepare(self.timeline, group, changes, self.sources)
-            conflict = resolve(self.timeline, group, self.sources)
+            intent = prepare(self.timeline, group, changes, self.sources)
+            conflict = resolve(self.timeline, group, self.sources, intent)
         except WriteConflict:
             return False
         self.mint()
@@ -263,6 +265,39 @@ def test_two_undo_at_once(keeps: tuple[tuple[str, ...], ...], is_rewritten: bool
             break
 
 
+def while_another_undoes() -> Iterator[tuple[Store, Process]]:
+    """A store and a process that is to commit; at each of its calls another undoes what it did."""
+    for at in itertools.count(1):
+        store = made()
+
+        def undo(store: Store = store) -> None:
+            foreign(store, "b", FOREIGN)
+            Process(store, Link("other")).mint()
+
+        link = Disturbed("first", at, undo)
+        yield store, Process(store, link)
+        if link.steps < at:
+            break
+
+
+def test_what_another_has_undone_has_no_files() -> None:
+    """Who is about to put a part in that was undone has a conflict, and no other error."""
+    for store, process in while_another_undoes():
+        process.commit("x", "a", "b")
+        check(store)
+
+
+def test_who_commits_is_told_what_became_of_it() -> None:
+    """Also where another process has come to an end with it meanwhile."""
+    told: Counter[bool] = Counter()
+    for store, process in while_another_undoes():
+        is_told = process.commit("x", "a", "b")
+        told[is_told] += 1
+        assert is_told == check(store)
+    assert told[True], "at some calls it is too late"
+    assert told[False], "at others it is not"
+
+
 def test_the_first_to_commit_wins() -> None:
     """The second, which saw the same version, changes nothing."""
     store = made()
@@ -387,6 +422,48 @@ def test_an_upper_that_moves_behind_an_intent() -> None:
     assert upper_of_job(store) == 7
 
 
+COUNTS = "counts"
+
+
+@pytest.mark.parametrize("names", ["a", "ab"])
+def test_counts_are_added_to_those_that_were_seen(names: str) -> None:
+    """A statement of which all rows were left out has counted them, and changed no row."""
+    store = made(gone=False)
+    first, second = Process(store, Link("first")), Process(store, Link("second"))
+    first.mint()
+    counted = replace(first.change("a"), domains={COUNTS: "5"})
+    counted = replace(counted, batch=replace(counted.batch, parts=()))
+    changes = {name: second.change(name) for name in names}
+    changes["a"] = replace(changes["a"], domains={COUNTS: "1"})
+    commit_alone("a", first.tables["a"], counted)
+    if names == "a":
+        with pytest.raises(WriteConflict):
+            commit_alone("a", second.tables["a"], changes["a"])
+    else:
+        with pytest.raises(WriteConflict):
+            prepare(second.timeline, "y", changes, second.sources)
+    assert second.tables["a"].domains()[1][COUNTS] == "5"
+
+
+@pytest.mark.parametrize("alone", ["a", "b"])
+def test_a_part_whose_upper_another_statement_moved_is_undone(alone: str) -> None:
+    """Without locks a statement of one table that looked for intents before commits behind one."""
+    store = made(gone=False)
+    first, second = Process(store, Link("first")), Process(store, Link("second"))
+    first.mint()
+    change = first.change(alone, ("alone",))
+    changes = {name: second.change(name) for name in ("a", "b")}
+    intent = prepare(second.timeline, "x", changes, second.sources)
+    commit_alone(alone, first.tables[alone], change)
+    assert resolve(second.timeline, "x", second.sources, intent) is not None
+    second.mint()
+    a, b = list(seen(store))[-1]
+    assert (a[NEW], b[NEW]) == (0, 0)
+    assert (a + b)[("alone",)] == 1
+    assert all(not folder.unnamed() for folder in store.folders.values())
+    assert Process(store, Link("again")).commit("y", "a", "b")
+
+
 @pytest.mark.parametrize("is_lent", [True, False])
 def test_a_conflict_leaves_what_is_lent(is_lent: bool) -> None:
     """A foreign commit is first: what the writer has staged is there for its next try."""
@@ -439,6 +516,35 @@ def test_who_does_not_know_a_table_of_a_transaction_looks_for_it() -> None:
     assert other.timeline.intents, "b is still to come"
     assert resolve(process.timeline, "group", process.sources) is None
     assert check(store)
+
+
+def test_who_undoes_looks_for_tables_that_it_does_not_know() -> None:
+    """Else the part in a table that was made after its look at the catalog would stay in."""
+    for at in itertools.count(1):
+        store = made()
+        foreign(store, "b", FOREIGN)
+
+        def prepare_and_die(store: Store = store) -> None:
+            killed = Process(store, Link("killed"))
+            killed.mint()
+            changes = {name: killed.change(name) for name in ("a", "b")}
+            prepare(killed.timeline, "x", changes, killed.sources)
+            resolve(killed.timeline, "x", {"a": killed.sources["a"]})
+            foreign(store, "b", FOREIGN)
+
+        link = Disturbed("other", at, prepare_and_die)
+        other = Process(store, link)
+        known = [{"b": other.sources["b"]}]  # its catalog is from before a was made
+
+        def reload(other: Process = other, known: list[Any] = known) -> Any:
+            known[0] = other.sources
+            return known[0]
+
+        other.timeline.reload = reload
+        mint_resolved(other.timeline, lambda known=known: known[0], tick_ms=0)
+        assert not check(store)
+        if link.steps < at:
+            break
 
 
 def test_what_is_known_of_dropped_tables_is_bounded() -> None:

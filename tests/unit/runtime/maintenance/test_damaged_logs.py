@@ -76,7 +76,7 @@ def test_a_commit_that_one_reader_alone_needs_may_be_damaged(
 ) -> None:
     """The table has no needs that are known then, and all others have."""
 
-    def need(_: Any, item: Item, at: int, consumer: str) -> RetentionNeed:
+    def need(_: Any, item: Item, at: int, consumer: str, *__: object) -> RetentionNeed:
         if at < 10:
             _Table(str(item.location)).commit_at(DAMAGED)
         return RetentionNeed(version=at, since=at, consumer=consumer, object_id=item.id)

@@ -70,3 +70,18 @@ def test_a_look_at_the_history_holds_few_commits(
     item = Item(id="t", kind=ObjectKind.TABLE, name=Name("default", "t"), columns=())
     history.check_history(engine, [item], 5)
     assert table.most < 10
+
+
+@pytest.mark.parametrize("first", [0, 9])
+def test_a_log_of_which_all_is_needed_is_not_listed(
+    table: Any, monkeypatch: pytest.MonkeyPatch, first: int
+) -> None:
+    """Every hundred commits it is asked what can be cut."""
+    listed = []
+    engine: Any = SimpleNamespace(gateway=SimpleNamespace(table=lambda _: table))
+    monkeypatch.setattr(vacuum, "needs", lambda *_, **__: {})
+    monkeypatch.setattr(vacuum, "log_floors", lambda *_: {table.location: 9})
+    monkeypatch.setattr(vacuum.adapter, "first_logged", lambda _: first)
+    monkeypatch.setattr(vacuum.adapter, "log_names", lambda one: listed.append(one) or [])
+    assert vacuum.trim_logs(engine, 1) == 0
+    assert listed == ([table] if first < 9 else [])

@@ -1,0 +1,30 @@
+"""A named reader that another process drops while it is registered."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.names import Name
+from ctsql.runtime.subscriptions.cursors import Readers
+from ctsql.runtime.subscriptions.position import Position
+
+ITEM = Item(id="t", kind=ObjectKind.TABLE, name=Name("default", "t"), columns=())
+
+
+def test_who_registers_a_reader_that_is_dropped_is_told() -> None:
+    """It is in the catalog that was changed, and not in the one that is looked at then."""
+    changed: list[Catalog] = []
+    catalog = Catalog.of([ITEM])
+    engine: Any = SimpleNamespace(
+        catalog=catalog,
+        catalog_store=SimpleNamespace(table=SimpleNamespace(location="w/_ctsql/catalog")),
+        gateway=SimpleNamespace(exists=lambda _: True),
+        change_catalog=lambda change: changed.append(change(catalog)),
+    )
+    with pytest.raises(CtsqlError) as raised:
+        Readers(engine).register("nightly", ITEM, Position(1))
+    assert raised.value.condition == "UNKNOWN_RELATION"
+    assert "nightly" in changed[0].subscriptions
