@@ -9,6 +9,7 @@ Roles of the relations in the texts:
 - a table as of before (``old``), as of after (``new``), and its change (``delta``): the columns
   that the plan reads, and ``__ct_diff``, the copies added (or taken away, if negative). The change
   should be consolidated over just these columns: what differs elsewhere then nets to nothing;
+- none of a table's rows (``none``), where only the types of its columns matter;
 - a step: the rows of an earlier text of the same answer, under their own column names;
 - a state table: the stored groups of an aggregate, as of before;
 - the view: its stored rows, as of before.

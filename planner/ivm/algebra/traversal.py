@@ -185,6 +185,12 @@ def at(node: alg.Node, version: alg.Version, only: Collection[str]) -> alg.Node:
     return copy
 
 
+def without_rows(node: alg.Node) -> alg.Filter:
+    """None of a relation's rows, under its columns; no table is read for it."""
+    nothing = at(node, alg.Version.NONE, tables(node))
+    return alg.Filter(child=nothing, predicates=(alg.Expr.of("false"),))
+
+
 def pass_through(columns: tuple[alg.Col, ...]) -> tuple[alg.Projection, ...]:
     """Items that pass columns on as they are."""
     return tuple(alg.Projection(alg.Expr.of(col), col) for col in columns)
@@ -280,6 +286,11 @@ def are_alike(a: alg.Col, b: alg.Col) -> bool:
     """
     kinds = {a.type.lower(), b.type.lower()}
     return "" not in kinds and (len(kinds) == 1 or kinds <= _WHOLE)
+
+
+def have_one_type(a: alg.Col, b: alg.Col) -> bool:
+    """Whether two columns are known to be of one type, to the last digit."""
+    return a == b or (a.type == b.type and a.type.lower() not in ("", "decimal", "double"))
 
 
 def equal_classes(conditions: Sequence[alg.Expr]) -> list[frozenset[alg.Col]]:
