@@ -489,3 +489,21 @@ def test_a_side_that_did_not_change_still_gives_the_type(name: str) -> None:
         assert view.refresh_keyed(["n"]) in (None, wanted)
         assert view.refresh(["n"]) == wanted
         view.stored = wanted
+
+
+def test_the_types_of_sums_and_averages() -> None:
+    """Spark gives them other types than what they are of, by which values of both sides differ."""
+    calls = {
+        "sum(k)": "bigint",
+        "sum(d)": "decimal(22,2)",
+        "avg(d)": "decimal(16,6)",
+        "avg(k)": "double",
+        "max(d)": "decimal(12,2)",
+        "sum(k + 1)": "",
+        "sum(d * 2)": "decimal",
+    }
+    query = planned(f"SELECT {', '.join(calls)} FROM u", TABLES).query
+    assert [column.type for column in query.columns] == list(calls.values())
+    for call in ("sum(f)", "sum(s)"):
+        query = planned(f"SELECT k, {call} FROM t GROUP BY k", TABLES).query
+        assert query.columns[1].type == "double"
