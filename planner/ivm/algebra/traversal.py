@@ -293,6 +293,17 @@ def have_one_type(a: alg.Col, b: alg.Col) -> bool:
     return a == b or (a.type == b.type and a.type.lower() not in ("", "decimal", "double"))
 
 
+_SAME_IF_EQUAL = _WHOLE | frozenset(
+    ["binary", "boolean", "date", "decimal", "string", "timestamp", "timestamp_ntz"]
+)
+"""Types, without their digits, of which equal values are the same."""
+
+
+def is_same_if_equal(col: alg.Col) -> bool:
+    """Whether equal values of a column are known to be the same: 0.0 and -0.0 are not."""
+    return col.type.lower().split("(")[0] in _SAME_IF_EQUAL
+
+
 def equal_classes(conditions: Sequence[alg.Expr]) -> list[frozenset[alg.Col]]:
     """Columns that conditions make equal, class by class.
 
