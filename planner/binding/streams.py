@@ -2,8 +2,9 @@
 
 The query of a streaming table is over all rows that ever come. A flow runs it over the rows of one
 T, so it must give of all rows together what it gives of the parts: every operator above a stream
-takes its rows one by one. A filter, a projection, UNION ALL, LATERAL VIEW, and a join with what is
-read whole do; an aggregate, DISTINCT, a window and a join of two streams do not.
+takes its rows one by one. A filter, a projection, UNION ALL of streams, LATERAL VIEW, and a join
+with what is read whole do; an aggregate, DISTINCT, a window and a join of two streams do not. What
+is read whole beside a stream, and not joined with it, would be written at each T again.
 """
 
 from collections.abc import Iterator
@@ -45,6 +46,8 @@ def check_appends(query: SqlText, place: Span) -> None:
         NOT_SUPPORTED: with the clause.
     """
     streams = _streams(query_tree(query))
+    if streams and all(any(isinstance(a, exp.CTE) for a in _ancestors(s)) for s in streams):
+        raise _refusal("a stream in a WITH that nothing reads", place)
     for stream in streams:
         for why in _combining(stream, streams):
             raise _refusal(why, place)
@@ -90,27 +93,36 @@ def _ancestors(node: exp.Expr) -> Iterator[exp.Expr]:
 def _combining(stream: exp.Table, streams: list[exp.Table]) -> Iterator[str]:
     """What combines rows of a stream with one another, from the stream outwards."""
     yield from _in_modifiers(stream)
+    yield from _in_joins(stream, is_stream=True, streams=streams)
     below: exp.Expr = stream
     for node in _ancestors(stream):
         match node:
             case exp.Select():
-                yield from _in_select(node, below, streams)
+                yield from _in_select(node, below, stream, streams)
             case exp.Union():
                 yield from _in_modifiers(node)
                 if node.args.get("distinct"):
                     yield "UNION without ALL"
+                elif not all(_is_above(s, streams) for s in (node.left, node.right)):
+                    yield "UNION ALL of a stream and of what is read whole"
             case exp.SetOperation():
                 yield type(node).__name__.upper()
             case exp.CTE():
                 return  # where its name stands is looked at by itself
+            case exp.Table():
+                yield from _in_joins(node, is_stream=False, streams=streams)
             case exp.Subquery():
                 yield from _in_modifiers(node)
+                is_stream = _is_above(node.this, streams)
+                yield from _in_joins(node, is_stream=is_stream, streams=streams)
         below = node
 
 
-def _in_select(select: exp.Select, below: exp.Expr, streams: list[exp.Table]) -> Iterator[str]:
+def _in_select(
+    select: exp.Select, below: exp.Expr, stream: exp.Table, streams: list[exp.Table]
+) -> Iterator[str]:
     is_source = isinstance(below, exp.From | exp.Join | exp.Lateral)
-    if not is_source:
+    if not is_source or not _is_above(below.this, [stream]):
         yield "a subquery in an expression"
         return
     yield from _in_modifiers(select)
@@ -120,17 +132,26 @@ def _in_select(select: exp.Select, below: exp.Expr, streams: list[exp.Table]) ->
                 yield "a window"
             elif isinstance(node, exp.AggFunc | exp.Any) or fold(_called(node)) in AGGREGATES:
                 yield "an aggregate"
-    sources = [select.args.get("from_"), *(select.args.get("joins") or ())]
-    with_stream = [s for s in sources if s is not None and _holds(s, streams)]
-    if len(with_stream) > 1:
+    first = select.args.get("from_")
+    is_stream = first is not None and _is_above(first.this, streams)
+    yield from _in_joins(select, is_stream=is_stream, streams=streams)
+
+
+def _in_joins(node: exp.Expr, *, is_stream: bool, streams: list[exp.Table]) -> Iterator[str]:
+    """What the joins behind a relation combine; they are in the SELECT, or in parentheses.
+
+    Args:
+        is_stream: whether the relation in front of them is made of a stream.
+    """
+    joins = node.args.get("joins") or ()
+    are_streams = [is_stream, *(_is_above(join.this, streams) for join in joins)]
+    if sum(are_streams) > 1:
         yield "a join of two streams"
-    for join in select.args.get("joins") or ():
+    for place, join in enumerate(joins, start=1):
         side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "")
-        place = sources.index(join)
-        before = any(_holds(s, streams) for s in sources[:place] if s is not None)
-        if before and side not in _KEEPS_STREAM_LEFT:
+        if any(are_streams[:place]) and side not in _KEEPS_STREAM_LEFT:
             yield f"{side} JOIN"
-        if _holds(join, streams) and (
+        if are_streams[place] and (
             side not in _KEEPS_STREAM_RIGHT or kind.upper() in ("SEMI", "ANTI")
         ):
             yield f"{side or kind.upper()} JOIN"
@@ -144,7 +165,6 @@ def _called(node: exp.Expr) -> str:
     return node.name if isinstance(node, exp.Anonymous) else ""
 
 
-def _holds(source: exp.Expr, streams: list[exp.Table]) -> bool:
-    """Whether a stream is among the relations of FROM or JOIN, and not in a condition of it."""
-    inside = source.this
-    return any(t is inside or any(a is inside for a in _ancestors(t)) for t in streams)
+def _is_above(tree: exp.Expr, streams: list[exp.Table]) -> bool:
+    """Whether a stream stands in a tree, or is it."""
+    return any(t is tree or any(a is tree for a in _ancestors(t)) for t in streams)

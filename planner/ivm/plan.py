@@ -9,6 +9,7 @@ Roles of the relations in the texts:
 - a table as of before (``old``), as of after (``new``), and its change (``delta``): the columns
   that the plan reads, and ``__ct_diff``, the copies added (or taken away, if negative). The change
   should be consolidated over just these columns: what differs elsewhere then nets to nothing;
+- none of a table's rows (``none``), where only the types of its columns matter;
 - a step: the rows of an earlier text of the same answer, under their own column names;
 - a state table: the stored groups of an aggregate, as of before;
 - the view: its stored rows, as of before.
@@ -16,6 +17,7 @@ Roles of the relations in the texts:
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from ctsql.planner.ivm.algebra.nodes import DIFF, Aggregate, Node, Scan, Temporal
 from ctsql.planner.ivm.algebra.reasons import Reason, Refusal
@@ -44,6 +46,8 @@ from ctsql.planner.ivm.strategies.compare_groups import compared_groups, compare
 from ctsql.planner.ivm.strategies.state_table import StateNeed, state_tables
 from ctsql.planner.ivm.strategies.stored_view import desired_rows, first_rows, keyed_top, limit_top
 from ctsql.planner.ivm.temporal import Window, split_windows
+
+NO_TYPES: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +164,12 @@ class ChangePlan:
         return () if top is None else tuple(self.columns[i] for i in sums_shown(top, self.query))
 
     def rows_by_key(
-        self, changed_tables: Collection[str], *, add: bool = True, large: Collection[str] = ()
+        self,
+        changed_tables: Collection[str],
+        *,
+        add: bool = True,
+        types: Mapping[str, str] = NO_TYPES,
+        large: Collection[str] = (),
     ) -> KeyedTexts | None:
         """The texts by which the affected keys of the view are replaced.
 
@@ -169,14 +178,17 @@ class ChangePlan:
         Args:
             add: where the view shows what it takes, add the change to the groups it holds; the
                 texts then read the view. Sums must be of a type that holds sums of sums.
-            large: as for :meth:`delta`.
+            types: of the view's columns, by name; a sum is of that type, whatever it is added up
+                from. large: as for :meth:`delta`.
         """
         top = keyed_top(self.query)
         if top is None or (self.inexact is None and None in top.places):
             return None  # the signed change knows the keys better
         changes = self._changes(changed_tables, large=large)
         is_added = add and self.inexact is None
-        addition = added_rows(top, self.query, self.columns, changes) if is_added else None
+        addition = None
+        if is_added:
+            addition = added_rows(top, self.query, self.columns, types, changes)
         desired, certain = addition or (desired_rows(top, changes), None)
         if desired is None:
             return None

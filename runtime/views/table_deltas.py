@@ -30,6 +30,7 @@ from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.key_predicates import may_equal
 from ctsql.runtime.rows.multiset import consolidate_all, consolidate_change_feed
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
+from ctsql.runtime.spark.empty_tables import empty
 from ctsql.runtime.views.outcomes import Fallback
 from ctsql.runtime.warehouse.query_engine import Table
 from ctsql.runtime.warehouse.sources import StoredSources
@@ -206,6 +207,9 @@ class Relations:
         return self._near(use)
 
     def _rows(self, use: TableUse) -> RowSet:
+        if use.version is Version.NONE:
+            session = self.warehouse.gateway.session
+            return LocalRows.of(empty(session, self.tables[use.table].columns))
         is_change = use.version is Version.DELTA
         span = None if is_change else self.spans.get(use.table)
         row_set: RowSet | Declined = self.changes[use.table] if is_change else self._local_rows(use)

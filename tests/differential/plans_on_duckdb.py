@@ -96,6 +96,7 @@ class Duck:
         """Take a table's contents as the new version and work out the change; was there one?"""
         run = self.connection.execute
         run(f"CREATE OR REPLACE TABLE {name}__new AS FROM {name}")
+        run(f"CREATE OR REPLACE TABLE {name}__none AS FROM {name} LIMIT 0")
         listed = ", ".join(f'"{c.name}"' for c in self.tables[name])
         run(
             f"CREATE OR REPLACE TABLE {name}__delta AS SELECT * FROM (SELECT {listed}, "

@@ -18,11 +18,12 @@ from ctsql.planner.syntax.ast import ClockKind
 
 
 class Version(Enum):
-    """Which contents of a table a scan reads."""
+    """Which contents of a table a scan reads; NONE has the columns and no row."""
 
     OLD = "old"
     NEW = "new"
     DELTA = "delta"
+    NONE = "none"
 
 
 class JoinKind(Enum):

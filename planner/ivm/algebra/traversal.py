@@ -185,6 +185,12 @@ def at(node: alg.Node, version: alg.Version, only: Collection[str]) -> alg.Node:
     return copy
 
 
+def without_rows(node: alg.Node) -> alg.Filter:
+    """None of a relation's rows, under its columns; no table is read for it."""
+    nothing = at(node, alg.Version.NONE, tables(node))
+    return alg.Filter(child=nothing, predicates=(alg.Expr.of("false"),))
+
+
 def pass_through(columns: tuple[alg.Col, ...]) -> tuple[alg.Projection, ...]:
     """Items that pass columns on as they are."""
     return tuple(alg.Projection(alg.Expr.of(col), col) for col in columns)
@@ -280,6 +286,22 @@ def are_alike(a: alg.Col, b: alg.Col) -> bool:
     """
     kinds = {a.type.lower(), b.type.lower()}
     return "" not in kinds and (len(kinds) == 1 or kinds <= _WHOLE)
+
+
+def have_one_type(a: alg.Col, b: alg.Col) -> bool:
+    """Whether two columns are known to be of one type, to the last digit."""
+    return a == b or (a.type == b.type and a.type.lower() not in ("", "decimal", "double"))
+
+
+_SAME_IF_EQUAL = _WHOLE | frozenset(
+    ["binary", "boolean", "date", "decimal", "string", "timestamp", "timestamp_ntz"]
+)
+"""Types, without their digits, of which equal values are the same."""
+
+
+def is_same_if_equal(col: alg.Col) -> bool:
+    """Whether equal values of a column are known to be the same: 0.0 and -0.0 are not."""
+    return col.type.lower().split("(")[0] in _SAME_IF_EQUAL
 
 
 def equal_classes(conditions: Sequence[alg.Expr]) -> list[frozenset[alg.Col]]:

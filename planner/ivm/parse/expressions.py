@@ -400,6 +400,13 @@ def _is_float_type(name: str) -> bool:
     return "double" in lower or "float" in lower or "variant" in lower
 
 
+def common_type(a: Col, b: Col) -> str:
+    """The type of a column that has the values of two columns, as :func:`type_of` says it."""
+    if "double" in (type_of(Expr.of(a)), type_of(Expr.of(b))):
+        return "double"
+    return a.type if a.type == b.type else ""
+
+
 def type_of(expr: Expr) -> str:
     """The type of an expression as far as the rules need it; see :class:`Col`."""
     if expr.column is not None:

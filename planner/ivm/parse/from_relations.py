@@ -18,7 +18,14 @@ from ctsql.planner.ivm.algebra.traversal import (
 )
 from ctsql.planner.ivm.parse import clauses, from_clause
 from ctsql.planner.ivm.parse.clock_comparisons import Condition
-from ctsql.planner.ivm.parse.expressions import Expressions, Reading, conjuncts, is_floating, texts
+from ctsql.planner.ivm.parse.expressions import (
+    Expressions,
+    Reading,
+    common_type,
+    conjuncts,
+    is_floating,
+    texts,
+)
 from ctsql.planner.ivm.parse.scopes import Cte, NamedRelation, Scope, merge_sources
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, cut_at_commas, in_parentheses, span_of
 
@@ -263,7 +270,7 @@ class Relations(ABC):
             return CompiledRelation(node, left.sources)
         names = {n: (b if kind == "right" else a) for n, a, b in shared_columns}
         if kind == "full" and shared_columns:
-            names = {n: self.fresh(n, a.type) for n, a, _ in shared_columns}
+            names = {n: self.fresh(n, common_type(a, b)) for n, a, b in shared_columns}
             items = (
                 alg.Projection(alg.Expr.of("coalesce (", a, ",", b, ")"), names[n])
                 for n, a, b in shared_columns

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ctsql.catalog.names import fold
+from ctsql.catalog.schemas import decimal_size
 from ctsql.planner.ivm.algebra import spark_functions
 from ctsql.planner.ivm.algebra.nodes import AggregateCall, Col, Expr, Order, Part
 from ctsql.planner.ivm.algebra.reasons import Refusal
@@ -22,7 +23,9 @@ from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, span_of
 
 _ALL_ROWS = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
-_SAME_TYPE = ("min", "max", "first", "last", "any_value", "sum", "lag", "lead", "mode")
+_SAME_TYPE = ("min", "max", "first", "last", "any_value", "lag", "lead", "mode")
+_SUM_OF = dict.fromkeys(("tinyint", "smallint", "int", "bigint"), "bigint") | {"decimal": "decimal"}
+_DIGITS_MAX = 38
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +80,25 @@ def _add_type(col: Col, name: str, argument: Expr | None, whole: Expr) -> Col:
     if name in spark_functions.FLOATING:
         kind = "double"
     elif name in spark_functions.AVERAGES or name == "try_avg":
-        kind = type_of(argument) if argument is not None else ""
-        kind = kind if kind.lower().startswith("decimal") else "double"
+        kind = _decimal(argument, 4, 4) or "double"
+    elif name in spark_functions.SUMS:
+        of = "" if argument is None else type_of(argument).lower()
+        floating = "double" * (is_floating(argument or whole) or is_text(argument or whole))
+        kind = _decimal(argument, 10, 0) or _SUM_OF.get(of, floating)
     elif name in _SAME_TYPE:
         kind = type_of(argument) if argument is not None else ("double" * is_floating(whole))
     else:
         kind = "bigint" if name.startswith("count") else ""
     return Col(col.number, name, kind)
+
+
+def _decimal(argument: Expr | None, digits: int, places: int) -> str:
+    """The type with so many digits more, of them places, than an argument; empty for no decimal."""
+    kind = "" if argument is None else type_of(argument).lower()
+    size = decimal_size(kind)
+    if size is None:
+        return kind if kind == "decimal" else ""
+    return f"decimal({min(size[0] + digits, _DIGITS_MAX)},{min(size[1] + places, _DIGITS_MAX)})"
 
 
 def window_draft(

@@ -7,9 +7,9 @@ from dataclasses import replace
 from ctsql.catalog.names import fold
 from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.reasons import Refusal
-from ctsql.planner.ivm.algebra.traversal import pass_through, union_all
+from ctsql.planner.ivm.algebra.traversal import pass_through, rename, union_all
 from ctsql.planner.ivm.parse.clauses import BodyText, QueryText, SelectText, SetText, read_query
-from ctsql.planner.ivm.parse.expressions import Reading, texts, type_of
+from ctsql.planner.ivm.parse.expressions import Reading, common_type, texts
 from ctsql.planner.ivm.parse.from_relations import Relation, Relations
 from ctsql.planner.ivm.parse.function_calls import order_by_place, order_item
 from ctsql.planner.ivm.parse.scopes import Cte, NamedRelation, Scope
@@ -81,21 +81,17 @@ class Compiler(Relations):
         right, _ = self._body(text.right, around)
         if len(left.columns) != len(right.columns):
             raise Refusal("TEXT_NOT_READ")
-        if text.operator != "union":
-            operator = text.operator + (" all" if text.is_all else "")
-            return alg.SetOperation(operator=operator, left=left, right=right), names
         columns = tuple(
-            self.fresh(name, _wider(a, b))
+            self.fresh(name, common_type(a, b))
             for name, a, b in zip(names, left.columns, right.columns, strict=True)
         )
+        if text.operator != "union":
+            operator = text.operator + (" all" if text.is_all else "")
+            node = alg.SetOperation(operator=operator, left=left, right=right)
+            is_typed = all(a.type == c.type for a, c in zip(left.columns, columns, strict=True))
+            return (node if is_typed else rename(node, node.columns, columns)), names
         union = union_all([left, right], columns)
         return (union if text.is_all else alg.Distinct(child=union)), names
-
-
-def _wider(a: alg.Col, b: alg.Col) -> str:
-    if "double" in (type_of(alg.Expr.of(a)), type_of(alg.Expr.of(b))):
-        return "double"
-    return a.type if a.type == b.type else ""
 
 
 def compile_query(

@@ -4,7 +4,8 @@
 NULL equal to NULL. A row that is left out early could only have become rows that are left out
 late: through projections and filters because they work row by row; through a join because what it
 equates must equal the key too; through GROUP BY, DISTINCT, INTERSECT, EXCEPT and windows because
-they never mix rows of different keys.
+they never mix rows of different keys. Not where UNION ALL or its like makes values of another type
+of a branch's: as texts '1' and '01' differ, and as numbers they are equal.
 
 Spark does not push such a semi join through an aggregate unless it knows the keys to be few, and
 never through the equalities of a join; hence here.
@@ -71,19 +72,22 @@ def _push(
             left_pairs = [(a, b) for a, b in own if a in node.left.columns]
             return replace(node, left=inside(node.left, left_pairs)), frozenset(left_pairs)
         case alg.SetOperation():
-            place = {col: i for i, col in enumerate(node.left.columns)}
-            theirs = [(node.right.columns[place[a]], b) for a, b in own]
-            operation = replace(node, left=inside(node.left, own), right=inside(node.right, theirs))
-            return operation, frozenset(own)
-        case alg.UnionAll():
-            place = {col: i for i, col in enumerate(node.columns)}
-            branches = tuple(
-                alg.UnionInput(
-                    node=inside(b.node, [(b.cols[place[a]], k) for a, k in own]), cols=b.cols
-                )
-                for b in node.branches
+            right_of = dict(zip(node.columns, node.right.columns, strict=True))
+            kept = [(a, b) for a, b in own if are_alike(a, right_of[a])]
+            theirs = [(right_of[a], b) for a, b in kept]
+            operation = replace(
+                node, left=inside(node.left, kept), right=inside(node.right, theirs)
             )
-            return replace(node, branches=branches), frozenset(own)
+            return operation, frozenset(kept)
+        case alg.UnionAll():
+            branches, held_pairs = [], set(own)
+            for branch in node.branches:
+                col_of = dict(zip(node.columns, branch.cols, strict=True))
+                kept = [(a, k) for a, k in own if a == col_of[a] or are_alike(a, col_of[a])]
+                held_pairs.intersection_update(kept)
+                below = inside(branch.node, [(col_of[a], k) for a, k in kept])
+                branches.append(replace(branch, node=below))
+            return replace(node, branches=tuple(branches)), frozenset(held_pairs)
         case _:
             return node, frozenset()
 

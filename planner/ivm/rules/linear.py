@@ -7,8 +7,9 @@ Each row of R gives its rows of the result whatever the other rows are, so the o
 diff carried along, is a homomorphism of signed multisets: op(A + B) = op(A) + op(B). This needs
 expressions that give the same for equal rows, which the parser checks. LATERAL VIEW OUTER is linear
 too: whether an array is empty depends on its own row alone. Sums of signed multisets are what UNION
-ALL is; a branch whose tables did not change drops out. The change of a table is that in its log,
-consolidated; VALUES and range() read no table, so they have no change.
+ALL is; a branch whose tables did not change drops out, but where it may be one that gives the
+result its types it stays, without rows. The change of a table is that in its log, consolidated;
+VALUES and range() read no table, so they have no change.
 Source: the linear operators of DBSP (Budiu et al., VLDB 2023, section 4).
 """
 
@@ -16,7 +17,7 @@ from dataclasses import replace
 
 from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.nodes import DIFF
-from ctsql.planner.ivm.algebra.traversal import pass_through
+from ctsql.planner.ivm.algebra.traversal import have_one_type, pass_through, without_rows
 from ctsql.planner.ivm.rules.context import DeltaDerivation
 
 
@@ -42,11 +43,14 @@ def change_linear(
 
 def change_union_all(node: alg.UnionAll, changes: DeltaDerivation) -> alg.Node | None:
     """The change of UNION ALL."""
-    branch_changes = ((changes.of(branch.node), branch.cols) for branch in node.branches)
-    branches = tuple(
-        alg.UnionInput(node=below, cols=(*cols, DIFF))
-        for below, cols in branch_changes
-        if below is not None
-    )
+    branch_changes = [changes.of(branch.node) for branch in node.branches]
     changes.note(node, "sum of the branches' changes")
-    return alg.UnionAll(branches=branches, columns=(*node.columns, DIFF)) if branches else None
+    if not any(branch_changes):
+        return None
+    branches = []
+    for branch, below in zip(node.branches, branch_changes, strict=True):
+        if below is None and not all(map(have_one_type, branch.cols, node.columns)):
+            below = alg.ConstantDiff(child=without_rows(branch.node), diff=1)
+        if below is not None:
+            branches.append(alg.UnionInput(node=below, cols=(*branch.cols, DIFF)))
+    return alg.UnionAll(branches=tuple(branches), columns=(*node.columns, DIFF))

@@ -24,7 +24,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ctsql.planner.ivm.algebra import nodes as alg
-from ctsql.planner.ivm.algebra.traversal import free, own_subqueries, pass_through, with_subqueries
+from ctsql.planner.ivm.algebra.traversal import (
+    free,
+    is_same_if_equal,
+    own_subqueries,
+    pass_through,
+    with_subqueries,
+)
 from ctsql.planner.ivm.rewrites.correlation import correlation_core, restrict_to_visible
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import Pairs, join_pairs, restrict
 from ctsql.planner.ivm.rules.context import (
@@ -271,7 +277,10 @@ def _guard(subquery: alg.Subquery, changes: DeltaDerivation) -> alg.Expr | None:
     old = replace(subquery, node=changes.old(subquery.node), left=None)
     new = replace(subquery, left=None)
     if subquery.kind is alg.SubqueryKind.SCALAR:
-        return alg.Expr.of("NOT (", old, "<=>", new, ")")
+        # 0.0 and -0.0 are equal, and so are texts by a collation: then their plain texts tell.
+        texts = ("CAST (", old, "AS STRING ) <=> CAST (", new, "AS STRING )")
+        same = () if is_same_if_equal(subquery.node.columns[0]) else ("AND", *texts)
+        return alg.Expr.of("NOT (", old, "<=>", new, *same, ")")
     if subquery.kind is alg.SubqueryKind.EXISTS:
         return alg.Expr.of("( ( EXISTS", old, ") <> ( EXISTS", new, ") )")
     return None

@@ -16,11 +16,18 @@ Source: Palpanas et al., Incremental Maintenance for Non-Distributive Aggregate 
 2002); Snowflake's dynamic tables recompute changed groups and partitions likewise.
 """
 
+import itertools
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from ctsql.planner.ivm.algebra import nodes as alg
-from ctsql.planner.ivm.algebra.traversal import union_all, with_inputs
+from ctsql.planner.ivm.algebra.traversal import (
+    have_one_type,
+    union_all,
+    with_inputs,
+    without_rows,
+)
 from ctsql.planner.ivm.rules.changed_keys import changed_keys
 from ctsql.planner.ivm.rules.context import DeltaDerivation, replacement_delta, sum_of_deltas
 from ctsql.planner.ivm.rules.narrowing import restrict_in_turn
@@ -87,12 +94,17 @@ def affected_keys(
     children: Sequence[alg.Node], keys: Sequence[Sequence[alg.Col]], changes: DeltaDerivation
 ) -> tuple[alg.Step, tuple[alg.Col, ...]] | None:
     """The keys that the children's changes touch; None if nothing changed."""
-    places = [
-        place
-        for child, cols in zip(children, keys, strict=True)
-        for place in changed_keys(child, cols, changes)
+    places_of = [
+        changed_keys(child, cols, changes) for child, cols in zip(children, keys, strict=True)
     ]
-    return changes.keys_of(places) if places else None
+    places = list(itertools.chain.from_iterable(places_of))
+    if not places:
+        return None
+    if not all(have_one_type(a, b) for cols in zip(*keys, strict=True) for a, b in pairwise(cols)):
+        # Both sides give the keys their types.
+        for child, cols, own in zip(children, keys, places_of, strict=True):
+            places += [] if own else [(without_rows(child), cols)]
+    return changes.keys_of(places)
 
 
 def restrict_all(

@@ -18,6 +18,7 @@ The other groups are recomputed from all their rows. A sum of floating-point num
 to: the order of addition counts.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ctsql.planner.ivm.algebra import nodes as alg
@@ -70,12 +71,16 @@ def shows_counts(node: alg.Aggregate) -> bool:
 
 
 def added_rows(
-    top: KeyedTop, query: alg.Node, names: tuple[str, ...], changes: DeltaDerivation
+    top: KeyedTop,
+    query: alg.Node,
+    names: tuple[str, ...],
+    types: Mapping[str, str],
+    changes: DeltaDerivation,
 ) -> tuple[Desired, Certain] | None:
     """The rows that the view should hold for the touched groups.
 
     Args:
-        names: of the view's columns.
+        names: of the view's columns. types: theirs, by name.
 
     Returns:
         as :func:`~ctsql.planner.ivm.strategies.stored_view.desired_rows`, and the same if no group
@@ -112,7 +117,8 @@ def added_rows(
         right=marked_groups,
         conditions=tuple(alg.Expr.of(a, "<=>", b) for a, b in equal),
     )
-    groups = _Groups(node, state, change, stored_groups, there)
+    kinds = tuple(types.get(name, "") for name in stored_groups.names[len(node.keys) :])
+    groups = _Groups(node, state, change, stored_groups, there, kinds)
     flag = changes.fresh("doubtful", "int")
     flagged_groups = alg.Project(
         child=both, items=(*pass_through(both.columns), alg.Projection(groups.is_doubtful(), flag))
@@ -149,6 +155,7 @@ class _Groups:
         change: alg.Aggregate,
         stored_groups: alg.StoredGroups,
         there: alg.Col,
+        kinds: tuple[str, ...],
     ) -> None:
         at = len(node.keys)
         self.node = node
@@ -160,6 +167,7 @@ class _Groups:
         for argument, is_summed in state.arguments:
             self.parts[argument] = tuple(next(waiting) for _ in range(3 if is_summed else 1))
         self.stored_column_of = dict(zip(node.calls, stored_groups.columns[at:], strict=True))
+        self.kind_of = dict(zip(node.calls, kinds, strict=True))
 
     def _stored_count(self, argument: alg.Expr | None) -> alg.Col | None:
         """The stored COUNT of an argument (None: of rows), if the view shows it."""
@@ -214,6 +222,9 @@ class _Groups:
         total = alg.Expr.of(
             *("coalesce (", was, ", 0 ) + coalesce (", plus, ", 0 ) - coalesce (", minus, ", 0 )")
         )
+        kind = self.kind_of[call]
+        if kind:  # a sum of decimals has more digits, and what is made of it fewer places
+            total = alg.Expr.of("CAST (", total, "AS", alg.Expr((kind,)), ")")
         some = alg.Expr.of(was, "IS NOT NULL OR", many, "> 0")
         if count is not None:
             some = alg.Expr.of(count, "> 0")

@@ -18,7 +18,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ctsql.planner.ivm.algebra import nodes as alg
-from ctsql.planner.ivm.algebra.traversal import own_subqueries, pass_through, union_all
+from ctsql.planner.ivm.algebra.traversal import (
+    is_same_if_equal,
+    own_subqueries,
+    pass_through,
+    union_all,
+)
 from ctsql.planner.ivm.rules.context import DeltaDerivation, StepRole
 from ctsql.planner.ivm.rules.recompute_keys import (
     Keyed,
@@ -137,9 +142,34 @@ def first_rows(
     both = union_all([alg.ConstantDiff(child=stored_rows, diff=1), change], signed_columns)
     copies = changes.fresh("copies", "bigint")
     total = alg.AggregateCall(expr=alg.Expr.of("sum (", alg.DIFF, ")"), col=copies, function="sum")
-    keys = tuple(alg.Key(source=c, col=c) for c in columns)
-    groups = alg.Aggregate(child=both, keys=keys, calls=(total,))
+    groups, values = _equal_rows(both, columns, total, changes)
     there = alg.Filter(child=groups, predicates=(alg.Expr.of(copies, ">", "0"),))
     each = changes.repeat(there, alg.Expr.of(copies))
-    step = changes.step(StepRole.CANDIDATES, alg.Project(child=each, items=pass_through(columns)))
+    items = tuple(alg.Projection(alg.Expr.of(values.get(c, c)), c) for c in columns)
+    step = changes.step(StepRole.CANDIDATES, alg.Project(child=each, items=items))
     return replace(limit, child=step), step, stored_rows
+
+
+def _equal_rows(
+    rows: alg.Node, columns: Sequence[alg.Col], call: alg.AggregateCall, changes: DeltaDerivation
+) -> tuple[alg.Aggregate, dict[alg.Col, alg.Col]]:
+    """Rows grouped where they are the same in some columns; and where other values of these are.
+
+    GROUP BY takes 0.0 and -0.0 for equal and gives 0.0. So the texts of such values count as well,
+    and the values themselves are kept beside.
+    """
+    inexact = [c for c in columns if not is_same_if_equal(c)]
+    texts = {c: changes.fresh("text", "string") for c in inexact}
+    values = {c: changes.copy(c) for c in inexact}
+    calls = (
+        alg.AggregateCall(expr=alg.Expr.of("any_value (", c, ")"), col=value, function="any_value")
+        for c, value in values.items()
+    )
+    keys = tuple(alg.Key(source=c, col=c) for c in (*columns, *texts.values()))
+    if texts:
+        items = (
+            alg.Projection(alg.Expr.of("CAST (", c, "AS STRING )"), text)
+            for c, text in texts.items()
+        )
+        rows = alg.Project(child=rows, items=(*pass_through(rows.columns), *items))
+    return alg.Aggregate(child=rows, keys=keys, calls=(call, *calls)), values

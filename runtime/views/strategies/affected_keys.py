@@ -1,5 +1,6 @@
 """The view's rows with an affected key are replaced; maybe by adding to the groups it holds."""
 
+from ctsql.catalog.schemas import plain_type
 from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import Telling
 from ctsql.planner.ivm.sql.queries import CertainTexts, KeyedTexts
@@ -39,7 +40,10 @@ def refresh(context: RefreshContext) -> Outcome:
         return NotApplicable()
     add = _adds(context, changes.plan)
     runner = changes.runner
-    texts = changes.plan.rows_by_key(changes.changed_tables, add=add, large=changes.large)
+    types = {c.name: plain_type(c.type) for c in context.view.columns}
+    texts = changes.plan.rows_by_key(
+        changes.changed_tables, add=add, types=types, large=changes.large
+    )
     if texts is None:
         return NotApplicable()
     if texts.certain is not None:

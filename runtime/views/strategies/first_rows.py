@@ -2,6 +2,7 @@
 
 from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import Telling
+from ctsql.runtime.rows.types import is_comparable
 from ctsql.runtime.views.outcomes import Fallback, NotApplicable, Outcome, StagedDiff
 from ctsql.runtime.views.plan_runner import is_true
 from ctsql.runtime.views.refresh_context import RefreshContext
@@ -18,6 +19,12 @@ def headline(plan: ChangePlan, sentence_of: Telling) -> str | None:
     return f"change of the view by the first rows ({sentence_of(plan.inexact)})"
 
 
+def are_grouped_rightly(context: RefreshContext) -> bool:
+    """Can Spark group rows of the view? Of maps it may give others (``MapSort``, Spark 4.2)."""
+    schema = context.warehouse.relations.table(context.item).schema_at(context.batch.version_read)
+    return all(is_comparable(schema[name].dataType) for name in context.columns)
+
+
 def refresh(context: RefreshContext) -> Outcome:
     """Needs rows that are stored, and none that have moved up among them."""
     if context.changes is None:
@@ -28,6 +35,8 @@ def refresh(context: RefreshContext) -> Outcome:
     stored_rows = context.stored_rows if texts is not None else None
     if texts is None or stored_rows is None:
         return NotApplicable()
+    if not are_grouped_rightly(context):
+        return Fallback("CANNOT_COMPARE")
     runner.state_rows = rows = stored_rows.all
     *first, candidates = texts.steps
     last = [texts.rows, texts.holds.candidates]

@@ -22,6 +22,7 @@ from ctsql.runtime.views.plan_runner import PlanRunner, is_true
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.views.state_table import is_above
+from ctsql.runtime.views.strategies.first_rows import are_grouped_rightly
 from ctsql.runtime.views.view_diff import signed_form, stage_rows, stage_signed_rows, stored_form
 
 NAME = Strategy.STATE_TABLE
@@ -72,7 +73,7 @@ class _Following:
         """From the view's own rows and the groups that change; None if others may be first now."""
         view, context = self.context.stored_rows, self.context
         texts = self._texts(self.changes.plan.first_rows)
-        if texts is None or view is None or not view.is_near:
+        if texts is None or view is None or not view.is_near or not are_grouped_rightly(context):
             return None
         self.runner.state_rows = rows = view.all
 

@@ -165,3 +165,42 @@ def test_groups_that_are_certain_read_no_table(
         assert shown == con.execute(query).fetchall()
     assert jobs[3] == followed_by
     assert jobs[4] > followed_by
+
+
+EXACT = """
+CREATE TABLE t (k INT, f DOUBLE, d DECIMAL(10, 2)); CREATE TABLE one (f DOUBLE, s STRING);
+INSERT INTO t VALUES (1, CAST('-0.0' AS DOUBLE), 1.00), (2, 1.5, 2.00), (3, 2.5, 3.00);
+INSERT INTO one VALUES (0.0, '2')
+"""
+EXACT_ROUNDS = (
+    "INSERT INTO t VALUES (0, 5.5, 4.00), (1, 7, 9.00), (1, 8, 1.00), (2, 0.0, 9.00)",
+    "UPDATE t SET f = 0.0 WHERE k = 1 AND f = 0; UPDATE one SET f = CAST('-0.0' AS DOUBLE)",
+    "UPDATE t SET f = CAST('-0.0' AS DOUBLE), d = d + 1 WHERE k = 1",
+    "INSERT INTO one VALUES (3, '02')",
+)
+EXACT_VIEWS = {
+    "lowest": "SELECT k, f FROM t ORDER BY k, f LIMIT 3",
+    "beside": "SELECT k, (SELECT min(f) FROM one) AS f FROM t WHERE k < 2",
+    "means": "SELECT k, sum(d) AS s, count(*) AS n, sum(d) / count(*) AS mean FROM t GROUP BY k",
+    "texts": "SELECT CAST(q AS STRING) AS x FROM "
+    "(SELECT k AS q FROM t UNION ALL SELECT f FROM one)",
+    "found": "SELECT t.k, x.q FROM one o JOIN (SELECT s AS q FROM one UNION ALL SELECT k FROM t) x "
+    "ON o.s = x.q JOIN t ON t.k = x.q",
+    "in_both": "SELECT s FROM one INTERSECT SELECT k FROM t",
+    "maps": "SELECT k, map('a', k, 'b', CAST(NULL AS INT)) AS m FROM t ORDER BY k LIMIT 2",
+}
+
+
+def test_the_very_values_of_the_query(con: Connection) -> None:
+    """The sign of a zero, the last digit of a quotient, and the type that two sides have."""
+    con.execute(EXACT)
+    for name, query in EXACT_VIEWS.items():
+        con.execute(
+            f"CREATE MATERIALIZED VIEW {name} WITH (REFRESH POLICY = incremental) AS {query}"
+        )
+    for statement in EXACT_ROUNDS:
+        con.execute(statement)
+        for name, query in EXACT_VIEWS.items():
+            assert rows(con, f"SELECT * FROM {name}") == rows(con, query), (name, statement)
+            why = (None, "FIRST_WRITE", *["CANNOT_COMPARE"] * (name == "maps"))
+            assert said(con, name).get("why") in why, (name, said(con, name))

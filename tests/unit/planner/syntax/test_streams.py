@@ -170,6 +170,7 @@ def test_other_statements_are_refused_by_name(text: str) -> None:
         "SELECT (SELECT max(a) FROM d), b FROM STREAM t s LEFT JOIN d ON s.a = d.a",
         "SELECT * FROM (SELECT * FROM d GROUP BY ALL) x JOIN STREAM t USING (a)",
         "SELECT * FROM d RIGHT JOIN STREAM t s ON s.a = d.a",
+        "SELECT * FROM (STREAM t s LEFT JOIN d ON s.a = d.a)",
         "SELECT * FROM STREAM t s LEFT ANTI JOIN d USING (a)",
         "SELECT * FROM STREAM t UNION ALL SELECT * FROM STREAM u",
         "SELECT * FROM (SELECT a FROM STREAM t) WHERE a > 1",
@@ -195,6 +196,18 @@ def test_rows_that_are_taken_one_by_one_may_be_streamed(query: str) -> None:
         ("SELECT a FROM STREAM t UNION ALL SELECT a FROM STREAM u ORDER BY a", "ORDER BY over a"),
         ("SELECT * FROM STREAM t UNION SELECT * FROM u", "DISTINCT over a stream"),
         ("SELECT * FROM STREAM t EXCEPT SELECT * FROM u", "EXCEPT over a stream"),
+        ("SELECT * FROM STREAM t UNION ALL SELECT * FROM d", "UNION ALL of a stream and of what"),
+        ("VALUES (1) UNION ALL SELECT a FROM STREAM t", "UNION ALL of a stream and of what"),
+        (
+            "SELECT * FROM (SELECT a FROM STREAM t UNION ALL SELECT a FROM STREAM u UNION ALL "
+            "SELECT a FROM d)",
+            "UNION ALL of a stream and of what",
+        ),
+        (
+            "WITH e AS (SELECT * FROM STREAM t) SELECT * FROM e UNION ALL SELECT * FROM d",
+            "UNION ALL of a stream and of what",
+        ),
+        ("WITH e AS (SELECT * FROM STREAM t) SELECT * FROM d", "a stream in a WITH that nothing"),
         ("SELECT * FROM STREAM t PIVOT (sum(a) FOR b IN (1, 2))", "PIVOT over a stream"),
         ("SELECT * FROM STREAM t s JOIN STREAM u USING (a)", "a join of two streams"),
         (
@@ -204,7 +217,14 @@ def test_rows_that_are_taken_one_by_one_may_be_streamed(query: str) -> None:
         ("WITH e AS (SELECT * FROM STREAM t) SELECT count(*) FROM e", "an aggregate over a stream"),
         ("SELECT * FROM d LEFT JOIN STREAM t s ON s.a = d.a", "LEFT JOIN over a stream"),
         ("SELECT * FROM STREAM t s FULL JOIN d USING (a)", "FULL JOIN over a stream"),
+        ("SELECT * FROM (d LEFT JOIN STREAM t s ON s.a = d.a)", "LEFT JOIN over a stream"),
+        ("SELECT * FROM (STREAM t s JOIN STREAM u ON s.a = u.a)", "a join of two streams"),
+        ("SELECT * FROM e JOIN (d LEFT JOIN STREAM t USING (a)) USING (a)", "LEFT JOIN over a"),
         ("SELECT * FROM d WHERE a IN (SELECT a FROM STREAM t)", "a subquery in an expression"),
+        (
+            "SELECT * FROM d JOIN e ON d.a = e.a AND d.a IN (SELECT a FROM STREAM t)",
+            "a subquery in an expression",
+        ),
         ("FROM STREAM t |> AGGREGATE count(*)", "an aggregate over a stream"),
     ],
 )
