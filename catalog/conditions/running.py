@@ -277,7 +277,7 @@ RUNNING: tuple[Condition, ...] = (
         CommitUnknown,
         message="a transaction can neither be completed nor undone",
         detail="{detail} Table: {table}.",
-        hint="Restore the table to a version before that, with Spark's RESTORE TABLE.",
+        hint="{hint}",
     ),
     Condition(
         "UPDATE_OUT_OF_BOUNDS",

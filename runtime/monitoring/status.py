@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from ctsql.catalog.errors import CatalogError
+from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.nodes import TaskWrite
@@ -27,6 +27,7 @@ from ctsql.runtime.log.failures import Failure
 from ctsql.runtime.log.table_changes import Movement, due_changes, input_columns
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.tasks.progress import complete_through, failure_of
+from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
 from ctsql.runtime.warehouse.table_checks import missing_table
 
 COLUMNS = (
@@ -99,7 +100,7 @@ class Status:
     suspended: bool = False
     failure: Failure | None = None
     origin: tuple[Item, Failure] | None = None
-    problem: CatalogError | None = None
+    problem: CtsqlError | None = None
 
     @property
     def state(self) -> State:
@@ -160,8 +161,8 @@ def status_of(engine: LogReader, item: Item) -> Status:
     try:
         item.check()
         return _status_of(engine, item)
-    except CatalogError as problem:
-        if problem.condition != "STORED_DATA_INVALID":
+    except CtsqlError as problem:
+        if problem.condition not in UNREADABLE:
             raise
         return Status(item=item, problem=problem)
 

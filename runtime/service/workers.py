@@ -74,9 +74,9 @@ class WorkerPool:
             self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="ctsql-run")
         group = engine.session.sparkContext.getLocalProperty(GROUP)
         mine = self._engine_for(engine, item.id)
-        mine.timeline.damaged_sources = {
-            *engine.timeline.damaged_sources
-        }  # who does not bind does not know
+        # Who does not bind does not know.
+        mine.timeline.damaged_sources = {*engine.timeline.damaged_sources}
+        mine.timeline.stuck_sources = {**engine.timeline.stuck_sources}
         return self._pool.submit(self._advance_beside, mine, item.id, now, group)
 
     def _engine_for(self, engine: Engine, object_id: str) -> Engine:

@@ -42,9 +42,11 @@ from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.log.batches import BatchText
+from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.protocol import Conflict, RowsGone
 from ctsql.runtime.log.staging import discard_on_error
 from ctsql.runtime.log.write_handle import NO_UPPER, Committed, Output, UpperMismatch
+from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
 from ctsql.runtime.warehouse.timeline import Timeline
 from ctsql.runtime.warehouse.timestamp_assignment import TRANSACTION, UNDOES, candidates_of
 
@@ -283,6 +285,8 @@ def alone(
                 yield item.location
                 return
         complete()
+        for one in together.values():
+            timeline.check_not_stuck(one.id)
     detail = f"{item.name}: {INTENT_TRIES_MAX} looks found one."
     raise broken("a decided transaction comes to an end", detail)
 
@@ -296,14 +300,26 @@ def _with_quarantine(item: Item, catalog: Callable[[], Catalog] | None) -> dict[
 
 
 def mint_resolved(timeline: Timeline, tables: Callable[[], Tables], *, tick_ms: int) -> int:
-    """Bind what is committed, transactions that a killed process left included; gives the T."""
+    """Bind what is committed, transactions that a killed process left included; gives the T.
+
+    One that comes to no end is left: who reads or writes its tables is told, others go on.
+    """
     newest = timeline.mint(tables(), tick_ms=tick_ms)
+    problems: dict[str, CtsqlError] = {}
     for _ in range(RESOLVE_TRIES_MAX):
-        if not timeline.intents:
+        groups = timeline.intents.keys() - problems.keys()
+        if not groups:
             break
-        for group in list(timeline.intents):
-            resolve(timeline, group, tables())
+        for group in sorted(groups):
+            try:
+                resolve(timeline, group, tables())
+            except CtsqlError as problem:
+                if problem.condition not in UNREADABLE:
+                    raise
+                problems[group] = problem
         newest = timeline.mint(tables(), tick_ms=tick_ms)
+    stuck = {g: intent for g, intent in timeline.intents.items() if g in problems}
+    timeline.stuck_sources = {s: problems[g] for g, i in stuck.items() for s in i["tables"]}
     return newest
 
 
@@ -382,11 +398,12 @@ class _Participant:
                 raise
             return  # it was this part, committed by somebody else
         except CtsqlError as problem:
-            upper = output.fetch_recent_upper()
-            if problem.condition != "BATCH_INVALID" or upper == self.expected:
+            if problem.condition != "BATCH_INVALID":
                 raise
-            # Its files went as somebody else has undone it.
-            outcome = UpperMismatch(upper, self.expected)
+            if self.version_in(TRANSACTION) is None:
+                # Its files went: somebody has undone it, or was killed as it gave the part up.
+                raise WriteConflict(self.source, self.table.version()) from problem
+            return
         if not isinstance(outcome, Committed) and self.version_in(TRANSACTION) is None:
             raise WriteConflict(self.source, self.table.version())
 
@@ -404,7 +421,11 @@ class _Participant:
                     txn.depend_on_all()
                     if self.version_in(UNDOES) is not None:
                         return
-                    txn.revert(version)
+                    try:
+                        txn.revert(version)
+                    except RowsGone:
+                        if not self._was_restored(version):
+                            raise
                     txn.commit(
                         label=APP, epoch=self.upper, metadata=json.dumps({UNDOES: self.group})
                     )
@@ -425,8 +446,24 @@ class _Participant:
                     f"Its version {version} holds rows of the transaction {self.group}, "
                     f"which is to be undone, and another writer rewrote them: {problem}."
                 )
-                raise error(
-                    "TRANSACTION_STUCK", table=self.table.location, detail=detail
-                ) from problem
+                hint = (
+                    f"Set the table back in Spark: RESTORE TABLE ... TO VERSION AS OF {version}. "
+                    "Rows that were committed behind it have to be written again."
+                )
+                raise self._stuck(detail, hint) from problem
         detail = f"{UNDO_TRIES_MAX} tries to undo the transaction {self.group} were disturbed."
-        raise error("TRANSACTION_STUCK", table=self.table.location, detail=detail)
+        raise self._stuck(detail, "Try again when others write less to it.")
+
+    def _was_restored(self, version: int) -> bool:
+        """Whether the table was set back, behind a version, to what it was before it."""
+        before = _vectors(self.table.files(version - 1))
+        later = range(version + 1, self.table.version() + 1)
+        return any(_vectors(self.table.files(v)) == before for v in later)
+
+    def _stuck(self, detail: str, hint: str) -> CtsqlError:
+        return error("TRANSACTION_STUCK", table=self.table.location, detail=detail, hint=hint)
+
+
+def _vectors(files: Mapping[str, DataFile]) -> dict[str, str]:
+    """The deletion vectors of files, by path."""
+    return {path: file.vector_id for path, file in files.items()}

@@ -7,7 +7,7 @@ NOT_THERE = ("TABLE_REPLACED", "NOT_A_DELTA_TABLE")
 """A table of which one of these is said is not the one that an object stands for."""
 DAMAGED = "STORED_DATA_INVALID"
 """What is said of one whose log is not what was written."""
-UNREADABLE = (DAMAGED, *NOT_THERE)
+UNREADABLE = (DAMAGED, "TRANSACTION_STUCK", *NOT_THERE)
 """What is said of an object that cannot be read, nor what reads it, before somebody mends it."""
 
 

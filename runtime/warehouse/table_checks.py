@@ -8,7 +8,7 @@ another id; then that one is remembered.
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ctsql.catalog.errors import CatalogError, CtsqlError
+from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Catalog, Item
 from ctsql.runtime.warehouse.catalog_store import DeltaCatalog
 from ctsql.runtime.warehouse.relations import Relations
@@ -54,12 +54,14 @@ def remember_tables(relations: Relations, store: DeltaCatalog) -> bool:
 def check_tables(relations: Relations, items: Iterable[Item]) -> None:
     """Raise TABLE_REPLACED or NOT_A_DELTA_TABLE where one of the tables is not there any more.
 
-    And STORED_DATA_INVALID where the log of a source is damaged, so that not all of it has a T.
+    And STORED_DATA_INVALID where the log of a source is damaged, so that not all of it has a T, and
+    what is wrong where a transaction that changes it comes to no end.
     """
     for item in items:
         if item.location is not None:
             table = relations.table(item)
             table.check_same(near=True)
+            relations.timeline.check_not_stuck(item.id)
             if item.id in relations.timeline.damaged_sources:
                 relations.timeline.unbound(item.id, item.name.qualified(), table)
             bound = relations.timeline.bound(item.id) or 0
@@ -68,7 +70,7 @@ def check_tables(relations: Relations, items: Iterable[Item]) -> None:
                 raise replaced_error(relations.catalog, item, facts)
 
 
-def missing_table(relations: Relations, items: Iterable[Item]) -> CatalogError | None:
+def missing_table(relations: Relations, items: Iterable[Item]) -> CtsqlError | None:
     """What :func:`check_tables` would raise of a table that is not there; None for nothing."""
     problem = unreadable_table(relations, items)
     if problem is not None and problem.condition not in NOT_THERE:
@@ -76,11 +78,11 @@ def missing_table(relations: Relations, items: Iterable[Item]) -> CatalogError |
     return problem
 
 
-def unreadable_table(relations: Relations, items: Iterable[Item]) -> CatalogError | None:
+def unreadable_table(relations: Relations, items: Iterable[Item]) -> CtsqlError | None:
     """What :func:`check_tables` would raise; None for nothing."""
     try:
         check_tables(relations, items)
-    except CatalogError as problem:
+    except CtsqlError as problem:
         if problem.condition not in UNREADABLE:
             raise
         return problem

@@ -63,6 +63,7 @@ ARCHIVE_TRIES_MAX = 5
 BINDINGS_KEPT_MAX = 200_000
 """More of them, a hundred bytes each, are forgotten, and read again on demand."""
 MINT_TRIES_MAX = 1_000
+LOOKS_MAX = 3
 UNKNOWN_KEPT = 16
 """So many sources stay bound that who mints does not know, the newest ones."""
 TASKS = "ctsql.tasks"
@@ -114,6 +115,7 @@ class Timeline:
         table: its own. read_to: the newest version of that whose bindings are taken in, or -1.
         intents: transactions that are being committed, by id.
         damaged_sources: those whose logs could not be read when Ts were last bound.
+        stuck_sources: those of transactions that came to no end then, with the reason.
         reload: gives the sources by the newest catalog.
         tasks: what is bound of each task; another mapping once it has changed.
     """
@@ -139,6 +141,7 @@ class Timeline:
         # By source the newest version looked at, where no commit after the bound one changes data.
         self._no_data_above: dict[str, int] = {}
         self.damaged_sources: set[str] = set()
+        self.stuck_sources: dict[str, CtsqlError] = {}
         self._archive_taken = False
         self._has_assumed = False  # what this process alone knows cannot be read anew
 
@@ -315,11 +318,7 @@ class Timeline:
             to_come = {s for intent in self.intents.values() for s in intent["tables"]}
             if self.reload is not None and not to_come <= sources.keys():
                 sources = self.reload()  # one was made after the catalog was looked at
-            candidates = [
-                c
-                for source, (name, table) in sources.items()
-                for c in _bindable(self, source, name, table)
-            ]
+            candidates = self._look_for_candidates(sources)
             if proposal in self._proposals:
                 raise error("DEFINITIONS_CHANGED")
             fresh = fresh or request is not None or bool(tasks) or proposal is not None
@@ -353,6 +352,31 @@ class Timeline:
                     self.archive()
                 return newest
         raise _never_first()
+
+    def _look_for_candidates(self, sources: Sources) -> list[Candidate]:
+        """The commits to bind.
+
+        Of two commits made while the sources are looked at, one after the other, the later one
+        alone may have been there to be found, and would get the earlier T: then they are looked at
+        again. Not for ever, where others' clocks go before this one.
+        """
+        candidates: list[Candidate] = []
+        for _ in range(LOOKS_MAX):
+            begun_ms = clock.now_ms()
+            candidates = [
+                c
+                for source, (name, table) in sources.items()
+                for c in _bindable(self, source, name, table)
+            ]
+            if all(c.time_ms < begun_ms for c in candidates):
+                break
+        return candidates
+
+    def check_not_stuck(self, source: str) -> None:
+        """Raise why the transaction that changes a source came to no end, if it did not."""
+        problem = self.stuck_sources.get(source)
+        if problem is not None:
+            raise problem.with_traceback(None)
 
     def _move_frontier(
         self,

@@ -60,6 +60,11 @@ class File:
     vector: str | None = None
     deleted_count: int = 0
 
+    @property
+    def vector_id(self) -> str:
+        """Names the deletion vector; empty for none."""
+        return self.vector or ""
+
     def line(self, kind: str, *, data_change: bool) -> str:
         """The action as Delta writes it."""
         action: dict[str, Any] = {

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from ctsql.catalog.errors import CtsqlError
+from ctsql.runtime.log import clock
 from ctsql.runtime.log.batches import BatchText, own_files
 from ctsql.runtime.log.write_handle import Output
+from ctsql.runtime.warehouse import multi_table_commit
 from ctsql.runtime.warehouse.multi_table_commit import (
     APP,
     Change,
@@ -296,6 +298,86 @@ def test_who_commits_is_told_what_became_of_it() -> None:
         assert is_told == check(store)
     assert told[True], "at some calls it is too late"
     assert told[False], "at others it is not"
+
+
+def test_killed_again_before_the_undoing_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its part in b cannot come in, and its files are gone: whoever comes next undoes it."""
+    store = made()
+    process = Process(store, Link("first"))
+    prepare(process.timeline, "x", {n: process.change(n) for n in ("a", "b")}, process.sources)
+    rewrite_all(store, "b")
+
+    def killed(*_: object) -> None:
+        raise Kill
+
+    second = Process(store, Link("second"))
+    with monkeypatch.context() as patched:
+        patched.setattr(multi_table_commit, "_undoing", killed)
+        with pytest.raises(Kill):
+            second.mint()
+    assert not check(store)
+    assert Process(store, Link("again")).commit("y", "a", "b")
+
+
+def set_back(store: Store, name: str, version: int) -> None:
+    """RESTORE TABLE ... TO VERSION AS OF."""
+    folder = store.folders[name]
+    now, then = folder.live[-1], folder.live[version]
+    removes = [f.line("remove", data_change=True) for p, f in now.items() if p not in then]
+    adds = [f.line("add", data_change=True) for p, f in then.items() if p not in now]
+    store.clock_ms += 10
+    folder.append(SentCommit("foreign", folder.newest, [*removes, *adds]))
+
+
+@pytest.mark.parametrize("back", [0, 1])
+def test_a_transaction_that_comes_to_no_end(back: int) -> None:
+    """Its tables alone cannot be read, until one is set back to its part, or before."""
+    store = made(gone=False)
+    store.make("c")
+    killed = Process(store, Link("killed"))
+    prepare(killed.timeline, "x", {n: killed.change(n) for n in ("a", "b")}, killed.sources)
+    resolve(killed.timeline, "x", {"a": killed.sources["a"]})
+    part = store.folders["a"].newest
+    rewrite_all(store, "a")
+    for name in ("b", "c"):
+        foreign(store, name, FOREIGN)
+    process = Process(store, Link("second"))
+    process.tables["c"] = process.gateway.table("c")
+    for _ in range(2):
+        now = mint_resolved(process.timeline, lambda: process.sources, tick_ms=0)
+        for name in ("a", "b"):
+            with pytest.raises(CtsqlError, match="TRANSACTION_STUCK") as caught:
+                process.timeline.check_not_stuck(name)
+            assert f"TO VERSION AS OF {part}" in (caught.value.hint or "")
+        process.timeline.check_not_stuck("c")
+        version = process.timeline.version_at("c", now)
+        assert version is not None
+        assert store.folders["c"].contents(version)[FOREIGN] == 1
+    set_back(store, "a", part - back)
+    now = mint_resolved(process.timeline, lambda: process.sources, tick_ms=0)
+    assert not process.timeline.stuck_sources
+    assert not process.timeline.intents
+    assert store.folders["a"].contents(store.folders["a"].newest) == Counter([KEPT])
+    assert store.folders["b"].contents(store.folders["b"].newest) == Counter([KEPT, FOREIGN])
+    assert Process(store, Link("again")).commit("y", "a", "b")
+
+
+def test_a_commit_is_not_bound_before_an_earlier_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody commits to a and then to b, while the sources are looked at."""
+    for at in itertools.count(1):
+        store = made(gone=False)
+        monkeypatch.setattr(clock, "now_ms", lambda store=store: store.clock_ms)
+
+        def commit(store: Store = store) -> None:
+            for name in ("a", "b"):
+                foreign(store, name, FOREIGN)
+
+        link = Disturbed("first", at, commit)
+        Process(store, link).mint()
+        for a, b in seen(store):
+            assert a[FOREIGN] >= b[FOREIGN]
+        if link.steps < at:
+            break
 
 
 def test_the_first_to_commit_wins() -> None:

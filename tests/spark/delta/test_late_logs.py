@@ -90,7 +90,7 @@ def test_a_commit_writes_no_checkpoint_behind_a_new_one(
     there = folder(con, "a").glob("_delta_log/*.checkpoint*.parquet")
     versions = sorted(int(path.name.partition(".")[0]) for path in there)
     assert versions == (checkpoints if is_maintained else [8, 16])
-    assert connect(con.warehouse, spark=con.spark).execute("SELECT k FROM a").rowcount == 16
+    assert con.execute("SELECT count(*) FROM a").fetchall() == [(16,)]
 
 
 def test_a_log_begins_at_an_own_checkpoint(

@@ -59,6 +59,8 @@ class Engine:
             bound=lambda source: self.bound[source],
             tasks={},
             damaged_sources=set(),
+            stuck_sources={},
+            check_not_stuck=lambda _: None,
             now=NOW,
             suspended=list,
         )

@@ -19,7 +19,12 @@ def test_what_was_dropped_since_the_tick_began_is_passed_over(
     engine: Any = SimpleNamespace(
         session=SimpleNamespace(sparkContext=context),
         refresh_catalog=lambda: None,
-        timeline=SimpleNamespace(refresh=lambda: None, damaged_sources=set()),
+        timeline=SimpleNamespace(
+            refresh=lambda: None,
+            damaged_sources=set(),
+            stuck_sources={},
+            check_not_stuck=lambda _: None,
+        ),
         catalog=SimpleNamespace(items={}),
     )
     engine.for_thread = lambda: engine
@@ -36,7 +41,8 @@ class _Engine:
         self.name, self._names = name, names
         context = SimpleNamespace(getLocalProperty=lambda _name: None)
         self.session = SimpleNamespace(sparkContext=context)
-        self.timeline = SimpleNamespace(damaged_sources={"t"} if name == "own" else set())
+        damaged_sources = {"t"} if name == "own" else set()
+        self.timeline = SimpleNamespace(damaged_sources=damaged_sources, stuck_sources={})
 
     def for_thread(self) -> "_Engine":
         self._names.append(f"worker {len(self._names)}")
