@@ -47,7 +47,7 @@ from ctsql.runtime.log.protocol import Conflict, RowsGone
 from ctsql.runtime.log.staging import discard_on_error
 from ctsql.runtime.log.write_handle import NO_UPPER, Committed, Output, UpperMismatch
 from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
-from ctsql.runtime.warehouse.timeline import Timeline
+from ctsql.runtime.warehouse.timeline import Timeline, check_not_stuck
 from ctsql.runtime.warehouse.timestamp_assignment import TRANSACTION, UNDOES, candidates_of
 
 APP = "ctsql:transactions"
@@ -286,7 +286,7 @@ def alone(
                 return
         complete()
         for one in together.values():
-            timeline.check_not_stuck(one.id)
+            check_not_stuck(timeline, one.id)
     detail = f"{item.name}: {INTENT_TRIES_MAX} looks found one."
     raise broken("a decided transaction comes to an end", detail)
 

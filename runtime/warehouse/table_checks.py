@@ -13,6 +13,7 @@ from ctsql.catalog.items import Catalog, Item
 from ctsql.runtime.warehouse.catalog_store import DeltaCatalog
 from ctsql.runtime.warehouse.relations import Relations
 from ctsql.runtime.warehouse.replaced_tables import NOT_THERE, UNREADABLE, replaced_error
+from ctsql.runtime.warehouse.timeline import check_not_stuck
 
 
 def identify(relations: Relations, item: Item) -> Item:
@@ -61,7 +62,7 @@ def check_tables(relations: Relations, items: Iterable[Item]) -> None:
         if item.location is not None:
             table = relations.table(item)
             table.check_same(near=True)
-            relations.timeline.check_not_stuck(item.id)
+            check_not_stuck(relations.timeline, item.id)
             if item.id in relations.timeline.damaged_sources:
                 relations.timeline.unbound(item.id, item.name.qualified(), table)
             bound = relations.timeline.bound(item.id) or 0

@@ -318,7 +318,7 @@ class Timeline:
             to_come = {s for intent in self.intents.values() for s in intent["tables"]}
             if self.reload is not None and not to_come <= sources.keys():
                 sources = self.reload()  # one was made after the catalog was looked at
-            candidates = self._look_for_candidates(sources)
+            candidates = _look_for_candidates(self, sources)
             if proposal in self._proposals:
                 raise error("DEFINITIONS_CHANGED")
             fresh = fresh or request is not None or bool(tasks) or proposal is not None
@@ -352,31 +352,6 @@ class Timeline:
                     self.archive()
                 return newest
         raise _never_first()
-
-    def _look_for_candidates(self, sources: Sources) -> list[Candidate]:
-        """The commits to bind.
-
-        Of two commits made while the sources are looked at, one after the other, the later one
-        alone may have been there to be found, and would get the earlier T: then they are looked at
-        again. Not for ever, where others' clocks go before this one.
-        """
-        candidates: list[Candidate] = []
-        for _ in range(LOOKS_MAX):
-            begun_ms = clock.now_ms()
-            candidates = [
-                c
-                for source, (name, table) in sources.items()
-                for c in _bindable(self, source, name, table)
-            ]
-            if all(c.time_ms < begun_ms for c in candidates):
-                break
-        return candidates
-
-    def check_not_stuck(self, source: str) -> None:
-        """Raise why the transaction that changes a source came to no end, if it did not."""
-        problem = self.stuck_sources.get(source)
-        if problem is not None:
-            raise problem.with_traceback(None)
 
     def _move_frontier(
         self,
@@ -542,6 +517,33 @@ def _unarchived(
 def _between(bindings: Sequence[Binding], after: int, until: int) -> list[Binding]:
     first, stop = (bisect_right(bindings, t, key=lambda b: b.time) for t in (after, until))
     return list(bindings[first:stop])
+
+
+def check_not_stuck(timeline: Timeline, source: str) -> None:
+    """Raise why the transaction that changes a source came to no end, if it did not."""
+    problem = timeline.stuck_sources.get(source)
+    if problem is not None:
+        raise problem.with_traceback(None)
+
+
+def _look_for_candidates(timeline: Timeline, sources: Sources) -> list[Candidate]:
+    """The commits to bind.
+
+    Of two commits made while the sources are looked at, one after the other, the later one
+    alone may have been there to be found, and would get the earlier T: then they are looked at
+    again. Not for ever, where others' clocks go before this one.
+    """
+    candidates: list[Candidate] = []
+    for _ in range(LOOKS_MAX):
+        begun_ms = clock.now_ms()
+        candidates = [
+            c
+            for source, (name, table) in sources.items()
+            for c in _bindable(timeline, source, name, table)
+        ]
+        if all(c.time_ms < begun_ms for c in candidates):
+            break
+    return candidates
 
 
 def _bindable(timeline: Timeline, source: str, name: str, table: "DeltaTable") -> list[Candidate]:

@@ -24,7 +24,7 @@ from ctsql.runtime.warehouse.multi_table_commit import (
     prepare,
     resolve,
 )
-from ctsql.runtime.warehouse.timeline import UNKNOWN_KEPT, Timeline
+from ctsql.runtime.warehouse.timeline import UNKNOWN_KEPT, Timeline, check_not_stuck
 from tests.simulation.memory_log import MemoryGateway, MemoryTable, Rows
 from tests.simulation.memory_store import Bag, Fate, Kill, SentCommit, Store
 
@@ -347,9 +347,9 @@ def test_a_transaction_that_comes_to_no_end(back: int) -> None:
         now = mint_resolved(process.timeline, lambda: process.sources, tick_ms=0)
         for name in ("a", "b"):
             with pytest.raises(CtsqlError, match="TRANSACTION_STUCK") as caught:
-                process.timeline.check_not_stuck(name)
+                check_not_stuck(process.timeline, name)
             assert f"TO VERSION AS OF {part}" in (caught.value.hint or "")
-        process.timeline.check_not_stuck("c")
+        check_not_stuck(process.timeline, "c")
         version = process.timeline.version_at("c", now)
         assert version is not None
         assert store.folders["c"].contents(version)[FOREIGN] == 1

@@ -60,7 +60,6 @@ class Engine:
             tasks={},
             damaged_sources=set(),
             stuck_sources={},
-            check_not_stuck=lambda _: None,
             now=NOW,
             suspended=list,
         )

@@ -23,7 +23,6 @@ def test_what_was_dropped_since_the_tick_began_is_passed_over(
             refresh=lambda: None,
             damaged_sources=set(),
             stuck_sources={},
-            check_not_stuck=lambda _: None,
         ),
         catalog=SimpleNamespace(items={}),
     )
