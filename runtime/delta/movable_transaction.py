@@ -13,7 +13,7 @@ from typing import Any
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.delta.locks import local_path
-from ctsql.runtime.delta.own_checkpoints import leave_out_checkpoint
+from ctsql.runtime.delta.own_checkpoints import own_checkpoints
 from ctsql.runtime.delta.snapshots import Snapshot
 from ctsql.runtime.delta.spark_log import java_of
 from ctsql.runtime.delta.table_rows import DeltaRows
@@ -24,8 +24,9 @@ from ctsql.runtime.log.protocol import Conflict
 
 def start_on(table: DeltaRows, newest: Snapshot) -> Any:
     """A transaction of Delta's on the newest version, for which it would else list the log."""
-    gateway = table.gateway
-    return table.log.startTransaction(gateway.none, gateway.option(java_of(newest)))
+    gateway, log, java = table.gateway, table.log, java_of(newest)
+    txn = log.startTransaction(gateway.none, gateway.option(java))
+    return own_checkpoints(gateway.jvm).spare(txn, log, java, newest.version + 1)
 
 
 class MovableTransaction:
@@ -73,7 +74,6 @@ class MovableTransaction:
             if newest is not None and newest.version == version:
                 self._move(newest)
         self._may_move = False  # what is committed twice is for Delta to tell
-        leave_out_checkpoint(self._table.gateway.delta.hooks, self._table.log, self.txn)
         return int(self.txn.commit(actions, operation))
 
     def _last_passed(self) -> int:

@@ -13,7 +13,6 @@ from functools import lru_cache
 from typing import Any
 
 from ctsql.runtime.spark.java_source import new_object
-from ctsql.runtime.spark.scala import singleton
 
 _SOURCE = """
 package ctsql;
@@ -26,6 +25,7 @@ import org.apache.hadoop.fs.FileSystem;
 import org.apache.spark.sql.delta.CapturedSnapshot;
 import org.apache.spark.sql.delta.DeltaLog;
 import org.apache.spark.sql.delta.LogSegment;
+import org.apache.spark.sql.delta.OptimisticTransaction;
 import org.apache.spark.sql.delta.Snapshot;
 import org.apache.spark.sql.delta.UninitializedV1OrV2ParquetCheckpointProvider;
 import scala.Option;
@@ -74,6 +74,20 @@ public class NAME {
             return false;
         }
     }
+
+    public OptimisticTransaction start(DeltaLog log, Snapshot snapshot) {
+        return new WithoutCheckpoint(log, snapshot);
+    }
+
+    public static class WithoutCheckpoint extends OptimisticTransaction {
+        public WithoutCheckpoint(DeltaLog log, Snapshot snapshot) {
+            super(log, Option.empty(), snapshot);
+        }
+
+        public boolean isCheckpointNeeded(long version, Snapshot snapshot) {
+            return false;
+        }
+    }
 }
 """
 
@@ -89,14 +103,12 @@ class OwnCheckpoints:
 
     def __init__(self, jvm: Any) -> None:
         self._jvm = jvm
-        self._java: Any = None
+        self._compiled: Any = None
         self._checkpoints: dict[str, Any] = {}
 
     def remember(self, location: str, log: Any, version: int, file: Any) -> None:
         """Remember a checkpoint in one file. Args: file: its status."""
-        if self._java is None:
-            self._java = new_object(self._jvm, _SOURCE, log)
-        self._checkpoints[location] = self._java.checkpoint(version, file, log)
+        self._checkpoints[location] = self._java(log).checkpoint(version, file, log)
 
     def begin_at_own(self, location: str, log: Any) -> Any | None:
         """Let Delta's newest snapshot begin at the table's checkpoint, if it begins before that.
@@ -109,19 +121,25 @@ class OwnCheckpoints:
             The newest snapshot that Delta holds; None without a checkpoint.
         """
         checkpoint = self._checkpoints.get(location)
-        return None if checkpoint is None else self._java.begin(log, checkpoint)
+        return None if checkpoint is None else self._java(log).begin(log, checkpoint)
 
+    def spare(self, txn: Any, log: Any, snapshot: Any, version: int) -> Any:
+        """A transaction, or one like it whose commit neither writes a checkpoint nor computes one.
 
-def leave_out_checkpoint(hooks: Any, log: Any, txn: Any) -> None:
-    """Let a commit write no checkpoint if one was written in the last half of the interval.
+        That is where Delta would write one, and there is one already, whoever wrote it, from the
+        last half of the table's interval.
 
-    Args:
-        hooks: Delta's package of that name. log: the table's. txn: a transaction on it.
-    """
-    snapshot = txn.snapshot()
-    version = int(snapshot.version()) + 1
-    if not txn.isCheckpointNeeded(version, snapshot):
-        return
-    interval = int(log.checkpointInterval(snapshot.metadata()))
-    if version - int(snapshot.checkpointProvider().version()) <= interval // 2:
-        txn.postCommitHooks().subtractOne(singleton(hooks, "CheckpointHook"))
+        Args:
+            txn: it is new. snapshot: what it reads. version: of its commit, if none comes between.
+        """
+        if not txn.isCheckpointNeeded(version, snapshot):
+            return txn
+        interval = int(log.checkpointInterval(snapshot.metadata()))
+        if version - int(snapshot.checkpointProvider().version()) > interval // 2:
+            return txn
+        return self._java(log).start(log, snapshot)
+
+    def _java(self, log: Any) -> Any:
+        if self._compiled is None:
+            self._compiled = new_object(self._jvm, _SOURCE, log)
+        return self._compiled

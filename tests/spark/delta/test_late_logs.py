@@ -9,6 +9,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.delta.files import write_checkpoint
 from ctsql.runtime.delta.spark_log import SparkLogFiles
 from ctsql.runtime.delta.table import DeltaTable
+from ctsql.runtime.spark.job_metrics import Meter
 from tests.helpers.opened import table_of
 from tests.helpers.table_folder import folder
 
@@ -84,7 +85,9 @@ def test_a_commit_writes_no_checkpoint_behind_a_new_one(
     table = table_of(con, "a")
     checkpoints = []
     for n in range(16):
+        meter = Meter(con.spark)
         con.execute(f"INSERT INTO a VALUES ({n})")
+        assert (meter.work().jobs == 0) == (is_maintained or n not in (7, 15))
         if is_maintained and n in (4, 12):
             checkpoints.append(write_checkpoint(table, commits_min=1))
     there = folder(con, "a").glob("_delta_log/*.checkpoint*.parquet")

@@ -19,20 +19,10 @@ def _transaction(problem: Exception) -> Transaction:
         raise problem
 
     gateway = SimpleNamespace(
-        seq=list,
-        option=str,
-        update_mode=None,
-        streaming_update=lambda *_: None,
-        delta=SimpleNamespace(hooks=None),
+        seq=list, option=str, update_mode=None, streaming_update=lambda *_: None
     )
-    table: Any = SimpleNamespace(location="s3a://bucket/t", gateway=gateway, log=None)
-    txn = SimpleNamespace(
-        readVersion=lambda: 3,
-        snapshot=lambda: SimpleNamespace(version=lambda: 3),
-        isCheckpointNeeded=lambda *_: False,
-        commit=commit,
-    )
-    return Transaction(table, txn)
+    table: Any = SimpleNamespace(location="s3a://bucket/t", gateway=gateway)
+    return Transaction(table, SimpleNamespace(readVersion=lambda: 3, commit=commit))
 
 
 def test_what_the_store_says_of_a_commit_is_an_error_of_ours() -> None:
