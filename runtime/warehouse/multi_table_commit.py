@@ -385,6 +385,7 @@ class _Participant:
         output = _output(self.source, self.table, self.version, self.after, self.domains)
         batch = output.batch_of(self.batch)
         batch.domains.update(self.domains)
+        conflict: WriteConflict | None = None
         try:
             outcome = output.compare_and_append(
                 [batch],
@@ -393,19 +394,16 @@ class _Participant:
                 metadata={**self.metadata, TRANSACTION: self.group},
                 also=self.also,
             )
-        except WriteConflict:
-            if self.version_in(TRANSACTION) is None:
-                raise
-            return  # it was this part, committed by somebody else
+            if isinstance(outcome, Committed):
+                return
+        except WriteConflict as first:
+            conflict = first
         except CtsqlError as problem:
             if problem.condition != "BATCH_INVALID":
                 raise
-            if self.version_in(TRANSACTION) is None:
-                # Its files went: somebody has undone it, or was killed as it gave the part up.
-                raise WriteConflict(self.source, self.table.version()) from problem
-            return
-        if not isinstance(outcome, Committed) and self.version_in(TRANSACTION) is None:
-            raise WriteConflict(self.source, self.table.version())
+            # Its files went: somebody has undone it, or was killed as it gave the part up.
+        if self.version_in(TRANSACTION) is None:  # else somebody else has committed this part
+            raise conflict or WriteConflict(self.source, self.table.version())
 
     def undo(self) -> None:
         """Take the part back if it is in; else see to it that it never comes in."""
