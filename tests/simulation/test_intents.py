@@ -464,6 +464,16 @@ def of_job(process: Process, *names: str) -> dict[str, Change]:
     return changes | {"a": replace(changes["a"], also={JOB: 7}, after={JOB: 0})}
 
 
+def check_refused(process: Process, changes: dict[str, Change]) -> None:
+    """A change of a alone, or the transaction over both tables, is a conflict."""
+    if changes.keys() == {"a"}:
+        with pytest.raises(WriteConflict):
+            commit_alone("a", process.tables["a"], changes["a"])
+    else:
+        with pytest.raises(WriteConflict):
+            prepare(process.timeline, "y", changes, process.sources)
+
+
 @pytest.mark.parametrize("names", ["a", "ab"])
 @pytest.mark.parametrize("is_seen", [False, True])
 def test_two_bring_the_same_rows(names: str, is_seen: bool) -> None:
@@ -476,12 +486,7 @@ def test_two_bring_the_same_rows(names: str, is_seen: bool) -> None:
     commit_alone("a", first.tables["a"], of_job(first, "a")["a"])
     first.mint()
     changes = changes or of_job(second, *names)
-    if names == "a":
-        with pytest.raises(WriteConflict):
-            commit_alone("a", second.tables["a"], changes["a"])
-    else:
-        with pytest.raises(WriteConflict):
-            prepare(second.timeline, "y", changes, second.sources)
+    check_refused(second, changes)
     second.mint()
     a, b = list(seen(store))[-1]
     assert (a[NEW], b[NEW]) == (1, 0)
@@ -518,12 +523,7 @@ def test_counts_are_added_to_those_that_were_seen(names: str) -> None:
     changes = {name: second.change(name) for name in names}
     changes["a"] = replace(changes["a"], domains={COUNTS: "1"})
     commit_alone("a", first.tables["a"], counted)
-    if names == "a":
-        with pytest.raises(WriteConflict):
-            commit_alone("a", second.tables["a"], changes["a"])
-    else:
-        with pytest.raises(WriteConflict):
-            prepare(second.timeline, "y", changes, second.sources)
+    check_refused(second, changes)
     assert second.tables["a"].domains()[1][COUNTS] == "5"
 
 
