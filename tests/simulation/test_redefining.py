@@ -13,7 +13,7 @@ from tests.simulation.swapped_task_runs import Shape
 
 pytestmark = pytest.mark.thorough
 
-SEEDS, SEEDS_MAX = range(60), 60
+SEEDS, SEEDS_MAX = range(60), 400
 
 
 @pytest.mark.parametrize("shape", Shape)
