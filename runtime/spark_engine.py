@@ -1,6 +1,6 @@
 """Spark as the engine that computes rows; what each method does is said where its function is."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from operator import itemgetter
 
 from pyspark.sql import DataFrame, SparkSession
@@ -20,7 +20,7 @@ from ctsql.runtime.spark.temp_views import TemporaryNames
 from ctsql.runtime.tasks.body import propose
 from ctsql.runtime.tasks.prepared_body import propose_from_few
 from ctsql.runtime.tasks.run_batching import stage_batched_runs
-from ctsql.runtime.views.change_plans import types_given
+from ctsql.runtime.views.change_plans import types_given, types_of
 from ctsql.runtime.views.prepared_view import view_of_few
 from ctsql.runtime.views.refresh import fill_state, fill_turns, follow_changes, next_turn
 from ctsql.runtime.warehouse.query_engine import OutputProposal, StoredRelations, Table, TaskSources
@@ -99,6 +99,10 @@ class SparkEngine:
             types = types_given(self, self._session, view.desired, text, tables)
             self._types_given[key] = types
         return self._types_given[key]
+
+    def types_of(self, texts: Iterable[Text], tables: Mapping[str, Table]) -> set[str]:
+        """By Spark's analysis; nothing runs."""
+        return types_of(self, self._session, texts, tables)
 
     def run(self, query: Query, inputs: Mapping[Input, RowSet], names: TemporaryNames) -> RowSet:
         """Not computed yet; each input is a temporary view, and the query is a text over these."""

@@ -21,11 +21,11 @@ from types import MappingProxyType
 
 from ctsql.planner.ivm.algebra.nodes import DIFF, Aggregate, Node, Scan, Temporal
 from ctsql.planner.ivm.algebra.reasons import Reason, Refusal
-from ctsql.planner.ivm.algebra.traversal import descend, numbers_above, replace_nodes
+from ctsql.planner.ivm.algebra.traversal import descend, free, numbers_above, replace_nodes
 from ctsql.planner.ivm.parse.from_relations import Relation
 from ctsql.planner.ivm.parse.query import compile_query
 from ctsql.planner.ivm.rewrites.column_pruning import prune
-from ctsql.planner.ivm.rewrites.exactness import inexact
+from ctsql.planner.ivm.rewrites.exactness import inexact, sums_in
 from ctsql.planner.ivm.rewrites.lookups import cut_by_others
 from ctsql.planner.ivm.rules import change
 from ctsql.planner.ivm.rules.context import DeltaDerivation, RuleUse
@@ -269,6 +269,20 @@ class ChangePlan:
             elif top is not None:
                 desired_rows(top, changes)
         return changes.rules
+
+    def sums_below(self) -> tuple[Text, ...]:
+        """The sums below the topmost operator, whose former results are computed again.
+
+        Averages stand there as sums; what a correlated subquery adds up is left out.
+        """
+        top = keyed_top(self.query)
+        operators = (n for n in descend(self.query) if top is None or n is not top.operator)
+        found = (sums_in(node) for node in operators if not free(node))
+        return tuple(
+            Text(node=node, columns=columns, names=tuple(c.sql for c in columns))
+            for node, columns in found
+            if columns
+        )
 
     def _changes(
         self,

@@ -23,7 +23,7 @@ from ctsql.runtime.log.uppers import FAILURE
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.history import MICROSECONDS, first_within
 from ctsql.runtime.monitoring.row_request import RowRequest
-from ctsql.runtime.warehouse.table_checks import missing_table
+from ctsql.runtime.warehouse.table_checks import are_there
 
 if TYPE_CHECKING:
     from ctsql.runtime.delta.table import DeltaTable
@@ -55,7 +55,7 @@ def failures(reader: LogReader, request: RowRequest) -> Iterator[FailureRow]:
     """The failures that are asked for, by the cached catalog; none of a table that is gone."""
     for item in tasks_and_views(reader.catalog):
         is_wanted = request.has(str(item.name))
-        if is_wanted and missing_table(reader.relations, [item]) is None:
+        if is_wanted and are_there(reader.relations, [item]):
             yield from _of_item(reader, item, request)
 
 

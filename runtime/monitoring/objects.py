@@ -13,7 +13,7 @@ from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.row_request import RowRequest
 from ctsql.runtime.monitoring.status import Status, status_of
 from ctsql.runtime.tasks.progress import complete_through
-from ctsql.runtime.warehouse.table_checks import missing_table
+from ctsql.runtime.warehouse.table_checks import are_there
 
 INPUT, REFERENCE, OUTPUT = "input", "reference", "output"
 
@@ -74,7 +74,7 @@ def objects(reader: LogReader, request: RowRequest) -> Iterator[ObjectRow]:
     for item in _wanted_items(reader, request):
         run = item.is_run or bool(item.problem)
         known = not item.problem and item.kind is ObjectKind.TABLE
-        is_there = known and missing_table(reader.relations, [item]) is None
+        is_there = known and are_there(reader.relations, [item])
         columns = reader.relations.columns_now(item) if is_there else item.columns
         yield ObjectRow(
             object=str(item.name),

@@ -20,7 +20,7 @@ from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.row_request import RowRequest
 from ctsql.runtime.rows.given_rows import rows_for
 from ctsql.runtime.warehouse.sources import StoredSources
-from ctsql.runtime.warehouse.table_checks import missing_table
+from ctsql.runtime.warehouse.table_checks import are_there
 
 NAME = "quarantine"
 
@@ -43,7 +43,7 @@ def quarantined(
 
 def _rows_of(reader: LogReader, owner: Item) -> DataFrame | None:
     quarantine = reader.catalog.items[owner.quarantine or ""]
-    if missing_table(reader.relations, [owner, quarantine]) is not None:
+    if not are_there(reader.relations, [owner, quarantine]):
         return None
     at = reader.timeline.now
     if owner.kind is ObjectKind.TABLE:

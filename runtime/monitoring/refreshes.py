@@ -18,7 +18,7 @@ from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.history import commits_back
 from ctsql.runtime.monitoring.row_request import ALL, Bounds, RowRequest
 from ctsql.runtime.views.refresh_policy import TURNS_BY
-from ctsql.runtime.warehouse.table_checks import missing_table
+from ctsql.runtime.warehouse.table_checks import are_there
 
 WORK = "work"
 """Key in the metadata of a commit: :class:`ctsql.runtime.spark.job_metrics.Work` as values."""
@@ -65,7 +65,7 @@ def outputs(reader: LogReader, request: RowRequest) -> list[OutputOf]:
     catalog = reader.catalog
     items = [i for i in tasks_and_views(catalog) if request.has(str(i.name))]
     all_outputs = [OutputOf(i, output) for i in items for output in catalog.outputs_of(i) or [i]]
-    return [one for one in all_outputs if missing_table(reader.relations, [one.output]) is None]
+    return [one for one in all_outputs if are_there(reader.relations, [one.output])]
 
 
 def refreshes(reader: LogReader, request: RowRequest) -> Iterator[Refresh]:

@@ -34,7 +34,7 @@ from ctsql.runtime.pipelines.plan import Change, Effect, Plan, Read, Status
 from ctsql.runtime.pipelines.table_changes import effects_on_readers
 from ctsql.runtime.statements.alter_table import BREAKS
 from ctsql.runtime.statements.columns_read import is_behind, readers_of_changed
-from ctsql.runtime.views.change_plans import prepared_for
+from ctsql.runtime.views.change_plans import prepared_for, sentence_of_code
 from ctsql.runtime.views.refresh_policy import RECOMPUTE_REASONS, Policy
 
 CHECKED_BY_SPARK_MAX = 10
@@ -438,7 +438,7 @@ class _Planning:
             where = "" if place is None else f", at {place.place()}"
             return f"{reason.code}: {reason.sentence}{where}"
         code = query.refusal() if asks else None
-        return "" if code is None else f"{code}: {RECOMPUTE_REASONS[code]}"
+        return "" if code is None else f"{code}: {sentence_of_code(code)}"
 
 
 def _lost_columns(reader: Item, item: Item) -> str:

@@ -76,7 +76,6 @@ class WorkerPool:
         mine = self._engine_for(engine, item.id)
         # Who does not bind does not know.
         mine.timeline.damaged_sources = {*engine.timeline.damaged_sources}
-        mine.timeline.stuck_sources = {**engine.timeline.stuck_sources}
         return self._pool.submit(self._advance_beside, mine, item.id, now, group)
 
     def _engine_for(self, engine: Engine, object_id: str) -> Engine:

@@ -38,7 +38,7 @@ from ctsql.runtime.warehouse.loaded_files import insert_rows
 from ctsql.runtime.warehouse.multi_table_commit import alone
 from ctsql.runtime.warehouse.replaced_views import check_columns
 from ctsql.runtime.warehouse.sources import StoredSources
-from ctsql.runtime.warehouse.table_checks import check_tables
+from ctsql.runtime.warehouse.table_checks import check_table_to_write
 
 TRIES_MAX = 20
 """How often a statement looks again at the rows of a table that another writer has changed."""
@@ -281,7 +281,7 @@ def target_table(engine: Engine, ref: RelationRef, search_schema: str) -> Item:
     """The table that a statement writes; raises OUTPUT_OWNED for outputs and views."""
     item = engine.refresh_catalog().get(qualify(ref, search_schema), span=ref.span, kind="table")
     if item.kind is ObjectKind.TABLE:
-        check_tables(engine.relations, [item])
+        check_table_to_write(engine.relations, item, engine.mint)
         return item
     hints = {
         ObjectKind.CONTINUAL_TASK: "Write into its input; its body decides what that does here.",

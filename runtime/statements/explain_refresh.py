@@ -11,7 +11,7 @@ from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.log.actions import rows_changed
 from ctsql.runtime.log.write_handle import Entry, Output
 from ctsql.runtime.views import turn_table
-from ctsql.runtime.views.change_plans import PreparedQuery, prepared_for
+from ctsql.runtime.views.change_plans import PreparedQuery, prepared_for, sentence_of_code
 from ctsql.runtime.views.refresh_policy import RECOMPUTE_REASONS, TURNS_BY, Policy
 from ctsql.runtime.views.side_table import STATE, Pointer
 from ctsql.runtime.views.state_table import STATE_DID
@@ -31,8 +31,9 @@ def refresh_plan(warehouse: Warehouse, plan: ViewWrite) -> list[str]:
     policy = Policy(plan.policy)
     query = prepared_for(warehouse, plan)
     lines = ["", f"Refresh policy {policy.value}: {_POLICIES[policy]}"]
-    if query.refusal() == "ROUND_TRIP":
-        return [*lines, f"recompute and compare: ROUND_TRIP: {RECOMPUTE_REASONS['ROUND_TRIP']}"]
+    refusal = query.refusal()
+    if refusal is not None and isinstance(query.plan_or_reason, ChangePlan):
+        return [*lines, f"recompute and compare: {refusal}: {sentence_of_code(refusal)}"]
     headlines = [""]
     if isinstance(query.plan_or_reason, ChangePlan):
         texts = (way.headline(query.plan_or_reason, query.sentence_of) for way in STRATEGIES)

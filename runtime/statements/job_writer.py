@@ -43,7 +43,7 @@ from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.dml import TRIES_MAX
 from ctsql.runtime.statements.transaction import OpenTransaction
 from ctsql.runtime.warehouse.multi_table_commit import WriterProgress, alone, is_being_changed
-from ctsql.runtime.warehouse.table_checks import check_tables
+from ctsql.runtime.warehouse.table_checks import check_table_to_write
 
 _FILLED_BY_DELTA = (CURRENT_DEFAULT, "delta.generationExpression", "delta.identity.start")
 
@@ -70,7 +70,7 @@ class JobWriter:
         if item is None:
             raise was_dropped(self.item.name, "since the writer was made")
         self.item = item
-        check_tables(engine.relations, [item])
+        check_table_to_write(engine.relations, item, engine.mint)
         table = engine.relations.table(item)
         if keeps_any(table.configuration()) and is_being_changed(engine.timeline, item):
             engine.mint()  # completes what a killed writer has decided, which moves the upper

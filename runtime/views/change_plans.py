@@ -35,7 +35,7 @@ from ctsql.planner.ivm import (
     leaving,
     temporal_plan,
 )
-from ctsql.planner.ivm.algebra.reasons import Reason
+from ctsql.planner.ivm.algebra.reasons import REFUSALS, Reason
 from ctsql.planner.lowering import Context, lower_query
 from ctsql.planner.nodes import NormalReference, Query, ViewReference, ViewWrite, descend
 from ctsql.planner.rules import transform
@@ -129,6 +129,12 @@ class PreparedQuery:
         text = clock.whole(0) if isinstance(clock, TemporalPlan) else self.plan.normal()
         return self._warehouse.queries.types_given(self._view, text, self.tables)
 
+    @cached_property
+    def _are_sums_exact(self) -> bool:
+        """Whether Spark adds up no floating-point numbers where the plan needs exact sums."""
+        types = self._warehouse.queries.types_of(self.plan.sums_below(), self.read_tables)
+        return {"float", "double"}.isdisjoint(types)
+
     @property
     def is_read_alike(self) -> bool:
         """Whether Spark makes the same of the query as the planner."""
@@ -138,7 +144,8 @@ class PreparedQuery:
         """Why the view cannot follow its tables, as a code; None if it can."""
         if isinstance(self.plan_or_reason, NoChangePlan):
             return self.plan_or_reason.reason.code
-        return self.refusal_to_read()
+        code = self.refusal_to_read()
+        return "FLOAT_AGGREGATE_NESTED" if code is None and not self._are_sums_exact else code
 
     def refusal_to_read(self) -> str | None:
         """Why its rows are not those that the planner knows, as a code; None if they are."""
@@ -147,6 +154,11 @@ class PreparedQuery:
         # Values cast to another type than they were added up in need not add up to the same.
         types = tuple(plain_type(c.type) for c in self._view.columns)
         return None if self._types_given == types else "SCHEMA_CHANGED"
+
+
+def sentence_of_code(code: str) -> str:
+    """What a code of :meth:`PreparedQuery.refusal` means."""
+    return RECOMPUTE_REASONS.get(code) or REFUSALS[code]
 
 
 def prepared(warehouse: Warehouse, item: Item, at: int | None = None) -> PreparedQuery:
@@ -191,7 +203,7 @@ def _check_strict(warehouse: Warehouse, plan: ViewWrite) -> None:
     code = query.refusal()
     if code is None:
         return
-    span, why = plan.desired.sql.span, f"{code}: {RECOMPUTE_REASONS.get(code, '')}"
+    span, why = plan.desired.sql.span, f"{code}: {sentence_of_code(code)}"
     if isinstance(query.plan_or_reason, NoChangePlan):
         reason = query.plan_or_reason.reason
         why = f"{code}: {reason.sentence}"
@@ -205,7 +217,7 @@ _COMPARED = (
     "Compare it in WHERE or HAVING, not under OR or NOT: at > now() - INTERVAL 1 DAY, "
     "until >= current_date(), now() BETWEEN since AND until"
 )
-_TYPES_COMPARED = ("date", "timestamp", "timestamp_ntz")
+_TYPES_COMPARED = {"date", "timestamp", "timestamp_ntz"}
 
 
 def _check_clock(warehouse: Warehouse, plan: ViewWrite) -> None:
@@ -246,19 +258,8 @@ def not_compared(query: PreparedQuery, plan: ViewWrite, reason: Reason | None) -
 
 def _are_compared(warehouse: Warehouse, query: PreparedQuery, plan: TemporalPlan) -> bool:
     """Is all that is compared with the clock of a type whose order is that of time?"""
-    session = warehouse.gateway.session
-    sources = _GuardSources(session, query.tables.values())
-    for text in plan.compared():
-        with TemporaryNames() as names:
-            inputs: dict[Input, RowSet] = {
-                use: SparkRows(_nothing(sources, query.tables[use.table]))
-                for use in text.inputs
-                if isinstance(use, TableUse)
-            }
-            schema = warehouse.queries.run(text, inputs, names).frame.schema
-        if any(f.dataType.simpleString() not in _TYPES_COMPARED for f in schema):
-            return False
-    return True
+    types = warehouse.queries.types_of(plan.compared(), query.tables)
+    return types <= _TYPES_COMPARED
 
 
 class _Reader:
@@ -336,6 +337,24 @@ def types_given(
             if not same_plan(optimized_plan(theirs), optimized_plan(ours)):
                 return None
         return tuple(f.dataType.simpleString() for f in theirs.schema)
+
+
+def types_of(
+    engine: QueryEngine, session: SparkSession, texts: Iterable[Text], tables: Mapping[str, Table]
+) -> set[str]:
+    """The types of the columns of texts over tables."""
+    sources = _GuardSources(session, tables.values())
+    types = set[str]()
+    for text in texts:
+        with TemporaryNames() as names:
+            inputs: dict[Input, RowSet] = {
+                use: SparkRows(_nothing(sources, tables[use.table]))
+                for use in text.inputs
+                if isinstance(use, TableUse)
+            }
+            schema = engine.run(text, inputs, names).frame.schema
+        types |= {f.dataType.simpleString() for f in schema}
+    return types
 
 
 def same_rows(session: SparkSession, one: Query, other: Query, columns_of: ColumnsOf) -> bool:

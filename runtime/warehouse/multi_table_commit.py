@@ -41,13 +41,13 @@ from ctsql.runtime.delta.locks import commit_lock, local_path
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.log import clock, fault_points as faults
-from ctsql.runtime.log.batches import BatchText
+from ctsql.runtime.log.batches import BatchText, own_files
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.protocol import Conflict, RowsGone
 from ctsql.runtime.log.staging import discard_on_error
 from ctsql.runtime.log.write_handle import NO_UPPER, Committed, Output, UpperMismatch
 from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
-from ctsql.runtime.warehouse.timeline import Timeline, check_not_stuck
+from ctsql.runtime.warehouse.timeline import STUCK, Timeline, check_not_stuck
 from ctsql.runtime.warehouse.timestamp_assignment import TRANSACTION, UNDOES, candidates_of
 
 APP = "ctsql:transactions"
@@ -142,6 +142,7 @@ def prepare(timeline: Timeline, group: str, changes: Mapping[str, Change], table
                 "version": change.version,
                 "batch": change.batch.at(uppers[source], upper).to_json(),
                 "domains": dict(change.domains),
+                "earlier": _stored_domains(tables[source][1], change.domains),
                 "said": dict(change.metadata),
                 "also": dict(change.also),
                 "after": dict(change.after),
@@ -154,6 +155,12 @@ def prepare(timeline: Timeline, group: str, changes: Mapping[str, Change], table
     timeline.change_intents(record)
     faults.point("intent_recorded")
     return intent
+
+
+def _stored_domains(table: DeltaTable, names: Collection[str]) -> dict[str, str | None]:
+    """What some domains of a table hold; None for nothing."""
+    stored = table.domains()[1] if names else {}
+    return {name: stored.get(name) for name in names}
 
 
 def commit_alone(source: str, table: DeltaTable, change: Change) -> None:
@@ -240,9 +247,12 @@ def resolve(
         if conflict is None:
             return None
         timeline.change_intents(lambda now: _undoing(now, group))
+        parts = list(_participants(group, intent, tables))
         intent = timeline.intents.get(group)
         if intent is None:
-            return conflict  # somebody else has undone it: a conflict stays one
+            # Somebody else came to an end with it: most likely it is undone, and the conflict stays
+            # one. Where the table of the conflict was dropped meanwhile, the others may be in.
+            return None if any(part.is_in() for part in parts) else conflict
     for participant in _participants(group, intent, tables):
         participant.undo()
     timeline.change_intents(lambda now: _without(now, group))
@@ -305,7 +315,7 @@ def mint_resolved(timeline: Timeline, tables: Callable[[], Tables], *, tick_ms: 
     One that comes to no end is left: who reads or writes its tables is told, others go on.
     """
     newest = timeline.mint(tables(), tick_ms=tick_ms)
-    problems: dict[str, CtsqlError] = {}
+    problems: dict[str, dict[str, object]] = {}
     for _ in range(RESOLVE_TRIES_MAX):
         groups = timeline.intents.keys() - problems.keys()
         if not groups:
@@ -314,13 +324,28 @@ def mint_resolved(timeline: Timeline, tables: Callable[[], Tables], *, tick_ms: 
             try:
                 resolve(timeline, group, tables())
             except CtsqlError as problem:
-                if problem.condition not in UNREADABLE:
+                if problem.condition not in (*UNREADABLE, "HISTORY_LOST"):
                     raise
-                problems[group] = problem
+                problems[group] = _facts_of(problem, timeline.intents.get(group), tables())
         newest = timeline.mint(tables(), tick_ms=tick_ms)
-    stuck = {g: intent for g, intent in timeline.intents.items() if g in problems}
-    timeline.stuck_sources = {s: problems[g] for g, i in stuck.items() for s in i["tables"]}
+    if problems:
+        timeline.change_intents(lambda now: _telling(now, problems))
     return newest
+
+
+def _facts_of(problem: CtsqlError, intent: Any, tables: Tables) -> dict[str, object]:
+    """What TRANSACTION_STUCK tells of a transaction that came to no end for a problem."""
+    if problem.condition == "TRANSACTION_STUCK":
+        return {**problem.given}
+    sources = () if intent is None else intent["tables"]
+    locations = ", ".join(tables[source][0] for source in sources if source in tables)
+    detail = f"{problem.condition}: {problem.message}. {problem.detail or ''}".strip()
+    return {"table": locations, "detail": detail, "hint": problem.hint or ""}
+
+
+def _telling(intents: dict[str, Any], problems: Mapping[str, Any]) -> dict[str, Any] | None:
+    told = {g: {**i, STUCK: problems[g]} for g, i in intents.items() if g in problems}
+    return None if told.items() <= intents.items() else {**intents, **told}
 
 
 def _participants(group: str, intent: Any, tables: Tables) -> "Iterator[_Participant]":
@@ -328,7 +353,7 @@ def _participants(group: str, intent: Any, tables: Tables) -> "Iterator[_Partici
     for source, entry in intent["tables"].items():
         if source in tables:
             values = {name: entry[name] for name in ("expected", "version", "batch")}
-            values |= {name: entry.get(name, {}) for name in ("domains", "also", "after")}
+            values |= {n: entry.get(n, {}) for n in ("domains", "earlier", "also", "after")}
             values["metadata"] = entry.get("said", {})
             yield _Participant(group, intent["upper"], source, tables[source][1], **values)
 
@@ -367,9 +392,19 @@ class _Participant:
     version: int
     batch: str
     domains: Mapping[str, str]
+    earlier: Mapping[str, str | None]
     metadata: Mapping[str, Any]
     also: Mapping[str, int]
     after: Mapping[str, int]
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether the table was replaced by one of another id, in the same log."""
+        return BatchText.from_json(self.batch).table_id != self.table.table_id
+
+    def is_in(self) -> bool:
+        """Whether the part is in the table, and stays there."""
+        return self.version_in(TRANSACTION) is not None and self.version_in(UNDOES) is None
 
     def version_in(self, key: str) -> int | None:
         """The version that holds the part (or takes it back); None when none does."""
@@ -382,6 +417,8 @@ class _Participant:
         """Commit the part, unless it is in; raises WriteConflict if another commit was first."""
         if self.version_in(TRANSACTION) is not None:
             return
+        if self.is_replaced:
+            raise WriteConflict(self.source, self.table.version())
         output = _output(self.source, self.table, self.version, self.after, self.domains)
         batch = output.batch_of(self.batch)
         batch.domains.update(self.domains)
@@ -413,50 +450,70 @@ class _Participant:
             version = self.version_in(TRANSACTION)
             try:
                 if version is not None:
-                    # The reverse of it: its files go, what it removed comes back. Another process
-                    # may be at it: its undoing is seen here, or is a conflict.
-                    txn = self.table.begin()
-                    txn.depend_on_all()
-                    if self.version_in(UNDOES) is not None:
-                        return
-                    try:
-                        txn.revert(version)
-                    except RowsGone:
-                        if not self._was_restored(version):
-                            raise
-                    txn.commit(
-                        label=APP, epoch=self.upper, metadata=json.dumps({UNDOES: self.group})
-                    )
+                    self._take_back(version)
                     return
-                output = Output(self.table, APP, since=self.version)
-                outcome = output.compare_and_append(
-                    [], expected=self.expected, new=self.upper, metadata={UNDOES: self.group}
-                )
-                if isinstance(outcome, UpperMismatch) and self.version_in(TRANSACTION) is not None:
-                    continue
-                # The upper has moved, by this or by another commit: the part cannot come in.
-                output.batch_of(self.batch).discard()
-                return
+                if self._keep_out():
+                    return
             except Conflict:
                 continue
-            except RowsGone as problem:
-                detail = (
-                    f"Its version {version} holds rows of the transaction {self.group}, "
-                    f"which is to be undone, and another writer rewrote them: {problem}."
-                )
-                hint = (
-                    f"Set the table back in Spark: RESTORE TABLE ... TO VERSION AS OF {version}. "
-                    "Rows that were committed behind it have to be written again."
-                )
-                raise self._stuck(detail, hint) from problem
         detail = f"{UNDO_TRIES_MAX} tries to undo the transaction {self.group} were disturbed."
         raise self._stuck(detail, "Try again when others write less to it.")
+
+    def _keep_out(self) -> bool:
+        """Move the upper so that the part cannot come in; False if it has come in meanwhile."""
+        output = Output(self.table, APP, since=self.version)
+        outcome = output.compare_and_append(
+            [], expected=self.expected, new=self.upper, metadata={UNDOES: self.group}
+        )
+        if isinstance(outcome, UpperMismatch) and self.version_in(TRANSACTION) is not None:
+            return False
+        # The upper has moved, by this or by another commit.
+        self.table.discard(own_files(BatchText.from_json(self.batch).parts))
+        return True
+
+    def _take_back(self, version: int) -> None:
+        """Commit the reverse of a version: its files go, what it removed comes back.
+
+        Nothing of it is left in a table that was replaced since, or set back to before it.
+
+        Raises:
+            Conflict: another commit was first; it may be another process that takes it back.
+            TRANSACTION_STUCK: other writers have rewritten what is to go.
+        """
+        txn = self.table.begin()
+        txn.depend_on_all()
+        # What came in before the transaction began is seen here; what comes later conflicts.
+        if self.version_in(UNDOES) is not None:
+            return
+        try:
+            if not self.is_replaced:
+                txn.revert(version)
+        except RowsGone as problem:
+            if not self._was_restored(version):
+                raise self._rewritten(version, problem) from problem
+        stored = _stored_domains(self.table, self.domains)
+        for name, text in self.earlier.items():
+            if stored[name] == self.domains[name]:  # else others have added to it
+                txn.set_domain(name, text or "", removed=text is None)
+        txn.commit(label=APP, epoch=self.upper, metadata=json.dumps({UNDOES: self.group}))
 
     def _was_restored(self, version: int) -> bool:
         """Whether the table was set back, behind a version, to what it was before it."""
         before = _vectors(self.table.files(version - 1))
         later = range(version + 1, self.table.version() + 1)
-        return any(_vectors(self.table.files(v)) == before for v in later)
+        restores = (v for v in later if self.table.commit_at(v).operation == "RESTORE")
+        return any(_vectors(self.table.files(v)) == before for v in restores)
+
+    def _rewritten(self, version: int, problem: RowsGone) -> CtsqlError:
+        detail = (
+            f"Its version {version} holds rows of the transaction {self.group}, "
+            f"which is to be undone, and another writer rewrote them: {problem}."
+        )
+        hint = (
+            f"Set the table back in Spark: RESTORE TABLE ... TO VERSION AS OF {version}. "
+            "Rows that were committed behind it have to be written again."
+        )
+        return self._stuck(detail, hint)
 
     def _stuck(self, detail: str, hint: str) -> CtsqlError:
         return error("TRANSACTION_STUCK", table=self.table.location, detail=detail, hint=hint)

@@ -5,7 +5,7 @@ engine is Spark (:class:`ctsql.runtime.spark_engine.SparkEngine`) unless a wareh
 another one, as the simulation in the tests does.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -122,6 +122,9 @@ class QueryEngine(Protocol):
         self, view: ViewWrite, text: Text, tables: Mapping[str, Table]
     ) -> tuple[str, ...] | None:
         """The types of a view's query; None where the text is of another query."""
+
+    def types_of(self, texts: Iterable[Text], tables: Mapping[str, Table]) -> set[str]:
+        """The types of the columns of texts over tables."""
 
     def follow(
         self,

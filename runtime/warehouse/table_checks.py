@@ -5,7 +5,7 @@ version made, from the first time that it is seen. A commit of the table's own l
 another id; then that one is remembered.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from ctsql.catalog.errors import CtsqlError
@@ -13,7 +13,7 @@ from ctsql.catalog.items import Catalog, Item
 from ctsql.runtime.warehouse.catalog_store import DeltaCatalog
 from ctsql.runtime.warehouse.relations import Relations
 from ctsql.runtime.warehouse.replaced_tables import NOT_THERE, UNREADABLE, replaced_error
-from ctsql.runtime.warehouse.timeline import check_not_stuck
+from ctsql.runtime.warehouse.timeline import check_not_stuck, is_stuck
 
 
 def identify(relations: Relations, item: Item) -> Item:
@@ -62,13 +62,24 @@ def check_tables(relations: Relations, items: Iterable[Item]) -> None:
         if item.location is not None:
             table = relations.table(item)
             table.check_same(near=True)
-            check_not_stuck(relations.timeline, item.id)
             if item.id in relations.timeline.damaged_sources:
                 relations.timeline.unbound(item.id, item.name.qualified(), table)
+            check_not_stuck(relations.timeline, item.id)
             bound = relations.timeline.bound(item.id) or 0
             if table.identity.newest < bound and (newest := table.version()) < bound:
                 facts = f"Version {bound} was read, and {newest} is its last."
                 raise replaced_error(relations.catalog, item, facts)
+
+
+def check_table_to_write(relations: Relations, item: Item, mint: Callable[[], object]) -> None:
+    """:func:`check_tables` for a table that is to be written.
+
+    A transaction that came to no end in it is tried again, by ``mint``: somebody may have mended
+    what was in its way.
+    """
+    if item.location is not None and is_stuck(relations.timeline, item.id):
+        mint()
+    check_tables(relations, [item])
 
 
 def missing_table(relations: Relations, items: Iterable[Item]) -> CtsqlError | None:
@@ -77,6 +88,12 @@ def missing_table(relations: Relations, items: Iterable[Item]) -> CtsqlError | N
     if problem is not None and problem.condition not in NOT_THERE:
         raise problem
     return problem
+
+
+def are_there(relations: Relations, items: Iterable[Item]) -> bool:
+    """Whether the tables are there, whatever else keeps them from being read."""
+    problem = unreadable_table(relations, items)
+    return problem is None or problem.condition not in NOT_THERE
 
 
 def unreadable_table(relations: Relations, items: Iterable[Item]) -> CtsqlError | None:

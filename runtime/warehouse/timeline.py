@@ -71,6 +71,8 @@ INTENTS = "ctsql.transactions"
 PROPOSALS = "ctsql.proposals"
 PROPOSALS_KEPT = 50
 """So many decisions are known: one counts until the catalog has its changes, which is at once."""
+STUCK = "stuck"
+"""What an intent tells of a transaction that comes to no end: the facts of TRANSACTION_STUCK."""
 SCHEMA = "t BIGINT, source STRING, version BIGINT"
 
 
@@ -115,7 +117,6 @@ class Timeline:
         table: its own. read_to: the newest version of that whose bindings are taken in, or -1.
         intents: transactions that are being committed, by id.
         damaged_sources: those whose logs could not be read when Ts were last bound.
-        stuck_sources: those of transactions that came to no end then, with the reason.
         reload: gives the sources by the newest catalog.
         tasks: what is bound of each task; another mapping once it has changed.
     """
@@ -141,7 +142,6 @@ class Timeline:
         # By source the newest version looked at, where no commit after the bound one changes data.
         self._no_data_above: dict[str, int] = {}
         self.damaged_sources: set[str] = set()
-        self.stuck_sources: dict[str, CtsqlError] = {}
         self._archive_taken = False
         self._has_assumed = False  # what this process alone knows cannot be read anew
 
@@ -520,10 +520,18 @@ def _between(bindings: Sequence[Binding], after: int, until: int) -> list[Bindin
 
 
 def check_not_stuck(timeline: Timeline, source: str) -> None:
-    """Raise why the transaction that changes a source came to no end, if it did not."""
-    problem = timeline.stuck_sources.get(source)
-    if problem is not None:
-        raise problem.with_traceback(None)
+    """Raise TRANSACTION_STUCK if a transaction that changes a source came to no end."""
+    for intent in timeline.intents.values():
+        if source in intent["tables"] and STUCK in intent:
+            told = intent[STUCK]
+            raise error(
+                "TRANSACTION_STUCK", table=told["table"], detail=told["detail"], hint=told["hint"]
+            )
+
+
+def is_stuck(timeline: Timeline, source: str) -> bool:
+    """Whether a transaction that changes a source came to no end; whoever mints tries again."""
+    return any(source in i["tables"] and STUCK in i for i in timeline.intents.values())
 
 
 def _look_for_candidates(timeline: Timeline, sources: Sources) -> list[Candidate]:

@@ -163,6 +163,7 @@ class MemoryTable:
         self._link = gateway.link
         self._commits: dict[int, Commit] = {}
         self._version = -1
+        self.own_id = ""
         self.identity = Identity()
         self.versions = Versions()
 
@@ -227,7 +228,7 @@ class MemoryTable:
     @property
     def table_id(self) -> str:
         """The table's own id."""
-        return self.location
+        return self.own_id or self.location
 
     @property
     def answers_late(self) -> bool:

@@ -107,6 +107,10 @@ class ModelEngine:
         """Those that the view stores."""
         return tuple(plain_type(c.type) for c in view.columns)
 
+    def types_of(self, *_: object) -> set[str]:
+        """None that matters: all numbers are whole."""
+        return set()
+
     def follow(
         self,
         context: RefreshContext,

@@ -267,14 +267,21 @@ def test_two_undo_at_once(keeps: tuple[tuple[str, ...], ...], is_rewritten: bool
             break
 
 
-def while_another_undoes() -> Iterator[tuple[Store, Process]]:
-    """A store and a process that is to commit; at each of its calls another undoes what it did."""
+def while_another_undoes(is_dropped: bool = False) -> Iterator[tuple[Store, Process]]:
+    """A store and a process that is to commit; at each of its calls another undoes what it did.
+
+    Args:
+        is_dropped: to the other one b is dropped.
+    """
     for at in itertools.count(1):
         store = made()
 
         def undo(store: Store = store) -> None:
             foreign(store, "b", FOREIGN)
-            Process(store, Link("other")).mint()
+            other = Process(store, Link("other"))
+            if is_dropped:
+                del other.tables["b"]
+            other.mint()
 
         link = Disturbed("first", at, undo)
         yield store, Process(store, link)
@@ -298,6 +305,58 @@ def test_who_commits_is_told_what_became_of_it() -> None:
         assert is_told == check(store)
     assert told[True], "at some calls it is too late"
     assert told[False], "at others it is not"
+
+
+def test_no_files_go_of_what_another_has_completed() -> None:
+    """Who is told of a conflict deletes them: so where b was dropped, a's part is in for all."""
+    told: Counter[bool] = Counter()
+    for store, process in while_another_undoes(is_dropped=True):
+        is_told = process.commit("x", "a", "b")
+        told[is_told] += 1
+        assert is_told == store.folders["a"].contents(store.folders["a"].newest)[NEW]
+    assert told[True]
+    assert told[False]
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_a_table_that_was_replaced_in_its_log(name: str) -> None:
+    """CREATE OR REPLACE TABLE by another engine undoes it, whether its part was in or not."""
+    store = made()
+    killed = Process(store, Link("killed"))
+    prepare(killed.timeline, "x", {n: killed.change(n) for n in ("a", "b")}, killed.sources)
+    resolve(killed.timeline, "x", {"a": killed.sources["a"]})
+    rewrite_all(store, name)
+    if name == "a":
+        foreign(store, "b", FOREIGN)
+    process = Process(store, Link("second"))
+    process.tables[name].own_id = "another"
+    process.mint()
+    assert not process.timeline.intents
+    (other,) = {"a", "b"} - {name}
+    assert not store.folders[other].contents(store.folders[other].newest)[NEW]
+
+
+def test_counts_that_a_transaction_wrote_are_undone() -> None:
+    """What is counted of its rows goes with them."""
+    store = made(gone=False)
+    killed = Process(store, Link("killed"))
+    assert commit_counts(killed, "w", "1")
+    assert not commit_counts(killed, "x", "2", FOREIGN)
+    assert killed.tables["a"].domains()[1]["counts"] == "1"
+    assert not commit_counts(Process(made(gone=False), Link("first")), "x", "1", FOREIGN)
+
+
+def commit_counts(process: Process, group: str, text: str, *rows: tuple[str, ...]) -> bool:
+    """A transaction that writes a domain of a; rows come into b before it does."""
+    changes = {name: process.change(name) for name in ("a", "b")}
+    changes["a"] = replace(changes["a"], domains={"counts": text})
+    intent = prepare(process.timeline, group, changes, process.sources)
+    if rows:
+        foreign(process.gateway.store, "b", *rows)
+    conflict = resolve(process.timeline, group, process.sources, intent)
+    process.mint()
+    assert (process.tables["a"].domains()[1].get("counts") == text) == (conflict is None)
+    return conflict is None
 
 
 def test_killed_again_before_the_undoing_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,8 +384,9 @@ def set_back(store: Store, name: str, version: int) -> None:
     now, then = folder.live[-1], folder.live[version]
     removes = [f.line("remove", data_change=True) for p, f in now.items() if p not in then]
     adds = [f.line("add", data_change=True) for p, f in then.items() if p not in now]
+    info = json.dumps({"commitInfo": {"operation": "RESTORE"}})
     store.clock_ms += 10
-    folder.append(SentCommit("foreign", folder.newest, [*removes, *adds]))
+    folder.append(SentCommit("foreign", folder.newest, [info, *removes, *adds]))
 
 
 @pytest.mark.parametrize("back", [0, 1])
@@ -350,12 +410,15 @@ def test_a_transaction_that_comes_to_no_end(back: int) -> None:
                 check_not_stuck(process.timeline, name)
             assert f"TO VERSION AS OF {part}" in (caught.value.hint or "")
         check_not_stuck(process.timeline, "c")
+        reader = Process(store, Link("reader"))
+        reader.timeline.refresh()
+        with pytest.raises(CtsqlError, match="TRANSACTION_STUCK"):
+            check_not_stuck(reader.timeline, "b")
         version = process.timeline.version_at("c", now)
         assert version is not None
         assert store.folders["c"].contents(version)[FOREIGN] == 1
     set_back(store, "a", part - back)
     now = mint_resolved(process.timeline, lambda: process.sources, tick_ms=0)
-    assert not process.timeline.stuck_sources
     assert not process.timeline.intents
     assert store.folders["a"].contents(store.folders["a"].newest) == Counter([KEPT])
     assert store.folders["b"].contents(store.folders["b"].newest) == Counter([KEPT, FOREIGN])

@@ -277,20 +277,22 @@ def _unwrapped(parts: tuple[alg.Part, ...]) -> tuple[alg.Part, ...]:
 
 
 _WHOLE = frozenset(["tinyint", "smallint", "int", "bigint"])
+_MAY_BE_OTHERS = ("", "decimal", "double")
+"""Types of columns whose values may be of another one: texts, for example."""
 
 
 def are_alike(a: alg.Col, b: alg.Col) -> bool:
     """Whether equal values of two columns are the same value: their types are known, and are one.
 
-    Whole numbers of different sizes are.
+    Whole numbers of different sizes are. A type that may also be another one is not known.
     """
     kinds = {a.type.lower(), b.type.lower()}
-    return "" not in kinds and (len(kinds) == 1 or kinds <= _WHOLE)
+    return kinds.isdisjoint(_MAY_BE_OTHERS) and (len(kinds) == 1 or kinds <= _WHOLE)
 
 
 def have_one_type(a: alg.Col, b: alg.Col) -> bool:
     """Whether two columns are known to be of one type, to the last digit."""
-    return a == b or (a.type == b.type and a.type.lower() not in ("", "decimal", "double"))
+    return a == b or (a.type == b.type and a.type.lower() not in _MAY_BE_OTHERS)
 
 
 _SAME_IF_EQUAL = _WHOLE | frozenset(

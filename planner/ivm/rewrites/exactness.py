@@ -5,11 +5,15 @@ that reads it from the stored view: see :mod:`ctsql.planner.ivm.strategies.store
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ctsql.planner.ivm.algebra import spark_functions
 from ctsql.planner.ivm.algebra.nodes import (
     Aggregate,
+    AggregateCall,
+    Col,
     Distinct,
+    Expr,
     Generate,
     Limit,
     Node,
@@ -75,6 +79,23 @@ def _calls(node: Aggregate | Window) -> Reason | None:
             if not window_columns >= set(node.child.columns):
                 return Reason("ROW_ORDER_TIES", call.expr.span)
     return None
+
+
+def sums_in(node: Node) -> tuple[Node, tuple[Col, ...]]:
+    """An operator with its averages as sums, and the columns of all its sums.
+
+    A sum that is a floating-point number is not exact. The planner cannot tell all that Spark makes
+    one of, like what a text is added up to; Spark's type of the column tells it.
+    """
+    if not isinstance(node, Aggregate | Window):
+        return node, ()
+    sums = {c.col for c in node.calls if c.function in spark_functions.SUMS}
+    calls = tuple(_as_sum(call) if call.col in sums else call for call in node.calls)
+    return replace(node, calls=calls), tuple(c.col for c in node.calls if c.col in sums)
+
+
+def _as_sum(call: AggregateCall) -> AggregateCall:
+    return replace(call, expr=Expr(("sum", *call.expr.parts[1:]), call.expr.span))
 
 
 def has_total_order(node: Limit) -> bool:

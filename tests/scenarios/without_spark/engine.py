@@ -144,6 +144,10 @@ class DuckEngine:
         """Those that the view stores: no plan's text is compared with the query."""
         return tuple(plain_type(c.type) for c in view.columns)
 
+    def types_of(self, *_: object) -> set[str]:
+        """None that matters: nothing is followed by its sums."""
+        return set()
+
     def follow(
         self, context: Any, query: object, state_plan: object, moves: object, span: tuple[int, int]
     ) -> RefreshOutcome:

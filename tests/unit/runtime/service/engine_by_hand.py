@@ -56,10 +56,10 @@ class Engine:
         self.timeline: Any = SimpleNamespace(
             table=Table("timeline"),
             read_to=0,
+            intents={},
             bound=lambda source: self.bound[source],
             tasks={},
             damaged_sources=set(),
-            stuck_sources={},
             now=NOW,
             suspended=list,
         )

@@ -22,7 +22,6 @@ def test_what_was_dropped_since_the_tick_began_is_passed_over(
         timeline=SimpleNamespace(
             refresh=lambda: None,
             damaged_sources=set(),
-            stuck_sources={},
         ),
         catalog=SimpleNamespace(items={}),
     )
@@ -41,7 +40,7 @@ class _Engine:
         context = SimpleNamespace(getLocalProperty=lambda _name: None)
         self.session = SimpleNamespace(sparkContext=context)
         damaged_sources = {"t"} if name == "own" else set()
-        self.timeline = SimpleNamespace(damaged_sources=damaged_sources, stuck_sources={})
+        self.timeline = SimpleNamespace(damaged_sources=damaged_sources)
 
     def for_thread(self) -> "_Engine":
         self._names.append(f"worker {len(self._names)}")

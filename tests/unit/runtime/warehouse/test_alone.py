@@ -27,7 +27,7 @@ def test_the_lock_of_a_quarantine_is_held(tmp_path: Path, looks: int) -> None:
     alone_there = Catalog.of([table])
     both = Catalog.of([replace(table, quarantine=away.id), away])
     catalogs = iter([alone_there] * looks)
-    timeline: Any = SimpleNamespace(refresh=lambda: None, intents={}, stuck_sources={})
+    timeline: Any = SimpleNamespace(refresh=lambda: None, intents={})
     completed: list[str] = []
     with alone(timeline, table, lambda: completed.append(""), lambda: next(catalogs, both)):
         lock = FileLock(tmp_path / "away" / "_delta_log" / LOCK_FILE, thread_local=False)
