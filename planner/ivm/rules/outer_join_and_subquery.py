@@ -25,7 +25,9 @@ from dataclasses import replace
 
 from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.traversal import (
+    are_alike,
     free,
+    have_one_type,
     is_same_if_equal,
     own_subqueries,
     pass_through,
@@ -65,6 +67,10 @@ def change_side_join(node: alg.OuterOrSemiJoin, changes: DeltaDerivation) -> alg
     right_change = changes.of(right)
     if right_change is not None:
         rows, keys, cut = _affected_rows(node, right_change, pairs, changes)
+        if not all(are_alike(a, b) for a, b in pairs):
+            # A left row may equal values on the right that differ: '1' and '01' are both 1.
+            keys, names = changes.keys(rows, ours)
+            cut = tuple(zip(theirs, names, strict=True))
         new = replace(node, left=rows, right=restrict(right, keys, cut))
         before = replace(node, left=rows, right=restrict(changes.old(right), keys, cut))
         terms += replacement_delta(new, before)
@@ -120,7 +126,7 @@ def changed_keys_of_side_join(
         places.append((left_change, columns))
     if right_change is not None:
         pairs = join_pairs(join.conditions, left.columns, right.columns)
-        equal = {a: b for a, b in pairs if a.type and a.type == b.type}
+        equal = {a: b for a, b in pairs if have_one_type(a, b)}
         if len(equal) == len(pairs) and set(columns) == set(equal):
             places.append((right_change, [equal[col] for col in columns]))
         else:

@@ -189,6 +189,21 @@ def test_texts_that_equal_one_number_are_not_one(con: Connection) -> None:
     assert con.execute("SELECT * FROM v").fetchall() == [(1, 7)]
 
 
+def test_a_number_that_equals_several_texts(con: Connection) -> None:
+    """A left row keeps the partners that did not change, whatever their texts."""
+    con.execute(
+        "CREATE TABLE t (k INT); CREATE TABLE u (k STRING, w INT);"
+        "INSERT INTO t VALUES (1); INSERT INTO u VALUES ('1', 10), ('01', 20);"
+        "CREATE MATERIALIZED VIEW v WITH (REFRESH POLICY = incremental) AS "
+        "SELECT t.k, w FROM t LEFT JOIN u ON t.k = u.k;"
+        "CREATE MATERIALIZED VIEW alone WITH (REFRESH POLICY = incremental) AS "
+        "SELECT k FROM t LEFT ANTI JOIN u ON t.k = u.k;"
+        "DELETE FROM u WHERE w = 10"
+    )
+    assert con.execute("SELECT * FROM v").fetchall() == [(1, 20)]
+    assert con.execute("SELECT * FROM alone").fetchall() == []
+
+
 @pytest.mark.parametrize(("groups", "followed_by"), [(10, 1), (5_000, 2)])
 def test_groups_that_are_certain_read_no_table(
     con: Connection, groups: int, followed_by: int
