@@ -32,7 +32,7 @@ from ctsql.runtime.monitoring.storage import ROWS, StorageRow, storage
 from ctsql.runtime.statements.show import current_definition
 from ctsql.runtime.subscriptions.cursors import Readers
 from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
-from ctsql.runtime.warehouse.table_checks import missing_table
+from ctsql.runtime.warehouse.table_checks import are_there
 from ctsql.status_page.model import (
     Details,
     GraphNode,
@@ -307,7 +307,7 @@ def _oldest(reader: LogReader, item: Item) -> tuple[int | None, datetime | None]
     """
     if item.location is None:
         return None, None
-    if missing_table(reader.relations, [item]) is not None:
+    if not are_there(reader.relations, [item]):
         return None, None
     table = reader.relations.table(item)
     first, newest = 0, table.version()

@@ -271,13 +271,15 @@ class ChangePlan:
         return changes.rules
 
     def sums_below(self) -> tuple[Text, ...]:
-        """The sums below the topmost operator, whose former results are computed again.
+        """The sums whose former results are computed again.
 
-        Averages stand there as sums; what a correlated subquery adds up is left out.
+        Not those of a topmost operator whose keys the view shows all. Averages stand there as sums;
+        what a correlated subquery adds up is left out.
         """
         top = keyed_top(self.query)
-        operators = (n for n in descend(self.query) if top is None or n is not top.operator)
-        found = (sums_in(node) for node in operators if not free(node))
+        above = None if top is None or None in top.places else top.operator
+        operators = (n for n in descend(self.query) if n is not above and not free(n))
+        found = map(sums_in, operators)
         return tuple(
             Text(node=node, columns=columns, names=tuple(c.sql for c in columns))
             for node, columns in found

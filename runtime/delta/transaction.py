@@ -272,8 +272,8 @@ class Transaction:
         before, after = self.table.files(version - 1), self.table.files(version)
         live = self.table.files(self.version_read)
         changed_files = select_changed(after, before)
-        for path in select_changed(changed_files, live):
-            raise RowsGone(path)
+        if gone := select_changed(changed_files, live):
+            raise RowsGone(min(gone))
         self.delete(whole_file(file) for file in changed_files.values())
         for path, old in select_changed(before, after).items():
             action = {**old.action, "dataChange": True}

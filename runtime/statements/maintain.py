@@ -294,10 +294,14 @@ class Maintenance(OnNames):
         """SHOW RETENTION: one row for each consumer of each table, with :data:`RETAINED`."""
         engine, now_ms = self.engine, clock.now_ms()
         catalog = engine.refresh_catalog()
-        needs_by_id = needs(engine, keep_from=now_ms)
-        items = [i for i in catalog if i.id in needs_by_id]
+        problems: dict[str, CtsqlError] = {}
+        needs_by_id = needs(engine, keep_from=now_ms, problems=problems)
+        items = [i for i in catalog if i.id in needs_by_id or i.id in problems]
         if statement.target is not None:
             items = self._named_items(statement)
+        for item in items:
+            if item.id in problems:
+                raise problems[item.id]
         unnamed_before = now_ms - retention.UNNAMED_AGE_MS
         rows: list[Row] = []
         for item in sorted(items, key=lambda i: i.name.key):

@@ -18,7 +18,7 @@ from ctsql.runtime.statements.stored_constraints import (
     stored_constraints,
 )
 from ctsql.runtime.tasks.tallies import Tally, tallies_of
-from ctsql.runtime.warehouse.table_checks import missing_table
+from ctsql.runtime.warehouse.table_checks import are_there
 
 _COLUMNS = [
     "schema", "name", "constraint_name", "rule", "on_violation", "rows", "last_rows", "last_at",
@@ -45,7 +45,7 @@ def _of(engine: LogReader, item: Item) -> Iterator[tuple[object, ...]]:
         yield from _of_task(engine, item)
     if item.kind is ObjectKind.MATERIALIZED_VIEW:
         yield from _of_view(engine, item)
-    if item.kind is ObjectKind.TABLE and missing_table(engine.relations, [item]) is None:
+    if item.kind is ObjectKind.TABLE and are_there(engine.relations, [item]):
         yield from _of_table(engine, item)
 
 

@@ -247,12 +247,13 @@ def resolve(
         if conflict is None:
             return None
         timeline.change_intents(lambda now: _undoing(now, group))
-        parts = list(_participants(group, intent, tables))
+        newest = tables if timeline.reload is None else timeline.reload()
+        parts = list(_participants(group, intent, newest))
         intent = timeline.intents.get(group)
         if intent is None:
             # Somebody else came to an end with it: most likely it is undone, and the conflict stays
             # one. Where the table of the conflict was dropped meanwhile, the others may be in.
-            return None if any(part.is_in() for part in parts) else conflict
+            return None if parts and all(part.is_in() for part in parts) else conflict
     for participant in _participants(group, intent, tables):
         participant.undo()
     timeline.change_intents(lambda now: _without(now, group))
@@ -338,14 +339,24 @@ def _facts_of(problem: CtsqlError, intent: Any, tables: Tables) -> dict[str, obj
     if problem.condition == "TRANSACTION_STUCK":
         return {**problem.given}
     sources = () if intent is None else intent["tables"]
-    locations = ", ".join(tables[source][0] for source in sources if source in tables)
+    locations = ", ".join(tables[source][1].location for source in sources if source in tables)
     detail = f"{problem.condition}: {problem.message}. {problem.detail or ''}".strip()
     return {"table": locations, "detail": detail, "hint": problem.hint or ""}
 
 
 def _telling(intents: dict[str, Any], problems: Mapping[str, Any]) -> dict[str, Any] | None:
-    told = {g: {**i, STUCK: problems[g]} for g, i in intents.items() if g in problems}
-    return None if told.items() <= intents.items() else {**intents, **told}
+    """The intents with what is told of them; None if that is there.
+
+    Two processes may word one problem in two ways: only what to do about it counts, so that they do
+    not replace each other's texts for ever.
+    """
+    new = {g for g in problems if g in intents and not _is_told(intents[g], problems[g])}
+    told = {g: {**intents[g], STUCK: problems[g]} for g in new}
+    return {**intents, **told} if told else None
+
+
+def _is_told(intent: Mapping[str, Any], problem: Mapping[str, Any]) -> bool:
+    return STUCK in intent and intent[STUCK]["hint"] == problem["hint"]
 
 
 def _participants(group: str, intent: Any, tables: Tables) -> "Iterator[_Participant]":
@@ -511,7 +522,8 @@ class _Participant:
         )
         hint = (
             f"Set the table back in Spark: RESTORE TABLE ... TO VERSION AS OF {version}. "
-            "Rows that were committed behind it have to be written again."
+            "Rows that were committed behind it have to be written again. The next statement of a "
+            "connection that may write then ends the transaction."
         )
         return self._stuck(detail, hint)
 

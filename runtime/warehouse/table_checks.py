@@ -64,11 +64,11 @@ def check_tables(relations: Relations, items: Iterable[Item]) -> None:
             table.check_same(near=True)
             if item.id in relations.timeline.damaged_sources:
                 relations.timeline.unbound(item.id, item.name.qualified(), table)
-            check_not_stuck(relations.timeline, item.id)
             bound = relations.timeline.bound(item.id) or 0
             if table.identity.newest < bound and (newest := table.version()) < bound:
                 facts = f"Version {bound} was read, and {newest} is its last."
                 raise replaced_error(relations.catalog, item, facts)
+            check_not_stuck(relations.timeline, item.id)
 
 
 def check_table_to_write(relations: Relations, item: Item, mint: Callable[[], object]) -> None:
@@ -92,8 +92,8 @@ def missing_table(relations: Relations, items: Iterable[Item]) -> CtsqlError | N
 
 def are_there(relations: Relations, items: Iterable[Item]) -> bool:
     """Whether the tables are there, whatever else keeps them from being read."""
-    problem = unreadable_table(relations, items)
-    return problem is None or problem.condition not in NOT_THERE
+    problems = (unreadable_table(relations, [item]) for item in items)
+    return not any(p is not None and p.condition in NOT_THERE for p in problems)
 
 
 def unreadable_table(relations: Relations, items: Iterable[Item]) -> CtsqlError | None:

@@ -276,15 +276,22 @@ def while_another_undoes(is_dropped: bool = False) -> Iterator[tuple[Store, Proc
     for at in itertools.count(1):
         store = made()
 
-        def undo(store: Store = store) -> None:
+        newest: dict[str, Any] = {}
+
+        def undo(store: Store = store, newest: dict[str, Any] = newest) -> None:
             foreign(store, "b", FOREIGN)
             other = Process(store, Link("other"))
             if is_dropped:
                 del other.tables["b"]
             other.mint()
+            newest.clear()
+            newest.update(other.sources)
 
         link = Disturbed("first", at, undo)
-        yield store, Process(store, link)
+        process = Process(store, link)
+        newest.update(process.sources)
+        process.timeline.reload = lambda newest=newest: newest
+        yield store, process
         if link.steps < at:
             break
 
@@ -403,8 +410,11 @@ def test_a_transaction_that_comes_to_no_end(back: int) -> None:
         foreign(store, name, FOREIGN)
     process = Process(store, Link("second"))
     process.tables["c"] = process.gateway.table("c")
+    told_at = 0
     for _ in range(2):
         now = mint_resolved(process.timeline, lambda: process.sources, tick_ms=0)
+        assert told_at in (0, process.timeline.now), "it is told once"
+        told_at = process.timeline.now
         for name in ("a", "b"):
             with pytest.raises(CtsqlError, match="TRANSACTION_STUCK") as caught:
                 check_not_stuck(process.timeline, name)
