@@ -10,6 +10,8 @@ FILE_MISSING = "a file of the table is missing"
 NOT_ALLOWED = "a file may not be written or read"
 NO_CONNECTOR = "Spark has no connector for such a location"
 _CONNECTOR_HINT = "Give Spark the store's connector: spark.jars.packages in spark-defaults.conf."
+_MISSING_HINT = """\
+Where MAINTAIN or VACUUM has deleted it, read at or from a later T; else restore the file."""
 
 # What a store said; the first that matches is taken. Texts of Linux, Hadoop 3.4 and Delta 4.4.
 _STORAGE = (
@@ -34,9 +36,9 @@ _STORAGE = (
     ("UnknownHostException", "the store's host is not known", "Check the URI and the network."),
     ("DELTA_CANNOT_CREATE_LOG_PATH", NOT_ALLOWED, "Check the permissions."),
     ("Mkdirs failed", NOT_ALLOWED, "Check the permissions."),
-    ("FileNotFoundException", FILE_MISSING, "See the detail."),
-    ("FILE_NOT_EXIST", FILE_MISSING, "See the detail."),
-    ("PATH_NOT_FOUND", FILE_MISSING, "See the detail."),
+    ("FileNotFoundException", FILE_MISSING, _MISSING_HINT),
+    ("FILE_NOT_EXIST", FILE_MISSING, _MISSING_HINT),
+    ("PATH_NOT_FOUND", FILE_MISSING, _MISSING_HINT),
 )
 # Hadoop's of a file beside it, on a local disk, and Parquet's of a page.
 _CHECKSUMS = (
