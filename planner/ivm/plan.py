@@ -270,7 +270,7 @@ class ChangePlan:
                 desired_rows(top, changes)
         return changes.rules
 
-    def sums_below(self) -> tuple[Text, ...]:
+    def former_sums(self) -> tuple[Text, ...]:
         """The sums whose former results are computed again.
 
         Not those of a topmost operator whose keys the view shows all. Averages stand there as sums;

@@ -31,13 +31,11 @@ from ctsql.runtime.maintenance import retention
 from ctsql.runtime.subscriptions.cursors import Readers
 from ctsql.runtime.subscriptions.position import RetentionNeed
 from ctsql.runtime.tasks.progress import complete_through
-from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
+from ctsql.runtime.warehouse.replaced_tables import LOST, UNREADABLE
 from ctsql.runtime.warehouse.table_checks import missing_table
 
 READS = "reads"
 """The consumer for SELECT, now and AS OF the past."""
-LOST = ("HISTORY_LOST", *UNREADABLE)
-"""Conditions under which the needs of an output are unknown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,6 @@ from ctsql.runtime.log import clock
 from ctsql.runtime.maintenance import retention, vacuum
 from ctsql.runtime.maintenance.compaction import THOROUGH, choose
 from ctsql.runtime.maintenance.consumers import (
-    LOST,
     READS,
     Needs,
     needs,
@@ -33,6 +32,7 @@ from ctsql.runtime.statements.name_resolution import OnNames
 from ctsql.runtime.statements.redefinition import Redefinition
 from ctsql.runtime.views.side_table import tables_beside
 from ctsql.runtime.warehouse.location import SYSTEM_FOLDER
+from ctsql.runtime.warehouse.replaced_tables import LOST
 from ctsql.runtime.warehouse.table_checks import check_tables, missing_table
 
 Row = tuple[object, ...]

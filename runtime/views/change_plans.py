@@ -133,7 +133,7 @@ class PreparedQuery:
     def _are_sums_exact(self) -> bool:
         """Whether Spark adds up no floating-point numbers where the plan needs exact sums."""
         try:
-            types = self._warehouse.queries.types_of(self.plan.sums_below(), self.read_tables)
+            types = self._warehouse.queries.types_of(self.plan.former_sums(), self.read_tables)
         except AnalysisException:
             return False  # one that Spark does not read alone: it is not known
         return {"float", "double"}.isdisjoint(types)
@@ -322,10 +322,7 @@ def types_given(
     """
     sources = _GuardSources(session, tables.values())
     with TemporaryNames() as names:
-        empty = {name: SparkRows(_nothing(sources, table)) for name, table in tables.items()}
-        inputs: dict[Input, RowSet] = {
-            use: empty[use.table] for use in text.inputs if isinstance(use, TableUse)
-        }
+        inputs = _empty_inputs(text, sources, tables)
         theirs = lower_query(query, Context(session, sources, at, clock_at=at))
         try:
             ours = engine.run(text, inputs, names).frame
@@ -350,12 +347,7 @@ def types_of(
     types = set[str]()
     for text in texts:
         with TemporaryNames() as names:
-            inputs: dict[Input, RowSet] = {
-                use: SparkRows(_nothing(sources, tables[use.table]))
-                for use in text.inputs
-                if isinstance(use, TableUse)
-            }
-            schema = engine.run(text, inputs, names).frame.schema
+            schema = engine.run(text, _empty_inputs(text, sources, tables), names).frame.schema
         types |= {f.dataType.simpleString() for f in schema}
     return types
 
@@ -373,6 +365,14 @@ def same_rows(session: SparkSession, one: Query, other: Query, columns_of: Colum
         for query in (one, other)
     ]
     return same_plan(*plans)
+
+
+def _empty_inputs(
+    text: Text, sources: "_GuardSources", tables: Mapping[str, Table]
+) -> dict[Input, RowSet]:
+    """What a text over tables reads; one table is the same rows wherever it is read."""
+    empty = {name: SparkRows(_nothing(sources, table)) for name, table in tables.items()}
+    return {use: empty[use.table] for use in text.inputs if isinstance(use, TableUse)}
 
 
 def _nothing(sources: "_GuardSources", table: Table) -> DataFrame:

@@ -46,7 +46,7 @@ from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.protocol import Conflict, RowsGone
 from ctsql.runtime.log.staging import discard_on_error
 from ctsql.runtime.log.write_handle import NO_UPPER, Committed, Output, UpperMismatch
-from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
+from ctsql.runtime.warehouse.replaced_tables import LOST
 from ctsql.runtime.warehouse.timeline import STUCK, Timeline, check_not_stuck
 from ctsql.runtime.warehouse.timestamp_assignment import TRANSACTION, UNDOES, candidates_of
 
@@ -247,12 +247,12 @@ def resolve(
         if conflict is None:
             return None
         timeline.change_intents(lambda now: _undoing(now, group))
-        newest = tables if timeline.reload is None else timeline.reload()
-        parts = list(_participants(group, intent, newest))
-        intent = timeline.intents.get(group)
+        before, intent = intent, timeline.intents.get(group)
         if intent is None:
             # Somebody else came to an end with it: most likely it is undone, and the conflict stays
             # one. Where the table of the conflict was dropped meanwhile, the others may be in.
+            newest = tables if timeline.reload is None else timeline.reload()
+            parts = list(_participants(group, before, newest))
             return None if parts and all(part.is_in() for part in parts) else conflict
     for participant in _participants(group, intent, tables):
         participant.undo()
@@ -325,7 +325,7 @@ def mint_resolved(timeline: Timeline, tables: Callable[[], Tables], *, tick_ms: 
             try:
                 resolve(timeline, group, tables())
             except CtsqlError as problem:
-                if problem.condition not in (*UNREADABLE, "HISTORY_LOST"):
+                if problem.condition not in LOST:
                     raise
                 problems[group] = _facts_of(problem, timeline.intents.get(group), tables())
         newest = timeline.mint(tables(), tick_ms=tick_ms)

@@ -9,6 +9,8 @@ DAMAGED = "STORED_DATA_INVALID"
 """What is said of one whose log is not what was written."""
 UNREADABLE = (DAMAGED, "TRANSACTION_STUCK", *NOT_THERE)
 """What is said of an object that cannot be read, nor what reads it, before somebody mends it."""
+LOST = ("HISTORY_LOST", *UNREADABLE)
+"""The same, and what is said where versions that are needed are gone."""
 
 
 def replaced_error(catalog: Catalog, item: Item, facts: str) -> CtsqlError:

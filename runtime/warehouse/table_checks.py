@@ -77,7 +77,7 @@ def check_table_to_write(relations: Relations, item: Item, mint: Callable[[], ob
     A transaction that came to no end in it is tried again, by ``mint``: somebody may have mended
     what was in its way.
     """
-    if item.location is not None and is_stuck(relations.timeline, item.id):
+    if is_stuck(relations.timeline, item.id):
         mint()
     check_tables(relations, [item])
 

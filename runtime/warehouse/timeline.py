@@ -521,17 +521,21 @@ def _between(bindings: Sequence[Binding], after: int, until: int) -> list[Bindin
 
 def check_not_stuck(timeline: Timeline, source: str) -> None:
     """Raise TRANSACTION_STUCK if a transaction that changes a source came to no end."""
-    for intent in timeline.intents.values():
-        if source in intent["tables"] and STUCK in intent:
-            told = intent[STUCK]
-            raise error(
-                "TRANSACTION_STUCK", table=told["table"], detail=told["detail"], hint=told["hint"]
-            )
+    told = _told_of_stuck(timeline, source)
+    if told is not None:
+        raise error(
+            "TRANSACTION_STUCK", table=told["table"], detail=told["detail"], hint=told["hint"]
+        )
 
 
 def is_stuck(timeline: Timeline, source: str) -> bool:
     """Whether a transaction that changes a source came to no end; whoever mints tries again."""
-    return any(source in i["tables"] and STUCK in i for i in timeline.intents.values())
+    return _told_of_stuck(timeline, source) is not None
+
+
+def _told_of_stuck(timeline: Timeline, source: str) -> Mapping[str, str] | None:
+    intents = timeline.intents.values()
+    return next((i[STUCK] for i in intents if source in i["tables"] and STUCK in i), None)
 
 
 def _look_for_candidates(timeline: Timeline, sources: Sources) -> list[Candidate]:
