@@ -1,7 +1,7 @@
 """Pytest's plugin: the TEST statements of .sql files are test items.
 
-Installing ctsql is enough: ``pytest FOLDER`` collects them, ``-k`` chooses among them, and reports
-are those of all tests. The objects come from the folder of the file, and the folders in it; the
+``pytest -p ctsql.testing FOLDER`` collects them, ``-k`` chooses among them, and reports are those
+of all tests. The objects come from the folder of the file, and the folders in it; the
 setting ``ctsql_folder`` of pytest's configuration names another one for all files, also for those
 outside of it.
 

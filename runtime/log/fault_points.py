@@ -1,14 +1,11 @@
-"""Named points where a process can be made to stop, for tests of crashes.
-
-A point is inert unless armed by ``CTSQL_FAULT=<point>[:<nth>]`` in the environment: then the
-process kills itself, as ``kill -9`` would, the nth time it reaches the point.
+"""Named points between durable steps, for tests of crashes.
 
 :data:`PROMISES` states for each point what holds after a restart; ``tests/crash/test_faults.py``
-kills a process at each and checks it.
+kills a process at each and checks it. Only tests fill :data:`hooks`
+(``tests/helpers/fault_launcher.py``).
 """
 
-import os
-import signal
+from collections.abc import Callable
 
 PROMISES = {
     "statement_staged": "the files of an INSERT, UPDATE, DELETE or MERGE exist, the table does not "
@@ -45,18 +42,11 @@ PROMISES = {
 }
 POINTS = tuple(PROMISES)
 
-_counts: dict[str, int] = {}
+hooks: list[Callable[[str], object]] = []
+"""Called with the name of each point that is reached; empty outside of tests."""
 
 
 def point(name: str) -> None:
-    """Mark a fault point; stops the process here if the point is armed."""
-    fault = os.environ.get("CTSQL_FAULT")
-    if not fault:
-        return
-    if name not in POINTS:
-        raise ValueError(f"{name} is not in the table of fault points")
-    target, _, nth = fault.partition(":")
-    if target == name:
-        _counts[name] = _counts.get(name, 0) + 1
-        if _counts[name] == int(nth or 1):
-            os.kill(os.getpid(), signal.SIGKILL)
+    """Mark a fault point."""
+    for hook in hooks:
+        hook(name)

@@ -235,7 +235,7 @@ def test_a_test_that_cannot_be_read_fails_and_the_others_stay() -> None:
 
 
 def _pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    plugin = ["-p", "ctsql.testing.plugin"]
+    plugin = ["-p", "ctsql.testing"]
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *plugin, *arguments, str(folder)],
         env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},

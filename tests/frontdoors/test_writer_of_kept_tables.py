@@ -127,7 +127,7 @@ def _first(monkeypatch: pytest.MonkeyPatch, moment: str, act: Callable[[], objec
         let("once it is staged" if name == "transaction_staged" else "")
 
     monkeypatch.setattr(Batch, "check_files", check_files)
-    monkeypatch.setattr(faults, "point", point)
+    monkeypatch.setattr(faults, "hooks", [point])
     return acted
 
 

@@ -1,6 +1,5 @@
 """Other processes on a test's warehouse: they start Spark anew, race, and are killed."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -8,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 SECONDS_MAX = 180
+_LAUNCHER = Path(__file__).with_name("fault_launcher.py")
 
 _PROGRAM = """
 import sys
@@ -26,15 +26,7 @@ class Process:
     """A process with a connection of its own, ready to run statements when told."""
 
     def __init__(self, warehouse: Path, statements: list[str], fault: str = "") -> None:
-        environment = {**os.environ, "CTSQL_FAULT": fault}
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, str(warehouse), *statements],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment,
-        )
+        self._process = start_program(_PROGRAM, str(warehouse), *statements, fault=fault)
 
     def wait_ready(self) -> None:
         """Return once the warehouse is open."""
@@ -79,13 +71,14 @@ def race(warehouse: Path, scripts: Sequence[list[str]]) -> None:
 
 
 def start_program(text: str, *arguments: str, fault: str = "") -> subprocess.Popen[str]:
-    """Start a Python program in a process of its own."""
+    """Start a Python program in a process of its own; killed at a fault point, if one is given."""
+    launcher = [str(_LAUNCHER), fault] if fault else ["-c"]
     return subprocess.Popen(
-        [sys.executable, "-c", text, *arguments],
+        [sys.executable, *launcher, text, *arguments],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "CTSQL_FAULT": fault},
     )
 
 

@@ -33,7 +33,7 @@ def turn_at(
             turn.has_come = True
             done()
 
-    monkeypatch.setattr(fault_points, "point", reached)
+    monkeypatch.setattr(fault_points, "hooks", [reached])
     return turn
 
 

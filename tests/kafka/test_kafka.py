@@ -376,7 +376,7 @@ def test_another_process_takes_the_same_messages(
         come("once it has staged" if reached == "transaction_staged" else "")
 
     monkeypatch.setattr(watched_topics, "WriterProgress", progress_after)
-    monkeypatch.setattr(faults, "point", point)
+    monkeypatch.setattr(faults, "hooks", [point])
     assert _rows(con, f"SELECT * FROM {name}") == [(1,), (2,)]
     assert came
     assert _rows(con, f"SELECT row_json FROM {name}_quarantine") == [('{"v":-3}',)]

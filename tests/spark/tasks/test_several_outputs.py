@@ -59,7 +59,7 @@ def test_all_or_none(connect: Callable[[], Connection], monkeypatch: pytest.Monk
             raise Stop
 
     with monkeypatch.context() as patched:
-        patched.setattr(faults, "point", stop)
+        patched.setattr(faults, "hooks", [stop])
         with pytest.raises(Stop):
             con.execute("SELECT * FROM newest")
     *_, ahead = _uppers(con, "newest")

@@ -127,7 +127,7 @@ def test_another_process_takes_the_same_files(
         come("once it has staged" if name == "transaction_staged" else "")
 
     monkeypatch.setattr(watched_files, "rows_to_load", read_after)
-    monkeypatch.setattr(faults, "point", point)
+    monkeypatch.setattr(faults, "hooks", [point])
     assert _rows(con, "SELECT * FROM t") == [(1, 1), (2, 2), (4, 4)]
     assert came
     assert len(_rows(con, "SELECT * FROM t_quarantine")) == 1
