@@ -1,4 +1,4 @@
-"""``ctsql`` and ``python -m ctsql``: by a Spark that was left running, else by one of its own."""
+"""``ctsql`` and ``python -m ctsql``."""
 
 import os
 import sys
@@ -7,14 +7,6 @@ import sys
 def main() -> None:
     """Run the command line and end the process with its exit status."""
     open_standard_streams()
-    from ctsql.warm.client import served
-
-    status = served(sys.argv[1:])
-    if status is not None:
-        sys.exit(status)
-    from ctsql.early_start import begin_early
-
-    begin_early(sys.argv[1:], is_terminal=sys.stdin is not None and sys.stdin.isatty())
     from ctsql.cli import main as command_line
 
     command_line()

@@ -25,7 +25,6 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Source
 from ctsql.commands import parse_command, statement_of
-from ctsql.early_start import COMMANDS
 from ctsql.progress import Progress
 from ctsql.run_command import RunOptions, follow
 from ctsql.script import FAILED, OK, LogFormat, Runner, Settings
@@ -34,7 +33,6 @@ from ctsql.show import Format, messages, write_result
 from ctsql.signals import handle_signals
 from ctsql.user_paths import user_path
 from ctsql.variables import NAME
-from ctsql.warm.client import shared_spark
 
 if TYPE_CHECKING:
     from ctsql.api import Connection
@@ -43,6 +41,8 @@ BROKEN_PIPE = 141
 TESTS_OF_SHORT = 10
 """So few tests are over before Java's second compiler pays (docs/decisions/0077)."""
 _WITH_FOLDER = ("dump", "plan", "rehearse", "apply", "test")
+COMMANDS = ("run", "status", "serve", *_WITH_FOLDER, "warm-up")
+"""The words that stand for a command in the place of a file."""
 
 
 @click.command(
@@ -52,7 +52,7 @@ _WITH_FOLDER = ("dump", "plan", "rehearse", "apply", "test")
 @click.argument(
     "files",
     nargs=-1,
-    metavar="[FILE... | run | status | serve | dump, test, plan, rehearse, apply FOLDER | cool]",
+    metavar="[FILE... | run | status | serve | dump, test, plan, rehearse, apply FOLDER | warm-up]",
 )
 @click.option(
     "-c", "--command", "commands", multiple=True, metavar="SQL", help="Run this; repeatable."
@@ -175,12 +175,7 @@ _WITH_FOLDER = ("dump", "plan", "rehearse", "apply", "test")
     metavar="NAME=VALUE",
     help="A variable, for :NAME, :'NAME' (a string) and :\"NAME\" (an identifier) in SQL.",
 )
-@click.option(
-    "--keep-warm",
-    is_flag=True,
-    help="Leave Spark running for the commands after this one, until none comes for 10 minutes "
-    "(CTSQL_WARM_MINUTES); `ctsql cool` ends it at once.",
-)
+@click.option("--remove", is_flag=True, help="With warm-up: delete the archives, and make none.")
 @click.option("-X", "--no-rc", is_flag=True, help="Do not run ~/.ctsqlrc at the prompt.")
 @click.option("-v", "--version", is_flag=True, help="Print the version and end.")
 @click.option("-h", "--help", "wants_help", is_flag=True, help="Show this message and end.")
@@ -193,7 +188,7 @@ def main(context: click.Context, /, **arguments: Any) -> None:
 
     "ctsql run" follows the sources until it is stopped; "ctsql status" lists tasks and views;
     "ctsql serve" shows them in a browser; "ctsql dump FOLDER" writes the statements that make the
-    same objects again; "ctsql cool" ends the Spark that --keep-warm left running.
+    same objects again; "ctsql warm-up" makes later starts of Spark faster.
     "ctsql test FOLDER" runs the TEST statements in its .sql files.
     "ctsql plan FOLDER" says what the definitions in a folder of .sql files would change;
     "ctsql rehearse FOLDER" says what rows they would have made of the newest changes;
@@ -255,7 +250,13 @@ _ABOUT = {
         "not written.",
         ("--quiet",),
     ),
-    "cool": ("End the Spark that --keep-warm left running, once its commands are done.", ()),
+    "warm-up": (
+        "Make an archive of Spark's Java classes, about 150 MB in the cache folder, with which "
+        "later starts of Spark are faster; say where it is, and how long a command takes without "
+        "it and with it. Repeat it after Java, Spark or Delta was updated: an archive that does "
+        "not fit is not used.",
+        ("--remove", "--quiet"),
+    ),
     "test": (
         "Run the TEST statements in the .sql files of a folder, each in a throw-away warehouse "
         "with the objects of the folder that it reads. Nothing else is read or written. Exit "
@@ -288,7 +289,7 @@ _ABOUT = {
 _OF_STATEMENTS_TOO = ("--quiet", "--json", "--format", "--output", "--set")
 """Options that commands share with files and statements; any other goes with its commands alone."""
 _FOR_ALL = ("--warehouse", "--master", "--debug")
-_WITHOUT = {"test": ("--warehouse",)}
+_WITHOUT = {"test": ("--warehouse",), "warm-up": ("--warehouse", "--master")}
 
 
 def _help_of(context: click.Context, command: str) -> str:
@@ -383,15 +384,10 @@ def _dispatch(
     )
     is_short = command in ("status", *_WITH_FOLDER) and command != "rehearse"
     connection.is_short = is_short or bool(arguments["commands"])
-    if interactive and arguments["master"] is None:
-        connection.find_spark = partial(shared_spark, keep=arguments["keep_warm"])
-    elif arguments["keep_warm"]:
-        settings.note("--keep-warm: this command uses a Spark of its own, which ends with it")
     runner = Runner(connection, settings)
     try:
-        if command == "cool":
-            settings.note("no Spark was left running")
-            return OK
+        if command == "warm-up":
+            return _warm_up(runner, is_removal=arguments["remove"])
         if command == "run":
             return follow(runner, _run_options(arguments))
         if command == "serve":
@@ -557,6 +553,20 @@ def _dump(runner: Runner, folder: Path) -> int:
         runner.settings.note(f"wrote {len(files)} file(s) into {folder}")
 
     return runner.guard(work)
+
+
+def _warm_up(runner: Runner, *, is_removal: bool) -> int:
+    """``ctsql warm-up``: the archive of classes."""
+    from ctsql import warm_up
+
+    settings = runner.settings
+
+    def say(text: str) -> None:
+        if not settings.quiet:
+            settings.note(text)
+
+    act = warm_up.remove if is_removal else warm_up.warm_up
+    return runner.guard(lambda: act(say))
 
 
 def _test(runner: Runner, arguments: dict[str, Any]) -> int:

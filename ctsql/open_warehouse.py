@@ -3,7 +3,6 @@
 A connection is one, and runs statements in it.
 """
 
-import os
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -46,8 +45,6 @@ class OpenWarehouse:
         self.is_new = False  # whether this connection made the warehouse
         self.search_schema = "default"
         self.is_short = False  # whether a Spark that it starts is for a short command
-        # A Spark that another process keeps, asked for before one is started.
-        self.find_spark: Callable[[], SparkSession | None] | None = None
         self._spark = spark
         self._master = master
         self._engine: Engine | None = None
@@ -81,23 +78,17 @@ class OpenWarehouse:
         if self._closed:
             raise InterfaceError("the connection is closed")
         if self._engine is None:
-            from ctsql.runtime.spark.jvm_options import Life
-
-            life = Life.SHORT if self.is_short else Life.LONG
-            if self._spark is None and self.find_spark is None:
-                from ctsql.runtime.spark.jvm_start import begin
-
-                begin(self._master, life)  # while all that follows is imported
             import_pyspark()
             from ctsql.runtime.engine import Engine
             from ctsql.runtime.service.connection_maintenance import ConnectionMaintenance
             from ctsql.runtime.spark.errors import translate_spark_errors
+            from ctsql.runtime.spark.jvm_options import Life
             from ctsql.runtime.spark.session import active, engine_session, process_session
             from ctsql.runtime.statements.kept_appends import append_kept
             from ctsql.settings import Settings
 
-            spark = self._spark or (self.find_spark() if self.find_spark else None)
-            base = spark or process_session(self._master, life)
+            life = Life.SHORT if self.is_short else Life.LONG
+            base = self._spark or process_session(self._master, life)
             session = self._own = self._own or engine_session(base)
             with translate_spark_errors(), active(session):
                 self._engine = Engine(
@@ -135,7 +126,6 @@ class OpenWarehouse:
         with self._lock:
             engine = self._opened()
             from ctsql.runtime.spark.errors import translate_spark_errors
-            from ctsql.runtime.spark.running_jobs import group_of
             from ctsql.runtime.spark.session import active
             from ctsql.runtime.statements.failed_task import show_rows
 
@@ -144,7 +134,7 @@ class OpenWarehouse:
             with translate_spark_errors():  # Spark may be gone by the end, too
                 context = engine.session.sparkContext
                 # A new group for each statement: its later jobs are cancelled, too.
-                self._group = f"{group_of(os.getpid())}{uuid.uuid4().hex}"
+                self._group = f"ctsql-{uuid.uuid4().hex}"
                 context.setJobGroup(self._group, label[:200], interruptOnCancel=True)
                 try:
                     with active(engine.session), translate_spark_errors():

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from ctsql.api import Connection
 
 WATCH_SECONDS = 2.0
+SLOW_START_SECONDS = 3.0
+"""After so long a wait for Spark the prompt names ``ctsql warm-up``."""
 FAILURES_SHOWN = 3
 FAILURE_CHARS = 150
 PROMPT = "ctsql> "
@@ -250,8 +252,15 @@ class Repl:
 
         if self._runner.connection.started or (text and is_logged(text)):
             return
+        start = time.monotonic()
         with self._settings.progress.running(lambda: "starting Spark..."):
             self._starter.wait()
+        seconds = time.monotonic() - start
+        if seconds >= SLOW_START_SECONDS and not self._settings.quiet:
+            from ctsql.warm_up import would_help
+
+            if would_help(self._runner.connection.spark):
+                self._say(f"waited {seconds:.0f} s for Spark; `ctsql warm-up` makes starts faster")
 
     def _say(self, text: str) -> None:
         self._settings.note(text)

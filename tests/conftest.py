@@ -27,9 +27,6 @@ JVM = "-XX:+UseSerialGC -Dspark.databricks.delta.snapshotPartitions=2"
 # took 32 seconds of CPU, not 55.
 SHORT_LIVED_JVM = f"{JVM} -XX:TieredStopAtLevel=1"
 
-# Processes that tests start would make an archive of classes when they end, and take turns with it.
-os.environ["CTSQL_CLASS_ARCHIVE"] = "off"
-
 # A job that a shell runs in the background ignores SIGINT, and so does what it starts; tests send
 # it to processes of theirs, which must be as a person's are.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

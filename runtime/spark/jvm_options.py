@@ -21,7 +21,6 @@ class Life(Enum):
 
     SHORT = "one command"
     LONG = "until the process ends"
-    TRAINING = "to write the archive of classes"
 
 
 _GIVES_BACK = [
@@ -38,29 +37,24 @@ _OPTIONS = {
     # The optimising compiler takes most of the CPU of the first seconds, and pays after a minute.
     Life.SHORT: ["-XX:TieredStopAtLevel=1"],
     Life.LONG: _GIVES_BACK,
-    Life.TRAINING: ["-XX:TieredStopAtLevel=1"],
 }
 
 
-def jvm_settings(
-    java: Java, master: str, life: Life, archive: Path | None = None
-) -> dict[str, str]:
+def jvm_settings(java: Java, master: str, life: Life, draft: Path | None = None) -> dict[str, str]:
     """Spark's settings for the JVM, with Delta's JARs.
 
     Args:
-        archive: the archive to write, with :attr:`Life.TRAINING`.
+        draft: an archive of classes to write, in a plain start.
     """
     jars = delta_jars()
     if not jars or not is_plain(master):
         return spark_builder_config()
     is_own = not any(os.environ.get(name) for name in _JAVA_CONFIGURED_BY)
     options = [o for o in _OPTIONS[life] if is_own or o not in _GIVES_BACK]
-    if archive is not None:
-        options += class_archive.record(archive)
-    elif class_archive.is_on():
-        default_archive = class_archive.archive_of(java, class_path(spark_home()))
-        options += class_archive.use(default_archive)
-        class_archive.make_at_exit(default_archive)
+    if draft is None:
+        options += class_archive.use(class_archive.archive_of(java, class_path(spark_home())))
+    else:
+        options += class_archive.record(draft)
     return {
         "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
         "spark.driver.extraJavaOptions": option_text(options),

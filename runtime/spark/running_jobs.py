@@ -4,7 +4,7 @@ Spark counts the rows that a task reads when the task ends and at each heartbeat
 every ten seconds unless set otherwise.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,23 +40,6 @@ def running_jobs() -> RunningJobs | None:
         return _read(context)
     except (Py4JError, ConnectionError):
         return None  # it is ending, or has just forgotten the job
-
-
-def group_of(process: int) -> str:
-    """How the names of the job groups of a process begin, where several share a Spark."""
-    return f"ctsql-{process}-"
-
-
-def cancel_jobs_of(context: SparkContext, processes: Iterable[int]) -> None:
-    """Cancel what processes run that are gone: it would hold the cores until it is done."""
-    begins = tuple(map(group_of, processes))
-    try:
-        groups = {job.jobGroup().getOrElse(None) or "" for job in _jobs(context)}
-        for group in groups:
-            if group.startswith(begins):
-                context._jsc.sc().cancelJobGroup(group)
-    except (Py4JError, ConnectionError):
-        return  # it is ending, and its jobs with it
 
 
 def _jobs(context: SparkContext) -> Iterator[Any]:

@@ -12,13 +12,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from ctsql.catalog.errors import error
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.jvm_options import Life, jvm_settings
-from ctsql.runtime.spark.jvm_start import gateway_at, start_spark
+from ctsql.runtime.spark.jvm_start import start_spark
 from ctsql.runtime.spark.local_disk import prepare_local_disk
 from ctsql.runtime.spark.plain_start import LOCAL
 from ctsql.runtime.spark.result_settings import changes_results
@@ -76,42 +75,18 @@ def process_session(master: str | None = None, life: Life = Life.LONG) -> SparkS
         return _process_session
 
 
-def training_session(archive: Path) -> SparkSession:
+def training_session(draft: Path) -> SparkSession:
     """A session whose JVM writes an archive of its classes when it ends; raises as above."""
-    return _start(None, Life.TRAINING, archive)
+    return _start(None, Life.SHORT, draft)
 
 
-def attached_session(port: int, secret: str) -> SparkSession:
-    """The process's session, in a JVM that another process has started and keeps.
-
-    Args:
-        port: where that JVM listens, on this machine. secret: what it asks for.
-    """
-    global _process_session
-    _silence_loggers()
-    gateway = gateway_at(port, secret)
-    running: Any = gateway.jvm.org.apache.spark.SparkContext.getOrCreate()
-    context = SparkContext(
-        gateway=gateway,
-        jsc=gateway.jvm.org.apache.spark.api.java.JavaSparkContext(running),
-        conf=SparkConf(_jconf=running.getConf()),
-    )
-    with _lock:
-        _process_session = SparkSession(context)
-        return _process_session
-
-
-def _silence_loggers() -> None:
-    """Errors of queries are raised; PySpark also writes them to standard error."""
+def _start(master: str | None, life: Life, draft: Path | None = None) -> SparkSession:
+    # Errors of queries are raised; PySpark also writes them to standard error.
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-
-
-def _start(master: str | None, life: Life, archive: Path | None = None) -> SparkSession:
-    _silence_loggers()
     session = start_spark(
         start_settings(master),
-        lambda java: jvm_settings(java, master or LOCAL, life, archive),
+        lambda java: jvm_settings(java, master or LOCAL, life, draft),
     )
     session.sparkContext.setLogLevel("OFF")
     prepare_local_disk(session, with_modes=life is Life.LONG)

@@ -1,7 +1,4 @@
-"""Spark's settings at a start that are the same for all of a process's sessions.
-
-Imports nothing of Spark: a JVM may be started with them while Spark is imported.
-"""
+"""Spark's settings at a start that are the same for all of a process's sessions."""
 
 import os
 from pathlib import Path

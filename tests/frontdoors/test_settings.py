@@ -10,7 +10,6 @@ from ctsql.catalog.spans import Source
 from ctsql.commands import parse_switch
 from ctsql.planner.syntax import parse
 from ctsql.settings import Settings
-from ctsql.warm.address import is_on as is_warm
 
 
 def _reset(text: str) -> Mock:
@@ -63,7 +62,7 @@ def test_what_changes_results_is_not_set(name: str) -> None:
     [(("true", "on", "YES", "1"), True), (("false", "Off", "no", "0"), False)],
 )
 def test_the_words_for_on_and_off_are_the_same_everywhere(words: list[str], wanted: bool) -> None:
-    """In SET, in commands of the shell, in options of files and in the environment."""
+    """In SET, in commands of the shell and in options of files."""
     for word in words:
         settings = Settings()
         statement: Any = parse(Source(f"SET python_variables = {word}").whole())
@@ -75,7 +74,6 @@ def test_the_words_for_on_and_off_are_the_same_everywhere(words: list[str], want
         assert parse_switch(not wanted, word) is wanted
         copied: Any = parse(Source(f"COPY t FROM 'x.csv' (HEADER {word})").whole())
         assert dict(copied.file.options) == {"header": "true" if wanted else "false"}
-        assert is_warm({"CTSQL_WARM": word}) is wanted
 
 
 @pytest.mark.parametrize("text", ["SET read_only = maybe", "SET background_maintenance = ''"])

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ctsql.runtime.spark import environment, jvm_options
-from ctsql.runtime.spark.class_archive import archive_of, draft_of, keep
+from ctsql.runtime.spark.class_archive import archive_folder, keep
 from ctsql.runtime.spark.environment import Java
 from ctsql.runtime.spark.jvm_options import Life, class_path, jvm_settings, option_text
 from ctsql.runtime.spark.plain_start import CONFIGURED_BY
@@ -70,23 +70,19 @@ def test_memory_is_given_back(plain: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert bounds(Life.LONG) == []
 
 
-def test_the_archive_is_used(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If it is there and not switched off; a space in its name is no end of it."""
-    monkeypatch.delenv("CTSQL_CLASS_ARCHIVE")
-    monkeypatch.setattr(jvm_options.class_archive.atexit, "register", lambda *_: None)
+def test_the_archive_is_used(plain: Path) -> None:
+    """If it is there; a space in its name is no end of it."""
 
     def options() -> list[str]:
         return shlex.split(jvm_settings(JAVA, "local", Life.LONG)["spark.driver.extraJavaOptions"])
 
     assert not any("Archive" in option for option in options())
-    archive = archive_of(JAVA, class_path(plain))
-    archive.parent.mkdir(parents=True)
-    draft_of(archive).touch()
-    keep(archive, status=0)
+    draft = archive_folder() / "draft"
+    draft.parent.mkdir(parents=True)
+    draft.touch()
+    archive = keep(draft, JAVA, class_path(plain))
     assert f"-XX:SharedArchiveFile={archive}" in options()
     assert " " in str(archive)
-    monkeypatch.setenv("CTSQL_CLASS_ARCHIVE", "off")
-    assert not any("Archive" in option for option in options())
 
 
 def test_options_are_taken_apart_as_they_were() -> None:

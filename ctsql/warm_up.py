@@ -1,0 +1,143 @@
+"""``ctsql warm-up``: makes the archive of classes with which Java starts Spark faster.
+
+Spark runs typical statements in a temporary warehouse, and its JVM writes the classes that it has
+loaded when it ends (:mod:`ctsql.runtime.spark.class_archive`). Then the same command is timed
+without the archive and with it.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ctsql.catalog.errors import error, misuse
+from ctsql.catalog.spans import Source
+from ctsql.planner.syntax import split
+from ctsql.runtime.spark.class_archive import archive_folder, archive_of, keep
+from ctsql.runtime.spark.environment import check_java, delta_jars
+from ctsql.runtime.spark.jvm_options import class_path
+from ctsql.runtime.spark.plain_start import is_plain, spark_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JVM_SECONDS_MAX = 300  # to write the archive
+MEGABYTE = 1_000_000
+TIMED = "SELECT 1"
+STATEMENTS = """
+CREATE TABLE t (k INT, v BIGINT, s STRING);
+INSERT INTO t VALUES (1, 1, 'a'), (2, 2, 'b');
+CREATE CONTINUAL TASK latest (k INT, v BIGINT) ON INPUT t AS (
+    DELETE FROM latest WHERE k IN (SELECT k FROM t);
+    INSERT INTO latest SELECT k, max(v) FROM t GROUP BY k;
+);
+CREATE MATERIALIZED VIEW sums AS SELECT s, sum(v) AS v, count(*) AS n FROM t GROUP BY s;
+INSERT INTO t SELECT CAST(id AS INT), id, 'c' FROM range(10);
+UPDATE t SET v = 3 WHERE k = 1;
+DELETE FROM t WHERE k = 2;
+SELECT latest.k, latest.v, sums.n FROM latest JOIN t ON t.k = latest.k JOIN sums ON sums.s = t.s
+ORDER BY latest.k;
+SELECT * FROM t;
+SHOW CONTINUAL TASKS;
+MAINTAIN;
+"""
+
+
+def warm_up(note: Callable[[str], None]) -> None:
+    """Make the archive of this Java and this Spark, in place of an older one.
+
+    Args:
+        note: called with what is done and what it saves.
+
+    Raises:
+        INVALID_USAGE: Spark is configured by files or variables of its own.
+        SPARK_ERROR: Java writes no archive. OSError: the cache folder cannot be written.
+    """
+    if not is_plain(None):
+        message = "an archive of classes needs a Spark without configuration of its own"
+        raise misuse(message, "Spark's conf folder or a variable as SPARK_CONF_DIR configures it.")
+    java, folder = check_java(), archive_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    note("Spark runs typical statements in a temporary folder; this takes a minute")
+    with tempfile.TemporaryDirectory(dir=folder) as temporary:
+        scratch = Path(temporary)
+        if not delta_jars():
+            _seconds_of_command(scratch)  # which fetches them
+        jars, draft = class_path(spark_home()), scratch / "draft"
+        _train(draft, scratch / "training")
+        if (old := archive_of(java, jars)) is not None:
+            old.unlink()
+        seconds = _seconds_of_command(scratch)
+        archive = keep(draft, java, jars)
+        note(f"made {archive} ({archive.stat().st_size // MEGABYTE} MB)")
+        note(
+            f'ctsql -c "{TIMED}" took {seconds:.1f} s without it, and takes '
+            f"{_seconds_of_command(scratch):.1f} s with it"
+        )
+    note("ctsql warm-up --remove deletes it")
+
+
+def remove(note: Callable[[str], None]) -> None:
+    """Delete all archives of this user. Args: note: called with what is done."""
+    folder = archive_folder()
+    if not folder.exists():
+        note(f"there is no archive in {folder}")
+        return
+    size = sum(path.stat().st_size for path in folder.glob("*.jsa"))
+    shutil.rmtree(folder)
+    note(f"deleted {folder} ({size // MEGABYTE} MB)")
+
+
+def would_help(spark: "SparkSession") -> bool:
+    """Whether a Spark that ctsql has started had no archive, and there can be one."""
+    conf = spark.sparkContext.getConf()
+    options = conf.get("spark.driver.extraJavaOptions") or ""
+    return is_plain(conf.get("spark.master")) and "SharedArchiveFile" not in options
+
+
+def _train(draft: Path, warehouse: Path) -> None:
+    """Run the statements, and have their JVM write the draft of an archive."""
+    from pyspark import SparkContext
+
+    from ctsql.api import connect
+    from ctsql.runtime.spark.session import training_session
+
+    session = training_session(draft)
+    gateway = SparkContext._gateway
+    assert gateway is not None  # a session was started
+    try:
+        with connect(str(warehouse), spark=session) as connection:
+            for statement in split(Source(STATEMENTS, "<warm-up>")):
+                result = connection.run_statement(statement)
+                if result.has_rows:
+                    result.fetchall()
+            connection.status()
+        session.stop()
+        gateway.proc.stdin.close()  # the JVM ends, and writes
+        status = gateway.proc.wait(JVM_SECONDS_MAX)
+    finally:
+        gateway.proc.kill()
+        gateway.proc.wait()
+    if status or not draft.is_file():
+        message = "Java wrote no archive of its classes"
+        detail = f"The JVM ended with status {status}. A Java without class-data sharing has none."
+        raise error("SPARK_ERROR", message=message, detail=detail)
+
+
+def _seconds_of_command(scratch: Path) -> float:
+    """How long a command takes in a process of its own."""
+    paths = os.pathsep.join(os.path.abspath(path) for path in sys.path)
+    start = time.monotonic()
+    subprocess.run(
+        [sys.executable, "-P", "-m", "ctsql", "-w", str(scratch / "timed"), "-c", TIMED],
+        env={**os.environ, "PYTHONPATH": paths},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=True,
+    )
+    return time.monotonic() - start
