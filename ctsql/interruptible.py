@@ -10,6 +10,7 @@ is a defect: it ends the thread, is noted by ``threading.excepthook``, and is ra
 :class:`Defect`; the next work gets a new thread.
 """
 
+import asyncio
 import queue
 import threading
 from collections.abc import Callable
@@ -65,6 +66,21 @@ class Worker:
         job = Job(work, self._thread)
         self._thread.jobs.put(job)
         return job
+
+    async def answer(self, work: Callable[[], T]) -> T:
+        """Run ``work`` in the thread, while the event loop goes on; as :meth:`Job.result` does."""
+        loop, completion = asyncio.get_running_loop(), asyncio.Event()
+
+        def note_end() -> T:
+            try:
+                return work()
+            finally:
+                loop.call_soon_threadsafe(completion.set)
+
+        job = self.submit(note_end)
+        await completion.wait()
+        value: T = job.result()
+        return value
 
     def run(self, work: Callable[[], T], cancel: Callable[[], None]) -> T:
         """Run ``work`` in the thread and wait for it, as :meth:`Job.result` does.

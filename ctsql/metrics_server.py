@@ -1,16 +1,19 @@
 """``ctsql run --metrics``: a page with the service's metrics, for Prometheus.
 
-The page has a thread for each request, which no tick waits for. On a local disk the lags are read
-without Spark; elsewhere by an engine of the page's own, with a session cloned from the service's.
+One thread collects them, which no tick waits for. On a local disk it reads the lags without Spark;
+elsewhere by an engine of its own, with a session cloned from the service's.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
+from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
 
-from ctsql.catalog.errors import CtsqlError, misuse
+from ctsql import http_server
+from ctsql.catalog.errors import CtsqlError
+from ctsql.interruptible import Worker
 from ctsql.runtime.delta.local_log import NeedsSpark
 from ctsql.runtime.monitoring.metrics import Counts, JvmMemory, Lags, ServiceMetrics
 from ctsql.runtime.monitoring.objects import LagRow
@@ -22,6 +25,50 @@ if TYPE_CHECKING:
     from ctsql.api import Connection
     from ctsql.runtime.log_reader import LogReader
     from ctsql.runtime.service.events import Event
+
+
+WAITING_MAX = 20
+"""The most requests that wait for the collecting thread; others get 503."""
+
+
+class _Application:
+    """Prometheus' WSGI application as an ASGI one, which collects in another thread."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._wsgi = make_wsgi_app(registry)
+        self._worker = Worker()
+        self._waiting = 0
+
+    async def __call__(self, scope: Any, _receive: Any, send: Any) -> None:
+        status, headers, body = "503 Service Unavailable", list[tuple[str, str]](), b""
+        if self._waiting < WAITING_MAX:
+            self._waiting += 1
+            try:
+                status, headers, body = await self._worker.answer(partial(self._collect, scope))
+            finally:
+                self._waiting -= 1
+        start = {
+            "type": "http.response.start",
+            "status": int(status.split()[0]),
+            "headers": [(name.encode(), value.encode()) for name, value in headers],
+        }
+        await send(start)
+        await send({"type": "http.response.body", "body": body})
+
+    def _collect(self, scope: Any) -> tuple[str, list[tuple[str, str]], bytes]:
+        given = {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
+        }
+        started: list[Any] = []
+        environ = {
+            "REQUEST_METHOD": "GET" if scope["method"] == "HEAD" else scope["method"],
+            "PATH_INFO": scope["path"],
+            "QUERY_STRING": scope["query_string"].decode("latin-1"),
+            "HTTP_ACCEPT": given.get("accept", ""),
+            "HTTP_ACCEPT_ENCODING": given.get("accept-encoding", ""),
+        }
+        body = b"".join(self._wsgi(environ, lambda *answer: started.extend(answer)))
+        return started[0], started[1], body
 
 
 class Metrics:
@@ -55,19 +102,8 @@ class Metrics:
         registry = CollectorRegistry()
         registry.register(ServiceMetrics(self._counts, self.pulse, Lags(self._lags), self._memory))
         ProcessCollector(registry=registry)
-        try:
-            server, thread = start_http_server(port, host, registry)
-        except OSError as problem:
-            message = f"no metrics can be served at {host}:{port}"
-            detail = f"{problem.strerror or problem}."
-            raise misuse(message, detail) from problem
-        url_host = f"[{host}]" if ":" in host else host
-        try:
-            yield f"http://{url_host}:{server.server_port}/metrics"
-        finally:
-            server.shutdown()
-            server.server_close()
-            thread.join()
+        with http_server.served(_Application(registry), host, port, "metrics") as address:
+            yield f"{address}/metrics"
 
     def _lags(self) -> Sequence[LagRow]:
         """The lag of each object, or nothing while it needs Spark and that has not started.

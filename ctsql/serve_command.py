@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ctsql.status_page.server import RunningPage
 
 ADDRESS = "127.0.0.1:8480"
-PACKAGES = ("jinja2", "starlette", "uvicorn")
+PACKAGES = ("jinja2", "starlette")
 _STEP_SECONDS = 3_600.0
 
 

@@ -87,18 +87,7 @@ class Looker:
 
     async def _in_thread(self, question: Callable[[LogReader], T]) -> T:
         """Ask in the thread; raises what the question raises."""
-        loop, completion = asyncio.get_running_loop(), asyncio.Event()
-
-        def work() -> T:
-            try:
-                return self._ask(question)
-            finally:
-                loop.call_soon_threadsafe(completion.set)
-
-        job = self._worker.submit(work)
-        await completion.wait()
-        answer: T = job.result()
-        return answer
+        return await self._worker.answer(partial(self._ask, question))
 
     # ---- all objects
 

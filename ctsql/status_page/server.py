@@ -1,23 +1,15 @@
-"""Serves the status page by a thread of its own, beside whatever else the process does."""
+"""Serves the status page of a warehouse."""
 
 import os
-import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import uvicorn
-
-from ctsql.catalog.errors import misuse
+from ctsql import http_server
 from ctsql.status_page.access import LOCAL_NAMES, TOKEN_VARIABLE, is_loopback, token_for
 from ctsql.status_page.looker import Ask
 from ctsql.status_page.lookup import Lookup
 from ctsql.status_page.site import Site
-
-CLOSE_SECONDS = 3.0
-"""How long the end waits for open requests; then it leaves them to the end of the process."""
-CONNECTIONS_MAX = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +31,6 @@ class RunningPage:
         return lines
 
 
-def _listen(host: str, port: int) -> socket.socket:
-    """A socket at an address.
-
-    Raises:
-        INVALID_USAGE: the address cannot be listened at.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family)
-    except OSError as problem:
-        message = f"no page can be served at {host}:{port}"
-        detail = f"{problem.strerror or problem}."
-        raise misuse(message, detail) from problem
-
-
 @contextmanager
 def served(ask: Ask, lookup: Lookup, title: str, host: str, port: int) -> Iterator[RunningPage]:
     """Serve a warehouse's page inside.
@@ -65,30 +42,8 @@ def served(ask: Ask, lookup: Lookup, title: str, host: str, port: int) -> Iterat
     token, is_new = token_for(host, os.environ)
     site = Site(ask, lookup, title)
     app = site.app(token=token, hosts=LOCAL_NAMES | ({host} if is_loopback(host) else set()))
-    listening = _listen(host, port)
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        log_level="warning",
-        access_log=False,
-        lifespan="off",
-        ws="none",
-        server_header=False,
-        limit_concurrency=CONNECTIONS_MAX,
-        timeout_graceful_shutdown=1,
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(
-        target=server.run, args=([listening],), name="ctsql-serve", daemon=True
-    )
-    thread.start()
-    url_host = f"[{host}]" if ":" in host else host
-    try:
-        yield RunningPage(
-            f"http://{url_host}:{listening.getsockname()[1]}/", token if is_new else None
-        )
-    finally:
-        site.close()
-        server.should_exit = True
-        thread.join(CLOSE_SECONDS)
-        listening.close()
+    with http_server.served(app, host, port, "page") as address:
+        try:
+            yield RunningPage(f"{address}/", token if is_new else None)
+        finally:
+            site.close()

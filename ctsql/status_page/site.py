@@ -124,10 +124,12 @@ class Site:
             strategies=drawing.strategies(history.refreshes),
         )
 
-    async def _events(self, _: Request) -> Response:
+    async def _events(self, request: Request) -> Response:
         if self._streams >= STREAMS_MAX:
             raise HTTPException(503, "Too many pages are open; this one is as of when it came.")
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+        if request.method == "HEAD":
+            return Response(None, 200, headers, "text/event-stream")
         return StreamingResponse(self._changes(), 200, headers, "text/event-stream")
 
     async def _changes(self) -> AsyncIterator[str]:
