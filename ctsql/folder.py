@@ -1,5 +1,11 @@
-"""The .sql files of a folder, as texts."""
+"""The .sql files of a folder, as texts.
 
+A folder is the whole state of a warehouse: `apply --prune` drops what is not in it. So a file that
+may hold definitions and cannot be read is an error, never a file that is not there.
+"""
+
+import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -7,36 +13,99 @@ from ctsql.catalog.errors import misuse
 from ctsql.catalog.spans import Source
 from ctsql.variables import substitute
 
+SUFFIX = ".sql"
+
 
 def sql_files(folder: Path, variables: Mapping[str, str] | None = None) -> list[Source]:
     """The .sql files of a folder and of the folders in it, in order of name.
 
-    Hidden files and folders are left out. Each is called by its path, beginning with the folder's.
-    Variables are replaced as in scripts.
+    Hidden files and folders are left out: their names begin with a dot. A file is called by its
+    path, beginning with that of the folder. A link to a file is read. Variables are replaced as in
+    scripts.
 
     Raises:
-        INVALID_USAGE: there is no such folder, no file in it, or a file is no UTF-8 text.
-        OSError: a file cannot be read.
+        INVALID_USAGE: there is no such folder, or no file in it. Or something in it may hold
+            definitions and cannot be read; each is named: a link to a folder or to nothing, a pipe,
+            socket or device, another spelling of .sql, a name or a text that is not UTF-8, a file
+            or folder that may not be read or was removed meanwhile.
     """
     if not folder.is_dir():
         raise misuse(f"there is no folder {folder}")
-    files = [
-        path
-        for path in sorted(folder.rglob("*.sql"), key=lambda p: p.relative_to(folder).parts)
-        if path.is_file() and not any(p.startswith(".") for p in path.relative_to(folder).parts)
-    ]
-    if not files:
+    files, problems, texts = list[Path](), dict[Path, str](), list[Source]()
+    _list(folder, files, problems)
+    for path in sorted(files, key=lambda p: p.relative_to(folder).parts):
+        try:
+            texts.append(_read(path, variables))
+        except (OSError, UnicodeDecodeError) as problem:
+            problems[path] = _why(problem)
+    if problems:
+        detail = " ".join(f"{_shown(path)} {why}." for path, why in sorted(problems.items()))
+        raise misuse(
+            f"not all of {folder} can be read",
+            f"{detail} What they define would count as removed, so nothing was done.",
+        )
+    if not texts:
         detail = "With no definition at all, nothing would be left of a warehouse."
         raise misuse(f"there is no .sql file in {folder}", detail)
-    return [sql_file(path, variables) for path in files]
+    return texts
+
+
+def _list(folder: Path, files: list[Path], problems: dict[Path, str]) -> None:
+    """Add the files of a folder and of its folders, and what cannot be read, with the reason."""
+    try:
+        with os.scandir(folder) as entries:
+            found = [e for e in entries if not e.name.startswith(".")]
+    except OSError as problem:
+        problems[folder] = _why(problem)
+        return
+    for entry in found:
+        path = folder / entry.name
+        try:
+            mode = os.stat(path).st_mode
+            is_link = entry.is_symlink()
+        except OSError as problem:
+            problems[path] = "is a link to nothing" if entry.is_symlink() else _why(problem)
+            continue
+        is_folder = stat.S_ISDIR(mode)
+        if not is_folder and not entry.name.lower().endswith(SUFFIX):
+            continue
+        if _shown(path) != str(path):
+            problems[path] = "has a name that is not UTF-8"
+        elif is_folder and is_link:
+            problems[path] = "is a link to a folder; links to files are read"
+        elif is_folder:
+            _list(path, files, problems)
+        elif not stat.S_ISREG(mode):
+            problems[path] = "is no regular file"
+        elif not entry.name.endswith(SUFFIX):
+            problems[path] = f"does not end in {SUFFIX}, in lower case"
+        else:
+            files.append(path)
+
+
+def _shown(path: Path) -> str:
+    """The path as text that can be written anywhere."""
+    return os.fsencode(path).decode(errors="replace")
+
+
+def _why(problem: OSError | UnicodeDecodeError) -> str:
+    if isinstance(problem, UnicodeDecodeError):
+        return f"is not UTF-8 text: byte {problem.start} is none"
+    return f"cannot be read: {problem.strerror or problem}"
+
+
+def _read(path: Path, variables: Mapping[str, str] | None) -> Source:
+    text = path.read_bytes().decode("utf-8-sig")
+    return Source(substitute(text, variables or {}), str(path))
 
 
 def sql_file(path: Path, variables: Mapping[str, str] | None = None) -> Source:
-    """One file; raises as :func:`sql_files` does."""
+    """One file.
+
+    Raises:
+        INVALID_USAGE: it is no UTF-8 text. OSError: it cannot be read.
+    """
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        return _read(path, variables)
     except UnicodeDecodeError as problem:
-        message = f"{path} is not UTF-8 text"
-        detail = f"Byte {problem.start} is none."
-        raise misuse(message, detail) from problem
-    return Source(substitute(text, variables or {}), str(path))
+        raise misuse(f"{path} {_why(problem)}") from problem
