@@ -45,6 +45,7 @@ REPEAT_SECONDS = 60.0
 CLOSE_SECONDS = 3.0
 """How long the end waits for open requests; then it leaves them to the end of the process."""
 _PAUSE_SECONDS = 1.0
+_BACKLOG = 1024
 
 
 def connections_max() -> int:
@@ -100,7 +101,7 @@ def served(app: Application, host: str, port: int, what: str) -> Iterator[str]:
 def _listen(host: str, port: int, what: str) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listening = socket.create_server((host, port), family=family)
+        listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as problem:
         message = f"no {what} can be served at {host}:{port}"
         raise misuse(message, f"{problem.strerror or problem}.") from problem
