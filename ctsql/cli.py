@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 BROKEN_PIPE = 141
 TESTS_OF_SHORT = 10
 """So few tests are over before Java's second compiler pays (docs/decisions/0077)."""
-_WITH_FOLDER = ("dump", "plan", "rehearse", "apply", "test")
+_WITH_FOLDER = ("dump", "plan", "apply", "test")
 COMMANDS = ("run", "status", "serve", *_WITH_FOLDER, "warm-up")
 """The words that stand for a command in the place of a file."""
 
@@ -52,7 +52,7 @@ COMMANDS = ("run", "status", "serve", *_WITH_FOLDER, "warm-up")
 @click.argument(
     "files",
     nargs=-1,
-    metavar="[FILE... | run | status | serve | dump, test, plan, rehearse, apply FOLDER | warm-up]",
+    metavar="[FILE... | run | status | serve | dump, test, plan, apply FOLDER | warm-up]",
 )
 @click.option(
     "-c", "--command", "commands", multiple=True, metavar="SQL", help="Run this; repeatable."
@@ -139,8 +139,7 @@ COMMANDS = ("run", "status", "serve", *_WITH_FOLDER, "warm-up")
     "--json",
     "as_json",
     is_flag=True,
-    help="With run and status: one JSON object per line; with plan, rehearse and apply: one "
-    "JSON object.",
+    help="With run and status: one JSON object per line; with plan and apply: one JSON object.",
 )
 @click.option(
     "--prune",
@@ -153,12 +152,6 @@ COMMANDS = ("run", "status", "serve", *_WITH_FOLDER, "warm-up")
     type=click.Path(dir_okay=False),
     metavar="FILE",
     help="With apply: only if it does what this plan says, which plan -o has written.",
-)
-@click.option(
-    "--last",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="With rehearse: go through the newest N changes; 100 if not given.",
 )
 @click.option("-k", "part", metavar="TEXT", help="With test: only tests with TEXT in their name.")
 @click.option(
@@ -191,7 +184,6 @@ def main(context: click.Context, /, **arguments: Any) -> None:
     same objects again; "ctsql warm-up" makes later starts of Spark faster.
     "ctsql test FOLDER" runs the TEST statements in its .sql files.
     "ctsql plan FOLDER" says what the definitions in a folder of .sql files would change;
-    "ctsql rehearse FOLDER" says what rows they would have made of the newest changes;
     "ctsql apply FOLDER" does it.
     A file with one of these names is given as ./run, for example.
     """
@@ -208,7 +200,7 @@ def main(context: click.Context, /, **arguments: Any) -> None:
     try:
         _check(arguments, command)
     except click.UsageError as problem:
-        if command in ("plan", "rehearse"):
+        if command == "plan":
             raise _PlanUsageError(problem.message) from problem
         raise
     connect = context.obj or _connect()
@@ -218,7 +210,7 @@ def main(context: click.Context, /, **arguments: Any) -> None:
 
 
 class _PlanUsageError(click.UsageError):
-    """Bad usage of ``ctsql plan`` or ``rehearse``, where 2 says that something would change."""
+    """Bad usage of ``ctsql plan``, where 2 says that something would change."""
 
     exit_code = FAILED
 
@@ -272,13 +264,6 @@ _ABOUT = {
         "is written but the file of -o, which apply --plan takes. Exit status: 0 nothing to do, 2 "
         "changes, 4 refused, 1 it could not be found out.",
         ("--prune", "--json", "--output", "--set"),
-    ),
-    "rehearse": (
-        "Go through the newest changes again with the definitions in a folder of .sql files, in "
-        "memory, and compare the rows with what is stored. Nothing is written. Exit status: 0 the "
-        "same rows, 2 rows would differ, 1 an error would come, or it could not be found out, 4 "
-        "refused.",
-        ("--last", "--json", "--output", "--set"),
     ),
     "apply": (
         "Make the definitions of the warehouse those of a folder of .sql files, all at one T or "
@@ -348,7 +333,7 @@ def _check(arguments: dict[str, Any], command: str | None) -> None:
         raise click.UsageError("--watch needs a terminal; without it: ctsql status --json")
     if arguments["as_json"] and command is None:
         raise click.UsageError(
-            "--json goes with: ctsql run, status, plan, rehearse, apply. See --format json."
+            "--json goes with: ctsql run, status, plan, apply. See --format json."
         )
 
 
@@ -374,7 +359,7 @@ def _dispatch(
         log_format=LogFormat(arguments["log_format"] or "text"),
     )
     # Those make no warehouse; tests have their own, which they write.
-    only_shows = command in ("status", "serve", "dump", "plan", "rehearse")
+    only_shows = command in ("status", "serve", "dump", "plan")
     read_only = only_shows or (arguments["read_only"] and command != "test")
     connection = connect(
         arguments["warehouse"],
@@ -382,7 +367,7 @@ def _dispatch(
         read_only=read_only,
         create=command != "run",
     )
-    is_short = command in ("status", *_WITH_FOLDER) and command != "rehearse"
+    is_short = command in ("status", *_WITH_FOLDER)
     connection.is_short = is_short or bool(arguments["commands"])
     runner = Runner(connection, settings)
     try:
@@ -430,8 +415,6 @@ def _with_folder(
             return _test(runner, arguments)
         case "plan":
             return _plan(connect, runner, arguments)
-        case "rehearse":
-            return _rehearse(runner, arguments)
         case _:
             return _apply(runner, arguments)
 
@@ -620,23 +603,6 @@ def _plan(connect: "Callable[..., Connection]", runner: Runner, arguments: dict[
         settings.progress.pause()
         pipelines.write_plan(plan, settings.out, as_json=arguments["as_json"])
         return pipelines.exit_code(plan)
-
-    return _with_codes(runner, work)
-
-
-def _rehearse(runner: Runner, arguments: dict[str, Any]) -> int:
-    """``ctsql rehearse``: what a folder would have made of the newest changes."""
-    from ctsql import pipelines, rehearsals
-
-    settings = runner.settings
-    count = arguments["last"] or rehearsals.CHANGES_GONE_THROUGH
-
-    def work() -> int:
-        folder = pipelines.read(Path(arguments["files"][1]), settings.variables)
-        report = rehearsals.rehearse(runner.connection, folder, count=count)
-        settings.progress.pause()
-        rehearsals.write_report(report, settings.out, as_json=arguments["as_json"])
-        return report.exit_code
 
     return _with_codes(runner, work)
 

@@ -11,17 +11,8 @@ from ctsql.values import NULL, is_number, text_of
 RED, GREEN, PLAIN = "\x1b[31m", "\x1b[32m", "\x1b[0m"
 
 
-def difference_lines(
-    difference: Difference,
-    has_styles: bool = False,
-    *,
-    labels: tuple[str, str] = ("expected and not there", "there and not expected"),
-) -> Iterator[str]:
-    """The rows that are missing with -, those that are not expected with +, in columns.
-
-    Args:
-        labels: what - and + mean.
-    """
+def difference_lines(difference: Difference, has_styles: bool = False) -> Iterator[str]:
+    """The rows that are missing with -, those that are not expected with +, in columns."""
     if difference.is_order:
         yield "(the same rows)"
         return
@@ -40,14 +31,14 @@ def difference_lines(
     for sign, row in cells:
         line = f"{sign}{join_cells(row, widths, right).rstrip()}"
         yield f"{RED if sign == '-' else GREEN}{line}{PLAIN}" if has_styles else line
-    yield _legend(difference, labels)
+    yield _legend(difference)
 
 
-def _legend(difference: Difference, labels: tuple[str, str]) -> str:
+def _legend(difference: Difference) -> str:
     parts = []
     for sign, count, what in (
-        ("-", difference.missing_count, labels[0]),
-        ("+", difference.surplus_count, labels[1]),
+        ("-", difference.missing_count, "expected and not there"),
+        ("+", difference.surplus_count, "there and not expected"),
     ):
         if count:
             more = f", the first {ROWS_SHOWN} are shown" if count > ROWS_SHOWN else ""

@@ -7,7 +7,6 @@ from ctsql.planner.binding.advice import advise
 from ctsql.planner.explain import explain
 from ctsql.planner.nodes import ViewWrite
 from ctsql.planner.syntax import ast as st
-from ctsql.rehearsals import rehearse_statement
 from ctsql.result import Result
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.functions import describe_functions, function_names
@@ -64,8 +63,6 @@ def manage(names: Namespace, statement: st.Statement) -> Result:
             answer = Result.of_status(status)
             answer.notices = notices
             return answer
-        case st.Rehearse():
-            return rehearse_statement(engine, statement, schema)
         case st.Explain():
             return _explain(Explanation(names), statement)
         case _ if reads_logs(statement):

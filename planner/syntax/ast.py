@@ -766,19 +766,6 @@ class VerifyView(Statement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rehearse(Statement):
-    """REHEARSE [LAST n] 'folder' | REHEARSE [LAST n] CREATE ...
-
-    Attributes:
-        count: over so many changes; None for the usual number. folder, definition: one of them.
-    """
-
-    count: int | None = None
-    folder: str | None = None
-    definition: Statement | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SetSetting(Statement):
     """SET name = value | SET name TO value."""
 

@@ -2,11 +2,11 @@
 
 from typing import TypeVar
 
-from ctsql.catalog.errors import bad_option, invalid, not_supported, not_yet
+from ctsql.catalog.errors import invalid, not_supported, not_yet
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Source, Span
-from ctsql.planner.syntax.ast import Explain, Rehearse, Statement, Why
+from ctsql.planner.syntax.ast import Explain, Statement, Why
 from ctsql.planner.syntax.statements.commands import COMMANDS, named_object
 from ctsql.planner.syntax.statements.creates import read_create
 from ctsql.planner.syntax.statements.queries import DML_VERBS, read_dml, read_query
@@ -36,9 +36,10 @@ _REFUSED = {
     "REPAIR": ("", ""),
     "ADD": ("", ""),
     "LIST": ("", ""),
+    "REHEARSE": ("", "Type: ctsql plan FOLDER, or CREATE REPLACEMENT ..., whose rows can be read."),
     "APPLY": ("", "Type: CREATE FLOW f AS AUTO CDC INTO target FROM source KEYS (k) SEQUENCE BY n"),
 }
-_KNOWN = (*_QUERY_STARTS[:-1], *DML_VERBS, "CREATE", "EXPLAIN", "REHEARSE", *COMMANDS)
+_KNOWN = (*_QUERY_STARTS[:-1], *DML_VERBS, "CREATE", "EXPLAIN", *COMMANDS)
 _Known = TypeVar("_Known", bound=Statement)
 _PLANS = ("EXTENDED", "FORMATTED", "CODEGEN", "COST", "LOGICAL", "ANALYZE")
 
@@ -76,8 +77,6 @@ def _statement(tokens: Tokens) -> Statement:
         return read_create(tokens)
     if first == "EXPLAIN":
         return _explain(tokens)
-    if first == "REHEARSE":
-        return _rehearse(tokens)
     if first in COMMANDS:
         cursor = Cursor(tokens)
         cursor.take()
@@ -125,19 +124,3 @@ def _analyze(cursor: Cursor) -> Explain:
     cursor.end()
     kind = ObjectKind.MATERIALIZED_VIEW
     return Explain(span=span_of(cursor.tokens), analyze=True, kind=kind, target=target)
-
-
-def _rehearse(tokens: Tokens) -> Rehearse:
-    cursor = Cursor(tokens)
-    cursor.expect("REHEARSE")
-    span, count = span_of(tokens), None
-    if cursor.accept("LAST"):
-        number = cursor.whole_number("the number of changes")
-        count = int(number.text)
-        if count < 1:
-            raise bad_option(number.span, "LAST", "It is the number of changes, at least 1.")
-    if cursor.at("CREATE"):
-        return Rehearse(span=span, count=count, definition=read_create(cursor.rest))
-    folder = cursor.string("a folder in quotes, or CREATE").text
-    cursor.end()
-    return Rehearse(span=span, count=count, folder=folder)

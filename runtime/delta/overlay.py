@@ -10,7 +10,6 @@ keep commits in memory.
     (tests/spark/engine/test_read_only.py)
 [pinned-store] the stored part is pinned when the table is opened; later commits are not seen. When
     :meth:`ReadOnlyGateway.is_stale` reports them, the engine starts again from what is stored.
-    Whoever rehearses pins an older version (:meth:`ReadOnlyGateway.pin`), and does not start again.
 [rows-in-spark] inserted rows are computed once and persisted by Spark, in memory or on its local
     disks; deleted rows are kept as file and row number in the driver, eight bytes each, as for a
     commit.
@@ -98,14 +97,6 @@ class ReadOnlyGateway(Gateway):
             table = self._memory_tables[location] = MemoryTable(self.table(location))
         return table
 
-    def pin(self, location: str, version: int) -> None:
-        """See an output as it was at a version, with commits in memory from there on.
-
-        Only before anybody has opened it.
-        """
-        assert location not in self._memory_tables  # a write handle may hold what is there
-        self._memory_tables[location] = MemoryTable(self.table(location), version)
-
     def forget(self, location: str) -> None:
         """Drop the caches of a table, after it was deleted."""
         self._memory_tables.pop(location, None)
@@ -130,17 +121,13 @@ class ReadOnlyGateway(Gateway):
 class MemoryTable(DeltaTable):
     """A stored table, pinned, and commits in memory on top of it."""
 
-    def __init__(self, table: DeltaTable, version: int | None = None) -> None:
-        """A table at a stored version; None for the newest one."""
+    def __init__(self, table: DeltaTable) -> None:
+        """A table at its newest stored version."""
         newest = table.update()
         # The handles and the caches of what is stored are shared: nothing is opened twice.
         self.__dict__.update(table.__dict__)
         self.stored_table = table
-        self._pinned_snapshot = self._snapshot = (
-            newest
-            if version is None or version == newest.version
-            else table.log_files.snapshot_at(version)
-        )
+        self._pinned_snapshot = self._snapshot = newest
         self.stored_version = self._pinned_snapshot.version
         self.steps: list[MemoryCommit] = []
         self.staged_rows: dict[str, MemoryPart] = {}

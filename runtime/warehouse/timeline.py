@@ -143,7 +143,6 @@ class Timeline:
         self._no_data_above: dict[str, int] = {}
         self.damaged_sources: set[str] = set()
         self._archive_taken = False
-        self._has_assumed = False  # what this process alone knows cannot be read anew
 
     @staticmethod
     def create(gateway: "Gateway", location: str) -> None:
@@ -174,7 +173,7 @@ class Timeline:
         self._output.follow(newest)
         is_cleaned_up = newest > self.read_to and not self.table.has(self.read_to + 1)
         is_full = sum(map(len, self._bindings.values())) > BINDINGS_KEPT_MAX
-        if is_cleaned_up or (is_full and not self._has_assumed):
+        if is_cleaned_up or is_full:
             self._forget()
             return self.refresh()
         for version in range(self.read_to + 1, newest + 1):
@@ -495,14 +494,6 @@ class Timeline:
         self._scan_back(source, -1)
         bindings = self._bindings.get(source)
         return bindings[0].time if bindings else None
-
-
-def assume_bound(timeline: Timeline, source: str, version: int, *, at: int) -> None:
-    """Have a source without any T bound to a version at one, in this process only."""
-    assert timeline.bound(source) is None  # its bindings are what they are
-    timeline._bindings[source] = [Binding(at, source, version)]
-    timeline._frontier = {**timeline._frontier, source: version}
-    timeline._has_assumed = True
 
 
 def _unarchived(

@@ -283,9 +283,6 @@ COMMANDS: list[tuple[str, str, dict[str, Any]]] = [
     ("EXPLAIN PHYSICAL MATERIALIZED VIEW v", "Explain", {"physical": True, "target": "v"}),
     ("EXPLAIN ANALYZE MATERIALIZED VIEW s.v", "Explain", {"analyze": True, "target": "s.v"}),
     ("EXPLAIN ANALYZE v", "Explain", {"analyze": True, "kind": "materialized view"}),
-    ("REHEARSE 'folder'", "Rehearse", {"count": None, "folder": "folder"}),
-    ("REHEARSE LAST 3 'f'", "Rehearse", {"count": 3, "folder": "f"}),
-    ("REHEARSE LAST 3 CREATE VIEW v AS SELECT 1", "Rehearse", {"count": 3, "folder": None}),
     ("VERIFY v", "VerifyView", {"target": "v", "repair": False}),
     ("VERIFY MATERIALIZED VIEW s.v REPAIR", "VerifyView", {"target": "s.v", "repair": True}),
 ]
@@ -318,9 +315,6 @@ BODY = " AS (INSERT INTO ct SELECT 1)"
 FLOW = "CREATE FLOW f AS AUTO CDC INTO t FROM STREAM(s) "
 YET, NO = "NOT_SUPPORTED_YET", "NOT_SUPPORTED"
 REFUSED = [
-    ("REHEARSE v", "SYNTAX_ERROR", "v"),
-    ("REHEARSE LAST 0 'f'", "INVALID_OPTION", "0"),
-    ("REHEARSE LAST x 'f'", "SYNTAX_ERROR", "x"),
     (CT + BODY, "SYNTAX_ERROR", "AS"),
     (CT, "SYNTAX_ERROR", ""),
     (CT + "ON a" + BODY, "SYNTAX_ERROR", "a"),
