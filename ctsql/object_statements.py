@@ -1,7 +1,5 @@
 """Runs the statements about objects: CREATE, DROP, ALTER, COMMENT, REFRESH, SHOW, VERIFY."""
 
-from dataclasses import astuple
-
 from ctsql.catalog.items import ObjectKind
 from ctsql.planner.binding.advice import advise
 from ctsql.planner.explain import explain
@@ -11,7 +9,7 @@ from ctsql.result import Result
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.functions import describe_functions, function_names
 from ctsql.runtime.statements.alter import Alteration
-from ctsql.runtime.statements.alter_table import COLUMNS, TableAlteration
+from ctsql.runtime.statements.alter_table import TableAlteration
 from ctsql.runtime.statements.alter_task import TaskAlteration
 from ctsql.runtime.statements.alter_view import change_view_constraints, set_view_options
 from ctsql.runtime.statements.create import Creation
@@ -55,9 +53,6 @@ def manage(names: Namespace, statement: st.Statement) -> Result:
             if statement.negated:
                 return Result.of_table(LOST, ask.why_not(statement), "WHY")
             return Result.of_table(LINEAGE, ask.why(statement), "WHY")
-        case st.AlterTable(plan=True):
-            effects = TableAlteration(names).plan(statement)
-            return rows((COLUMNS, [astuple(e) for e in effects]))
         case st.AlterTable():
             status, notices = TableAlteration(names).alter(statement)
             answer = Result.of_status(status)

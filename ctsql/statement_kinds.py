@@ -14,8 +14,6 @@ def writes(statement: st.Statement) -> bool:
     """Whether a read-only connection refuses it."""
     if isinstance(statement, st.VerifyView):
         return statement.repair
-    if isinstance(statement, st.AlterTable):
-        return not statement.plan
     return not isinstance(statement, (*_READING, st.Transact, st.Subscribe))
 
 

@@ -607,11 +607,10 @@ ColumnChange = AddColumns | DropColumns | RenameColumn | RetypeColumn | SetNotNu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterTable(Statement):
-    """ALTER TABLE name <change of its columns>; with ``plan`` it is only said what that means."""
+    """ALTER TABLE name <change of its columns>."""
 
     target: RelationRef
     change: ColumnChange
-    plan: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

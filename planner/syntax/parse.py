@@ -36,6 +36,7 @@ _REFUSED = {
     "REPAIR": ("", ""),
     "ADD": ("", ""),
     "LIST": ("", ""),
+    "PLAN": ("", "Type: ctsql plan FOLDER. ALTER TABLE itself is refused if a reader would fail."),
     "REHEARSE": ("", "Type: ctsql plan FOLDER, or CREATE REPLACEMENT ..., whose rows can be read."),
     "APPLY": ("", "Type: CREATE FLOW f AS AUTO CDC INTO target FROM source KEYS (k) SEQUENCE BY n"),
 }

@@ -31,8 +31,7 @@ from ctsql.runtime.engine import Engine
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.pipelines.binding import REFUSALS, BoundObject, FolderBinder
 from ctsql.runtime.pipelines.plan import Change, Effect, Plan, Read, Status
-from ctsql.runtime.pipelines.table_changes import effects_on_readers
-from ctsql.runtime.statements.alter_table import BREAKS
+from ctsql.runtime.pipelines.table_changes import effects_of_alterations
 from ctsql.runtime.statements.columns_read import is_behind, readers_of_changed
 from ctsql.runtime.views.change_plans import prepared_for, sentence_of_code
 from ctsql.runtime.views.refresh_policy import RECOMPUTE_REASONS, Policy
@@ -309,7 +308,7 @@ class _Planning:
             change, name = bound_object.table_change, bound_object.definition.name
             assert change is not None  # those are looked at
             try:
-                effects = effects_on_readers(
+                effects = effects_of_alterations(
                     self.engine,
                     change,
                     dropped_constraints=dropped_constraints,
@@ -321,7 +320,7 @@ class _Planning:
                 self._refuse(name, problem, ())
                 continue
             sentences = {e: f"{e.kind} {e.name}: {e.detail} {e.action}".strip() for e in effects}
-            breaks = [e for e in effects if e.effect == BREAKS]
+            breaks = [e for e in effects if e.is_break]
             if breaks:
                 item, hint = change.table, breaks[0].action
                 detail = " ".join(capitalised(f"{e.kind} {e.name}: {e.detail}") for e in breaks)

@@ -33,14 +33,12 @@ from ctsql.runtime.engine import Engine
 from ctsql.runtime.pipelines.overlay import Overlay
 from ctsql.runtime.pipelines.plan import Effect
 from ctsql.runtime.statements.alter_table import (
-    BREAKS,
-    CHANGES,
-    Effect as OnReader,
     TableAlteration,
     has_features,
 )
 from ctsql.runtime.statements.altered_columns import altered_columns, features
 from ctsql.runtime.statements.column_defaults import default_changes
+from ctsql.runtime.statements.effects_on_readers import Effect as OnReader, effects_on_readers
 from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.statements.stored_constraints import (
     constraint_changes,
@@ -309,7 +307,7 @@ class TableComparison:
             raise not_supported(None, what, why=why, hint=hint)
 
 
-def effects_on_readers(
+def effects_of_alterations(
     engine: Engine,
     change: TableChange,
     *,
@@ -337,14 +335,14 @@ def effects_on_readers(
         )
         after = altered_columns(columns, one.change)
         if one in change.last:
-            on_readers += alteration.effects(
-                change.table, one.change, columns, after, catalog=catalog, without=without
+            on_readers += effects_on_readers(
+                engine, change.table, one.change, columns, after, catalog=catalog, without=without
             )
         else:
-            effects = alteration.effects(change.table, one.change, columns, after)
+            effects = effects_on_readers(engine, change.table, one.change, columns, after)
             names = {str(catalog.items[i].name) for i in without if i in catalog.items}
-            on_readers += (e for e in effects if e.effect == BREAKS or e.name not in names)
-    return [e for e in on_readers if e.effect in (CHANGES, BREAKS)]
+            on_readers += (e for e in effects if e.is_break or e.name not in names)
+    return on_readers
 
 
 class Altering:

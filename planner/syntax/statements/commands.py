@@ -1,7 +1,6 @@
 """Reads the statements about objects and settings: DROP, ALTER, COMMENT, SHOW, SET and so on."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import pairwise
 
 from ctsql.catalog.errors import CtsqlError, bad_option, error, not_supported, not_yet
@@ -171,17 +170,6 @@ def _columns_of_output(cursor: Cursor, kind: ObjectKind, target: st.RelationRef)
     why = "Its definition says which columns it has."
     hint = f"Give it another one: CREATE OR REPLACE {kind.keyword} {target.span.text} ..."
     return not_supported(cursor.here, what, why=why, hint=hint)
-
-
-def _plan(cursor: Cursor) -> st.Statement:
-    start = cursor.position
-    cursor.expect("ALTER", "TABLE", hint="What is planned is ALTER TABLE.")
-    cursor.position = start + 1
-    statement = _alter(cursor)
-    if not isinstance(statement, st.AlterTable):
-        hint = "ADD, DROP, RENAME and ALTER COLUMN are planned."
-        raise not_supported(cursor.span, "PLAN of another change", hint=hint)
-    return replace(statement, plan=True)
 
 
 def _comment(cursor: Cursor) -> st.Statement:
@@ -486,7 +474,6 @@ COMMANDS: dict[str, Callable[[Cursor], st.Statement]] = {
     "DESCRIBE": _describe,
     "DROP": _drop,
     "MAINTAIN": _maintain,
-    "PLAN": _plan,
     "REFRESH": _refresh,
     "RESET": _reset,
     "RETRY": _retry,

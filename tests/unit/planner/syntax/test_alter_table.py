@@ -1,4 +1,4 @@
-"""ALTER TABLE and PLAN ALTER TABLE as values, and what they make of columns."""
+"""ALTER TABLE as a value, and what they make of columns."""
 
 import pytest
 
@@ -58,8 +58,7 @@ CASES = [
 def test_changes(text: str, expected: str, left: str) -> None:
     """What Delta is told, and the columns that are left."""
     read = _parse(f"ALTER TABLE s.t {text};")
-    assert (read.target.parts, read.plan) == (("s", "t"), False)
-    assert _parse(f"PLAN ALTER TABLE s.t {text}").plan
+    assert read.target.parts == ("s", "t")
     assert delta_text("x", read.change, COLUMNS) == f"ALTER TABLE x {expected}"
     after = altered_columns(COLUMNS, read.change)
     assert " ".join(c.name for c in after) == left
@@ -128,8 +127,6 @@ REFUSED = [
     ("ALTER TABLE t ALTER k TYPO BIGINT", "SYNTAX_ERROR", "TYPO"),
     ("ALTER VIEW t DROP COLUMN k", "NOT_SUPPORTED", "DROP"),
     ("ALTER MATERIALIZED VIEW t ADD COLUMN k INT", "NOT_SUPPORTED", "ADD"),
-    ("PLAN ALTER TABLE t RENAME TO z", "NOT_SUPPORTED", "PLAN ALTER TABLE t RENAME TO z"),
-    ("PLAN DROP TABLE t", "SYNTAX_ERROR", "DROP"),
 ]
 
 

@@ -1,0 +1,149 @@
+"""What a change of a table's columns means for the objects that read the table.
+
+``ctsql plan``, ``ctsql apply`` and ALTER TABLE ask it. Spark analyses each reader's definition over
+the columns as they would be; an error it reports is the error that the reader would get when
+another writer changes the table (docs/decisions/0065-rows-by-their-own-version.md).
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from ctsql.catalog.errors import sentence_of
+from ctsql.catalog.items import Catalog, Item, KafkaSource, ObjectKind
+from ctsql.catalog.schemas import Schema, names
+from ctsql.planner.lowering.store_assignment import is_exact
+from ctsql.planner.syntax import ast as st
+from ctsql.runtime.engine import Engine
+from ctsql.runtime.statements.altered_columns import named_columns
+from ctsql.runtime.statements.columns_read import Analysis, analyse, readers_of, reads
+from ctsql.runtime.warehouse.watched_topics import check_topic_columns
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a change means for one object.
+
+    Attributes:
+        is_break: the object would fail; otherwise it goes on with other values or columns.
+        action: the statement that helps, if there is one.
+    """
+
+    name: str
+    kind: str
+    is_break: bool
+    detail: str
+    action: str = ""
+
+
+def effects_on_readers(
+    engine: Engine,
+    item: Item,
+    change: st.ColumnChange,
+    columns: Schema,
+    after: Schema,
+    *,
+    catalog: Catalog | None = None,
+    without: Collection[str] = (),
+) -> list[Effect]:
+    """What a change means for each object that reads the table, directly or by plain views.
+
+    An object for which nothing changes is not in the list.
+
+    Args:
+        catalog: the definitions that are there; None for those that are stored.
+        without: the ids of readers that are not asked.
+    """
+    catalog = engine.catalog if catalog is None else catalog
+    effects = [_feed(item, after)] if item.feed is not None else []
+    if columns == after:
+        return effects  # a default is for those who write
+    readers = [r for r in readers_of(catalog, item) if r.id not in without]
+    by_reader = {r.id: _effect(engine, r, item, change, columns, after, catalog) for r in readers}
+    effects += [e for e in by_reader.values() if e is not None]
+    is_lossy = isinstance(change, st.DropColumns | st.RenameColumn)
+    for relation in (item, *(r for r in readers if r.kind is ObjectKind.VIEW)):
+        effect = by_reader.get(relation.id)
+        is_break = is_lossy if relation is item else effect is not None and effect.is_break
+        if is_break:
+            detail = "It is given all columns, and would end there."
+            effects += [
+                Effect(
+                    s.name, "subscription", True, detail, f"Type first: DROP SUBSCRIPTION {s.name}"
+                )
+                for s in catalog.subscribers(relation.id)
+            ]
+    return effects
+
+
+def _feed(item: Item, after: Schema) -> Effect:
+    if isinstance(item.feed, KafkaSource):
+        check_topic_columns(item.feed, after)
+        what, name = "messages", item.feed.topic
+    else:
+        assert item.feed is not None  # the caller looked
+        what, name = "files", item.feed.path
+    text = ", ".join(names(after))
+    return Effect(name, what, False, f"What comes from now on fills the columns {text}.")
+
+
+def _effect(
+    engine: Engine,
+    reader: Item,
+    table: Item,
+    change: st.ColumnChange,
+    columns: Schema,
+    after: Schema,
+    catalog: Catalog,
+) -> Effect | None:
+    name, kind = str(reader.name), reader.kind.value
+    definition = engine.relations.current(reader)
+    before, then = (analyse(engine, definition, table, c, catalog) for c in (columns, after))
+    if before.problem is not None:
+        if then.problem is not None:
+            return None
+        detail = f"It fails already: {before.problem.message}. Then it does no longer."
+        return Effect(name, kind, False, detail)
+    if then.problem is not None:
+        return Effect(name, kind, True, sentence_of(then.problem), _replace_text(reader))
+    if isinstance(change, st.AddColumns):
+        return None  # SELECT * is expanded when the reader is made
+    if not reads(engine, before, table, columns, named_columns(change), catalog):
+        return None
+    if len(then.columns) != len(before.columns):
+        detail = "Its SELECT * gives other columns then than it has."
+        return Effect(name, kind, True, detail, _replace_text(reader))
+    if isinstance(change, st.DropColumns | st.RenameColumn):
+        detail = "It reads the column, and would read something else by that name."
+        return Effect(name, kind, True, detail, _replace_text(reader))
+    return _effect_of_retype(reader, change, then)
+
+
+def _effect_of_retype(reader: Item, change: st.ColumnChange, then: Analysis) -> Effect | None:
+    """A reader that reads a column whose type has become wider, or that may be NULL."""
+    name, kind = str(reader.name), reader.kind.value
+    pairs = zip(reader.columns, then.columns, strict=True)
+    others = [(old, new) for old, new in pairs if old.type != new.type]
+    if reader.kind is ObjectKind.CONTINUAL_TASK and isinstance(change, st.RetypeColumn):
+        detail = "It reads the column. Where it stores it in a narrower one, a value that is too "
+        detail += "large is an error, and digits that have no place there are left out."
+        return Effect(name, kind, False, detail)
+    if reader.kind is not ObjectKind.MATERIALIZED_VIEW or not others:
+        return None
+    text = ", ".join(f"{old.name} {new.type.upper()}" for old, new in others)
+    old_text = ", ".join(f"{old.name} {old.type.upper()}" for old, _ in others)
+    if not all(is_exact(new.type, old.type) for old, new in others):
+        detail = f"Its query gives {text} then, and it stores {old_text}."
+        return Effect(name, kind, True, detail, _replace_text(reader))
+    detail = f"Its query gives {text} then. It goes on to store {old_text}: a value that is too "
+    detail += "large is an error, and it is recomputed at each change."
+    action = f"For the wider type: CREATE OR REPLACE {reader.kind.keyword} {reader.name} ..."
+    return Effect(name, kind, False, detail, action)
+
+
+def _replace_text(reader: Item) -> str:
+    if reader.flow or reader.flows:
+        names = [f.name for f in reader.flows] or [str(reader.name)]
+        statements = " or ".join(f"CREATE OR REPLACE FLOW {name} ..." for name in names)
+    else:
+        statements = f"CREATE OR REPLACE {reader.kind.keyword} {reader.name} ..."
+    return f"Type first: {statements} without the column, or drop it."
