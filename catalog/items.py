@@ -39,8 +39,6 @@ class ObjectKind(Enum):
     MATERIALIZED_VIEW = "materialized view"
     CONTINUAL_TASK = "continual task"
     TASK_OUTPUT = "task output"
-    STREAMING_TABLE = "streaming table"  # that has no flow yet; with one it is a continual task
-    DYNAMIC_TABLE = "dynamic table"  # a word of statements: what it names is a view or a task
     SCHEMA = "schema"
     UNREADABLE = "unreadable object"
 
@@ -66,27 +64,12 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Flow:
-    """A flow that appends to a streaming table.
-
-    Attributes:
-        text: what CREATE FLOW said behind the name. once: it has run, and runs no more; the others
-            are the statements of the task's body, in order.
-    """
-
-    name: str
-    text: str
-    once: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
     """An earlier definition of a task: it still runs at the times it was in force.
 
     Attributes:
         once: it is in force at one T only, and runs there whether or not an input has changed.
         retry: the RETRY QUARANTINE that such a T is for; else empty.
-        flows: see :class:`Item`.
         columns: those of each output by it, in order; empty where they are as they are now.
     """
 
@@ -94,7 +77,6 @@ class Revision:
     definition: str
     reads: tuple[Reading, ...]
     once: bool = False
-    flows: tuple[Flow, ...] = ()
     columns: tuple[Schema, ...] = ()
     retry: str = ""
 
@@ -166,7 +148,6 @@ class Item:
         feed: of a table the files or messages that come into it; None for none.
         flow: of the task and the view of a flow what CREATE FLOW said behind its name; else empty,
             as in a catalog of an older version.
-        flows: of a streaming table the flows that append to it; none for other tasks.
         once, retry: of a task at an earlier revision, see :class:`Revision`.
         alterations: of a table what ALTER TABLE changed of it, as typed behind its name.
         refers: of a table the names of its constraints, folded, that are REFERENCES, each with the
@@ -208,7 +189,6 @@ class Item:
     table_id: str | None = None
     feed: FileSource | KafkaSource | None = None
     flow: str = ""
-    flows: tuple[Flow, ...] = ()
     once: bool = False
     retry: str = ""
     alterations: tuple[str, ...] = ()
@@ -259,7 +239,6 @@ class Item:
             revision=revision.number,
             earlier=(),
             own_reads=None,
-            flows=revision.flows,
             once=revision.once,
             retry=revision.retry,
         )
@@ -276,7 +255,6 @@ class Item:
             earlier=older,
             own_reads=current.reads,
             reads=tuple(reads.values()),
-            flows=current.flows,
         )
 
     @property
@@ -288,22 +266,8 @@ class Item:
             definition=self.definition,
             reads=own,
             once=self.once,
-            flows=self.flows,
         )
         return (*self.earlier, newest)
-
-    def is_called(self, kind: ObjectKind) -> bool:
-        """Whether a statement may call it so: what other systems call a dynamic table is ours too.
-
-        A streaming table is one without a flow, the task that its flows are, or AUTO CDC's target.
-        """
-        match kind:
-            case ObjectKind.DYNAMIC_TABLE:
-                return self.kind in (ObjectKind.MATERIALIZED_VIEW, ObjectKind.CONTINUAL_TASK)
-            case ObjectKind.STREAMING_TABLE:
-                is_target = self.kind is ObjectKind.MATERIALIZED_VIEW and bool(self.flow)
-                return self.kind is kind or bool(self.flows) or is_target
-        return self.kind is kind
 
     @property
     def is_output(self) -> bool:
@@ -356,7 +320,6 @@ class Item:
             "flow": self.flow,
             "alterations": self.alterations,
             "refers": self.refers,
-            "flows": _flows_json(self.flows),
             "replaces": self.replaces,
             "backfill": self.backfill,
             "built_beside": self.built_beside,
@@ -411,7 +374,6 @@ class Item:
                 flow=raw.get("flow", ""),
                 alterations=tuple(raw.get("alterations", ())),
                 refers=_pairs(raw.get("refers", [])),
-                flows=_flows(raw.get("flows", ())),
                 replaces=raw.get("replaces"),
                 backfill=raw.get("backfill"),
                 built_beside=_built_beside(raw),
@@ -541,42 +503,26 @@ def _feed(raw: dict[str, Any]) -> FileSource | KafkaSource | None:
     return KafkaSource(**{**feed, **lists})
 
 
-def _revision_json(revision: Revision) -> list[Any]:
-    """Longer than three for a task with flows or other columns, as older versions read three.
-
-    These refuse the entry, by its name, where they would run old Ts by what they do not know.
-    """
-    fields = [revision.number, revision.definition, _readings_json(revision.reads)]
-    if revision.once or revision.flows or revision.columns:
-        fields += [revision.once, _flows_json(revision.flows)]
-    if revision.columns or revision.retry:
-        fields.append([[c.to_json() for c in schema] for schema in revision.columns])
-    if revision.retry:
-        fields.append(revision.retry)
-    return fields
+def _revision_json(revision: Revision) -> dict[str, Any]:
+    return {
+        "number": revision.number,
+        "definition": revision.definition,
+        "reads": _readings_json(revision.reads),
+        "once": revision.once,
+        "columns": [[c.to_json() for c in schema] for schema in revision.columns],
+        "retry": revision.retry,
+    }
 
 
-def _revision(raw: list[Any]) -> Revision:
-    number, definition, reads, *more = raw
-    once, flows, *rest = more or (False, ())
-    columns = rest[0] if rest else ()
+def _revision(raw: Mapping[str, Any]) -> Revision:
     return Revision(
-        number=number,
-        definition=definition,
-        reads=_readings(reads),
-        once=once,
-        flows=_flows(flows),
-        columns=tuple(tuple(map(Column.from_json, schema)) for schema in columns),
-        retry=rest[1] if len(rest) > 1 else "",
+        number=raw["number"],
+        definition=raw["definition"],
+        reads=_readings(raw["reads"]),
+        once=raw["once"],
+        columns=tuple(tuple(map(Column.from_json, schema)) for schema in raw["columns"]),
+        retry=raw["retry"],
     )
-
-
-def _flows_json(flows: Iterable[Flow]) -> list[list[Any]]:
-    return [[f.name, f.text, f.once] for f in flows]
-
-
-def _flows(raw: Iterable[list[Any]]) -> tuple[Flow, ...]:
-    return tuple(Flow(name=n, text=t, once=o) for n, t, o in raw)
 
 
 def _pairs(raw: list[Any]) -> tuple[tuple[str, str], ...]:

@@ -25,7 +25,6 @@ from ctsql.runtime.statements.retry_quarantine import QuarantineRetry
 from ctsql.runtime.statements.row_lineage import COLUMNS as LINEAGE
 from ctsql.runtime.statements.row_questions import RowQuestions
 from ctsql.runtime.statements.show import Rows, is_like
-from ctsql.runtime.statements.streaming_tables import StreamingTables
 from ctsql.runtime.statements.table_constraints import TableConstraints
 from ctsql.runtime.statements.task_replacement import TaskReplacement
 from ctsql.runtime.statements.verify import Verification
@@ -89,14 +88,8 @@ def _run(names: Namespace, statement: st.Statement) -> str:
             return create.create_task(statement)
         case st.CreateFlow():
             return create_flow(names, statement)
-        case st.CreateStreamingTable():
-            return StreamingTables(names).create_table(statement)
-        case st.CreateAppendFlow():
-            return StreamingTables(names).create_flow(statement)
         case st.CreateSchema():
             return create.create_schema(statement)
-        case st.DropObject(flow=True):
-            return StreamingTables(names).drop_flow(statement) or change.drop(statement)
         case st.DropObject():
             return change.drop(statement)
         case st.UndropObject():

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 
-from ctsql.catalog.errors import CtsqlError, error, not_yet, unknown_relation
+from ctsql.catalog.errors import CtsqlError, error, unknown_relation
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, fold, quarantine_name
 from ctsql.catalog.spans import Source, Span
@@ -296,10 +296,7 @@ def _attach(contents: _Definitions, comment: st.CommentOn, schema: str) -> None:
 
 
 def not_a_definition(statement: st.Statement) -> CtsqlError:
-    """NOT_A_DEFINITION, or NOT_SUPPORTED_YET; the caller raises it."""
-    if isinstance(statement, st.CreateStreamingTable | st.CreateAppendFlow):
-        what = "a streaming table, or a flow into one, in a folder of definitions"
-        return not_yet(statement.span, what, "Run it as a script: ctsql FILE")
+    """NOT_A_DEFINITION; the caller raises it."""
     words = statement.span.text.split()
     verb = words[0].upper()
     hint = "Keep it in another folder, and run it as a script: ctsql FILE"

@@ -35,15 +35,6 @@ class Advice:
 def advise(statement: st.Statement, columns_of: ColumnsOf) -> Iterator[Advice]:
     """What to tell the author of a CREATE or of a task's new body, in the order of the text."""
     match statement:
-        case (
-            st.CreateMaterializedView(unheeded_clauses=found)
-            | st.CreateContinualTask(unheeded_clauses=found)
-            | st.CreateStreamingTable(unheeded_clauses=found)
-        ):
-            for one in found:
-                message = f"{one.clause} has no effect: {one.why}"
-                yield Advice(message, "It may be left out.", one.span)
-    match statement:
         case st.CreateContinualTask() | st.ReplaceBody():
             for part in statement.body:
                 yield from _on_text(tokenise(part.span), st.texts_of(part), columns_of)

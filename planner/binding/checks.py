@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ctsql.catalog import schemas
 from ctsql.catalog.errors import CtsqlError, error, not_supported
-from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.items import Catalog, Item
 from ctsql.catalog.names import fold
 from ctsql.catalog.reserved_columns import PREFIX
 from ctsql.catalog.schemas import Column, check_unique
@@ -145,13 +145,10 @@ def forbidden_in(name: str) -> str:
 
 
 def check_holds_rows(catalog: Catalog, item: Item, span: Span | None) -> None:
-    """Refuse as a relation what holds no rows: a task with several outputs, a table to come.
+    """Refuse as a relation a task with several outputs, which holds no rows itself.
 
     Raises WRONG_OBJECT_KIND.
     """
-    if item.kind is ObjectKind.STREAMING_TABLE:
-        hint = f"Type: CREATE FLOW f AS INSERT INTO {item.name} BY NAME SELECT * FROM STREAM t"
-        raise item.wrong_kind("relation", hint, span, actual="streaming table without a flow")
     if item.outputs:
         names = ", ".join(str(o.name) for o in catalog.outputs_of(item))
         hint = f"Read what it writes: {names}."

@@ -421,15 +421,6 @@ class CreateView(Statement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnheededClause:
-    """A clause that changes no row, and that ctsql does not follow; why, in a sentence."""
-
-    clause: str
-    why: str
-    span: Span
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CreateMaterializedView(Statement):
     """CREATE [OR REPLACE] MATERIALIZED VIEW, or CREATE REPLACEMENT ... FOR ``replaces``."""
 
@@ -442,7 +433,6 @@ class CreateMaterializedView(Statement):
     comment: str | None = None
     replaces: RelationRef | None = None
     constraints: tuple[ConstraintDef, ...] = ()
-    unheeded_clauses: tuple[UnheededClause, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -493,7 +483,6 @@ class CreateContinualTask(Statement):
     replaces: RelationRef | None = None
     begin: "Instant | None" = None
     beginning_span: Span | None = None
-    unheeded_clauses: tuple[UnheededClause, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -749,11 +738,10 @@ class Explain(Statement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshView(Statement):
-    """REFRESH MATERIALIZED VIEW name [FULL], or STREAMING TABLE name."""
+    """REFRESH MATERIALIZED VIEW name [FULL]."""
 
     target: RelationRef
     full: bool = False
-    kind: ObjectKind = ObjectKind.MATERIALIZED_VIEW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -944,54 +932,6 @@ class CreateFlow(Statement):
     tracked_columns: ColumnList | None = None
     scd_type: int = 1
     ignore_nulls: bool = False
-    if_not_exists: bool = False
-    or_replace: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Appending:
-    """The query of a flow that appends to a streaming table, as statements of a task's body.
-
-    Attributes:
-        query: as compiled: an input by its name alone, what is read whole with ``contents()``.
-        inserts: the INSERT of the rows that come. fills: the INSERT of those that are there.
-        sources: what stands behind STREAM; none with ONCE.
-    """
-
-    query: SqlText
-    inserts: str
-    fills: str
-    sources: tuple[RelationRef, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateStreamingTable(Statement):
-    """CREATE [OR REFRESH] STREAMING TABLE [IF NOT EXISTS] name [(columns)] ... [AS query].
-
-    Attributes:
-        column_list: with its parentheses, as typed, or empty. every: SCHEDULE EVERY.
-        appending: of AS; without it flows are to come.
-    """
-
-    target: RelationRef
-    columns: tuple[ColumnDef, ...] = ()
-    column_list: str = ""
-    comment: str | None = None
-    every: str | None = None
-    appending: Appending | None = None
-    or_refresh: bool = False
-    if_not_exists: bool = False
-    unheeded_clauses: tuple[UnheededClause, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateAppendFlow(Statement):
-    """CREATE [OR REPLACE] FLOW name AS INSERT INTO [ONCE] target [BY NAME] query."""
-
-    name: RelationRef
-    target: RelationRef
-    appending: Appending
-    once: bool = False
     if_not_exists: bool = False
     or_replace: bool = False
 

@@ -10,6 +10,7 @@ from ctsql.planner.syntax.ast import Explain, Statement, Why
 from ctsql.planner.syntax.statements.commands import COMMANDS, named_object
 from ctsql.planner.syntax.statements.creates import read_create
 from ctsql.planner.syntax.statements.queries import DML_VERBS, read_dml, read_query
+from ctsql.planner.syntax.statements.refusals import refuse_statement
 from ctsql.planner.syntax.statements.row_questions import read_why
 from ctsql.planner.syntax.tokens.split import split_tokens
 from ctsql.planner.syntax.tokens.token_reader import Cursor, found_text, syntax_error
@@ -19,27 +20,6 @@ _QUERY_STARTS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
 
 # First words that are known and refused until later.
 _LATER = ("ANALYZE", "RESTORE", "DECLARE", "EXECUTE", "CALL")
-# Those refused for good: the reason, and what to do instead.
-_REFUSED = {
-    "TRUNCATE": ("", "Type: DELETE FROM {name}"),
-    "OPTIMIZE": ("", "Type: MAINTAIN {name}"),
-    "VACUUM": ("", "Type: MAINTAIN {name}"),
-    "REORG": ("", "Run it with Spark."),
-    "REPLACE": ("", "Type DROP TABLE first, then CREATE TABLE."),
-    "LOAD": ("", "Type: COPY <table> FROM 'file'"),
-    "CACHE": ("", ""),
-    "UNCACHE": ("", ""),
-    "CLEAR": ("", ""),
-    "GRANT": ("ctsql has no users.", ""),
-    "REVOKE": ("ctsql has no users.", ""),
-    "MSCK": ("", ""),
-    "REPAIR": ("", ""),
-    "ADD": ("", ""),
-    "LIST": ("", ""),
-    "PLAN": ("", "Type: ctsql plan FOLDER. ALTER TABLE itself is refused if a reader would fail."),
-    "REHEARSE": ("", "Type: ctsql plan FOLDER, or CREATE REPLACEMENT ..., whose rows can be read."),
-    "APPLY": ("", "Type: CREATE FLOW f AS AUTO CDC INTO target FROM source KEYS (k) SEQUENCE BY n"),
-}
 _KNOWN = (*_QUERY_STARTS[:-1], *DML_VERBS, "CREATE", "EXPLAIN", *COMMANDS)
 _Known = TypeVar("_Known", bound=Statement)
 _PLANS = ("EXTENDED", "FORMATTED", "CODEGEN", "COST", "LOGICAL", "ANALYZE")
@@ -69,6 +49,7 @@ def parse_as(kind: type[_Known], text: str, source_name: str) -> _Known:
 
 
 def _statement(tokens: Tokens) -> Statement:
+    refuse_statement(tokens)
     first = tokens[0].upper
     if first in _QUERY_STARTS:
         return read_query(tokens)
@@ -84,11 +65,6 @@ def _statement(tokens: Tokens) -> Statement:
         return COMMANDS[first](cursor)
     if first in _LATER:
         raise not_yet(tokens[0].span, first)
-    if first in _REFUSED:
-        why, hint = _REFUSED[first]
-        names = [t.span.text for t in tokens[1:] if t.upper != "TABLE"]
-        hint = hint.format(name="".join(names) or "<table>")
-        raise not_supported(tokens[0].span, first, why=why, hint=hint)
     message = f"found {found_text(tokens[0])}, expected a statement"
     raise syntax_error(tokens[0].span, message, hint=did_you_mean(first, _KNOWN) if first else "")
 

@@ -135,9 +135,8 @@ class Failure:
                 "ON VIOLATION DROP, WARN or QUARANTINE;"
             )
         example = "" if self.condition in _OF_COLUMNS else ", for instance with try_cast"
-        if item.flow or item.flows:
-            names = [f.name for f in item.flows] or [str(item.name)]
-            alter = " or ".join(f"CREATE OR REPLACE FLOW {name} AS ..." for name in names)
+        if item.flow:
+            alter = f"CREATE OR REPLACE FLOW {item.name} AS ..."
             return f"Give it a flow that can compute that T: {alter}{example};"
         return f"Give it a body that can compute that T: {alter} AS (...){example};"
 

@@ -119,7 +119,7 @@ class FolderBinder:
 
     def _check_kind(self, definition: Definition, old: Item) -> None:
         is_flow = isinstance(definition.statement, st.CreateFlow)
-        if old.kind is not definition.kind or (is_flow and not old.flow) or old.flows:
+        if old.kind is not definition.kind or (is_flow and not old.flow):
             hint = f"Drop it first: {drop_text(self.overlay.stored_catalog, old)}"
             raise old.wrong_kind(definition.keyword.lower(), hint, definition.span)
 

@@ -140,7 +140,6 @@ class _Planning:
         except REFUSALS as problem:
             return change.refused(problem)
         self.objects.append(bound)
-        change = replace(change, note=_unheeded_clauses(definition.statement))
         if bound.old is None:
             return replace(change, status=Status.NEW, effect=self._effect_of_new(bound))
         note = ""
@@ -220,8 +219,7 @@ class _Planning:
             i for i in self.stored_catalog if i.name not in mine and not self._is_owned(i, mine)
         ]
         names = set(self.places)
-        # A folder cannot say of streaming tables that they stay.
-        items_to_drop = [i for i in others if self.prune and not i.problem and not _is_streaming(i)]
+        items_to_drop = [i for i in others if self.prune and not i.problem]
         aside = [
             away
             for bound_object in self.objects
@@ -466,16 +464,6 @@ def effect_of_change(kind: ObjectKind, parts: Iterable[Part]) -> Effect:
     if kind is ObjectKind.VIEW:
         return Effect.FOLLOWS
     return Effect.ANEW if Part.COLUMNS in changed_parts else Effect.DIFFERENCE
-
-
-def _unheeded_clauses(statement: st.Statement) -> str:
-    """The clauses of a definition that have no effect, for people."""
-    clauses = [u.clause for u in getattr(statement, "unheeded_clauses", ())]
-    return f"{', '.join(clauses)} has no effect" if clauses else ""
-
-
-def _is_streaming(item: Item) -> bool:
-    return item.kind is ObjectKind.STREAMING_TABLE or bool(item.flows)
 
 
 def _keyword(item: Item) -> str:

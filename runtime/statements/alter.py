@@ -31,7 +31,6 @@ from ctsql.runtime.statements.name_resolution import (
     check_no_quarantine,
 )
 from ctsql.runtime.statements.refresh_view import refresh_view
-from ctsql.runtime.tasks.progress import check_not_suspended
 
 
 class Alteration(OnNames):
@@ -51,10 +50,6 @@ class Alteration(OnNames):
             check_no_quarantine(catalog, item, statement.target.span)
         if item is None or not item.problem:
             item = self.names.of_kind(statement.target, statement.kind)
-        if statement.kind is ObjectKind.STREAMING_TABLE and item.flow:
-            writers = [i for i in catalog if i.id in {r.object_id for r in item.reads}]
-            hint = "It drops both: " + "; ".join(f"DROP FLOW {i.name}" for i in writers)
-            raise item.wrong_kind("streaming table of its own", hint, statement.target.span)
         if item.kind is ObjectKind.TASK_OUTPUT:
             raise self._output_alone(item, statement.target.span)
         if statement.flow and not item.flow:
@@ -90,7 +85,7 @@ class Alteration(OnNames):
             schema = fold(statement.target.parts[-1])
             return catalog.going_with(i.id for i in catalog if fold(i.name.schema) == schema)
         item = catalog.find(qualify(statement.target, self.names.search_schema))
-        if item is None or not item.is_called(statement.kind):
+        if item is None or item.kind is not statement.kind:
             return []
         targets = _items_to_drop(catalog, item, statement)
         return [i for i in catalog.going_with([item.id]) if i not in targets]
@@ -155,15 +150,8 @@ class Alteration(OnNames):
             now = still_there(current, item)
             if now.name != name:  # or else it gets other letters only, large or small ones
                 check_free(current, name, new.span, quiet=False)
-            # The flow of CREATE STREAMING TABLE ... AS is called as its table.
-            flows = tuple(
-                replace(f, name=name.name) if fold(f.name) == fold(item.name.name) else f
-                for f in now.flows
-            )
             former_names = _called(current, now, name, new.span)
-            catalog = current.with_item(
-                replace(now, name=name, flows=flows, former_names=former_names)
-            )
+            catalog = current.with_item(replace(now, name=name, former_names=former_names))
             return _with_quarantine_renamed(catalog, now)
 
         self.names.check_schema(name.schema, new.span)
@@ -212,16 +200,7 @@ class Alteration(OnNames):
         return "COMMENT"
 
     def refresh(self, statement: st.RefreshView) -> str:
-        """REFRESH MATERIALIZED VIEW name [FULL], or STREAMING TABLE name."""
-        if statement.kind is ObjectKind.STREAMING_TABLE:
-            item = self.names.of_kind(statement.target, statement.kind)
-            if item.kind is ObjectKind.CONTINUAL_TASK:
-                until = self.engine.mint()
-                check_not_suspended(self.engine.warehouse, item)
-                self.engine.advance([item], until)
-            elif item.kind is ObjectKind.MATERIALIZED_VIEW:
-                refresh_view(self.engine, item, full=False)
-            return "REFRESH STREAMING TABLE"
+        """REFRESH MATERIALIZED VIEW name [FULL]."""
         only = "Only a materialized view is refreshed; a task runs when its input changes."
         item = self.names.of_kind(statement.target, ObjectKind.MATERIALIZED_VIEW, only=only)
         refresh_view(self.engine, item, full=statement.full)

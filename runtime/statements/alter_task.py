@@ -53,7 +53,6 @@ class TaskAlteration(Redefinition):
     def replace_body(self, statement: st.ReplaceBody) -> str:
         """AS ( statements ): the new body runs from the next T on."""
         item, old = self.definition(statement.target)
-        _check_no_flows(item, statement.target.span)
         edits = [
             *column_list(item, old),
             st.Edit(span=old.body_span, text=statement.body_span.text),
@@ -78,7 +77,6 @@ class TaskAlteration(Redefinition):
         new_item = item if item.outputs else replace(item, columns=columns[0])
         if _words(new_item, statement) == _words(item, old):
             return False
-        _check_no_flows(item, statement.target.span)
         text = with_columns(new_item, statement)
         self.redefine(item, Definition(text=text), body=statement.body, columns=columns)
         return True
@@ -110,15 +108,6 @@ class TaskAlteration(Redefinition):
         if edits is not None:
             self.redefine(item, Definition(text=splice(old.span, edits).text))
         return DONE
-
-
-def _check_no_flows(item: Item, span: Span) -> None:
-    """Each statement of a streaming table is a flow's, which has a name."""
-    if item.flows:
-        what = "another body for a streaming table"
-        why = f"It has the flows {', '.join(f.name for f in item.flows)}."
-        hint = "Type: CREATE OR REPLACE FLOW ..., CREATE FLOW ... or DROP FLOW ..."
-        raise not_supported(span, what, why=why, hint=hint)
 
 
 def check_same_shape(

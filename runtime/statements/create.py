@@ -11,14 +11,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
-from pyspark.sql import types as T
-
 from ctsql.catalog import times
 from ctsql.catalog.errors import DataError, bad_option, error, not_supported
 from ctsql.catalog.items import (
     Catalog,
     FileSource,
-    Flow,
     Item,
     KafkaSource,
     ObjectKind,
@@ -47,10 +44,8 @@ from ctsql.planner.binding import BoundDefinition, bind_task, qualify, refresh_p
 from ctsql.planner.binding.checks import (
     check_listed,
     check_not_void,
-    check_storable,
     check_updatable,
 )
-from ctsql.planner.binding.task import declare
 from ctsql.planner.nodes import descend
 from ctsql.planner.syntax import ast as st, parse, parse_as
 from ctsql.planner.syntax.statements.options import (
@@ -132,44 +127,14 @@ class Creation(OnNames):
 
     Args:
         flow: of the objects of a flow what makes them one, see :class:`Item`.
-        flows: of a streaming table those that append to it.
-        fills: the streaming table without a flow whose name and place the new object takes.
         alters: whether a view that is replaced keeps its comments, whatever the statement says, and
             its flow.
     """
 
-    def __init__(
-        self,
-        names: Namespace,
-        flow: str = "",
-        *,
-        flows: tuple[Flow, ...] = (),
-        fills: Item | None = None,
-        alters: bool = False,
-    ) -> None:
+    def __init__(self, names: Namespace, flow: str = "", *, alters: bool = False) -> None:
         super().__init__(names)
         self.alters = alters
         self.flow = flow
-        self.flows = flows
-        self.fills = fills
-
-    def declare_streaming_table(self, statement: st.CreateStreamingTable) -> str:
-        """CREATE STREAMING TABLE without AS: a name that flows will fill."""
-        target = statement.target
-        name = self._free(target, ObjectKind.STREAMING_TABLE, quiet=statement.if_not_exists)
-        if name is None:
-            return "CREATE STREAMING TABLE (exists already)"
-        item = self.names.new(name, ObjectKind.STREAMING_TABLE, statement.span, statement.comment)
-        columns = tuple(declare(c) for c in statement.columns)
-        check_storable(columns, statement.span)
-        self.register(replace(item, location=None, columns=columns))
-        return "CREATE STREAMING TABLE"
-
-    def _free(self, ref: st.RelationRef, kind: ObjectKind, *, quiet: bool) -> Name | None:
-        """The name of a new object, which may be that of the streaming table it fills."""
-        if self.fills is not None and qualify(ref, self.names.search_schema) == self.fills.name:
-            return self.fills.name
-        return self.names.free(ref, kind, quiet=quiet)
 
     def create_schema(self, statement: st.CreateSchema) -> str:
         """CREATE SCHEMA."""
@@ -356,16 +321,12 @@ class Creation(OnNames):
         check_refresh_times(statement, clock.now_ms())
         if old is not None:
             return self._replace_materialized_view(old, statement)
-        name = self._free(statement.target, kind, quiet=statement.if_not_exists)
+        name = self.names.free(statement.target, kind, quiet=statement.if_not_exists)
         if name is None:
             return "CREATE MATERIALIZED VIEW (exists already)"
-        comment = statement.comment
-        if comment is None and self.fills is not None:
-            comment = self.fills.comment
-        item = self.names.new(name, kind, statement.span, comment)
+        item = self.names.new(name, kind, statement.span, statement.comment)
         item = replace(item, location=self.location_of(statement) or item.location, flow=self.flow)
         bound = self.names.binder().bind_materialized_view(statement, item)
-        self._check_declared(bound.columns, statement.target.span)
         check_followed(self.engine.warehouse, bound.view)
         item = replace(item, columns=bound.columns)
         item, beside = with_quarantine(self, item, statement)
@@ -404,15 +365,6 @@ class Creation(OnNames):
             reads=bound.reads,
         )
         return away, bound
-
-    def _check_declared(self, columns: Sequence[Column], span: Span) -> None:
-        """Refuse other columns than those that CREATE STREAMING TABLE has listed."""
-        table_columns = () if self.fills is None else self.fills.columns
-        if table_columns and [_shape(c) for c in table_columns] != [_shape(c) for c in columns]:
-            what = "a flow into a streaming table of other columns"
-            why = f"The flow gives ({', '.join(c.ddl() for c in columns)})."
-            hint = f"Type first: DROP STREAMING TABLE {span.text}"
-            raise not_supported(span, what, why=why, hint=hint)
 
     def _replace_materialized_view(self, old: Item, statement: st.CreateMaterializedView) -> str:
         """Keep the table under another query: the next T writes the difference.
@@ -591,7 +543,7 @@ class Creation(OnNames):
         if self._find_old(statement.target, kind, statement.or_replace) is not None:
             changed = TaskAlteration(self.names).replace_definition(statement)
             return f"CREATE CONTINUAL TASK ({'replaced' if changed else 'unchanged'})"
-        name = self._free(statement.target, kind, quiet=statement.if_not_exists)
+        name = self.names.free(statement.target, kind, quiet=statement.if_not_exists)
         if name is None:
             same = TaskAlteration(self.names).says_the_same(statement)
             return f"CREATE CONTINUAL TASK (exists already{'' if same else ', otherwise defined'})"
@@ -613,7 +565,7 @@ class Creation(OnNames):
         item = self.names.new(name, ObjectKind.CONTINUAL_TASK, statement.span, statement.comment)
         beside = self.names.new_outputs(statement)
         location = self.location_of(statement) or item.location
-        item = replace(item, location=location, flow=self.flow, flows=self.flows)
+        item = replace(item, location=location, flow=self.flow)
         if beside:
             item = replace(item, location=None, outputs=tuple(o.id for o in beside))
         bound = bind_task(self.names.binder(), statement, item, beside)
@@ -686,15 +638,9 @@ class Creation(OnNames):
         """Commit objects to the catalog, all at once; they may read each other."""
 
         def add_items(current: Catalog) -> Catalog:
-            base = current
-            if self.fills is not None:
-                if self.fills.id not in current.items:
-                    raise was_dropped(self.fills.name, "while a flow into it was being created")
-                if any(i.name == self.fills.name for i in items):
-                    base = current.without([self.fills.id])
-            catalog = base.with_items(items)
+            catalog = current.with_items(items)
             for item in items:
-                check_free(base, item.name, None, quiet=False)
+                check_free(current, item.name, None, quiet=False)
                 check(current, item)
                 check_as_bound(self.names.bound_by or current, current, item)
                 missing_reads = [r for r in item.reads if r.object_id not in catalog.items]
@@ -797,11 +743,6 @@ def check_refresh_times(statement: st.CreateMaterializedView, now_ms: int) -> No
             detail = f"It is {times.to_iso(now_ms)} now, so there would be no such refresh."
             hint, value = "Add REFRESH AT CREATION, or give a later time.", "a time that has passed"
             raise bad_option(option.value_span, "REFRESH AT", detail, value=value, hint=hint)
-
-
-def _shape(column: Column) -> tuple[str, str]:
-    """A column's name and type, in one spelling."""
-    return fold(column.name), T.DataType.fromDDL(column.type).simpleString()
 
 
 def keeps_vectors(statement: _Output) -> bool:

@@ -34,18 +34,13 @@ def create_flow(names: Namespace, statement: st.CreateFlow) -> str:
         return _replace(names, statement, old)
     quiet = statement.if_not_exists
     task_name = names.free(statement.name, ObjectKind.CONTINUAL_TASK, quiet=quiet)
-    table = catalog.find(qualify(statement.target, names.search_schema))
-    if table is not None and table.kind is ObjectKind.STREAMING_TABLE:
-        view_name: Name | None = table.name
-    else:
-        table = None
-        view_name = names.free(statement.target, ObjectKind.MATERIALIZED_VIEW, quiet=quiet)
+    view_name = names.free(statement.target, ObjectKind.MATERIALIZED_VIEW, quiet=quiet)
     if task_name is None and view_name is None:
         assert old is not None  # it has the name
         same = not old.flow or say_the_same(old.flow, clauses_of(statement))
         return f"CREATE FLOW (exists already{'' if same else ', otherwise defined'})"
     task, view = read_flow_texts(compile_texts(names, statement))
-    creation = Creation(names, clauses_of(statement), fills=table)
+    creation = Creation(names, clauses_of(statement))
     creation.create_task(task)
     try:
         creation.create_materialized_view(view)
@@ -91,11 +86,10 @@ def other_target(statement: st.CreateFlow, target: Name) -> CtsqlError:
     return not_supported(statement.target.span, what, why=why, hint=hint)
 
 
-def clauses_of(statement: st.CreateFlow | st.CreateAppendFlow | st.CreateStreamingTable) -> str:
-    """Return what a statement says behind the name of the flow, or of the table that has it."""
+def clauses_of(statement: st.CreateFlow) -> str:
+    """Return what a statement says behind the name of the flow."""
     span = statement.span
-    name = statement.target if isinstance(statement, st.CreateStreamingTable) else statement.name
-    return span.source.text[name.span.stop : span.stop].strip()
+    return span.source.text[statement.name.span.stop : span.stop].strip()
 
 
 def compile_texts(names: Namespace, statement: st.CreateFlow) -> FlowTexts:

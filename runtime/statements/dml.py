@@ -289,8 +289,6 @@ def target_table(engine: Engine, ref: RelationRef, search_schema: str) -> Item:
         "does here.",
         ObjectKind.MATERIALIZED_VIEW: "Write into the tables that its query reads.",
         ObjectKind.VIEW: "Write into the tables that its query reads.",
-        ObjectKind.STREAMING_TABLE: "Its flows write it. Type: CREATE FLOW f AS INSERT INTO "
-        f"{item.name} BY NAME SELECT * FROM STREAM t",
     }
     raise error(
         "OUTPUT_OWNED",

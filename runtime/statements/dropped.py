@@ -113,7 +113,7 @@ class Undropping(OnNames):
             kind = f"dropped {statement.keyword.lower()}"
             raise unknown_relation(name, hint, statement.target.span, kind=kind)
         drop, item = last_drop
-        if not item.is_called(statement.kind) or (statement.flow and not item.flow):
+        if item.kind is not statement.kind or (statement.flow and not item.flow):
             keyword = statement.keyword.lower()
             raise item.wrong_kind(keyword, f"Type: {drop.undrop_text(item)}", statement.target.span)
         return last_drop

@@ -6,7 +6,6 @@ from ctsql.catalog.errors import NotSupported, StatementError
 from ctsql.catalog.items import Catalog, Item, ObjectKind, beside, is_quarantine
 from ctsql.catalog.names import DEFAULT_SCHEMA, fold, quote
 from ctsql.catalog.ordering import behind_needs
-from ctsql.catalog.refreshes import Every
 from ctsql.catalog.schemas import commented
 from ctsql.catalog.spans import Source
 from ctsql.literals import literal
@@ -67,8 +66,6 @@ def _text(engine: Engine, item: Item) -> str:
         if statement.columns_span is not None and not any(map(has_forbidden, listed_names)):
             edit = st.Edit(span=statement.columns_span, text=_column_list(engine, item))
             definition, changes = splice(statement.span, [edit]).text, []
-    if item.flows:
-        definition = streaming_text(definition, item)
     lines = [f"USE {quote(item.search_schema)};", f"{definition};", *changes]
     comments = _typed_comments(engine.catalog, item, definition)
     for one in (item, *beside(engine.catalog, item)):
@@ -89,52 +86,12 @@ def _column_list(engine: Engine, item: Item) -> str:
     return f"({', '.join(columns)})"
 
 
-def streaming_text(definition: str, item: Item) -> str:
-    """A streaming table as CREATE STREAMING TABLE and CREATE FLOW make it, from its task's text."""
-    task = parse_as(st.CreateContinualTask, definition, str(item.name))
-    columns = ", ".join(column.ddl() for column in item.columns)
-    table = f"CREATE STREAMING TABLE {task.target.span.text} ({columns})"
-    if item.comment is not None:
-        table += f" COMMENT {literal(item.comment)}"
-    every = next((o.value for o in task.options if o.name == "COALESCE"), None)
-    if isinstance(every, Every):
-        table += f" SCHEDULE EVERY {every.interval_ms} MILLISECONDS"
-    clauses: list[str] = []
-    following = [f for f in item.flows if not f.once]
-    for flow, part in zip(following, task.body, strict=True):
-        insert = splice(part.span, _streams(part)).text
-        is_own = fold(flow.name) == fold(task.target.parts[-1]) or every is not None
-        if not clauses and is_own:
-            assert isinstance(part, st.InsertStatement)  # a flow appends
-            query = splice(part.query.span, _streams(part)).text
-            clauses.append(f"{table} AS\n{query}")
-            continue
-        if not clauses:
-            clauses.append(table)
-        clauses.append(f"CREATE FLOW {quote(flow.name)} AS {insert}")
-    once = "".join(f"-- Flow {f.name} has run once.\n" for f in item.flows if f.once)
-    return once + ";\n".join(clauses)
-
-
-def _streams(part: st.BodyStatement) -> Iterator[st.Edit]:
-    """A flow's statement as it was typed: STREAM where a name stands alone."""
-    for text in st.texts_of(part):
-        for ref in text.relations:
-            name = ref.name_span.text
-            if ref.parts == part.target.parts:
-                continue  # the table itself
-            new_text = name if ref.change is st.ChangeKind.CONTENTS else f"STREAM({name})"
-            yield st.Edit(span=ref.span, text=new_text)
-
-
 Comments = dict[str | None, str | None]
 """Comments of an object, by None, and of its columns, by their folded names."""
 
 
 def _typed_comments(catalog: Catalog, item: Item, definition: str) -> dict[str, Comments]:
     """The comments that a definition has, by the id of what it makes."""
-    if item.flows:  # the text is made with all that there are
-        return {item.id: {None: item.comment, **{fold(c.name): c.comment for c in item.columns}}}
     try:
         statement = parse(Source(definition, str(item.name)).whole())
     except (StatementError, NotSupported):
@@ -145,7 +102,6 @@ def _typed_comments(catalog: Catalog, item: Item, definition: str) -> dict[str, 
             | st.CreateView()
             | st.CreateMaterializedView()
             | st.CreateContinualTask()
-            | st.CreateStreamingTable()
         ):
             comments = {item.id: {None: statement.comment, **_of_columns(statement.columns)}}
         case _:

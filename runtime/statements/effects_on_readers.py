@@ -141,9 +141,6 @@ def _effect_of_retype(reader: Item, change: st.ColumnChange, then: Analysis) -> 
 
 
 def _replace_text(reader: Item) -> str:
-    if reader.flow or reader.flows:
-        names = [f.name for f in reader.flows] or [str(reader.name)]
-        statements = " or ".join(f"CREATE OR REPLACE FLOW {name} ..." for name in names)
-    else:
-        statements = f"CREATE OR REPLACE {reader.kind.keyword} {reader.name} ..."
-    return f"Type first: {statements} without the column, or drop it."
+    keyword = "FLOW" if reader.flow else reader.kind.keyword
+    statement = f"CREATE OR REPLACE {keyword} {reader.name} ..."
+    return f"Type first: {statement} without the column, or drop it."

@@ -13,7 +13,6 @@ from ctsql.runtime.statements.create_flow import compile_texts
 from ctsql.runtime.statements.explain_refresh import last_refresh, refresh_plan
 from ctsql.runtime.statements.first_rows import source_of
 from ctsql.runtime.statements.name_resolution import OnNames
-from ctsql.runtime.statements.streaming_tables import compile_task
 from ctsql.runtime.statements.task_replacement import TaskReplacement
 from ctsql.runtime.warehouse.sources import ExplainedSources
 
@@ -33,8 +32,6 @@ class Explanation(OnNames):
             inner = parse(
                 Source(compile_texts(self.names, inner).task, "the task of the flow").whole()
             )
-        if isinstance(inner, st.CreateStreamingTable) and inner.appending is not None:
-            inner = compile_task(inner, inner.column_list, inner.comment)
         if isinstance(inner, st.Select):
             return self.names.binder().bind_select(inner)
         if isinstance(inner, st.CreateView):

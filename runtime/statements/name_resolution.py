@@ -71,7 +71,7 @@ class Namespace:
         """
         catalog = self.engine.refresh_catalog()
         item = catalog.get(qualify(ref, self.search_schema), span=ref.span, kind=kind.value)
-        if not item.is_called(kind):
+        if item.kind is not kind:
             hint = only or f"Write {item.kind.keyword} instead of {kind.keyword}."
             if kind is ObjectKind.CONTINUAL_TASK and item.kind is ObjectKind.TASK_OUTPUT:
                 hint = f"It is written by continual task {catalog.items[item.owner].name}: name it."

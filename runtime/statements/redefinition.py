@@ -20,10 +20,9 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from ctsql.catalog.errors import DataError, error, not_supported
+from ctsql.catalog.errors import DataError, error
 from ctsql.catalog.items import (
     Catalog,
-    Flow,
     Item,
     ObjectKind,
     Revision,
@@ -37,7 +36,7 @@ from ctsql.catalog.items import (
 from ctsql.catalog.schemas import Schema
 from ctsql.catalog.spans import Span
 from ctsql.catalog.times import TIME_MAX
-from ctsql.planner.binding import BoundDefinition, bind_task, definition_span
+from ctsql.planner.binding import BoundDefinition, bind_task
 from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log.write_handle import disturbance_error
@@ -58,14 +57,13 @@ Given = ParamSpec("Given")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """A definition to come: its text, its flows (None for those of now), and whether it runs once.
+    """A definition to come: its text, and whether it runs once.
 
     One that runs ``once`` is in force at one T, and runs there though no input has changed;
     ``retry`` is the RETRY QUARANTINE that it does so for.
     """
 
     text: str
-    flows: tuple[Flow, ...] | None = None
     once: bool = False
     retry: str = ""
 
@@ -104,7 +102,6 @@ class Redefinition(OnNames):
         *definitions: Definition,
         body: tuple[st.BodyStatement, ...] | None = None,
         over: int | None = None,
-        gives_up: bool = False,
         columns: tuple[Schema, ...] = (),
     ) -> int:
         """Put other definitions in force; returns the T from which the first one is.
@@ -114,16 +111,13 @@ class Redefinition(OnNames):
                 after that of the one before it.
             body: the body in the user's own statement, so that errors point there.
             over: the number of the definition that must still be in force; None for any.
-            gives_up: what a flow has failed to take in is left out.
             columns: of each output by them; empty where they stay as they are.
 
         Raises:
             Overtaken: another definition than ``over`` is in force; nothing is changed.
             ALTERED_MEANWHILE: one with other columns has come into force.
-            NOT_SUPPORTED: a flow has failed to take in what was there, which would be lost.
         """
         engine = self.engine
-        flows = engine.relations.current(item).flows
         outputs = self.outputs(item)
         columns = columns or tuple(o.columns for o in outputs)
         revisions: list[Revision] = []
@@ -135,10 +129,8 @@ class Redefinition(OnNames):
             bound = self.bind(item, with_body, columns)
             self.check_cycle(item, bound, statement.target.span)
             needs_quarantine = needs_quarantine or bound.task.has_quarantine
-            revisions.append(_revision(definition, bound, flows, number=len(revisions)))
+            revisions.append(_revision(definition, bound, number=len(revisions)))
         failed_at = self.bring_up(item)
-        if failed_at is not None and not gives_up:
-            self._check_filled(item, failed_at)
         if needs_quarantine:
             self.add_quarantine(item, statement.target.span)
         for _ in range(TRIES_MAX):
@@ -204,19 +196,6 @@ class Redefinition(OnNames):
                 raise error(
                     "ALTERED_MEANWHILE", kind=item.kind.value, name=str(item.name), detail=detail
                 )
-
-    def _check_filled(self, item: Item, failed_at: int) -> None:
-        """Refuse to go on from the T at which a flow takes in what is there."""
-        definition, _ = self.engine.relations.in_force(item, failed_at)
-        if definition.once and not definition.retry:
-            flow = definition.flows[-1].name
-            what = "another definition for a streaming table that has failed at a new flow"
-            why = f'Flow "{flow}" has not taken in what was there.'
-            hint = (
-                f"Type: DROP FLOW {flow}, or ALTER STREAMING TABLE {item.name} SKIP, which "
-                "leaves it out."
-            )
-            raise not_supported(definition_span(item), what, why=why, hint=hint)
 
     def check_cycle(self, item: Item, bound: BoundDefinition, span: Span) -> None:
         """Raise RECURSIVE_DEFINITION if the new body reads something that reads the task."""
@@ -364,17 +343,14 @@ def shape_of(output: Item) -> str:
     return f"{output.name} ({', '.join(c.ddl() for c in output.columns)})"
 
 
-def _revision(
-    definition: Definition, bound: BoundDefinition, flows: tuple[Flow, ...], *, number: int
-) -> Revision:
-    """What the catalog keeps of a definition. Args: flows: those of now."""
+def _revision(definition: Definition, bound: BoundDefinition, *, number: int) -> Revision:
+    """What the catalog keeps of a definition."""
     return Revision(
         number=number,
         definition=definition.text,
         reads=bound.reads,
         once=definition.once,
         retry=definition.retry,
-        flows=flows if definition.flows is None else definition.flows,
     )
 
 

@@ -73,7 +73,7 @@ class QuarantineRetry(Redefinition):
         except DataError as problem:
             if problem.condition != "TASK_FAILED":
                 raise
-            self.redefine(engine.relations.item(item.id), then, gives_up=True)
+            self.redefine(engine.relations.item(item.id), then)
             raise
         return f"{_DONE} {count}"
 

@@ -319,7 +319,7 @@ class RowLineage:
         if time == task.created_at and _begins_with_copies(task):
             return "the task began with rows that were copied"
         number = self.engine.timeline.task(task.id).revision_at(time)
-        if task.flows or number in {r.number for r in task.revisions}:
+        if number in {r.number for r in task.revisions}:
             return None
         return "the definition that was in force then is no longer kept"
 

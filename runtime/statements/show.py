@@ -181,11 +181,6 @@ def describe(engine: LogReader, statement: st.Describe, search_schema: str) -> R
                 ", ".join(r.name.qualified() for r in outputs or engine.catalog.readers(item.id)),
             ),
         ]
-        if item.flows:
-            engine.timeline.refresh()  # for the definition of a task that is in force
-            flows = engine.relations.current(item).flows
-            names = (f"{f.name} (has run)" if f.once else f.name for f in flows)
-            details.append(("flows", ", ".join(names)))
         if item.is_output or outputs:
             details.append(("created at T", _told_time(item.created_at)))
             upper = engine.versions.stored_upper(item)
@@ -300,7 +295,7 @@ def show_create(engine: LogReader, statement: st.ShowCreate, search_schema: str)
     """SHOW CREATE name: the definition as typed, with current names."""
     ref = statement.target
     item = engine.refresh_catalog().get(qualify(ref, search_schema), span=ref.span)
-    if statement.kind is not None and not item.is_called(statement.kind):
+    if statement.kind is not None and item.kind is not statement.kind:
         hint = f"Type: SHOW CREATE {item.kind.keyword} {item.name}"
         raise item.wrong_kind(statement.kind.value, hint, ref.span)
     engine.timeline.refresh()  # for the definition of a task that is in force

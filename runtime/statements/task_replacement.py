@@ -165,7 +165,7 @@ class TaskReplacement(Redefinition):
         why = ""
         if task.replaces is not None:
             why = "It is a replacement itself."
-        elif task.flows or task.flow:
+        elif task.flow:
             why = "It is made of flows, and each has taken in what was there at a T of its own."
         elif fold(self.names.search_schema) != fold(task.search_schema):
             why = f'Its names are looked up in "{task.search_schema}".'

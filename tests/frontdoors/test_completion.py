@@ -47,7 +47,7 @@ def names(text: str, after: str = "", vocabulary: Vocabulary = KNOWN) -> list[st
         ("SHOW CREATE TABLE o", ["orders"]),
         (
             "CREATE TABLE o",
-            ["objects", "of", "on", "once", "or", "order", "outer", "output", "outputs", "over"],
+            ["objects", "of", "on", "or", "order", "outer", "output", "outputs", "over"],
         ),
     ],
 )

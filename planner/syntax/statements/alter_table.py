@@ -92,7 +92,7 @@ def _drop(cursor: Cursor) -> st.DropColumns:
 def _alter(cursor: Cursor) -> st.ColumnChange:
     token = cursor.name("a column's name")
     column = st.NamedColumn(name=token.text, span=token.span)
-    if cursor.accept("TYPE") or cursor.accept("SET", "DATA", "TYPE"):
+    if cursor.accept("TYPE"):
         if cursor.current is None:
             cursor.fail("a type")
         text, span = read_type(cursor, token)

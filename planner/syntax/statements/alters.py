@@ -8,7 +8,6 @@ from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.body import read_body
 from ctsql.planner.syntax.statements.constraints import at_constraint, read_constraint
-from ctsql.planner.syntax.statements.dialects import read_lag
 from ctsql.planner.syntax.statements.options import (
     COALESCE,
     NOT_NULL,
@@ -37,8 +36,6 @@ def read_alter(cursor: Cursor, target: st.RelationRef, kind: ObjectKind) -> st.S
             return _read_alter_task(cursor, target)
         case ObjectKind.MATERIALIZED_VIEW:
             return _read_alter_view(cursor, target)
-        case ObjectKind.DYNAMIC_TABLE | ObjectKind.STREAMING_TABLE:
-            return _read_alter_table(cursor, target, kind)
         case _:
             return None
 
@@ -106,24 +103,6 @@ def at_constraint_change(cursor: Cursor) -> bool:
     if cursor.at("DROP", "CONSTRAINT"):
         return True
     return cursor.at("ADD") and at_constraint(cursor, 1)
-
-
-def _read_alter_table(
-    cursor: Cursor, target: st.RelationRef, kind: ObjectKind
-) -> st.Statement | None:
-    span = cursor.span
-    if cursor.upper() in ("RETRY", "SKIP", "SUSPEND", "RESUME"):
-        return _read_alter_task(cursor, target)
-    if kind is ObjectKind.DYNAMIC_TABLE and cursor.accept("REFRESH"):
-        cursor.end()
-        return st.RefreshView(span=span, target=target)
-    if kind is ObjectKind.DYNAMIC_TABLE and cursor.accept("SET", "TARGET_LAG"):
-        options = read_lag(cursor)
-        cursor.end()
-        reset = () if options else ("REFRESH",)
-        view = ObjectKind.MATERIALIZED_VIEW
-        return st.SetOptions(span=span, kind=view, target=target, options=options, reset=reset)
-    return None
 
 
 def _read_options(cursor: Cursor, target: st.RelationRef, kind: ObjectKind) -> st.SetOptions:

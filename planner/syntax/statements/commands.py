@@ -23,9 +23,7 @@ from ctsql.planner.syntax.statements.tests import read_test
 from ctsql.planner.syntax.tokens.token_reader import Cursor, relation_ref, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, span_of
 
-_KIND_WORDS = (
-    "TABLE", "VIEW", "MATERIALIZED", "CONTINUAL", "SCHEMA", "DATABASE", "DYNAMIC", "STREAMING",
-)  # fmt: skip
+_KIND_WORDS = ("TABLE", "VIEW", "MATERIALIZED", "CONTINUAL", "SCHEMA", "DATABASE")
 _KINDS_LISTED = "TABLE, VIEW, MATERIALIZED VIEW, CONTINUAL TASK or SCHEMA"
 _LISTS = {
     ("TABLES",): "tables",
@@ -35,7 +33,6 @@ _LISTS = {
     ("TASK", "OUTPUTS"): "task outputs",
     ("SCHEMAS",): "schemas",
     ("DATABASES",): "schemas",
-    ("NAMESPACES",): "schemas",
     ("OBJECTS",): "objects",
     ("FUNCTIONS",): "functions",
     ("DROPPED",): "dropped",
@@ -47,8 +44,6 @@ _ALTERS = {
     ObjectKind.CONTINUAL_TASK: "AS, SET, RESET, RETRY, SKIP, SUSPEND, RESUME, "
     f"{_CONSTRAINTS}, APPLY REPLACEMENT, RENAME TO",
     ObjectKind.MATERIALIZED_VIEW: f"SET, RESET, {_CONSTRAINTS}, APPLY REPLACEMENT, RENAME TO",
-    ObjectKind.STREAMING_TABLE: "RETRY, SKIP, SUSPEND, RESUME, RENAME TO",
-    ObjectKind.DYNAMIC_TABLE: "REFRESH, SUSPEND, RESUME, SET TARGET_LAG, RENAME TO",
 }
 """What stands behind ALTER and a name, for each kind that has more than RENAME TO."""
 _SHOW_REFUSED = ("PARTITIONS", "TBLPROPERTIES", "CATALOGS", "LOCKS")
@@ -220,10 +215,6 @@ def _show(cursor: Cursor) -> st.Statement:
         subject = None if cursor.current is None else cursor.relation("the name of a stored object")
         cursor.end()
         return st.ShowRetention(span=span, target=subject)
-    if cursor.at("DYNAMIC", "TABLES") or cursor.at("STREAMING", "TABLES"):
-        what = f"SHOW {cursor.upper()} TABLES"
-        hint = "Type: SHOW MATERIALIZED VIEWS, SHOW CONTINUAL TASKS, or SHOW OBJECTS"
-        raise not_supported(cursor.here, what, why="Here they are views and tasks.", hint=hint)
     if cursor.accept("SAVINGS"):
         return _show_savings(cursor)
     if cursor.upper() in _SHOW_REFUSED:
@@ -253,7 +244,7 @@ def _show_savings(cursor: Cursor) -> st.Statement:
 
 
 def _show_constraints(cursor: Cursor) -> st.Statement:
-    of = cursor.accept("FOR") or cursor.accept("FROM") or cursor.accept("IN")
+    of = cursor.accept("FOR")
     target = cursor.relation("the name of a task, a view or a table") if of else None
     cursor.end(hint="Type: SHOW CONSTRAINTS [FOR name]")
     return st.ShowConstraints(span=cursor.span, target=target)
@@ -308,8 +299,6 @@ def _accept_extended(cursor: Cursor) -> bool:
 
 
 def _refresh(cursor: Cursor) -> st.Statement:
-    if cursor.accept("STREAMING", "TABLE"):
-        return _refresh_stream(cursor)
     if not cursor.at("MATERIALIZED"):
         cursor.fail("MATERIALIZED VIEW", hint="Type: REFRESH MATERIALIZED VIEW <name>")
     cursor.expect("MATERIALIZED", "VIEW")
@@ -323,16 +312,6 @@ def _retry(cursor: Cursor) -> st.RetryQuarantine:
     cursor.expect("QUARANTINE", hint="Type: RETRY QUARANTINE <task> [SET ...] [WHERE ...]")
     target = cursor.relation("the task's name", aliased=False)
     return read_retry(cursor, target)
-
-
-def _refresh_stream(cursor: Cursor) -> st.RefreshView:
-    target = cursor.relation("the streaming table's name")
-    if cursor.at("FULL"):
-        what, why = "REFRESH STREAMING TABLE ... FULL", "It would give up the rows that it has."
-        hint = f"Type: DROP STREAMING TABLE {target.span.text}, then create it again."
-        raise not_supported(cursor.here, what, why=why, hint=hint)
-    cursor.end()
-    return st.RefreshView(span=cursor.span, target=target, kind=ObjectKind.STREAMING_TABLE)
 
 
 def _verify(cursor: Cursor) -> st.Statement:

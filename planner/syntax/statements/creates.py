@@ -11,19 +11,11 @@ from ctsql.planner.syntax.statements.body import QUERY_WORDS, read_body
 from ctsql.planner.syntax.statements.columns import column_text, read_columns, type_edits
 from ctsql.planner.syntax.statements.constraints import with_names
 from ctsql.planner.syntax.statements.copies import read_file
-from ctsql.planner.syntax.statements.custom_refresh import read_refresh
-from ctsql.planner.syntax.statements.dialects import (
-    read_dynamic_clauses,
-    refuse_clause,
-    split_task,
-    split_view,
-)
 from ctsql.planner.syntax.statements.header import read_header
 from ctsql.planner.syntax.statements.kafka import read_kafka
 from ctsql.planner.syntax.statements.options import task_options, view_options
 from ctsql.planner.syntax.statements.queries import TIME_HINT, read_instant
 from ctsql.planner.syntax.statements.short_forms import compile_to_tokens, read_flow, read_task_form
-from ctsql.planner.syntax.statements.streams import read_streaming_table, refuse_expectations
 from ctsql.planner.syntax.tokens.sqltext import analyse
 from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import (
@@ -36,8 +28,8 @@ from ctsql.planner.syntax.tokens.tokenizer import (
 )
 
 _KNOWN = (
-    "TABLE", "VIEW", "MATERIALIZED", "CONTINUAL", "DYNAMIC", "SCHEMA", "DATABASE", "OR",
-    "TEMPORARY", "EXTERNAL", "STREAMING", "FLOW",
+    "TABLE", "VIEW", "MATERIALIZED", "CONTINUAL", "SCHEMA", "DATABASE", "OR", "TEMPORARY",
+    "EXTERNAL", "FLOW",
 )  # fmt: skip
 _EXPECTED = "TABLE, VIEW, MATERIALIZED VIEW, CONTINUAL TASK or SCHEMA"
 _LATER = ("FUNCTION", "INDEX", "SINK", "SOURCE", "CONNECTION", "ROLE")
@@ -55,19 +47,10 @@ def read_create(tokens: Tokens) -> st.Statement:
     """
     cursor = Cursor(tokens)
     cursor.expect("CREATE")
-    if cursor.accept("OR", "REFRESH", "STREAMING", "TABLE"):
-        return read_streaming_table(cursor, or_refresh=True)
-    if cursor.at("OR", "REFRESH", "MATERIALIZED", "VIEW"):  # as Databricks spells OR REPLACE
-        return _materialized_view((tokens[0], *tokens[3:]), or_replace=True)
-    or_replace = cursor.accept("OR", "REPLACE")
+    or_replace = cursor.accept("OR")
+    if or_replace:
+        cursor.expect("REPLACE")
     word = cursor.upper()
-    if cursor.accept("STREAMING", "TABLE"):
-        if or_replace:
-            what = "CREATE OR REPLACE STREAMING TABLE"
-            hint = "Type: CREATE OR REFRESH STREAMING ..."
-            why = "It keeps its rows, and the new query holds for what comes."
-            raise not_supported(span_of(tokens[:3]), what, why=why, hint=hint)
-        return read_streaming_table(cursor, or_refresh=False)
     if word in ("TEMPORARY", "TEMP", "GLOBAL", "LOCAL"):
         what = "a temporary view" if "VIEW" in (cursor.upper(1), cursor.upper(2)) else word
         hint = "Leave the word out; from Python: con.register('name', rows), for one connection."
@@ -84,18 +67,12 @@ def read_create(tokens: Tokens) -> st.Statement:
         return read_flow(cursor, or_replace=or_replace)
     if cursor.at("MATERIALIZED", "VIEW"):
         return _materialized_view(tokens, or_replace=or_replace)
-    if cursor.at("TRANSIENT", "DYNAMIC"):
-        refuse_clause(cursor.take(), "dynamic table")
-    if cursor.accept("DYNAMIC", "TABLE"):
-        return _dynamic_table(cursor, or_replace=or_replace)
     if cursor.at("CONTINUAL", "TASK"):
         # The header is read as if OR REPLACE were not there.
-        split = split_task((tokens[0], *tokens[3:]) if or_replace else tokens)
-        form = read_task_form(split.tokens)
-        statement = _filled_task(split.tokens) if form is None else _task(compile_to_tokens(form))
-        return dataclasses.replace(
-            statement, or_replace=or_replace, unheeded_clauses=split.unheeded_clauses
-        )
+        header = (tokens[0], *tokens[3:]) if or_replace else tokens
+        form = read_task_form(header)
+        statement = _filled_task(header) if form is None else _task(compile_to_tokens(form))
+        return dataclasses.replace(statement, or_replace=or_replace)
     if cursor.accept("TABLE"):
         if or_replace:
             place = span_of(tokens[:4])
@@ -310,8 +287,6 @@ def _query(cursor: Cursor) -> st.SqlText:
 
 def _materialized_view(tokens: Tokens, *, or_replace: bool) -> st.CreateMaterializedView:
     span = span_of(tokens)
-    split = split_view(tokens)
-    tokens = split.tokens
     header = read_header(tokens, task=False)
     cursor = Cursor(tokens, start=header.stop)
     columns, constraints = _list_of_view(header.columns, header.target.span)
@@ -319,13 +294,12 @@ def _materialized_view(tokens: Tokens, *, or_replace: bool) -> st.CreateMaterial
         span=span,
         target=header.target,
         constraints=constraints,
-        options=(*view_options(header.options), *split.options),
+        options=view_options(header.options),
         query=_query(cursor),
         columns=columns,
         or_replace=or_replace,
         if_not_exists=header.if_not_exists,
         comment=header.comment,
-        unheeded_clauses=split.unheeded_clauses,
     )
 
 
@@ -392,37 +366,6 @@ def _filled_task(tokens: Tokens) -> st.CreateContinualTask:
     return _task(tokens)
 
 
-def _dynamic_table(
-    cursor: Cursor, *, or_replace: bool
-) -> st.CreateMaterializedView | st.CreateContinualTask:
-    """A materialized view, or a continual task, as Snowflake spells them."""
-    begin = cursor.here.start
-    if_not_exists = cursor.if_not_exists()
-    target = cursor.relation("the name of the dynamic table")
-    list_tokens = cursor.group() if cursor.at("(") else None
-    head = cursor.since(begin)
-    clauses = read_dynamic_clauses(cursor)
-    if cursor.at("REFRESH", "USING"):
-        statement = _task(read_refresh(cursor, head, target, clauses))
-        return dataclasses.replace(
-            statement, or_replace=or_replace, unheeded_clauses=clauses.unheeded_clauses
-        )
-    columns, constraints = _list_of_view(list_tokens, target.span)
-    cursor.expect("AS")
-    return st.CreateMaterializedView(
-        span=cursor.span,
-        target=target,
-        constraints=constraints,
-        options=clauses.options,
-        query=_query(cursor),
-        columns=columns,
-        or_replace=or_replace,
-        if_not_exists=if_not_exists,
-        comment=clauses.comment,
-        unheeded_clauses=clauses.unheeded_clauses,
-    )
-
-
 def _task(tokens: Tokens) -> st.CreateContinualTask:
     header = read_header(tokens, task=True)
     columns, constraints = _list_of_task(header.columns, header.target.span)
@@ -468,7 +411,6 @@ def _list_of_view(inside: Tokens | None, place: Span) -> _Listed:
     """The names of a view's list, and its constraints; none without a list."""
     if inside is None:
         return (), ()
-    refuse_expectations(inside)
     constraints: list[st.ConstraintDef] = []
     columns = read_columns(inside, place, typed=False, constraints=constraints)
     for one in constraints:

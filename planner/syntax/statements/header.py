@@ -15,6 +15,7 @@ from lark.exceptions import UnexpectedToken
 from ctsql.catalog.errors import invalid, not_yet
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import Edit, RelationRef, SqlText, TaskInput
+from ctsql.planner.syntax.statements.refusals import refusal
 from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.sqltext import analyse, mark_target
 from ctsql.planner.syntax.tokens.token_reader import found_text, relation_ref, syntax_error
@@ -35,11 +36,8 @@ _LATER = {
     ("FROM", "TRANSFORM"): "FROM TRANSFORM",
     ("FROM", "RETAIN"): "FROM RETAIN",
     ("REFRESH",): "REFRESH outside of WITH (...)",
-    ("SCHEDULE",): "SCHEDULE",
-    ("PARTITIONED",): "PARTITIONED BY",
-    ("CLUSTER",): "CLUSTER BY",
-    ("TBLPROPERTIES",): "TBLPROPERTIES",
 }
+_CLAUSES_REFUSED = ("SCHEDULE", "PARTITIONED BY", "CLUSTER BY", "TBLPROPERTIES", "IN CLUSTER")
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +214,9 @@ def _refuse(
         if tk.words_are(tokens, index, *words):
             hint = "Put it in WITH (...)." if words == ("REFRESH",) else ""
             raise not_yet(place, what, hint)
+    for clause in _CLAUSES_REFUSED:
+        if tk.words_are(tokens, index, *clause.split()):
+            raise refusal(place, clause)
     if token is not None and token.upper == "WITH" and tokens[index - 1].upper == ")":
         raise syntax_error(place, 'found a second "WITH", expected "ON INPUT" or "AS"')
     if task and "ON" in terminals and (token is None or token.upper in ("AS", "INPUT")):

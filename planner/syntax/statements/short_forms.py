@@ -20,13 +20,12 @@ from ctsql.catalog.names import quote
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.syntax.ast import (
     ColumnList,
-    CreateAppendFlow,
     CreateFlow,
     RelationRef,
     SequenceGroup,
 )
 from ctsql.planner.syntax.desugar.task_forms import TaskForm, compile_form
-from ctsql.planner.syntax.statements.streams import read_append_flow
+from ctsql.planner.syntax.statements.refusals import refusal
 from ctsql.planner.syntax.tokens.token_reader import Cursor, column_names, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import (
     Token,
@@ -111,7 +110,7 @@ def _group(cursor: Cursor, what: str) -> Tokens:
     return inside
 
 
-def read_flow(cursor: Cursor, *, or_replace: bool) -> CreateFlow | CreateAppendFlow:
+def read_flow(cursor: Cursor, *, or_replace: bool) -> CreateFlow:
     """Read what follows CREATE [OR REPLACE] FLOW.
 
     Raises SYNTAX_ERROR, INVALID_OPTION, NOT_SUPPORTED, NOT_SUPPORTED_YET.
@@ -123,7 +122,7 @@ def read_flow(cursor: Cursor, *, or_replace: bool) -> CreateFlow | CreateAppendF
         raise not_supported(cursor.here, "COMMENT of a flow", hint=hint)
     cursor.expect("AS", hint=_FLOW_HINT)
     if cursor.at("INSERT"):
-        return read_append_flow(cursor, name, or_replace=or_replace, if_not_exists=if_not_exists)
+        raise refusal(cursor.here, "FLOW ... AS INSERT")
     cursor.expect("AUTO", "CDC", hint=_FLOW_HINT)
     if cursor.at("ONCE"):
         raise not_yet(cursor.here, "AUTO CDC ONCE")

@@ -85,11 +85,6 @@ def analyse(
     )
 
 
-def query_tree(query: SqlText) -> exp.Expr:
-    """The tree of a query that was analysed, as sqlglot makes it."""
-    return _tree(query.span, "query", tokenise(query.span), [])[0]
-
-
 def with_prefixes(relations: Iterable[RelationRef], tokens: Tokens) -> list[RelationRef]:
     """The relations, each with the schemas before its columns: ``s.t.c`` must become ``t.c``."""
     refs = list(relations)

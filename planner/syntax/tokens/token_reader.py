@@ -19,8 +19,6 @@ _KINDS: dict[tuple[str, ...], ObjectKind] = {
     ("MATERIALIZED", "VIEW"): ObjectKind.MATERIALIZED_VIEW,
     ("CONTINUAL", "TASK"): ObjectKind.CONTINUAL_TASK,
     ("TASK", "OUTPUT"): ObjectKind.TASK_OUTPUT,
-    ("DYNAMIC", "TABLE"): ObjectKind.DYNAMIC_TABLE,
-    ("STREAMING", "TABLE"): ObjectKind.STREAMING_TABLE,
     ("SCHEMA",): ObjectKind.SCHEMA,
     ("DATABASE",): ObjectKind.SCHEMA,
 }

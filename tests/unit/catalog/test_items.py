@@ -8,7 +8,6 @@ from ctsql.catalog.errors import CatalogError
 from ctsql.catalog.items import (
     Catalog,
     DropEntry,
-    Flow,
     Item,
     ObjectKind,
     Reading,
@@ -57,38 +56,14 @@ def test_definitions_by_number() -> None:
     assert changed.at_revision(7) == then
 
 
-def test_flows_belong_to_a_definition() -> None:
-    """A definition says which flows it has, and whether it is in force at one T only."""
-    flow, more = Flow(name="t", text="AS SELECT 1"), Flow(name="f", text="AS ...", once=True)
-    first = dataclasses.replace(TASK, flows=(flow,))
-    filling = Revision(number=1, definition="second", reads=(), once=True, flows=(flow, more))
-    third = Revision(number=2, definition="third", reads=(), flows=(flow, more))
-    changed = first.with_revisions(third, (*first.revisions, filling))
+def test_once_belongs_to_a_definition() -> None:
+    """A definition says whether it is in force at one T only."""
+    filling = Revision(number=1, definition="second", reads=(), once=True)
+    third = Revision(number=2, definition="third", reads=())
+    changed = TASK.with_revisions(third, (*TASK.revisions, filling))
     assert Item.from_json(changed.to_json()) == changed
-    assert [changed.at_revision(n).flows for n in range(3)] == [(flow,), third.flows, third.flows]
     assert [changed.at_revision(n).once for n in range(3)] == [False, True, False]
     assert changed.revisions[1] == filling
-
-
-@pytest.mark.parametrize(
-    ("item", "kinds"),
-    [
-        (TASK, {"dynamic table", "continual task"}),
-        (
-            dataclasses.replace(TASK, flows=(Flow(name="t", text=""),)),
-            {"dynamic table", "streaming table", "continual task"},
-        ),
-        (
-            dataclasses.replace(TASK, kind=ObjectKind.MATERIALIZED_VIEW, flow="AS AUTO CDC"),
-            {"dynamic table", "streaming table", "materialized view"},
-        ),
-        (dataclasses.replace(TASK, kind=ObjectKind.STREAMING_TABLE), {"streaming table"}),
-        (dataclasses.replace(TASK, kind=ObjectKind.TABLE), {"table"}),
-    ],
-)
-def test_what_a_statement_may_call_an_object(item: Item, kinds: set[str]) -> None:
-    """Words of other systems name what is a view or a task here."""
-    assert {k.value for k in ObjectKind if item.is_called(k)} == kinds
 
 
 def test_forgotten_definitions() -> None:

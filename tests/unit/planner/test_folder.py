@@ -126,7 +126,6 @@ def test_other_statements_are_taken_where_asked_for() -> None:
         (("INSERT INTO t VALUES (1)",), "NOT_A_DEFINITION", "Rows are no definition."),
         (("DROP TABLE t",), "NOT_A_DEFINITION", "--prune"),
         (("ALTER TABLE t RENAME TO u",), "NOT_A_DEFINITION", "CREATE statement"),
-        (("CREATE STREAMING TABLE s (k INT)",), "NOT_SUPPORTED_YET", "Run it as a script"),
         (("SELECT 1",), "NOT_A_DEFINITION", "CREATE TABLE, VIEW"),
         (("COMMENT ON TABLE t IS 'x'",), "UNKNOWN_RELATION", "that the folder defines"),
         (("CREATE VIEW a AS SELECT (",), "SYNTAX_ERROR", ""),

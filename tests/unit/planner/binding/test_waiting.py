@@ -69,8 +69,6 @@ def test_whatever_waits_has_a_word_of_time() -> None:
     [
         (_VIEW, "CREATE MATERIALIZED VIEW x WITH (refresh every '1 day') AS SELECT key FROM feed"),
         (_VIEW, "CREATE MATERIALIZED VIEW x WITH (REFRESH AT CREATION) AS SELECT key FROM feed"),
-        (_VIEW, "CREATE MATERIALIZED VIEW x SCHEDULE EVERY 1 HOUR AS SELECT key FROM feed"),
-        (_VIEW, "CREATE DYNAMIC TABLE x TARGET_LAG = '5 minutes' AS SELECT key FROM feed"),
         (_VIEW, "CREATE MATERIALIZED VIEW x AS SELECT key FROM feed WHERE val < now()"),
         (_VIEW, "CREATE MATERIALIZED VIEW x AS SELECT key FROM feed WHERE val < Current_Date"),
         (_TASK, f"CREATE CONTINUAL TASK x (key INT) WITH (TRIM EVERY = '1 hour') {_BODY}"),

@@ -44,7 +44,7 @@ CASES = [
     ("RENAME COLUMN v TO `a b`", "RENAME COLUMN `v` TO `a b`", "k a b Odd Name"),
     ("ALTER COLUMN k TYPE BIGINT", "ALTER COLUMN `k` TYPE BIGINT", "k v Odd Name"),
     (
-        "ALTER v SET DATA TYPE DECIMAL(12, 2)",
+        "ALTER v TYPE DECIMAL(12, 2)",
         "ALTER COLUMN `v` TYPE DECIMAL(12, 2)",
         "k v Odd Name",
     ),

@@ -1,0 +1,80 @@
+"""Statements that are known and refused: why, and what to type instead.
+
+One table for the parser. docs/limits.md has the same for readers.
+"""
+
+from ctsql.catalog.errors import CtsqlError, not_supported
+from ctsql.catalog.spans import Span
+from ctsql.planner.syntax.tokens.tokenizer import Tokens, span_of
+
+_NO_USERS = "ctsql has no users."
+_LAYOUT = "ctsql lays the files of its tables out itself."
+REFUSED: dict[str, tuple[str, str]] = {
+    "TRUNCATE": ("", "Type: DELETE FROM {name}"),
+    "OPTIMIZE": ("", "Type: MAINTAIN {name}"),
+    "VACUUM": ("", "Type: MAINTAIN {name}"),
+    "REORG": ("", "Run it with Spark."),
+    "REPLACE": ("", "Type DROP TABLE first, then CREATE TABLE."),
+    "LOAD": ("", "Type: COPY <table> FROM 'file'"),
+    "CACHE": ("", ""),
+    "UNCACHE": ("", ""),
+    "CLEAR": ("", ""),
+    "GRANT": (_NO_USERS, ""),
+    "REVOKE": (_NO_USERS, ""),
+    "MSCK": ("", ""),
+    "REPAIR": ("", ""),
+    "ADD": ("", ""),
+    "LIST": ("", ""),
+    "APPLY": ("", "Type: CREATE FLOW f AS AUTO CDC INTO target FROM source KEYS (k) SEQUENCE BY n"),
+    "PLAN": ("", "Type: ctsql plan FOLDER. ALTER TABLE itself is refused if a reader would fail."),
+    "REHEARSE": ("", "Type: ctsql plan FOLDER, or CREATE REPLACEMENT ..., whose rows can be read."),
+    "DYNAMIC TABLE": (
+        "",
+        "Type: CREATE MATERIALIZED VIEW ... WITH (REFRESH EVERY '5 minutes'); for REFRESH USING: "
+        "CREATE CONTINUAL TASK ... ON INPUT t AS (...)",
+    ),
+    "STREAMING TABLE": (
+        "",
+        "Type: CREATE CONTINUAL TASK x ON INPUT t AS (INSERT INTO x SELECT ... FROM t); AUTO CDC "
+        "makes its target itself.",
+    ),
+    "FLOW ... AS INSERT": (
+        "",
+        "Type: CREATE CONTINUAL TASK x ON INPUT t AS (INSERT INTO x SELECT ... FROM t)",
+    ),
+    "SCHEDULE": ("", "Type: WITH (REFRESH EVERY '1 hour')"),
+    "PARTITIONED BY": (_LAYOUT, "Leave the clause out."),
+    "CLUSTER BY": (_LAYOUT, "Leave the clause out."),
+    "TBLPROPERTIES": (_LAYOUT, "Leave the clause out."),
+    "IN CLUSTER": ("The Spark session computes it.", "Leave the clause out."),
+}
+"""By leading words, without CREATE, OR REPLACE and their like for a kind of object."""
+_VERBS = ("CREATE", "ALTER", "DROP", "UNDROP", "SHOW", "DESCRIBE", "DESC", "REFRESH", "EXPLAIN")
+_OBJECT_WORDS = 2
+
+
+def refuse_statement(tokens: Tokens) -> None:
+    """Raise NOT_SUPPORTED if a statement begins with words that are refused."""
+    first = tokens[0].upper
+    if first in REFUSED:
+        names = [t.span.text for t in tokens[1:] if t.upper != "TABLE"]
+        raise refusal(tokens[0].span, first, name="".join(names) or "<table>")
+    if first not in _VERBS:
+        return
+    skipped = 1
+    if first == "CREATE" and len(tokens) > skipped and tokens[skipped].upper == "OR":
+        skipped += 2
+    kind = tokens[skipped : skipped + _OBJECT_WORDS]
+    what = " ".join(t.upper for t in kind).removesuffix("S")
+    if what in REFUSED:
+        raise refusal(span_of(kind), what)
+
+
+def refusal(span: Span, what: str, *, name: str = "") -> CtsqlError:
+    """NOT_SUPPORTED for an entry of the table; the caller raises it.
+
+    Args:
+        name: the object of the statement, for the hint.
+    """
+    why, hint = REFUSED[what]
+    return not_supported(span, what, why=why, hint=hint.format(name=name))
