@@ -15,14 +15,16 @@ def main() -> None:
 def open_standard_streams() -> None:
     """Put the null device where the process was started with a standard stream closed.
 
-    Else the next file that is opened, a socket perhaps, is taken for that stream.
+    Else the next file that is opened, a socket perhaps, is taken for that stream. Standard output
+    is not replaced: to write rows to it fails.
     """
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: this one
-            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
+            if name != "stdout":
+                setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
 if __name__ == "__main__":

@@ -650,28 +650,36 @@ def _with_codes(runner: Runner, work: Callable[[], int]) -> int:
 @contextmanager
 def _output(path: str | None) -> Iterator[TextIO]:
     """Standard output, or the file of ``-o``."""
-    if path is None:
-        yield sys.stdout
-        return
     try:
-        stream = open(path, "w", encoding="utf-8", newline="")  # noqa: SIM115  closed below
+        stream = sys.stdout
+        if path is not None:
+            stream = open(path, "w", encoding="utf-8", newline="")  # noqa: SIM115  closed below
     except OSError as problem:
         raise click.UsageError(f"Cannot write {path}: {problem.strerror}.") from problem
+    has_failed = False
     try:
         yield stream
+    except click.exceptions.Exit as end:
+        has_failed = end.exit_code != OK  # and was reported
+        raise
     finally:
         try:
-            stream.close()
+            stream.flush() if path is None else stream.close()
         except OSError as problem:  # what is left to be written finds no room
-            message = f"Cannot write {path}: {problem.strerror}."
-            raise click.ClickException(message) from problem
+            if path is None:
+                _drop_stdout()
+            if not has_failed:
+                message = f"Cannot write {path or 'standard output'}: {problem.strerror}."
+                raise click.ClickException(message) from problem
 
 
 class _ClosedStream(io.TextIOBase):
     """A stream that nothing can be written to."""
 
+    name = "<stdout>"
+
     def write(self, _text: str) -> int:
-        raise OSError(errno.EBADF, "standard output is closed")
+        raise OSError(errno.EBADF, "it is closed")
 
 
 def _open_closed_streams() -> None:

@@ -26,6 +26,7 @@ from ctsql.planner.syntax import split
 from ctsql.progress import Progress
 from ctsql.result import Live
 from ctsql.runtime.log import clock
+from ctsql.runtime.spark.storage_errors import os_error
 from ctsql.show import Format, write_result
 from ctsql.show_live import write_live
 from ctsql.values import NULL
@@ -149,7 +150,11 @@ class Runner:
             return INTERRUPTED
         except BrokenPipeError:
             raise
-        except (Error, OSError) as problem:
+        except OSError as problem:
+            name = problem.filename or getattr(settings.out, "name", "<stdout>")
+            settings.fail(os_error(str(name), problem))
+            return INTERRUPTED if cancelled else FAILED
+        except Error as problem:
             was_cancelled = (
                 isinstance(problem, CtsqlError) and problem.condition == "STATEMENT_CANCELLED"
             )

@@ -58,7 +58,7 @@ from ctsql.runtime.log.table_metadata import TableMetadata
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.spark.errors import conflict_errors, translate_spark_errors
-from ctsql.runtime.spark.storage_errors import translate_os_errors
+from ctsql.runtime.spark.storage_errors import check_scheme, translate_os_errors
 
 VERSIONS_CACHED_MAX = 8
 FILES_COUNTED_MAX = 500
@@ -115,6 +115,7 @@ class Gateway(JvmObjects):
 
     def qualify(self, location: str) -> str:
         """A location as a full URI; a relative one is relative to this process's working folder."""
+        check_scheme(location)
         with translate_spark_errors():
             path, store = self._place(location)
             if store.getScheme() == "file" and not path.isAbsolute():

@@ -73,16 +73,30 @@ def damaged_file(path: str, how: str) -> CtsqlError:
     return error("STORED_DATA_INVALID", what="a file of a table", detail=detail, hint=hint)
 
 
+def check_scheme(location: str) -> None:
+    """Refuse what Spark reads and cannot write: STORAGE_ERROR."""
+    scheme = location.partition(":")[0].lower()
+    if scheme in ("http", "https"):
+        message = f"Spark cannot write to {scheme}: locations"
+        hint = "Give a folder, or a URI that begins with file:, hdfs:, s3a:, abfss: or gs:."
+        raise error("STORAGE_ERROR", message=message, detail=f"{location}", hint=hint)
+
+
 @contextmanager
 def translate_os_errors(path: str) -> Iterator[None]:
     """Run Python's own file calls; what the system refuses becomes an error of ours."""
     try:
         yield
     except OSError as problem:
-        detail = f"{path}: {problem.strerror or problem}"
-        storage_error = storage_problem(detail)
-        if storage_error is None:
-            is_missing = isinstance(problem, FileNotFoundError)
-            message = FILE_MISSING if is_missing else NOT_ALLOWED
-            storage_error = error("STORAGE_ERROR", message=message, detail=detail)
-        raise storage_error from problem
+        raise os_error(path, problem) from problem
+
+
+def os_error(path: str, problem: OSError) -> CtsqlError:
+    """The error for what the system refused to do with a file."""
+    detail = f"{path}: {problem.strerror or problem}"
+    storage_error = storage_problem(detail)
+    if storage_error is None:
+        is_missing = isinstance(problem, FileNotFoundError)
+        message = FILE_MISSING if is_missing else NOT_ALLOWED
+        storage_error = error("STORAGE_ERROR", message=message, detail=detail)
+    return storage_error
