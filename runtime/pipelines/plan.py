@@ -170,8 +170,9 @@ def read_plan(text: str, name: str) -> Mapping[str, Any]:
             raise ValueError(f"its format is {raw['format']}, and this ctsql writes {FORMAT}")
         plan: Mapping[str, Any] = {k: raw[k] for k in ("warehouse", "folder", "changes")}
         moved_between(plan, plan)  # which fails unless all is there that is compared
-    except (ValueError, KeyError, TypeError, AttributeError) as problem:
-        detail = f"{type(problem).__name__}: {problem}."
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
+        is_told = isinstance(problem, ValueError)  # no JSON, or another format
+        detail = f"{problem}." if is_told else "What ctsql plan -o writes is not in it."
         raise error("PLAN_NOT_READ", name=name, detail=detail, cause=problem) from problem
     return plan
 

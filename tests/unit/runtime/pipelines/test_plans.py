@@ -107,15 +107,18 @@ _CHANGED = '{"format": 1, "warehouse": "", "folder": "", "changes": %s}'
 @pytest.mark.parametrize(
     "text",
     [
+        *("[" * 100_000, '{"a":' * 100_000),
         *("", "[]", "{}", '{"format": 99}', '{"format": 1}'),
         *(
             _CHANGED % c
             for c in ("5", "[5]", "[{}]", '[{"name": 1}]', '[{"name": "a", "parts": 1}]')
         ),
     ],
+    ids=lambda text: text[:9] + text[-30:],
 )
 def test_no_plan(text: str) -> None:
     """A file that holds something else is refused."""
     with pytest.raises(CtsqlError) as caught:
         read_plan(text, "p.json")
     assert caught.value.condition == "PLAN_NOT_READ"
+    assert "Error" not in str(caught.value.detail)
