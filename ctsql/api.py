@@ -22,7 +22,7 @@ from ctsql.catalog.spans import Source, Span
 from ctsql.catalog.system_tables import SYSTEM_SCHEMA, SYSTEM_TABLES
 from ctsql.completion import ObjectInfo, Vocabulary
 from ctsql.cursor import Cursor
-from ctsql.literals import Parameters, literals
+from ctsql.literals import Parameters, list_of, literals
 from ctsql.loading import relation_of
 from ctsql.open_warehouse import OpenWarehouse
 from ctsql.planner.syntax import ast as st, parse, split
@@ -175,7 +175,7 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
             CtsqlError: with its condition. Statements before the failing one have run.
         """
         spans = split(Source(sql, source_name))
-        if parameters and len(spans) != 1:
+        if len(spans) != 1 and list_of(parameters):
             message = "parameters go with exactly one statement"
             raise misuse(message, f"There are {len(spans)}.")
         result = Result.of_status("")

@@ -1,13 +1,15 @@
 """Python values as SQL literals, for the ``?`` and ``:name`` of a statement."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 
-from ctsql.catalog.errors import error, misuse
+from ctsql.catalog.errors import CtsqlError, error, misuse
 from ctsql.catalog.schemas import quote_text
 from ctsql.catalog.spans import Span
+
+_DIGITS_MAX = 38
 
 
 def literal(value: object) -> str:
@@ -69,7 +71,35 @@ def literals(places: Sequence[Span], parameters: Parameters | None) -> tuple[str
     if len(values) != len(places):
         span = places[0] if places else None
         raise error("PARAMETER_MISMATCH", span=span, wanted=len(places), given=len(values))
-    return tuple(literal(v) for v in values)
+    return tuple(
+        _literal_of(value, f":{name}" if name else f"number {number}")
+        for number, (name, value) in enumerate(zip(names, values, strict=True), start=1)
+    )
+
+
+def _literal_of(value: object, which: str) -> str:
+    try:
+        text = literal(value)
+        text.encode()
+    except RecursionError as problem:
+        raise misuse(f"parameter {which} is nested too deeply") from problem
+    except UnicodeEncodeError as problem:
+        detail = f"U+{ord(problem.object[problem.start]):04X} is not a character."
+        raise misuse(f"parameter {which} is not text", detail) from problem
+    return text
+
+
+def list_of(parameters: object) -> list[object]:
+    """The parameters as a list, of a dict its names; INVALID_USAGE if they are no collection."""
+    if parameters is None:
+        return []
+    if isinstance(parameters, str | bytes) or not isinstance(parameters, Iterable):
+        raise _no_parameters()
+    return list(parameters)
+
+
+def _no_parameters() -> CtsqlError:
+    return misuse("parameters are a list, or a dict for :name")
 
 
 def in_order(names: Sequence[str], parameters: Parameters) -> tuple[object, ...]:
@@ -83,11 +113,12 @@ def in_order(names: Sequence[str], parameters: Parameters) -> tuple[object, ...]
     """
     named = any(names)
     if not isinstance(parameters, Mapping):
-        if isinstance(parameters, str | bytes) or (named and parameters):
-            raise misuse("parameters are a list, or a dict for :name")
+        values = list_of(parameters)
+        if named and values:
+            raise _no_parameters()
         if named:
             raise misuse(f"no value is given for :{next(filter(None, names))}")
-        return tuple(parameters)
+        return tuple(values)
     missing = next((name for name in names if name not in parameters), None)
     if missing == "" or "" in names:
         raise misuse("a dict gives values for :name, not for ?")
@@ -102,7 +133,14 @@ def _integer(value: int) -> str:
         return f"({value})" if value < 0 else str(value)
     if -(2**63) < value < 2**63:
         return f"({value}L)" if value < 0 else f"{value}L"
-    return f"CAST('{value}' AS DECIMAL(38, 0))"
+    if abs(value) >= 10**_DIGITS_MAX:
+        raise _too_long("an int")
+    return f"CAST('{value}' AS DECIMAL({_DIGITS_MAX}, 0))"
+
+
+def _too_long(what: str) -> CtsqlError:
+    detail = f"A DECIMAL has at most {_DIGITS_MAX} digits."
+    return misuse(f"{what} with so many digits cannot be passed", detail)
 
 
 def _is_numpy_number(value: object) -> bool:
@@ -116,6 +154,9 @@ def _decimal(value: Decimal) -> str:
         return _double(math.nan)
     if not value.is_finite():
         return _double(float(value))
+    places = max(0, -int(value.as_tuple().exponent))
+    if max(value.adjusted() + 1, 0) + places > _DIGITS_MAX:
+        raise _too_long("a Decimal")
     # Behind a minus another one would begin a comment.
     return f"({value:f}BD)" if value.is_signed() else f"{value:f}BD"
 

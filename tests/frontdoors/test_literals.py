@@ -2,13 +2,16 @@
 
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import ctsql
 from ctsql.catalog.errors import CtsqlError
-from ctsql.literals import literal
+from ctsql.catalog.spans import Source
+from ctsql.literals import literal, literals
 
 CASES: list[tuple[object, str]] = [
     (None, "NULL"),
@@ -60,3 +63,44 @@ def test_what_has_no_literal_is_refused() -> None:
     with pytest.raises(CtsqlError, match="set") as refused:
         literal({1, 2})
     assert refused.value.condition == "INVALID_USAGE"
+
+
+def _nested(depth: int) -> list[object]:
+    value: list[object] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("\ud800", "parameter number 1 is not text"),
+        (["a", {"b": "\udcff"}], "parameter number 1 is not text"),
+        (_nested(100_000), "parameter number 1 is nested too deeply"),
+        (10**38, "an int with so many digits cannot be passed"),
+        (-(10**5_000), "an int with so many digits cannot be passed"),
+        (Decimal("1E+1000000"), "a Decimal with so many digits cannot be passed"),
+        (Decimal("0." + "1" * 39), "a Decimal with so many digits cannot be passed"),
+    ],
+    ids=range(7),
+)
+def test_values_that_spark_cannot_be_given(value: object, message: str) -> None:
+    """Each is refused before Spark is asked, with the parameter."""
+    with pytest.raises(CtsqlError) as refused:
+        literals([Source("?").whole()], [value])
+    assert (refused.value.condition, refused.value.message) == ("INVALID_USAGE", message)
+
+
+@pytest.mark.parametrize("parameters", [5, "text", b"bytes"])
+def test_parameters_are_a_collection(parameters: Any) -> None:
+    """One value alone is none."""
+    with pytest.raises(CtsqlError, match="parameters are a list, or a dict for :name"):
+        literals([Source("?").whole()], parameters)
+
+
+def test_parameters_may_be_an_array() -> None:
+    """One of NumPy has no truth value."""
+    assert literals([Source("?").whole()], np.array([5])) == ("5",)
+    with pytest.raises(CtsqlError, match="exactly one statement"):
+        ctsql.connect("nowhere").execute("SELECT 1; SELECT 2", np.array([1, 2]))
