@@ -37,6 +37,8 @@ def frame_of(session: SparkSession, rows: Any) -> DataFrame:
         return in_session(session, rows)
     table = arrow_of(rows)
     indices = [i for i, name in enumerate(table.column_names) if not _INDEX.fullmatch(name)]
+    if not indices:
+        raise misuse("the rows have no columns")
     try:
         return session.createDataFrame(with_types_of_spark(table.select(indices)))
     except pa.ArrowException as problem:
@@ -59,6 +61,13 @@ def arrow_of(rows: Any) -> pa.Table:
         message = ". ".join(map(str, problem.args))
         raise error("DATA_ERROR", message=message[:200]) from problem
     except _REFUSED as problem:
+        columns = list(map(str, getattr(rows, "columns", ())))
+        twice = next((name for name in columns if columns.count(name) > 1), None)
+        if twice is not None:
+            raise error("DUPLICATE_COLUMN", column=twice) from problem
+        if columns:
+            message = f"the columns cannot be taken: {str(problem)[:200]}"
+            raise error("DATA_ERROR", message=message) from problem
         raise _no_rows(rows) from problem
     return table
 
@@ -146,6 +155,8 @@ def _is_plain(rows: object) -> bool:
 
 def _column_names(names: Sequence[str], columns: Sequence[Column], table: str) -> list[str]:
     """The names of the table's columns for those of rows."""
+    if not names:
+        raise misuse("the rows have no columns")
     heading = f"{table} has the columns"
     matches = [schemas.get(columns, name, span=None, heading=heading) for name in names]
     return [c.name for c in schemas.check_unique(matches, ())]
