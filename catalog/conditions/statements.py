@@ -70,7 +70,7 @@ STATEMENTS: tuple[Condition, ...] = (
         "INVALID_COLUMN_TYPE",
         "42704",
         StatementError,
-        message='"{type}" is not a type',
+        message='"{type}" is not a type that a column can have',
         hint="{hint}",
     ),
     Condition(

@@ -26,6 +26,8 @@ _NOT_STORED = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 """Types that Delta lacks, also within others; fields may be called so."""
+_VOID = re.compile(r"(?<![^<:,\s])void(?=\s*(?:[,>]|$))", re.IGNORECASE)
+_QUOTED = re.compile(r"`(?:[^`]|``)*`")
 NAME_FORBIDDEN = " ,;{}()\n\t="
 """Characters that Parquet allows in no column name."""
 
@@ -81,7 +83,7 @@ def check_storable(columns: Sequence[Column], span: Span) -> None:
 def check_type(column: Column, span: Span) -> None:
     """Refuse a column of a type that no table can have: INVALID_COLUMN_TYPE, NOT_SUPPORTED."""
     check_not_void(column, span)
-    if _NOT_STORED.search(column.type):
+    if _NOT_STORED.search(_QUOTED.sub("", column.type)):
         what = f'column "{column.name}" of type {column.type.upper()}'
         hint = "Keep a number, as timestampdiff(SECOND, a, b), or CAST(... AS STRING)."
         raise not_supported(span, what, why="Delta tables have no such type.", hint=hint)
@@ -102,16 +104,18 @@ def check_not_kept(name: str, span: Span) -> None:
 
 
 def check_not_void(column: Column, span: Span) -> None:
-    """Refuse a column of type VOID: Delta makes it and writes nothing for it.
+    """Refuse a column of type VOID, or with VOID inside: Delta stores none, or no value of it.
 
     Raises INVALID_COLUMN_TYPE.
     """
-    if column.type.lower() == "void":
+    if _VOID.search(_QUOTED.sub("", column.type)):
+        typed = _VOID.sub("string", column.type)
+        value = "NULL" if typed == "string" else "..."
         hint = (
-            f'Column "{column.name}" is always NULL; give it a type, or in a query write '
-            "CAST(NULL AS <type>)."
+            f'Column "{column.name}" holds NULLs without a type. Give them one, as in a query: '
+            f"CAST({value} AS {typed})."
         )
-        raise error("INVALID_COLUMN_TYPE", span=span, type="void", hint=hint)
+        raise error("INVALID_COLUMN_TYPE", span=span, type=column.type, hint=hint)
 
 
 def check_updatable(columns: Sequence[Column], span: Span) -> None:

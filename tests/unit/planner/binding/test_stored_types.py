@@ -31,11 +31,23 @@ def test_types_that_delta_lacks(type_: str) -> None:
     assert type_.upper() in str(caught.value)
 
 
-@pytest.mark.parametrize("type_", ["void", "VOID"])
-def test_no_type(type_: str) -> None:
-    """However it is spelt."""
-    with pytest.raises(CtsqlError, match="INVALID_COLUMN_TYPE"):
+@pytest.mark.parametrize(
+    ("type_", "cast"),
+    [
+        ("void", "CAST(NULL AS string)"),
+        ("VOID", "CAST(NULL AS string)"),
+        ("array<void>", "CAST(... AS array<string>)"),
+        ("map<int,void>", "CAST(... AS map<int,string>)"),
+        ("struct<X:void,y:array<void>>", "CAST(... AS struct<X:string,y:array<string>>)"),
+        ("struct<x void>", "CAST(... AS struct<x string>)"),
+    ],
+)
+def test_no_type(type_: str, cast: str) -> None:
+    """However it is spelt and wherever it is; the hint has the cast to type."""
+    with pytest.raises(CtsqlError, match="INVALID_COLUMN_TYPE") as caught:
         check_type(Column("c", type_), PLACE)
+    assert cast in str(caught.value.hint)
+    assert '"c"' in str(caught.value.hint)
 
 
 @pytest.mark.parametrize(
@@ -48,6 +60,8 @@ def test_no_type(type_: str) -> None:
         "struct<time int>",
         "struct<interval int>",
         "struct<`time`: int>",
+        "struct<void: int>",
+        "struct<`a,void`:int,`b, time`:int>",
     ],
 )
 def test_fields_may_be_called_as_types_are(type_: str) -> None:
