@@ -21,11 +21,12 @@ from ctsql import conversions
 from ctsql.catalog.errors import CtsqlError, error, misuse
 from ctsql.catalog.names import backtick
 from ctsql.conversions import Row as Row
-from ctsql.values import holds_instants, with_offset
+from ctsql.values import holds_entries, holds_instants, of_python
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column as SparkColumn, DataFrame
+    from pyspark.sql.types import DataType
 
 Convert = Callable[[], contextlib.AbstractContextManager[object]]
 Description = list[tuple[str, str, None, None, None, None, None]]
@@ -298,24 +299,25 @@ class Result:
                 values[i] = _moment(kind, _LOCAL_EPOCH, days=values[i]).date()
             elif kind == "binary":
                 values[i] = bytes(values[i])
-            elif holds_instants(kind):
+            elif holds_instants(kind) or holds_entries(kind):
                 with _catch_unheld():
-                    values[i] = with_offset(values[i], kind)
+                    values[i] = of_python(values[i], kind)
         return tuple(values)
 
     def _fetch_frame(self) -> "DataFrame":
         """The frame with instants as microseconds, dates as days, intervals of months as texts.
 
         PySpark returns instants in this machine's zone, fails near the year 1, and its errors on
-        dates that Python cannot represent do not help.
+        dates that Python cannot represent do not help. It makes dicts of maps, also if their keys
+        are lists: such maps are fetched as arrays of entries.
         """
         assert self._frame is not None  # checked by callers
-        if not any(kind in _NUMBERED or _is_months(kind) for kind in self.types):
+        if not any(k in _NUMBERED or _is_months(k) or holds_entries(k) for k in self.types):
             return self._frame
         names = [f"c{i}" for i in range(len(self.columns))]
-        return self._frame.toDF(*names).select(
-            *(_fetchable(name, kind) for name, kind in zip(names, self.types, strict=True))
-        )
+        frame = self._frame.toDF(*names)
+        pairs = zip(frame.schema.fields, self.types, strict=True)
+        return frame.select(*(_fetchable(f.name, kind, f.dataType) for f, kind in pairs))
 
     def _stream(self) -> Iterator[Row]:
         if self.live is not None:
@@ -349,7 +351,7 @@ def _is_months(kind: str) -> bool:
     return kind == "interval" or kind.startswith(("interval year", "interval month"))
 
 
-def _fetchable(name: str, kind: str) -> "SparkColumn":
+def _fetchable(name: str, kind: str, data_type: "DataType") -> "SparkColumn":
     """A column as it is fetched."""
     from pyspark.sql import functions as F
 
@@ -363,7 +365,34 @@ def _fetchable(name: str, kind: str) -> "SparkColumn":
             column = F.unix_date(column)
         case _ if _is_months(kind):
             column = column.cast("string")
+        case _ if holds_entries(kind):
+            column = _with_entries(column, data_type)
     return column.alias(name)
+
+
+def _with_entries(column: "SparkColumn", data_type: "DataType") -> "SparkColumn":
+    """A value with every map in it as an array of its entries."""
+    from pyspark.sql import functions as F, types as T
+
+    match data_type:
+        case T.ArrayType():
+            return F.transform(column, lambda item: _with_entries(item, data_type.elementType))
+        case T.MapType():
+            key, value = data_type.keyType, data_type.valueType
+
+            def entry(pair: "SparkColumn") -> "SparkColumn":
+                return F.struct(
+                    _with_entries(pair["key"], key), _with_entries(pair["value"], value)
+                )
+
+            return F.transform(F.map_entries(column), entry)
+        case T.StructType():
+            fields = [
+                _with_entries(column.getField(f.name), f.dataType).alias(f.name)
+                for f in data_type.fields
+            ]
+            return F.when(column.isNotNull(), F.struct(*fields))
+    return column
 
 
 def _moment(kind: str, epoch: datetime, *, days: int = 0, microseconds: int = 0) -> datetime:

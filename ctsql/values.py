@@ -11,7 +11,8 @@ The choices, which the user guide repeats:
 - Dates and times are ISO 8601. A ``timestamp`` is an instant: it is shown in UTC, as everywhere
   in ctsql, with its offset. A ``timestamp_ntz`` has no offset. Intervals are ISO 8601 durations.
 - Binary values are hexadecimal digits in upper case, in every format (what ``unhex`` reads).
-- Arrays, maps and structs are JSON, as text in the formats that know no nesting.
+- Arrays, maps and structs are JSON, as text in the formats that know no nesting. A map is an object
+  whose names are its keys as text, those of arrays and structs as JSON.
 
 Source: our choice; the hexadecimal follows Spark's own ``hex`` and ``unhex``.
 """
@@ -26,6 +27,7 @@ from decimal import Decimal
 from typing import Any
 
 _INSTANT = re.compile(r"\btimestamp\b")
+_NO_KEYS = re.compile(r"\b(?:array|binary)\b")
 _PIECES = re.compile(r"`(?:[^`]|``)*`|[^`,:<>()]+|.", re.DOTALL)
 NULL = "NULL"
 NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
@@ -93,27 +95,54 @@ def holds_instants(kind: str) -> bool:
     return "<" in kind and _INSTANT.search(kind) is not None
 
 
-def with_offset(value: Any, kind: str) -> Any:
-    """A value in which instants are of the machine's zone, as PySpark has them, with those of UTC.
+def holds_entries(kind: str) -> bool:
+    """Whether a type has a map within whose keys, as PySpark has them, are none of a dict.
+
+    >>> holds_entries("array<map<struct<a:binary>,int>>"), holds_entries("map<int,array<int>>")
+    (True, False)
+    """
+    inner = inner_types(kind)
+    if kind.startswith("map<") and _NO_KEYS.search(inner[0]):
+        return True
+    return any(map(holds_entries, inner))
+
+
+def of_python(value: Any, kind: str) -> Any:
+    """A nested value as a caller gets it, of a type that holds instants or entries.
+
+    PySpark has instants in the machine's zone: they get the offset of UTC. A map that was fetched
+    as a list of its entries becomes a dict.
 
     Raises OverflowError, ValueError where Python has no such instant.
     """
-    if value is None or not _INSTANT.search(kind):
+    if value is None or not (_INSTANT.search(kind) or holds_entries(kind)):
         return value
     if isinstance(value, datetime.datetime):
         return value.astimezone(datetime.UTC) if kind == "timestamp" else value
     inner = inner_types(kind)
-    if isinstance(value, Mapping):
-        pairs = value.items()
-        return {with_offset(k, inner[0]): with_offset(v, inner[1]) for k, v in pairs}
+    if kind.startswith("map<"):
+        pairs = value.items() if isinstance(value, Mapping) else value
+        return {_key(of_python(k, inner[0])): of_python(v, inner[1]) for k, v in pairs}
     if isinstance(value, tuple):
-        values = [with_offset(v, one) for v, one in zip(value, inner, strict=True)]
+        values = [of_python(v, one) for v, one in zip(value, inner, strict=True)]
         fields = getattr(value, "__fields__", None)
         if fields is None:
             return tuple(values)
         row_type: Any = type(value)(*fields)  # a pyspark Row, which is called with its values
         return row_type(*values)
-    return [with_offset(v, inner[0]) for v in value] if isinstance(value, list) else value
+    return [of_python(v, inner[0]) for v in value] if isinstance(value, list) else value
+
+
+def _key(value: Any) -> Any:
+    """A value as a key of a dict: lists become tuples, bytearrays bytes."""
+    if isinstance(value, bytearray):
+        return bytes(value)
+    if isinstance(value, list):
+        return tuple(map(_key, value))
+    if isinstance(value, tuple):
+        row_type: Any = type(value)(*value.__fields__)  # type: ignore[attr-defined]  # of a struct
+        return row_type(*map(_key, value))
+    return value
 
 
 def _scalar(value: object, kind: str, *, separator: str) -> str | None:
