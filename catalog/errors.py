@@ -158,3 +158,9 @@ def not_yet(span: Span, what: str, hint: str = "") -> CtsqlError:
 def not_supported(span: Span | None, what: str, *, why: str = "", hint: str = "") -> CtsqlError:
     """A NOT_SUPPORTED at a place; the caller raises it."""
     return error("NOT_SUPPORTED", span=span, what=what, why=why, hint=hint)
+
+
+def nested_too_deeply(span: Span | None) -> CtsqlError:
+    """A NOT_SUPPORTED for a statement deeper than the stack of ctsql or of Spark."""
+    hint = "Divide it: compute a part of it in a view, or in a subquery behind WITH."
+    return not_supported(span, "nesting as deep as in this statement", hint=hint)

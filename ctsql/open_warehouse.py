@@ -3,6 +3,7 @@
 A connection is one, and runs statements in it.
 """
 
+import sys
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
     from ctsql.runtime.statements.transaction import OpenTransaction
 
 T = TypeVar("T")
+RECURSION_LIMIT = 10_000
+"""Python's own limit of 1,000 frames refuses 50 nested calls, and Spark runs 300.
+
+Statements with 300 levels, or with 2,000 operators in a row, need up to 8,000 frames. 10,000 of
+them fit into a thread's usual stack of 8 MB.
+"""
 
 
 class OpenWarehouse:
@@ -38,6 +45,7 @@ class OpenWarehouse:
         create: bool = True,
         python_variables: bool = False,
     ) -> None:
+        sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
         self.warehouse = warehouse
         self._create = create
         self._python_variables = python_variables

@@ -348,6 +348,8 @@ def change_plan(
         node, names = compile_query(sql, relations)
     except Refusal as refusal:
         return NoChangePlan(refusal.reason)
+    except RecursionError:
+        return NoChangePlan(Reason("TEXT_NOT_READ"))
     node, windows = split_windows(node)
     if any(isinstance(below, Temporal) for below in descend(node)):
         return NoChangePlan(Reason("CLOCK_ABOVE_TABLE"))

@@ -2,7 +2,7 @@
 
 from typing import TypeVar
 
-from ctsql.catalog.errors import invalid, not_supported, not_yet
+from ctsql.catalog.errors import invalid, nested_too_deeply, not_supported, not_yet
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Source, Span
@@ -31,14 +31,17 @@ def parse(span: Span) -> Statement:
     Raises:
         SYNTAX_ERROR: it cannot be read. INVALID_STATEMENT, INVALID_OPTION, INVALID_NAME,
         INVALID_COLUMN_TYPE, DUPLICATE_COLUMN: a part of it is not allowed there. NOT_SUPPORTED,
-        NOT_SUPPORTED_YET: it is known and refused by name.
+        NOT_SUPPORTED_YET: it is known and refused by name, or it is nested too deeply.
     """
     statements = [tokens for tokens in split_tokens(tokenise(span)) if tokens]
     if not statements:
         raise syntax_error(span, "found nothing, expected a statement")
     if len(statements) > 1:
         raise syntax_error(statements[1][0].span, "found a second statement, expected one")
-    return _statement(statements[0])
+    try:
+        return _statement(statements[0])
+    except RecursionError as cause:
+        raise nested_too_deeply(span_of(statements[0])) from cause
 
 
 def parse_as(kind: type[_Known], text: str, source_name: str) -> _Known:

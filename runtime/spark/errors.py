@@ -16,7 +16,7 @@ from delta import exceptions as delta_errors
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
-from ctsql.catalog.errors import CtsqlError, error, not_supported
+from ctsql.catalog.errors import CtsqlError, error, nested_too_deeply, not_supported
 from ctsql.catalog.names import did_you_mean, unquote
 from ctsql.catalog.reserved_columns import PREFIX
 from ctsql.catalog.spans import Span
@@ -56,6 +56,9 @@ _PACKAGES = {
     "kafka": f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}",
 }
 _NO_MEMORY = re.compile(r"[^\n]*(?:OutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY)[^\n]*")
+_OVERFLOW = re.compile(
+    r"^(?:\w+: )?(?:java\.lang\.)?StackOverflowError|\[FAILED_TO_PARSE_TOO_COMPLEX\]", re.MULTILINE
+)
 _MEMORY = "Spark's memory was used up by what one task sorts, joins or collects"
 _MORE_MEMORY = """\
 Give Spark more, 2g unless set: export SPARK_DRIVER_MEMORY=8g, and start again; on a cluster
@@ -104,13 +107,32 @@ def translate_spark_errors(
         raise
     except (PySparkException, Py4JJavaError) as problem:
         raise _from_spark(problem, spark_text, within, relation_name) from problem
-    except (Py4JNetworkError, Py4JError, ConnectionError) as problem:
-        raise error(
+    except (Py4JError, ConnectionError) as problem:
+        raise _from_gateway(problem) from problem
+    except RecursionError as problem:
+        raise nested_too_deeply(within) from problem
+
+
+_REFUSED_CALL = re.compile(r"Trace:\n(?:py4j\.Py4JException: )?(.+)|(.+ does not exist in the JVM)")
+"""What py4j answers for a method or a class that the JVM does not have."""
+
+
+def _from_gateway(problem: Py4JError | ConnectionError) -> CtsqlError:
+    """The error of a call that the JVM refuses, or that finds no JVM."""
+    refused = _REFUSED_CALL.search(str(problem))
+    if refused is not None:
+        return error(
             "SPARK_ERROR",
-            message="the connection to Spark was lost",
-            detail=str(problem).splitlines()[0] if str(problem) else "",
-            hint="Start again: what was committed is there, and nothing is written twice.",
-        ) from problem
+            message="this Spark refuses a call of ctsql",
+            detail=f"{refused[1] or refused[2]}.",
+            hint="Use Apache Spark 4.0 to 4.2, or report it with the version of this Spark.",
+        )
+    return error(
+        "SPARK_ERROR",
+        message="the connection to Spark was lost",
+        detail=str(problem).splitlines()[0] if str(problem) else "",
+        hint="Start again: what was committed is there, and nothing is written twice.",
+    )
 
 
 def _span(throwable: Throwable, spark_text: SparkText | None, within: Span | None) -> Span | None:
@@ -165,6 +187,8 @@ def _from_spark(
     storage = storage_problem(text)
     if storage is not None:
         return storage
+    if _OVERFLOW.search(text) is not None:
+        return nested_too_deeply(span)
     if "CANCELLED" in throwable.condition or "cancelled" in text:
         return error("STATEMENT_CANCELLED", span=span)
     used_up = _NO_MEMORY.search(text)

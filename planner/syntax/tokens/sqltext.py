@@ -164,8 +164,6 @@ def _tree(
             except ParseError as second:
                 raise _parse_error(second, wider, span, tokens) from second
         raise _parse_error(cause, sql, span, tokens) from cause
-    except RecursionError as cause:
-        raise syntax_error(span, "the statement is nested too deeply") from cause
 
 
 def _parse(sql: RewrittenText) -> exp.Expr:

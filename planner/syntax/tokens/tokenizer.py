@@ -93,6 +93,8 @@ _PIECE = re.compile(
 _LINE_COMMENT = re.compile(r"--(?:\\\n|[^\r\n])*")
 _OPERATORS = ("<<", ">>", ">>>", "!<", "!>")
 GENERIC_TYPES = ("ARRAY", "MAP", "STRUCT")
+_NO_CHARACTER = re.compile("[\ud800-\udfff]")
+"""Half of a surrogate pair: what no encoding has."""
 _BAD_HEX = re.compile(r"\b[xX](?:'[^']*'|\"[^\"]*\")|\b0x[0-9a-z]*", re.IGNORECASE)
 
 
@@ -100,8 +102,10 @@ def tokenise(span: Span) -> tuple[Token, ...]:
     """The tokens of a piece of text, comments left out.
 
     Raises:
-        SYNTAX_ERROR: a string, a quoted name or a comment is never closed; a bad literal.
+        SYNTAX_ERROR: a string, a quoted name or a comment is never closed; a bad literal; what is
+            no character.
     """
+    _check_characters(span)
     text = plain_comments(span.text)
     if text.startswith("\ufeff"):  # a byte order mark is no part of the first word
         text = " " + text[1:]
@@ -128,6 +132,14 @@ def tokenise(span: Span) -> tuple[Token, ...]:
             cause=cause,
             message="a literal cannot be read",
         ) from cause
+
+
+def _check_characters(span: Span) -> None:
+    half = _NO_CHARACTER.search(span.text)
+    if half is not None:
+        message = f"U+{ord(half[0]):04X} is not a character"
+        detail = "Python has it for bytes that are not UTF-8."
+        raise error("SYNTAX_ERROR", span=span.part(*half.span()), message=message, detail=detail)
 
 
 def find_unclosed(text: str) -> tuple[int, str] | None:

@@ -1,6 +1,7 @@
 """What becomes of Spark's exceptions that say what the machine lacks."""
 
 import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from ctsql.catalog.errors import CtsqlError
@@ -28,3 +29,58 @@ def test_memory_that_is_used_up(cause: str) -> None:
     assert "memory was used up" in told.value.message
     assert cause in told.value.detail
     assert "export SPARK_DRIVER_MEMORY=8g" in told.value.hint
+
+
+@pytest.mark.parametrize(
+    ("problem", "detail"),
+    [
+        (
+            Py4JError(
+                "An error occurred while calling o5.none. Trace:\n"
+                "py4j.Py4JException: Method none([]) does not exist\n\tat py4j.Gateway\n"
+            ),
+            "Method none([]) does not exist.",
+        ),
+        (Py4JError("org.apache.None does not exist in the JVM"), "org.apache.None does not"),
+    ],
+    ids=["method", "class"],
+)
+def test_a_method_that_spark_lacks(problem: Py4JError, detail: str) -> None:
+    """It is no lost connection: to start again would not help."""
+    with pytest.raises(CtsqlError) as told, translate_spark_errors():
+        raise problem
+    assert told.value.message == "this Spark refuses a call of ctsql"
+    assert str(told.value.detail).startswith(detail)
+    assert "Apache Spark 4.0 to 4.2" in str(told.value.hint)
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        Py4JNetworkError("Answer from Java side is empty"),
+        Py4JError("An error occurred while calling o5.none"),
+        ConnectionResetError(),
+    ],
+    ids=["answer", "call", "socket"],
+)
+def test_a_spark_that_is_gone(problem: Exception) -> None:
+    """What py4j raises then has no trace of Java."""
+    with pytest.raises(CtsqlError, match="connection to Spark was lost"), translate_spark_errors():
+        raise problem
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["java.lang.StackOverflowError", "[FAILED_TO_PARSE_TOO_COMPLEX] The statement was too complex"],
+)
+def test_what_is_too_deep_for_spark(text: str) -> None:
+    """The stack of the JVM is as any other limit."""
+    with pytest.raises(CtsqlError, match="nesting as deep") as told, translate_spark_errors():
+        raise PySparkException(text)
+    assert told.value.condition == "NOT_SUPPORTED"
+
+
+def test_what_is_too_deep_for_python() -> None:
+    """So is the limit of Python's recursion."""
+    with pytest.raises(CtsqlError, match="nesting as deep"), translate_spark_errors():
+        raise RecursionError
