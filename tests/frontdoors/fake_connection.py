@@ -171,6 +171,8 @@ class FakeConnection:
 
 
 if __name__ == "__main__":
+    from ctsql.__main__ import open_standard_streams
     from ctsql.cli import main
 
+    open_standard_streams()
     main(sys.argv[1:], obj=FakeConnection)
