@@ -69,7 +69,7 @@ def test_collectors_that_hang_delay_no_tick(
             with metrics.served(host, 0) as other:
                 port = other.removesuffix("/metrics").rpartition(":")[2]
                 with socket.create_connection((host, int(port))) as silent:
-                    silent.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")  # and reads nothing
+                    silent.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")  # and reads nothing
                     assert hangs.wait(WAIT_SECONDS)
                     con.execute("INSERT INTO feed VALUES (3)")
                     assert wrote().inserted == 1
