@@ -16,7 +16,6 @@ from ctsql.runtime.statements.create import Creation
 from ctsql.runtime.statements.create_flow import create_flow
 from ctsql.runtime.statements.dropped import Undropping
 from ctsql.runtime.statements.explain import Explanation
-from ctsql.runtime.statements.lost_rows import COLUMNS as LOST
 from ctsql.runtime.statements.maintain import MAINTAINED, RETAINED, Maintenance
 from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.statements.pending import show_pending
@@ -48,10 +47,7 @@ def manage(names: Namespace, statement: st.Statement) -> Result:
             frame = RowQuestions(names).blame(statement)
             return Result.of_dataframe(frame, status_verb="BLAME", convert=translate_spark_errors)
         case st.Why():
-            ask = RowQuestions(names)
-            if statement.negated:
-                return Result.of_table(LOST, ask.why_not(statement), "WHY")
-            return Result.of_table(LINEAGE, ask.why(statement), "WHY")
+            return Result.of_table(LINEAGE, RowQuestions(names).why(statement), "WHY")
         case st.AlterTable():
             status, notices = TableAlteration(names).alter(statement)
             answer = Result.of_status(status)

@@ -5,8 +5,8 @@ rows are filtered, joined or grouped by. Where the text cannot be followed nothi
 column; so this is for people and their catalogs, never for computing.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from sqlglot import exp
@@ -14,16 +14,20 @@ from sqlglot.errors import SqlglotError
 from sqlglot.lineage import Node as LineageNode, lineage
 
 from ctsql.catalog.names import fold
-from ctsql.catalog.reserved_columns import PREFIX
-from ctsql.planner.body_rows import WrittenRows, written_rows
 from ctsql.planner.nodes import (
+    Assign,
+    ChangesInput,
+    Delete,
+    Insert,
+    Merge,
     Node,
     Query,
     Relation,
-    SelfReference,
     TaskWrite,
+    Update,
     ViewReference,
     ViewWrite,
+    output_of,
 )
 from ctsql.planner.syntax.tokens.rewrite import rewrite
 
@@ -38,15 +42,12 @@ def column_origins(plan: ViewWrite | TaskWrite, *, direct: bool = False) -> dict
     """What the columns of a view, or of a task's outputs, are made of; by the output's id.
 
     Args:
-        direct: plain views are told as what is read; else what these read is.
+        direct: report a plain view itself instead of what it reads.
     """
-    match plan:
-        case ViewWrite():
-            columns = [c.name for c in plan.columns]
-            return {plan.object_id: _Origins(direct).of_query(plan.desired, columns)}
-        case TaskWrite():
-            writes_of = ((o.object_id, written_rows(plan, o.object_id)) for o in plan.all_outputs)
-            return {o: _Origins(direct).of_output(writes) for o, writes in writes_of}
+    if isinstance(plan, ViewWrite):
+        columns = [c.name for c in plan.columns]
+        return {plan.object_id: _Origins(direct).of_query(plan.desired, columns)}
+    return _of_task(plan, direct)
 
 
 def query_origins(query: Query, columns: Sequence[str]) -> Origins:
@@ -54,31 +55,103 @@ def query_origins(query: Query, columns: Sequence[str]) -> Origins:
     return _Origins(direct=True).of_query(query, columns)
 
 
+def _of_task(plan: TaskWrite, direct: bool) -> dict[str, Origins]:
+    """The origins of each output's columns.
+
+    A statement that reads the outputs gives origins among their own columns. These are replaced by
+    the origins of those columns, until only columns of other objects are left.
+    """
+    reader = _Origins(direct, {view.object_id: view for view in plan.input_views})
+    origins_of: dict[str, dict[str, frozenset[Origin]]] = {
+        o.object_id: {} for o in plan.all_outputs
+    }
+    unknown: set[Origin] = set()
+    for statement in plan.transaction.statements:
+        output = output_of(statement)
+        for columns, origins in reader.of_statement(statement):
+            unknown |= {(output, name) for name in columns if name not in origins}
+            for name, sources in origins.items():
+                known = origins_of[output].get(name, frozenset())
+                origins_of[output][name] = known | sources
+    return {
+        output: {
+            name: _outside(sources, origins_of)
+            for name, sources in columns.items()
+            if (output, name) not in unknown
+        }
+        for output, columns in origins_of.items()
+    }
+
+
+def _outside(
+    sources: frozenset[Origin], origins_of: Mapping[str, Mapping[str, frozenset[Origin]]]
+) -> frozenset[Origin]:
+    """The columns of other objects that some columns are made of."""
+    reached: set[Origin] = set()
+    waiting = set(sources)
+    while waiting:
+        origin = waiting.pop()
+        reached.add(origin)
+        object_id, column = origin
+        own = origins_of.get(object_id, {}).get(column, frozenset())
+        waiting |= own - reached
+    return frozenset(origin for origin in reached if origin[0] not in origins_of)
+
+
 @dataclass(frozen=True, slots=True)
 class _Origins:
-    """How what a text reads is told; ``direct``: plain views are not looked into."""
+    """Follows columns through texts.
+
+    Attributes:
+        direct: plain views are not followed.
+        input_views: what a body reads of an input that it does not read whole, by the input's id.
+    """
 
     direct: bool
+    input_views: Mapping[str, ViewReference] = field(default_factory=dict)
 
-    def of_output(self, writes: Sequence[WrittenRows]) -> Origins:
-        """What all statements that write into an output put into its columns."""
-        origins_of: dict[str, frozenset[Origin]] = {}
-        unknown: set[str] = set()
-        for write in writes:
-            if write.query is None:
-                return {}
-            names = [c.name for c in write.columns]
-            origins_by_name = self.of_query(write.query, names)
-            unknown |= set(names) - origins_by_name.keys()
-            for name, origins in origins_by_name.items():
-                origins_of[name] = origins_of.get(name, frozenset()) | origins
-        return {name: origins for name, origins in origins_of.items() if name not in unknown}
+    def of_statement(
+        self, statement: Insert | Delete | Update | Merge
+    ) -> Iterator[tuple[Sequence[str], Origins]]:
+        """The columns that a statement fills, and their origins as far as they are known."""
+        match statement:
+            case Insert():
+                # Without a list only Spark knows which columns a query BY NAME fills.
+                names = {fold(c.name): c.name for c in statement.target}
+                columns = [names[fold(c)] for c in statement.filled_columns] or list(names.values())
+                is_known = bool(statement.filled_columns)
+                yield columns, self.of_query(statement.query, columns) if is_known else {}
+            case Update():
+                text = _Text()
+                ctes = "" if statement.ctes is None else f"{text.add(statement.ctes)} "
+                rows = text.held(statement)
+                yield self._of_assignments(text, statement.assignments, rows, ctes)
+            case Merge():
+                for clause in statement.clauses:
+                    text = _Text()
+                    source = f"({text.add(statement.source)}) AS {statement.source_alias}"
+                    rows = f"{text.held(statement)} JOIN {source} ON true"
+                    yield self._of_assignments(text, clause.assignments, rows)
+            case Delete():
+                pass
+
+    def _of_assignments(
+        self, text: "_Text", assignments: Sequence[Assign], rows: str, ctes: str = ""
+    ) -> tuple[Sequence[str], Origins]:
+        columns = [a.column for a in assignments]
+        if not columns:
+            return columns, {}
+        values = ", ".join(
+            "NULL" if a.value is None else f"({text.add(a.value)})" for a in assignments
+        )
+        return columns, self._of_text(f"{ctes}SELECT {values} FROM {rows}", text.relations, columns)
 
     def of_query(self, query: Query, columns: Sequence[str]) -> Origins:
         """What each column of a query is made of, by the names that these have outside."""
-        names = {ref: f"r{n}" for n, ref in enumerate(query.sql.relations)}
-        relations = dict(zip(names.values(), query.relations, strict=True))
-        text = rewrite(query.sql, relation=lambda ref: names[ref]).text
+        text = _Text()
+        return self._of_text(text.add(query), text.relations, columns)
+
+    def _of_text(self, text: str, relations: Mapping[str, Node], columns: Sequence[str]) -> Origins:
         columns_inside = [f"c{n}" for n in range(len(columns))]
         text = f"SELECT * FROM ({text}) AS q ({', '.join(columns_inside)})"
         schema = {name: _schema(node) for name, node in relations.items()}
@@ -106,12 +179,39 @@ class _Origins:
         name = next((n for n in node.columns if fold(n) == fold(column)), None)
         if name is None:
             return None
-        if isinstance(node, SelfReference):
-            return frozenset()  # what went into the column before
-        is_ours = node.object_id.startswith(PREFIX)
-        if isinstance(node, ViewReference) and (is_ours or not self.direct):
-            return self.of_query(node.query, node.columns).get(name)
+        if isinstance(node, ChangesInput) and name == node.columns[-1]:
+            return frozenset()  # the diff
+        view = node if isinstance(node, ViewReference) else self.input_views.get(node.object_id)
+        if view is not None and not self.direct:
+            return _Origins(direct=False).of_query(view.query, view.columns).get(name)
         return frozenset({(node.object_id, name)})
+
+
+class _Text:
+    """A text made of pieces of a definition, in which each relation has a name of its own.
+
+    Attributes:
+        relations: the relations, by these names.
+    """
+
+    def __init__(self) -> None:
+        self.relations: dict[str, Node] = {}
+
+    def add(self, query: Query) -> str:
+        """A piece, over the names of its relations."""
+        names = {
+            ref: self._name(n) for ref, n in zip(query.sql.relations, query.relations, strict=True)
+        }
+        return rewrite(query.sql, relation=lambda ref: names[ref]).text
+
+    def held(self, statement: Update | Merge) -> str:
+        """The rows that a statement changes, under their alias."""
+        return f"{self._name(statement.of)} AS {statement.alias}"
+
+    def _name(self, node: Node) -> str:
+        name = f"r{len(self.relations)}"
+        self.relations[name] = node
+        return name
 
 
 def _roots(

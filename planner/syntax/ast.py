@@ -823,15 +823,10 @@ class Blame(Statement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Why(Statement):
-    """WHY [NOT] name WHERE predicate [AS OF time]: where rows come from, or where they were lost.
-
-    Attributes:
-        negated: WHY NOT. select: as in :class:`Blame`.
-    """
+    """WHY name WHERE predicate [AS OF time]: where rows come from; ``select`` as in BLAME."""
 
     target: RelationRef
     select: Select
-    negated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,12 +6,11 @@ from ctsql.catalog.errors import invalid, nested_too_deeply, not_supported, not_
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Source, Span
-from ctsql.planner.syntax.ast import Explain, Statement, Why
+from ctsql.planner.syntax.ast import Explain, Statement
 from ctsql.planner.syntax.statements.commands import COMMANDS, named_object
 from ctsql.planner.syntax.statements.creates import read_create
 from ctsql.planner.syntax.statements.queries import DML_VERBS, read_dml, read_query
-from ctsql.planner.syntax.statements.refusals import refuse_statement
-from ctsql.planner.syntax.statements.row_questions import read_why
+from ctsql.planner.syntax.statements.refusals import refusal, refuse_statement
 from ctsql.planner.syntax.tokens.split import split_tokens
 from ctsql.planner.syntax.tokens.token_reader import Cursor, found_text, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, span_of, tokenise
@@ -72,11 +71,11 @@ def _statement(tokens: Tokens) -> Statement:
     raise syntax_error(tokens[0].span, message, hint=did_you_mean(first, _KNOWN) if first else "")
 
 
-def _explain(tokens: Tokens) -> Explain | Why:
+def _explain(tokens: Tokens) -> Explain:
     cursor = Cursor(tokens)
     cursor.expect("EXPLAIN")
-    if cursor.accept("ROW"):
-        return read_why(cursor)
+    if cursor.at("ROW"):
+        raise refusal(cursor.here, "EXPLAIN ROW")
     span = span_of(tokens)
     physical = cursor.accept("PHYSICAL")
     # A word alone is a name, though a statement may begin with it.

@@ -1,7 +1,4 @@
-"""BLAME: the T and the commit that last wrote each row of an object. WHY: where rows come from.
-
-WHY NOT: where a row was lost.
-"""
+"""BLAME: the T and the commit that last wrote each row of an object. WHY: where rows come from."""
 
 from pyspark.sql import DataFrame, functions as F
 
@@ -14,7 +11,6 @@ from ctsql.planner.binding import qualify
 from ctsql.planner.lowering import Context, lower_query
 from ctsql.planner.syntax.ast import Blame, RelationRef, Select, Why
 from ctsql.runtime.spark.errors import translate_spark_errors
-from ctsql.runtime.statements.lost_rows import LostRows
 from ctsql.runtime.statements.name_resolution import OnNames
 from ctsql.runtime.statements.row_lineage import Line, RowLineage, TracedRows
 from ctsql.runtime.warehouse.row_origins import LocatedContents, located_contents, with_writers
@@ -22,7 +18,7 @@ from ctsql.runtime.warehouse.sources import StoredSources
 
 
 class RowQuestions(OnNames):
-    """The statements BLAME, WHY and WHY NOT."""
+    """The statements BLAME and WHY."""
 
     def blame(self, statement: Blame) -> DataFrame:
         """Each row with ``t``, ``at``, ``version`` and ``note``, lazily.
@@ -59,29 +55,6 @@ class RowQuestions(OnNames):
             selection = self._select_rows(statement.select, stored_rows, at)
             answer = RowLineage(self.engine)
             answer.explain(TracedRows(item, stored_rows, selection, at))
-            return answer.lines
-
-    def why_not(self, statement: Why) -> list[Line]:
-        """Lines of :data:`ctsql.runtime.statements.lost_rows.COLUMNS`; raises as BLAME does.
-
-        And NOT_SUPPORTED for a source table, which has no query, and for a subquery.
-        """
-        item = self._object_of(statement.target, "WHY NOT", plain=True)
-        if item.kind is ObjectKind.TABLE:
-            what = "WHY NOT of a table"
-            why = "Nothing computes its rows: one that is not there was never written, or is gone."
-            hint = "Read it AS OF an earlier T."
-            raise not_supported(statement.target.span, what, why=why, hint=hint)
-        if len(statement.select.query.relations) > 1:
-            what = "a subquery in WHY NOT"
-            why = "It is asked of each operator, which has other columns."
-            hint = "Compare columns with constants: WHY NOT x WHERE k = 7"
-            raise not_supported(statement.span, what, why=why, hint=hint)
-        at = self._time(item, statement.select)
-        with translate_spark_errors():
-            answer = LostRows(self.engine, statement.select.query, at)
-            answer.tell_there(self._select_rows(statement.select, None, at))
-            answer.explain(item)
             return answer.lines
 
     def _object_of(self, ref: RelationRef, what: str, *, plain: bool = False) -> Item:

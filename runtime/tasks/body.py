@@ -10,7 +10,7 @@ a circle or without an end, is cut off by the limit: FIXPOINT then fails, a numb
 enough.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, functions as F
 
@@ -48,41 +48,35 @@ def propose(
     """
     if transaction.iterations == 1:
         return lower_transaction(transaction, context)
-    outputs: Mapping[str, OutputState] = {}
-    for outputs in states(transaction, context, columns):  # noqa: B007
-        pass  # the last one counts
+    outputs = _run_passes(transaction, context, columns)
     return {
         o: Proposal(mark_broken(transaction.constraints_of(o), s.inserts, context), s.victims)
         for o, s in outputs.items()
     }
 
 
-def states(
+def _run_passes(
     transaction: Transaction, context: Context, columns: Mapping[str, list[str]]
-) -> Iterator[Mapping[str, OutputState]]:
-    """What the outputs hold before each pass that changes something, and behind the last one.
-
-    Raises as :func:`propose`.
-    """
+) -> Mapping[str, OutputState]:
+    """What the outputs hold behind the last pass that changes something."""
     base_states = base(transaction, context)
     outputs: Mapping[str, OutputState] = base_states
-    yield outputs
     for _ in range(transaction.iterations):
         after = lower_statements(transaction, context, outputs, keep=True)
         states_by_output = {
             o: OutputState(None, _compute(s.inserts), _compute(s.victims)) for o, s in after.items()
         }
         if not any(_differ(outputs[o], states_by_output[o], columns[o]) for o in states_by_output):
-            return
+            return outputs
         outputs = {
             o: OutputState(
                 _without_victims(base_states[o].stored_rows, s.victims), s.inserts, s.victims
             )
             for o, s in states_by_output.items()
         }
-        yield outputs
     if transaction.fixpoint:
         raise error("STEP_LIMIT_REACHED", limit=transaction.iterations)
+    return outputs
 
 
 def _compute(frame: DataFrame | None) -> DataFrame | None:

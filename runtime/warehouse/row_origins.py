@@ -12,7 +12,7 @@ and so on back, as long as they are there.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 from urllib.parse import unquote
@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, Window, functions as F
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
-from ctsql.catalog.names import backtick, backtick_all
+from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import (
     FILE_COLUMN,
     GROUP_,
@@ -35,7 +35,6 @@ from ctsql.catalog.reserved_columns import (
 )
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.delta.table_rows import locate_in
-from ctsql.runtime.log.data_files import select_changed
 from ctsql.runtime.log.file_origins import FileOrigin, file_origins
 from ctsql.runtime.log.table_changes import added_files
 from ctsql.runtime.rows.multiset import equality_keys
@@ -88,64 +87,6 @@ def located_contents(warehouse: Warehouse, item: Item, at: int) -> LocatedConten
         return None
     rows = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames)
     return LocatedContents(rows, table, item, version, tuple(paths), storage.shared_version)
-
-
-def inserted_at(warehouse: Warehouse, item: Item, at: int) -> LocatedContents | None:
-    """The rows that a stored object's change at T inserts, with their locations."""
-    both = _moved_at(warehouse, item, at)
-    return None if both is None else _without(both[0], both[1])
-
-
-def deleted_at(warehouse: Warehouse, item: Item, at: int) -> LocatedContents | None:
-    """The rows that a stored object's change at T deletes, where they were before."""
-    both = _moved_at(warehouse, item, at)
-    return None if both is None or both[1] is None else _without(both[1], both[0])
-
-
-def _moved_at(
-    warehouse: Warehouse, item: Item, at: int
-) -> tuple[LocatedContents, LocatedContents | None] | None:
-    """The rows at locations that are new at T, and those at locations that are gone then."""
-    moves = warehouse.versions.movements(item, after=at - 1, until=at)
-    if not moves:
-        return None
-    move, table, versions = moves[-1], warehouse.relations.table(item), warehouse.versions
-    if move.is_shared:
-        adds = list(added_files(table.commit_at, [move.version], move.times))
-        rows = versions.as_now(item, locate_in(table, adds, move.version), move.version)
-        paths = tuple(a.path for a in adds)
-        return LocatedContents(rows, table, item, move.version, paths), None
-
-    def whole(version: int, other: int) -> LocatedContents:
-        files, others = table.files(version), table.files(other) if other >= 0 else {}
-        if table.is_stored(max(version, other)):
-            files = select_changed(files, others)
-            rows = locate_in(table, files.values(), version)
-        else:
-            rows = table.locate_rows(version)
-        return LocatedContents(
-            versions.as_now(item, rows, version), table, item, version, tuple(files)
-        )
-
-    new = whole(move.version, move.before)
-    if move.before < 0:
-        return new, None
-    old = whole(move.before, move.version)
-    places = [FILE_COLUMN, ROW_COLUMN]
-    fresh = new.rows.join(old.rows.select(*places), places, "left_anti")
-    old_rows = old.rows.join(new.rows.select(*places), places, "left_anti")
-    return replace(new, rows=fresh), replace(old, rows=old_rows)
-
-
-def _without(contents: LocatedContents, other: LocatedContents | None) -> LocatedContents:
-    """The rows less as many equal ones as there are on the other side: what nets to nothing."""
-    if other is None:
-        return contents
-    columns = [c for c in contents.rows.columns if c not in (FILE_COLUMN, ROW_COLUMN)]
-    left = _number(contents.rows, columns)
-    right = _number(other.rows, [c for c in columns if c in other.rows.columns])
-    rows = _pair(left, right, "left_anti").select(*backtick_all(contents.rows.columns))
-    return replace(contents, rows=rows)
 
 
 def with_writers(warehouse: Warehouse, contents: LocatedContents, rows: DataFrame) -> DataFrame:

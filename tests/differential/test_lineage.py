@@ -12,9 +12,7 @@ from hypothesis import given, settings, strategies
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.catalog.schemas import Column
 from ctsql.planner.ivm import NoChangePlan, change_plan, name_by
-from ctsql.planner.ivm.algebra.reasons import Reason
 from ctsql.planner.ivm.lineage import WANTED, lineage, wanted_columns, whole_query
-from ctsql.planner.ivm.lost_rows import Verdict, search
 from ctsql.planner.ivm.sql.queries import Text
 from tests.differential.lineage_by_hand import ByHand, UnsupportedQuery
 from tests.differential.plans_on_duckdb import connect_plainly, frozen, translated
@@ -172,30 +170,3 @@ def test_random_queries(number: int) -> None:
         check(number, sql, TABLES, 5)
     except duckdb.NotImplementedException:
         return  # nothing to compare with
-
-
-@settings(max_examples=40, deadline=None)
-@given(strategies.integers(0, 100_000), strategies.integers(0, 4))
-def test_a_row_is_lost_where_it_is_not_there(number: int, wanted: int) -> None:
-    """The last operator has candidates if and only if the row is there; else one is to blame."""
-    sql = Maker(number).statement()
-    connection, _ = _filled(random.Random(number), TABLES, 5)
-    try:
-        names = [d[0] for d in connection.execute(translated(sql)).description or ()]
-    except duckdb.NotImplementedException:
-        return  # nothing to compare with
-    asked = f"SELECT * FROM x WHERE {names[0]} = {wanted}"
-    found = search(asked, "x", sql, names, TABLES)
-    if isinstance(found, Reason):
-        return
-    counted = connection.execute(translated(found.counts().sql(NAMES))).fetchall()
-    counts = [[0, 0] for _ in found.stages]
-    for i, some, kept in counted:
-        counts[i] = [counts[i][0] + some, counts[i][1] + kept]
-    verdicts = found.verdicts([c[0] for c in counts], [c[1] for c in counts])
-    text = f"SELECT 1 FROM ({sql}) AS x({', '.join(names)}) WHERE {names[0]} = {wanted} LIMIT 1"
-    there = connection.execute(translated(text)).fetchall()
-    assert (verdicts[-1] is Verdict.PASSES) == bool(there), sql
-    blamed = (Verdict.LOST, Verdict.OTHER_VALUES, Verdict.NEVER_THERE)
-    assert there or any(v in blamed for v in verdicts), sql
-    connection.close()

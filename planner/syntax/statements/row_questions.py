@@ -3,6 +3,7 @@
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.syntax.ast import Blame, RelationRef, Select, Why
 from ctsql.planner.syntax.statements.queries import read_query
+from ctsql.planner.syntax.statements.refusals import refusal
 from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import span_of, tokenise
@@ -20,11 +21,12 @@ def read_blame(cursor: Cursor) -> Blame:
 
 
 def read_why(cursor: Cursor) -> Why:
-    """Read WHY [NOT] name WHERE predicate [AS OF time]."""
-    negated = cursor.accept("NOT")
-    hint = f"Type: WHY {'NOT ' if negated else ''}name WHERE k = 1"
+    """Read WHY name WHERE predicate [AS OF time]."""
+    if cursor.at("NOT"):
+        raise refusal(cursor.here, "WHY NOT")
+    hint = "Type: WHY name WHERE k = 1"
     target, select = _read_rows(cursor, needs_predicate=True, hint=hint)
-    return Why(span=cursor.span, target=target, select=select, negated=negated)
+    return Why(span=cursor.span, target=target, select=select)
 
 
 def _read_rows(cursor: Cursor, *, needs_predicate: bool, hint: str) -> tuple[RelationRef, Select]:

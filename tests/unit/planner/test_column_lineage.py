@@ -58,7 +58,7 @@ def test_of_views(query: str, expected: dict[str, str]) -> None:
 
 
 def test_of_tasks() -> None:
-    """All INSERTs count, by the columns that they fill, and what an UPDATE or a MERGE assigns."""
+    """What INSERTs fill, what an UPDATE or a MERGE assigns, and values that move."""
     header = "CREATE CONTINUAL TASK t (a INT, b STRING, c STRING) ON INPUT feed AS ("
     both = "INSERT INTO t (c, a) SELECT val, key FROM feed; INSERT INTO t (a) SELECT id FROM pages"
     told = {}
@@ -68,7 +68,8 @@ def test_of_tasks() -> None:
         " WHEN MATCHED THEN UPDATE SET c = concat(t.c, s.v)"
         " WHEN NOT MATCHED THEN INSERT (a, b) VALUES (s.key, s.v)"
     )
-    for body in (both, f"{both}; {update}", merge):
+    moved = f"{merge}; WITH w AS (SELECT 1) UPDATE t SET a = length(b), c = a"
+    for body in (both, f"{both}; {update}", merge, moved):
         plan = bind(f"{header}{body})").plan
         assert isinstance(plan, TaskWrite)
         (told[body],) = (_told(dict(o)) for o in column_origins(plan).values())
@@ -76,6 +77,7 @@ def test_of_tasks() -> None:
         {"c": "feed.val", "a": "feed.key pages.id"},
         {"c": "feed.val", "a": "feed.key pages.id", "b": "pages.title"},
         {"a": "feed.key", "b": "feed.val", "c": "feed.val"},
+        {"a": "feed.key feed.val", "b": "feed.val", "c": "feed.key feed.val"},
     ]
 
 
