@@ -17,6 +17,7 @@ from ctsql import loading
 from ctsql.caller_scope import NOWHERE, CallerVariables, caller_variables
 from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError, error, misuse
+from ctsql.catalog.locations import location_fault
 from ctsql.catalog.names import Name
 from ctsql.catalog.spans import Source, Span
 from ctsql.catalog.system_tables import SYSTEM_SCHEMA, SYSTEM_TABLES
@@ -684,8 +685,15 @@ def connect(
         create: make the warehouse if it is not there; else the first statement raises
             WAREHOUSE_NOT_FOUND.
         python_variables: begin with ``SET python_variables = true``.
+
+    Raises:
+        INVALID_USAGE: ``warehouse`` is an empty text, or a file: URI with a host.
     """
-    place = warehouse or os.environ.get("CTSQL_WAREHOUSE") or DEFAULT_WAREHOUSE
+    place = warehouse
+    if place is None:
+        place = os.environ.get("CTSQL_WAREHOUSE") or DEFAULT_WAREHOUSE
+    if fault := location_fault(place):
+        raise misuse(f"the warehouse {place}".rstrip() + f" {fault}")
     return Connection(
         place,
         spark=spark,

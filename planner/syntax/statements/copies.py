@@ -1,6 +1,6 @@
 """Reads COPY ... FROM and COPY ... TO."""
 
-from ctsql.catalog.errors import bad_option, invalid
+from ctsql.catalog.errors import bad_option, invalid, not_supported
 from ctsql.catalog.items import FILE_FORMATS
 from ctsql.catalog.names import did_you_mean
 from ctsql.planner.syntax.ast import ColumnDef, CopyFrom, CopyTo, FileRef, Select, rows_of
@@ -56,6 +56,10 @@ def _copy_to(cursor: Cursor, select: Select) -> CopyTo:
 
 def read_file(cursor: Cursor, *, writes: bool) -> tuple[FileRef, bool]:
     """Read ``'path' [[WITH] (options)]``: the file, and whether it may be overwritten."""
+    for name in ("STDIN", "STDOUT"):
+        if cursor.at(name):
+            hint = rf"Type: ctsql -c '\copy t {'TO' if writes else 'FROM'} {name}'"
+            raise not_supported(cursor.here, f"{name} in COPY", hint=hint)
     path = cursor.string("the file in quotes")
     cursor.accept("WITH")
     options: dict[str, str] = {}

@@ -16,6 +16,7 @@ from ctsql.planner.syntax.statements.kafka import read_kafka
 from ctsql.planner.syntax.statements.options import task_options, view_options
 from ctsql.planner.syntax.statements.queries import TIME_HINT, read_instant
 from ctsql.planner.syntax.statements.short_forms import compile_to_tokens, read_flow, read_task_form
+from ctsql.planner.syntax.tokens.file_refs import check_location
 from ctsql.planner.syntax.tokens.sqltext import analyse
 from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import (
@@ -162,6 +163,7 @@ class _TableClauses:
                 raise not_supported(span, f"USING {span.text}", why=why, hint=hint)
         elif cursor.accept("LOCATION"):
             self.location = cursor.string("the location in quotes")
+            check_location(self.location)
         elif cursor.accept("COMMENT"):
             self.comment = cursor.string("the comment in quotes").text
         elif cursor.accept("TBLPROPERTIES"):

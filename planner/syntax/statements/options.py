@@ -9,6 +9,7 @@ from ctsql.catalog.refreshes import Every, parse_every
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import Option
 from ctsql.planner.syntax.statements.refreshes import POLICY, refresh_option
+from ctsql.planner.syntax.tokens.file_refs import check_location
 from ctsql.planner.syntax.tokens.token_reader import Cursor, column_names, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, cut_at_commas, span_of
 
@@ -162,7 +163,7 @@ def _on_error(cursor: Cursor, name: str) -> str:
 
 
 def _location(cursor: Cursor, _name: str) -> str:
-    return cursor.string("a folder in quotes").text
+    return check_location(cursor.string("a folder in quotes"))
 
 
 _READERS: dict[str, Callable[[Cursor, str], int | str | bool | Every]] = {

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from ctsql.catalog.errors import error, invalid
 from ctsql.catalog.items import FILE_FORMATS
+from ctsql.catalog.locations import location_fault
 from ctsql.catalog.spans import Span
 from ctsql.catalog.switches import read_switch
 from ctsql.planner.syntax.ast import FileRef, RelationRef
@@ -36,6 +37,18 @@ def ending_of(path: str) -> str:
     return name[dot:] if name[max(dot, 0) :] in _ENDINGS else ""
 
 
+def check_location(path: Token) -> str:
+    """The location that stands in a string.
+
+    Raises:
+        SYNTAX_ERROR: it is empty, or a file: URI with a host.
+    """
+    fault = location_fault(path.text)
+    if fault is not None:
+        raise syntax_error(path.span, f"the location {fault}")
+    return path.text
+
+
 def file_ref(
     path: Token, format_name: str | None, options: tuple[tuple[str, str], ...] = ()
 ) -> FileRef:
@@ -44,8 +57,7 @@ def file_ref(
     Raises:
         FILE_FORMAT_UNKNOWN: neither says a format.
     """
-    if not path.text.strip():
-        raise syntax_error(path.span, "the name of a file is empty")
+    check_location(path)
     ending = ending_of(path.text)
     if format_name is None and not ending:
         readers = ", ".join(f"{name.lower()}('...')" for name in READERS)

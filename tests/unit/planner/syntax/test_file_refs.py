@@ -127,3 +127,26 @@ def test_read_files_of_an_unknown_format() -> None:
     with pytest.raises(CtsqlError) as caught:
         _file("SELECT * FROM read_files('x', format => 'xml')")
     assert caught.value.condition == "SYNTAX_ERROR"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * FROM {}",
+        "SELECT * FROM read_csv({})",
+        "SELECT * FROM read_files({}, format => 'csv')",
+        "COPY t FROM {} (FORMAT csv)",
+        "COPY t TO {} (FORMAT csv)",
+        "COPY (SELECT 1) TO {} (FORMAT csv)",
+        "CREATE TABLE t LOCATION {}",
+        "CREATE TABLE t USING delta LOCATION {}",
+        "CREATE MATERIALIZED VIEW v WITH (LOCATION = {}) AS SELECT 1",
+        "CREATE CONTINUAL TASK c WITH (LOCATION = {}) ON INPUT t AS (INSERT INTO c SELECT 1)",
+    ],
+)
+@pytest.mark.parametrize("location", ["", " ", "file:", "file://", "file://w/x.csv", "FILE://w"])
+def test_a_location_that_leads_elsewhere_is_refused(text: str, location: str) -> None:
+    """Wherever one is given: empty is no folder, and a file: URI has no host."""
+    parse(Source(text.format("'file:///w/x.csv'")).whole())
+    with pytest.raises(CtsqlError, match=r"the location (is empty|has)"):
+        parse(Source(text.format(f"'{location}'")).whole())
