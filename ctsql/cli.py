@@ -22,9 +22,12 @@ import click
 
 from ctsql.addresses import parse_address
 from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.locations import location_fault
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Source
 from ctsql.commands import parse_command, statement_of
+from ctsql.copying import copy_statement
+from ctsql.output_file import OutputFile
 from ctsql.progress import Progress
 from ctsql.run_command import RunOptions, follow
 from ctsql.script import FAILED, OK, LogFormat, Runner, Settings
@@ -32,7 +35,7 @@ from ctsql.serve_command import ADDRESS, serve
 from ctsql.show import Format, messages, write_result
 from ctsql.signals import handle_signals
 from ctsql.user_paths import user_path
-from ctsql.variables import NAME
+from ctsql.variables import NAME, substitute
 
 if TYPE_CHECKING:
     from ctsql.api import Connection
@@ -308,6 +311,7 @@ def _check(arguments: dict[str, Any], command: str | None) -> None:
             "that is there."
         ) from problem
     files: Sequence[str] = arguments["files"]
+    _check_locations(arguments)
     if files and arguments["commands"]:
         raise click.UsageError("Give files or -c, not both.")
     if command in _WITH_FOLDER:
@@ -335,6 +339,17 @@ def _check(arguments: dict[str, Any], command: str | None) -> None:
         raise click.UsageError(
             "--json goes with: ctsql run, status, plan, apply. See --format json."
         )
+
+
+def _check_locations(arguments: dict[str, Any]) -> None:
+    """Refuse empty paths, and URIs that lead elsewhere than they seem to."""
+    options = ("warehouse", "output", "plan_file", "junit_file")
+    given = [(f"--{name.removesuffix('_file')}", arguments[name]) for name in options]
+    for what, text in [*given, *(("the file or folder", file) for file in arguments["files"])]:
+        fault = None if text is None else location_fault(text)
+        if fault is not None:
+            shown = f" {text}" if text.strip() else ""
+            raise click.UsageError(f"{what}{shown} {fault}.")
 
 
 def _dispatch(
@@ -451,7 +466,10 @@ def _variables(assignments: Sequence[str]) -> dict[str, str]:
 
 
 def _sources(files: Sequence[str], commands: Sequence[str]) -> list[Source]:
-    """Read all sources before anything runs: a missing file is bad usage."""
+    r"""Read all sources before anything runs: a missing file is bad usage.
+
+    ``\\copy`` of ``-c`` stays as it is, as it may read the standard input.
+    """
     if commands:
         names = ["<command>", *(f"<command {n}>" for n in range(2, len(commands) + 1))]
         pairs = zip(commands, names, strict=True)
@@ -465,7 +483,7 @@ def _statement_of(text: str) -> str:
         command = parse_command(text)
     except CtsqlError as problem:
         raise click.UsageError(f"{problem.message}. {problem.hint or ''}".rstrip()) from problem
-    if command is None:
+    if command is None or command.name == "copy":
         return text
     statement = statement_of(command)
     if statement is None:
@@ -493,12 +511,30 @@ def _read(name: str) -> Source:
 
 def _run_all(runner: Runner, sources: Sequence[Source]) -> int:
     for position, source in enumerate(sources):
-        code = runner.run_source(source)
+        is_copy = source.text.lstrip().startswith(r"\copy")
+        code = _copy(runner, source) if is_copy else runner.run_source(source)
         if code != OK or runner.stopped:
             for other in sources[position + 1 :]:
                 runner.settings.note(f"{other.name} was not run")
             return code
     return OK
+
+
+def _copy(runner: Runner, source: Source) -> int:
+    r"""``-c '\copy t FROM STDIN'``: the rows are what the standard input holds."""
+    settings = runner.settings
+    command = parse_command(source.text)
+    assert command is not None  # _run_all has looked
+    argument = substitute(command.argument, settings.variables)
+    lines = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", newline="")
+    try:
+        with copy_statement(argument, lines, settings.out) as statement:
+            return runner.run_span(Source(statement, source.name).whole())
+    except CtsqlError as problem:
+        settings.fail(problem)
+        return FAILED
+    finally:
+        lines.detach()
 
 
 def _status(runner: Runner) -> int:
@@ -649,26 +685,29 @@ def _with_codes(runner: Runner, work: Callable[[], int]) -> int:
 
 @contextmanager
 def _output(path: str | None) -> Iterator[TextIO]:
-    """Standard output, or the file of ``-o``."""
+    """Standard output, or the file of ``-o``, which an error leaves as it was."""
     try:
-        stream = sys.stdout
-        if path is not None:
-            stream = open(path, "w", encoding="utf-8", newline="")  # noqa: SIM115  closed below
+        file = None if path is None else OutputFile(path)
     except OSError as problem:
         raise click.UsageError(f"Cannot write {path}: {problem.strerror}.") from problem
-    has_failed = False
+    code: int | str | None = FAILED
     try:
-        yield stream
+        yield sys.stdout if file is None else file
     except click.exceptions.Exit as end:
-        has_failed = end.exit_code != OK  # and was reported
+        code = end.exit_code  # what has failed was reported
         raise
     finally:
         try:
-            stream.flush() if path is None else stream.close()
+            if file is None:
+                sys.stdout.flush()
+            else:
+                if code == OK:
+                    file.publish()
+                file.close()
         except OSError as problem:  # what is left to be written finds no room
-            if path is None:
+            if file is None:
                 _drop_stdout()
-            if not has_failed:
+            if code == OK:
                 message = f"Cannot write {path or 'standard output'}: {problem.strerror}."
                 raise click.ClickException(message) from problem
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TextIO
 
 from ctsql.catalog.errors import error, misuse
+from ctsql.catalog.locations import location_fault
 from ctsql.user_paths import user_path
 
 _SHAPE = re.compile(
@@ -42,11 +43,11 @@ def copy_statement(argument: str, lines: Iterable[str], out: TextIO) -> Iterator
     with tempfile.TemporaryDirectory(prefix="ctsql-copy-") as folder:
         between = Path(folder) / "rows.csv"
         if match["file"].upper() == "STDIN":
-            with between.open("w", encoding="utf-8") as stream:
+            with between.open("w", encoding="utf-8", newline="") as stream:
                 try:
                     stream.writelines(takewhile(_goes_on, lines))
                 except UnicodeDecodeError as problem:
-                    message = "what was typed is not UTF-8 text"
+                    message = "the rows are not UTF-8 text"
                     raise misuse(message, f"Byte {problem.start} of it is none.") from problem
         yield _statement(match, between)
         if match["file"].upper() == "STDOUT" and between.exists():
@@ -65,6 +66,8 @@ def _statement(match: re.Match[str], between: Path) -> str:
     if name.upper() in ("STDIN", "STDOUT"):
         path = str(between)
     else:
+        if fault := location_fault(name.strip("'")):
+            raise misuse(f"the file {name} {fault}")
         path = str(user_path(name.strip("'").replace("''", "'")).absolute())
         path += "/" if name.strip("'").endswith("/") else ""
     uri = f"file:{path}".replace("'", "''")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from ctsql.catalog.errors import CatalogError, NotSupported, StatementError, error
 from ctsql.folder import sql_files
+from ctsql.output_file import OutputFile
 from ctsql.planner.folder import Folder, read_folder
 from ctsql.values import bytes_text
 
@@ -92,7 +93,9 @@ def refusal_code(problem: BaseException | None) -> int | None:
 
 def save(plan: "Plan", path: Path) -> None:
     """Write a plan into a file, for apply."""
-    path.write_text(json.dumps(plan.to_json(), indent=2) + "\n", encoding="utf-8")
+    with OutputFile(path) as out:
+        out.write(json.dumps(plan.to_json(), indent=2) + "\n")
+        out.publish()
 
 
 def load(path: Path) -> Mapping[str, Any]:

@@ -23,6 +23,7 @@ from prompt_toolkit.patch_stdout import patch_stdout
 from prompt_toolkit.shortcuts import confirm
 
 from ctsql.catalog.errors import CtsqlError, Error, misuse
+from ctsql.catalog.locations import location_fault
 from ctsql.catalog.spans import Source
 from ctsql.commands import (
     ENDING,
@@ -36,6 +37,7 @@ from ctsql.commands import (
 from ctsql.copying import copy_statement
 from ctsql.display_settings import ROWS_SHOWN, DisplaySettings
 from ctsql.interruptible import Defect, Job, Worker
+from ctsql.output_file import OutputFile
 from ctsql.prompt import CatalogCompleter, prompt_session, wants_more
 from ctsql.script import OK, PROMPT_NAME, Runner, Settings
 from ctsql.user_paths import user_path
@@ -212,8 +214,10 @@ class Repl:
         if command.name == "run_expanded":
             self._settings.expanded = True
         try:
-            with self._rows_to(command.argument):
-                self._run_text(text, PROMPT_NAME)
+            with self._rows_to(command.argument) as file:
+                code = self._run_text(text, PROMPT_NAME)
+                if file is not None and code == OK:
+                    file.publish()
         finally:
             self._settings.expanded = before
 
@@ -306,21 +310,25 @@ class Repl:
         self._say(f"Rows go to {argument or 'the terminal'}.")
 
     def _close_output(self) -> None:
-        if self._settings.out is not self._terminal_out:
-            self._settings.out.close()
+        out = self._settings.out
+        if out is not self._terminal_out:
+            assert isinstance(out, OutputFile)  # nothing else stands in for the terminal
+            if not out.is_empty:  # if only errors came, the file stays as it was
+                out.publish()
+            out.close()
             self._settings.out, self._settings.limit = self._terminal_out, self._terminal_limit
 
     @contextmanager
-    def _rows_to(self, file: str) -> Iterator[None]:
+    def _rows_to(self, file: str) -> Iterator[OutputFile | None]:
         """Write the rows of the block to a file; without one, where they go anyway."""
         if not file:
-            yield
+            yield None
             return
         out, limit = self._settings.out, self._settings.limit
         with _open_output(file) as stream:
             self._settings.out, self._settings.limit = stream, None
             try:
-                yield
+                yield stream
             finally:
                 self._settings.out, self._settings.limit = out, limit
 
@@ -360,9 +368,12 @@ def _read(file: str) -> str:
         raise misuse(message) from problem
 
 
-def _open_output(file: str) -> TextIO:
+def _open_output(file: str) -> OutputFile:
+    fault = location_fault(file)
+    if fault is not None:
+        raise misuse(f"{file} {fault}")
     try:
-        return user_path(file).open("w", encoding="utf-8")
+        return OutputFile(user_path(file))
     except OSError as problem:
         message = f"{file} cannot be written: {problem.strerror}"
         raise misuse(message) from problem

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from ctsql.output_file import publish_if_file
 from ctsql.script import STOP_SECONDS, Runner
 from ctsql.signals import handle_signals
 
@@ -47,6 +48,7 @@ def follow(runner: Runner, options: RunOptions) -> int:
     """
     settings, connection = runner.settings, runner.connection
     stop = threading.Event()
+    publish_if_file(settings.out)
 
     def tell(event: "Event") -> None:
         if options.as_json:

@@ -12,6 +12,7 @@ from typing import TextIO
 from rich.cells import cell_len
 
 from ctsql.catalog.errors import misuse
+from ctsql.output_file import publish_if_file
 from ctsql.result import Result, Row
 from ctsql.show import Format, RowFormat, arrow_output, join_cells, one_line, row_format
 from ctsql.values import is_number, texts
@@ -23,6 +24,7 @@ def write_live(result: Result, format: Format, out: TextIO) -> None:
     assert live is not None  # checked by the caller
     if format is Format.PARQUET:
         raise misuse("a subscription has no end, and a Parquet file has one")
+    publish_if_file(out)
     if format is Format.ARROW:
         _write_arrow(result, out)
         return

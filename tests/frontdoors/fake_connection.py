@@ -9,7 +9,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 from ctsql.caller_scope import NOWHERE, CallerVariables
 from ctsql.catalog.errors import error
@@ -62,6 +63,9 @@ class FakeConnection:
     Everything else gives a status.
     """
 
+    copied: ClassVar[list[bytes]] = []
+    """What the files of COPY ... FROM held."""
+
     def __init__(
         self,
         warehouse: str | None = None,
@@ -108,6 +112,11 @@ class FakeConnection:
         self._cancelled.clear()
         self.ran.append(span.text)
         match span.text.split()[0].upper():
+            case "COPY":
+                file = Path(span.text.partition("'file:")[2].partition("'")[0])
+                if file.exists():
+                    self.copied.append(file.read_bytes())
+                return Result.of_status("COPY 2")
             case "SELECT":
                 return Result.of_rows(["one"], ["int"], [(1,)])
             case "VALUES":

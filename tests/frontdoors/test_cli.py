@@ -152,6 +152,21 @@ def test_standard_input_and_files_are_run_in_order(tmp_path: Path) -> None:
         ["status", "--interval", "1"],
         ["--json", "-c", "SELECT 1"],
         ["-c", "SELECT 1", "-o", "/no/such/folder/x"],
+        *(
+            [*arguments, *more]
+            for location in ("", " ", "file://host/w", "file:", "file://host")
+            for arguments, more in (
+                (["-w", location], ["-c", "SELECT 1"]),
+                (["-o", location], ["-c", "SELECT 1"]),
+                (["run", "-w", location], []),
+                ([location], []),
+                (["dump", location], []),
+                (["test", location], []),
+                (["apply", location], []),
+                (["apply", "x", "--plan", location], []),
+                (["test", "x", "--junit", location], []),
+            )
+        ),
     ],
 )
 def test_bad_usage_ends_with_2(arguments: list[str]) -> None:
@@ -358,13 +373,16 @@ def test_what_goes_on_as_arrow(tmp_path: Path) -> None:
 
 
 def test_parquet(tmp_path: Path) -> None:
-    """One file holds the rows of one query, also by a pipe; the second one is refused."""
+    """One file holds the rows of one query, also by a pipe; the second one leaves no file."""
     import pyarrow.parquet as pq
 
     path = tmp_path / "rows.parquet"
     both = invoke("--format", "parquet", "-o", str(path), "-c", "VALUES; INSERT x; SELECT 1")
     assert both.exit_code == 1
     assert "the rows of one query" in both.stderr
+    assert not path.exists()
+    one = invoke("--format", "parquet", "-o", str(path), "-c", "VALUES; INSERT x")
+    assert one.exit_code == 0
     assert pq.read_table(path).column("k").to_pylist() == [1, 22]
     process = spawn("--format", "parquet", "-c", "VALUES")
     out, _ = process.communicate(timeout=60)
@@ -405,3 +423,25 @@ def test_the_command_line_loads_no_spark() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False)
     assert done.returncode == 0
+
+
+@pytest.mark.parametrize("location", ["", "file://host/folder"])
+def test_a_plan_of_no_folder_is_bad_usage(location: str) -> None:
+    """It ends with 1, as 2 says that something would change."""
+    ran = invoke("plan", location)
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert "folder" in ran.stderr
+
+
+def test_rows_are_copied_from_the_standard_input(tmp_path: Path) -> None:
+    r"""``-c '\copy ... FROM STDIN'`` reads it to its end; with a file it reads that."""
+    rows = 'k,name\r\n1,"a\r\nb"\r\n2,é\r\n'
+    ran = invoke("-c", r"\copy t FROM STDIN (HEADER true)", "-c", "SELECT 1", text=rows)
+    assert (ran.exit_code, ran.stdout) == (0, ONE)
+    (copied,) = FakeConnection.copied
+    assert copied == rows.encode()
+    assert invoke("-c", r"\copy t FROM 'file.csv'").exit_code == 0
+    wrong = invoke("-c", r"\copy t FROM STDOUT", "-c", "SELECT 1")
+    assert (wrong.exit_code, wrong.stdout) == (1, "")
+    assert "STDIN" in wrong.stderr
+    assert "<command 2> was not run" in wrong.stderr

@@ -248,6 +248,10 @@ def test_the_settings_of_the_prompt_hold(tmp_path: Path) -> None:
     assert "INSERT 0 3" in fed(tmp_path, rf"\i {script}")[1]
     out, _ = fed(tmp_path, rf"\o {rows}", "SELECT 1;", r"\o", "SELECT 1;")
     assert rows.read_text() == out
+    fed(tmp_path, rf"\o {rows}", "BAD;", r"\o")  # nothing but an error
+    fed(tmp_path, rf"SELECT 1; BAD \g {rows}")
+    assert rows.read_text() == out
+    assert sorted(p.name for p in tmp_path.iterdir() if "rows" in p.name) == ["rows"]
     out, _ = fed(tmp_path, r"\set limit 3", rf"\o {rows}", "BIG;", r"\o", "BIG;")
     assert "the first 3 rows" in out
     assert "there are more" not in rows.read_text()
