@@ -67,7 +67,6 @@ def find_with_keys(
     columns: Sequence[str],
     keys: Keys,
     *,
-    bytes_max: int | None = None,
     only_keys: bool = False,
 ) -> LocalRows | Declined | None:
     """The rows at a version whose columns equal, in order, those of a key; None for none.
@@ -75,8 +74,8 @@ def find_with_keys(
     Declined if there are too many, or the types are not supported.
 
     Args:
-        bytes_max: of the files that may hold a key; None for any number. only_keys: whether the
-            other columns are not asked for; rows that Spark finds have them all the same.
+        only_keys: whether the other columns are not asked for; rows that Spark finds have them
+            all the same.
     """
     if not table.is_stored(version) or not _are_exact(table.schema_at(version), columns, keys):
         return Declined("Spark compares keys of these types, or says that there is no such column")
@@ -89,8 +88,6 @@ def find_with_keys(
         files = [file for file in files if ranges.may_hold(file.statistics)]
     if not files:
         return None
-    if bytes_max is not None and sum(file.size for file in files) > bytes_max:
-        return TOO_MANY_HERE
     if len(values) == len(columns):
         read = columns if only_keys else table.schema_at(version).names
         rows = local_rows(table, files, version, [KeySet(values)], read)

@@ -22,14 +22,12 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from ctsql.runtime.delta.file_stores import FileStore
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.batches import StagedFile
-from ctsql.runtime.log.table_metadata import CURRENT_DEFAULT, is_on
 from ctsql.runtime.rows.types import has_written_bounds, is_flat
 
 TEXT_MAX = 32
 """Longer texts are no bounds in statistics."""
 _STATISTICS_MAX = 32  # columns with statistics, Delta's default
 _SPARK = "org.apache.spark.version"
-_CHANGE_DATA = "_change_data"
 _PLAIN_OPTIONS = (
     "delta.checkpoint", "delta.deletedFileRetentionDuration", "delta.enableChangeDataFeed",
     "delta.enableDeletionVectors", "delta.enableInCommitTimestamps", "delta.feature.",
@@ -38,7 +36,6 @@ _PLAIN_OPTIONS = (
     "delta.isolationLevel", "delta.enableExpiredLogCleanup",
 )  # fmt: skip
 """Prefixes of the table properties that do not affect how files are written."""
-_CONSTRAINTS = "delta.constraints."
 
 
 def is_plain(metadata: Mapping[str, Any], schema: T.StructType) -> bool:
@@ -70,27 +67,6 @@ def _columns(schema: str) -> T.StructType:
     return T.StructType.fromJson(json.loads(schema))
 
 
-def why_not_by_rows(metadata: Mapping[str, Any]) -> str:
-    """Why a statement cannot change a table by rows that go and rows that come; empty if it can.
-
-    By its ``metaData`` action. Delta computes or counts columns, moves rows between partitions,
-    rewrites files where it has no deletion vectors, and knows more properties than are known here.
-    """
-    configuration = metadata.get("configuration", {})
-    options = [k for k in configuration if k.startswith("delta.")]
-    unknown = [k for k in options if not k.startswith((*_PLAIN_OPTIONS, _CONSTRAINTS))]
-    if metadata.get("partitionColumns") or unknown:
-        return "the table has partitions, or a property that is Delta's"
-    if not is_on(configuration, "delta.enableDeletionVectors"):
-        return "the table has no deletion vectors"
-    if is_on(configuration, "delta.appendOnly"):
-        return "the table only takes rows"
-    fields = json.loads(metadata["schemaString"])["fields"]
-    if any(set(f["metadata"]) - {"comment", CURRENT_DEFAULT} for f in fields):
-        return "columns are computed, counted or padded"
-    return ""
-
-
 def write(
     rows: pa.Table, schema: T.StructType, store: FileStore, folder: str, spark: str
 ) -> StagedFile | None:
@@ -110,22 +86,6 @@ def write(
         "stats": json.dumps(statistics(rows, schema)),
     }
     return StagedFile(name, json.dumps({"add": add}))
-
-
-def write_change_data(
-    rows: pa.Table, schema: T.StructType, store: FileStore, folder: str, spark: str
-) -> StagedFile | None:
-    """Write what changed, with the kind of each change, into a file that readers of the feed read.
-
-    Like :func:`write`.
-    """
-    if not is_flat(schema):
-        return None
-    name = f"{_CHANGE_DATA}/cdc-00000-{uuid.uuid4()}.c000.snappy.parquet"
-    store.make_folder(f"{folder}/{_CHANGE_DATA}")
-    size = _write_file(rows, schema, store, f"{folder}/{name}", spark)
-    action = {"path": name, "partitionValues": {}, "size": size, "dataChange": False}
-    return StagedFile(name, json.dumps({"cdc": action}))
 
 
 def _write_file(

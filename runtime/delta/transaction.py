@@ -14,20 +14,14 @@ from urllib.parse import unquote, urlparse
 import pyarrow as pa
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame, functions as F
-from pyspark.sql.types import StructType
 
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.deletion_vectors import VectorFile, vector_file
 from ctsql.runtime.delta.file_stores import path_in_store
 from ctsql.runtime.delta.locks import commit_lock, split_location
 from ctsql.runtime.delta.movable_transaction import MovableTransaction
-from ctsql.runtime.delta.parquet_writer import (
-    has_forbidden_null,
-    is_plain,
-    write,
-    write_change_data,
-)
-from ctsql.runtime.delta.table_rows import CHANGE_TYPE, DeltaRows, has_no_vectors, locate_in
+from ctsql.runtime.delta.parquet_writer import has_forbidden_null, is_plain, write
+from ctsql.runtime.delta.table_rows import DeltaRows, has_no_vectors, locate_in
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.batches import StagedDelete, StagedFile
 from ctsql.runtime.log.data_files import DataFile, is_elsewhere, select_changed
@@ -87,23 +81,6 @@ class Transaction:
                 return self._write_by_spark(rows_to_stage.frame)
         return self._write_by_spark(rows_to_stage.frame)
 
-    def stage_with_changes(self, rows: LocalRows, changes: LocalRows) -> list[StagedFile]:
-        """Like :meth:`stage`, with a file of changes for the readers of the change data feed.
-
-        Args:
-            rows: new rows. changes: all changes of the commit, with ``CHANGE_TYPE`` at the end.
-        """
-        file = self.stage_local(rows)
-        if file is not None:
-            change_file = self.stage_local(changes, like=rows.schema)
-            if change_file is not None:
-                return [file, change_file]
-            self.table.discard([file.path])
-        nothing = F.lit(None).cast("string").alias(CHANGE_TYPE)
-        return self._write_by_spark(
-            rows.frame.select("*", nothing).unionAll(changes.frame).coalesce(1)
-        )
-
     def _write_by_spark(self, rows: DataFrame) -> list[StagedFile]:
         self.delta.stay()
         with translate_spark_errors():
@@ -122,23 +99,18 @@ class Transaction:
             self.table.metadata_read = entry
         return entry[1]
 
-    def stage_local(self, rows: LocalRows, like: StructType | None = None) -> StagedFile | None:
-        """Write few rows into a file without Spark; None if Delta has to write them.
-
-        Args:
-            like: the table's columns, where the rows are changes of some.
-        """
+    def stage_local(self, rows: LocalRows) -> StagedFile | None:
+        """Write few rows into a file without Spark; None if Delta has to write them."""
         store = self.table.store
         if not store.may_write:
             return None
-        if not is_plain(self.metadata, like or rows.schema):
+        if not is_plain(self.metadata, rows.schema):
             return None
         if has_forbidden_null(self.metadata, rows.arrow):
             return None  # Delta has the error
         folder, spark = path_in_store(self.table.location), self.gateway.session.version
-        write_file = write if like is None else write_change_data
         with translate_os_errors(self.table.location):
-            return write_file(rows.arrow, rows.schema, store, folder, spark)
+            return write(rows.arrow, rows.schema, store, folder, spark)
 
     def add_files(self, files: Iterable[StagedFile]) -> None:
         """Add staged files."""

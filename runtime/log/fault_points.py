@@ -8,7 +8,7 @@ kills a process at each and checks it. Only tests fill :data:`hooks`
 from collections.abc import Callable
 
 PROMISES = {
-    "statement_staged": "the files of an INSERT, UPDATE, DELETE or MERGE exist, the table does not "
+    "statement_staged": "the files of an INSERT of constants exist, the table does not "
     "name them: it is as it was",
     "source_committed": "an INSERT is in the table and bound to no T: the next mint binds it",
     "transaction_staged": "COMMIT has changed nothing: no statement of the transaction is in",

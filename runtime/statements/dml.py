@@ -1,7 +1,7 @@
 """INSERT, UPDATE, DELETE and MERGE on tables, and CREATE TABLE: Spark runs the user's statement.
 
-Of an INSERT of constants, and of an UPDATE, DELETE or MERGE by key, Spark evaluates the expressions
-only (:mod:`ctsql.runtime.statements.constant_inserts`, ``keyed_writes``).
+Of an INSERT of constants Spark evaluates the expressions only
+(:mod:`ctsql.runtime.statements.constant_inserts`).
 
 In the statement's text only the target is replaced, by the table's folder, and every relation it
 reads, by a view as of the newest T. On a local disk the statement holds the table's commit lock,
@@ -29,10 +29,8 @@ from ctsql.runtime.log.table_metadata import keeps_any
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.inserts import Insert, NotAnAppend
-from ctsql.runtime.spark.table_writes import TableWrite
 from ctsql.runtime.statements.constant_inserts import append_constants
 from ctsql.runtime.statements.kept_constraints import Gate
-from ctsql.runtime.statements.keyed_writes import write_by_key
 from ctsql.runtime.statements.transaction import OpenTransaction
 from ctsql.runtime.warehouse.loaded_files import insert_rows
 from ctsql.runtime.warehouse.multi_table_commit import alone
@@ -172,26 +170,24 @@ def _write_alone(
     engine: Engine, item: Item, location: str, write: Write, verb: str, *, is_kept: bool
 ) -> int | Declined:
     """Run a statement by itself; declined where constraints need more than a look at few rows."""
+    if is_kept and verb not in ("INSERT", "DELETE"):  # a DELETE brings no row
+        return Declined("constraints look at the rows that come")
     table = engine.gateway.table(location)
     before = table.version()
     gate = Gate(engine, item) if is_kept else None
     refusals: list[Declined] = []
 
     def run(text: str) -> int:
-        if verb == "INSERT":
-            insert = _insert_of(table, before, text)
-            row_count = append_constants(table, before, insert, gate)
-            statement: Insert | TableWrite = insert
-        else:
-            change = TableWrite(engine.session, text)
-            row_count = write_by_key(engine.relations.table(item), change, gate)
-            statement = change
+        if verb != "INSERT":
+            return _count_affected(engine.session.sql(text))
+        insert = _insert_of(table, before, text)
+        row_count = append_constants(table, before, insert, gate)
         if not isinstance(row_count, Declined):
             return row_count
-        if is_kept and verb != "DELETE":  # which brings no row
+        if is_kept:
             refusals.append(row_count)
             return 0
-        return _count_affected(statement.run())
+        return _count_affected(insert.run())
 
     rows = write(location, run)
     return refusals[0] if refusals else _row_count(table, before, rows)

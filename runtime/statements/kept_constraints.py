@@ -12,14 +12,14 @@ by whoever writes through ctsql, by the rules and the code of a task's output
     that its rows were compared with, or not at all: of two writers with one key the second looks
     again.
 [fail-stages-nothing] where nothing but FAIL is broken nothing is staged anew, so an INSERT of
-    constants or a write by key stays what it was, and is looked at in :class:`Gate`.
+    constants stays what it was, and is looked at in :class:`Gate`.
 [left-out-keeps-stored] where a row is left out that UPDATE or MERGE makes of a stored one, the
     stored one stays as it is. Then it keeps its key as well, so rows are looked at again until none
     stays that was to go.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -37,8 +37,6 @@ from ctsql.planner.lowering import AS_JSON, Context, mark_broken
 from ctsql.planner.nodes import Constraint, NormalReference
 from ctsql.planner.syntax.ast import ConstraintDef, OnViolation
 from ctsql.runtime.delta.clones import without_numbers
-from ctsql.runtime.delta.key_lookup import group_by_file
-from ctsql.runtime.delta.local_scan import row_locations
 from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock
@@ -258,17 +256,12 @@ class Gate:
     engine: Engine
     item: Item
 
-    def lets(
-        self,
-        txn: Transaction,
-        rows: LocalRows | None,
-        deleted_places: Iterable[tuple[str, int]] = (),
-    ) -> bool:
+    def lets(self, txn: Transaction, rows: LocalRows) -> bool:
         """Whether the commit may be made as it is; else the statement is run as a transaction.
 
         Args:
             txn: what is committed, which from now on fails if another commit comes first.
-            rows: those that come. deleted_places: the places of those that go.
+            rows: those that come.
 
         Raises CONSTRAINT_VIOLATED.
         """
@@ -277,8 +270,6 @@ class Gate:
         if not constraints:
             return True
         txn.depend_on_all()
-        if rows is None or rows.is_empty:
-            return True
         nodes = (c.references for c in constraints)
         refers = {n.object_id for n in nodes if isinstance(n, NormalReference)}
         if self.item.id in refers:
@@ -286,11 +277,7 @@ class Gate:
         at = 0
         if refers:
             at = self.engine.read_time([self.engine.relations.item(i) for i in sorted(refers)])
-        places = list(deleted_places)
-        victims = (
-            row_locations(self.engine.session, group_by_file(places).items()) if places else None
-        )
-        proposal = ProposedWrite(txn.version_read, rows, victims, at)
+        proposal = ProposedWrite(txn.version_read, rows, None, at)
         with ExitStack() as stack:
             outcome = check_proposed(
                 self.engine.warehouse, self.item, constraints, proposal, small=True, stack=stack

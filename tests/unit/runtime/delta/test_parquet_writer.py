@@ -17,7 +17,6 @@ from ctsql.runtime.delta.parquet_writer import (
     has_forbidden_null,
     is_plain,
     statistics,
-    why_not_by_rows,
     write,
 )
 
@@ -75,38 +74,6 @@ def test_null_where_none_may_be() -> None:
     assert is_plain(metadata, stored)
     assert not has_forbidden_null(metadata, pa.table({"k": [1, 2], "v": [None, 1]}))
     assert has_forbidden_null(metadata, pa.table({"k": [1, None], "v": [1, 1]}))
-
-
-VECTORS = {"delta.enableDeletionVectors": "true"}
-
-
-@pytest.mark.parametrize(
-    ("other", "why"),
-    [
-        ({}, ""),
-        ({"configuration": VECTORS | {"delta.constraints.positive": "k > 0"}}, ""),
-        ({"configuration": VECTORS | {"delta.appendOnly": "false"}}, ""),
-        ({"configuration": {}}, "deletion vectors"),
-        ({"configuration": {"delta.enableDeletionVectors": "false"}}, "deletion vectors"),
-        ({"configuration": VECTORS | {"delta.appendOnly": "true"}}, "only takes rows"),
-        ({"configuration": VECTORS | {"delta.enableRowTracking": "true"}}, "property"),
-        ({"configuration": VECTORS | {"delta.columnMapping.mode": "name"}}, "property"),
-        ({"partitionColumns": ["k"]}, "partitions"),
-        ({"schemaString": {"nullable": False, "metadata": {"comment": "c"}}}, ""),
-        ({"schemaString": {"metadata": {"CURRENT_DEFAULT": "1"}}}, ""),
-        ({"schemaString": {"metadata": {"delta.generationExpression": "1"}}}, "computed"),
-        ({"schemaString": {"metadata": {"delta.identity.start": 1}}}, "counted"),
-        ({"schemaString": {"metadata": {"__CHAR_VARCHAR_TYPE_STRING": "char(3)"}}}, "padded"),
-    ],
-)
-def test_tables_that_statements_change_by_rows(other: dict[str, Any], why: str) -> None:
-    """Constraints and defaults may be there: Delta checks the rows. More is Delta's own matter."""
-    metadata = PLAIN | other
-    if isinstance(metadata["schemaString"], dict):
-        field = {"name": "k", "type": "integer", "nullable": True, **metadata["schemaString"]}
-        metadata["schemaString"] = json.dumps({"type": "struct", "fields": [field]})
-    found = why_not_by_rows(metadata)
-    assert found == "" if not why else why in found
 
 
 def rows(texts: list[str | None]) -> pa.Table:
