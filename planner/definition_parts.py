@@ -13,6 +13,7 @@ from ctsql.catalog.refreshes import RefreshPart
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.binding import qualify
 from ctsql.planner.syntax import ast as st, splice
+from ctsql.planner.syntax.tokens.qualified_names import QualifiedNames
 from ctsql.planner.syntax.tokens.tokenizer import words_of
 
 Meaning = Callable[[Name], str]
@@ -85,11 +86,14 @@ class Words:
     def _spliced(
         self, span: Span, texts: Iterable[st.SqlText], aliases: Iterable[str]
     ) -> list[str]:
+        texts = list(texts)
         edits: list[st.Edit] = []
         for text in texts:
             edits += text.edits
             for ref in text.relations:
-                edits += self._name_edits(ref, aliases)
+                edits += self._name_edits(ref, ref.name_span, aliases)
+        for place, ref in QualifiedNames(texts, self._schema).qualifiers():
+            edits += self._name_edits(ref, place, aliases)
         inside = [
             e
             for e in edits
@@ -97,12 +101,13 @@ class Words:
         ]
         return words_of(Source(splice(span, inside).text, "words").whole())
 
-    def _name_edits(self, ref: st.RelationRef, aliases: Iterable[str]) -> Iterable[st.Edit]:
+    def _name_edits(
+        self, ref: st.RelationRef, place: Span, aliases: Iterable[str]
+    ) -> Iterable[st.Edit]:
         is_alias = len(ref.parts) == 1 and fold(ref.parts[0]) in aliases
         if ref.file is not None or is_alias:
             return
-        yield st.Edit(span=ref.name_span, text=self._mean(ref))
-        yield from (st.Edit(span=prefix, text="") for prefix in ref.column_prefixes)
+        yield st.Edit(span=place, text=self._mean(ref))
 
     def _mean(self, ref: st.RelationRef) -> str:
         return f"`{self._meaning(qualify(ref, self._schema))}`"

@@ -74,9 +74,8 @@ class Shapes:
         edits = list(sql.edits)
         for ref in sql.relations:
             edits.append(Edit(span=ref.span, text=_MARK))
-            edits.extend(Edit(span=prefix, text="") for prefix in ref.column_prefixes)
         text = splice(sql.span, edits).text
-        return text, tuple(_alias(ref.parts[-1], ref.aliased, text) for ref in sql.relations)
+        return text, tuple(_alias(ref.shown_name, ref.aliased, text) for ref in sql.relations)
 
 
 def _alias(name: str, is_aliased: bool, text: str) -> str | None:

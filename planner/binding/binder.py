@@ -1,6 +1,6 @@
 """Binding of relations, queries and views."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ctsql.catalog import schemas
@@ -34,9 +34,12 @@ from ctsql.planner.row_local import takes_rows_one_by_one
 from ctsql.planner.rules import transform
 from ctsql.planner.syntax import ast as st, parse
 from ctsql.planner.syntax.statements.refreshes import POLICY
+from ctsql.planner.syntax.tokens.qualified_names import QualifiedNames
 
 DIFF_NAME = "diff"
 """What the last column of ``changes(t)`` is called."""
+
+NO_TARGETS: Mapping[st.RelationRef, Sequence[str] | None] = {}
 
 _CHANGE_ROLES = {
     st.ChangeKind.INSERTS: lp.Role.INPUT,
@@ -195,7 +198,7 @@ class Binder:
         text = self.inputs[item.id].rows
         if text is None:
             return rows
-        query = lp.Query(sql=text, relations=(rows,))
+        query = self._resolved(lp.Query(sql=text, relations=(rows,)))
         if self.analyst is not None:
             query = replace(query, columns=self.analyst.columns(query))
         return lp.ViewReference(object_id=item.id, name=item.name, columns=columns, query=query)
@@ -272,16 +275,33 @@ class Binder:
 
     def query(self, sql: st.SqlText, roles: dict[str, lp.Role] | None = None) -> lp.Query:
         """A query with its relations and the types of its result."""
-        query = lp.Query(sql=sql, relations=self.query_relations(sql, roles))
+        query = self.piece(sql, roles)
         if self.analyst is None:
             return query
         return replace(query, columns=self.analyst.columns(query))
 
-    def query_relations(
-        self, sql: st.SqlText, roles: dict[str, lp.Role] | None = None
-    ) -> tuple[lp.Node, ...]:
-        """The nodes of the relations that a piece of SQL reads, in order."""
-        return tuple(self.relation(ref, roles or {}) for ref in sql.relations)
+    def piece(self, sql: st.SqlText, roles: dict[str, lp.Role] | None = None) -> lp.Query:
+        """A query with its relations; raises AMBIGUOUS_COLUMN."""
+        nodes = tuple(self.relation(ref, roles or {}) for ref in sql.relations)
+        return self._resolved(lp.Query(sql=sql, relations=nodes))
+
+    def _resolved(self, query: lp.Query) -> lp.Query:
+        names = self.names([query.sql], zip(query.sql.relations, query.relations, strict=True))
+        return replace(query, sql=names.applied(query.sql))
+
+    def names(
+        self,
+        texts: Iterable[st.SqlText],
+        relations: Iterable[tuple[st.RelationRef, lp.Node]],
+        targets: Mapping[st.RelationRef, Sequence[str] | None] = NO_TARGETS,
+    ) -> QualifiedNames:
+        """The meaning of the qualified names in pieces that read these relations.
+
+        Args:
+            targets: what the statement writes, with its columns; None if they are not known.
+        """
+        columns = {ref: n.columns for ref, n in relations if isinstance(n, lp.Relation)}
+        return QualifiedNames(texts, self.search_schema, {**targets, **columns}.get)
 
     def _refer(self, constraint: st.ConstraintDef, columns: Sequence[Column]) -> None:
         """Note that a view of some columns reads what a constraint refers to.
@@ -358,7 +378,7 @@ class Binder:
         for definition in statement.constraints:
             self._refer(definition, columns)
         sql = without_broken(statement, [c.name for c in columns])
-        query = replace(query, sql=sql, relations=self.query_relations(sql))
+        query = replace(self.piece(sql), columns=query.columns)
         stored_node = lp.Get(
             object_id=own.id,
             name=own.name,

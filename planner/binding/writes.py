@@ -36,6 +36,7 @@ class BodyBinder:
             columns=tuple(c.name for c in own.columns),
             role=lp.Role.SELF,
         )
+        self.names = binder.names((), ())
         self.defaults = {fold(c.name): c.default for c in column_defs if c.default is not None}
         if self.analyst is not None:
             self._check_defaults(column_defs)
@@ -45,6 +46,11 @@ class BodyBinder:
 
         Raises UNKNOWN_COLUMN, DUPLICATE_COLUMN, COLUMN_COUNT_MISMATCH, TYPE_MISMATCH.
         """
+        texts = st.texts_of(statement)
+        refs = [ref for text in texts for ref in text.relations]
+        relations = [(ref, self.binder.relation(ref, self.roles)) for ref in refs]
+        target = {statement.target: self.self_node.columns}
+        self.names = self.binder.names(texts, relations, target)
         match statement:
             case st.InsertStatement():
                 return self._insert(statement)
@@ -76,7 +82,7 @@ class BodyBinder:
     def _piece(self, sql: st.SqlText) -> lp.Query:
         """A predicate or a value: a query without columns of its own."""
         nodes = tuple(self.binder.relation(r, self.roles) for r in sql.relations)
-        return lp.Query(sql=sql, relations=nodes, columns=())
+        return lp.Query(sql=self.names.applied(sql), relations=nodes, columns=())
 
     def _condition(self, sql: st.SqlText | None) -> lp.Query | None:
         return None if sql is None else self._piece(sql)
@@ -89,7 +95,15 @@ class BodyBinder:
         sql = self.defaults.get(fold(column.name))
         return None if sql is None else self._piece(sql)
 
-    def _assign(self, assignment: st.Assignment) -> lp.Assign:
+    def _assign(self, assignment: st.Assignment, target: st.RelationRef) -> lp.Assign:
+        schema = assignment.qualifier[:-1]
+        if schema and schema != self.names.key(target)[:-1]:
+            text = assignment.span.text
+            detail = "A statement sets columns of the table that it writes."
+            hint = f"Type {quote(assignment.column)} alone."
+            raise error(
+                "UNKNOWN_COLUMN", span=assignment.span, column=text, detail=detail, hint=hint
+            )
         column = self._column(assignment.column, assignment.span)
         value = assignment.value
         query = self._default(column) if value is None else self._piece(value)
@@ -120,7 +134,7 @@ class BodyBinder:
             self._check_type(self._column(column.name, column.span), value_type, span, span.text)
 
     def _delete(self, statement: st.DeleteStatement) -> lp.Delete:
-        alias = statement.alias or statement.target.parts[-1]
+        alias = statement.alias or self.names.alias(statement.target)
         where = self._condition(statement.where)
         ctes = self._condition(statement.ctes)
         delete = lp.Delete(of=self.self_node, alias=quote(alias), where=where, ctes=ctes)
@@ -186,8 +200,8 @@ class BodyBinder:
     def _update(self, statement: st.UpdateStatement) -> lp.Update:
         update = lp.Update(
             of=self.self_node,
-            alias=quote(statement.alias or statement.target.parts[-1]),
-            assignments=tuple(self._assign(a) for a in statement.assignments),
+            alias=quote(statement.alias or self.names.alias(statement.target)),
+            assignments=tuple(self._assign(a, statement.target) for a in statement.assignments),
             where=self._condition(statement.where),
             target=self.own.columns,
             ctes=self._condition(statement.ctes),
@@ -198,13 +212,18 @@ class BodyBinder:
         return update
 
     def _merge(self, statement: st.MergeStatement) -> lp.Merge:
+        source_alias = statement.source_alias
+        if statement.source_ref is not None:
+            source_alias = quote(self.names.alias(statement.source_ref))
         merge = lp.Merge(
             of=self.self_node,
-            alias=quote(statement.alias or statement.target.parts[-1]),
+            alias=quote(statement.alias or self.names.alias(statement.target)),
             source=self.binder.query(statement.source, self.roles),
-            source_alias=statement.source_alias,
+            source_alias=source_alias,
             on=self._piece(statement.on),
-            clauses=tuple(self._clause(c, statement.source_alias) for c in statement.clauses),
+            clauses=tuple(
+                self._clause(c, source_alias, statement.target) for c in statement.clauses
+            ),
             target=self.own.columns,
         )
         if self.analyst is not None:
@@ -215,9 +234,11 @@ class BodyBinder:
                 self._check_assigned(clause.assignments, types, when_clause.span)
         return merge
 
-    def _clause(self, clause: st.WhenClause, source_alias: str) -> lp.MergeClause:
+    def _clause(
+        self, clause: st.WhenClause, source_alias: str, target: st.RelationRef
+    ) -> lp.MergeClause:
         if clause.star is None:
-            assignments = tuple(self._assign(a) for a in clause.assignments)
+            assignments = tuple(self._assign(a, target) for a in clause.assignments)
         else:
             assignments = tuple(
                 lp.Assign(column=c.name, value=_of_source(source_alias, c, clause.star))

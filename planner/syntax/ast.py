@@ -45,8 +45,8 @@ class RelationRef:
         parts: the identifiers as typed, without quotes: (name,) or (schema, name).
         span: from the first part to the last; of ``inserts(t)`` the whole call.
         aliased: an alias follows; if not, replacing the name must add one.
-        column_prefixes: spans of a schema written in front of a column (``s.t.c``): the ``s.``
-            must be cut when the relation is replaced.
+        alias: the alias to add; empty for the name itself.
+        alias_place: where to add it if not behind the name.
         change: which of its changes are read, or its contents by name; None for a bare name.
         inner: in ``inserts(t)``, the place of the name.
         names_columns: an alias with a list of columns follows, ``t AS a(x, y)``.
@@ -56,7 +56,8 @@ class RelationRef:
     parts: tuple[str, ...]
     span: Span
     aliased: bool = False
-    column_prefixes: tuple[Span, ...] = ()
+    alias: str = ""
+    alias_place: Span | None = None
     change: ChangeKind | None = None
     inner: Span | None = None
     names_columns: bool = False
@@ -66,6 +67,51 @@ class RelationRef:
     def name_span(self) -> Span:
         """The span of the name itself."""
         return self.inner or self.span
+
+    @property
+    def shown_name(self) -> str:
+        """The name by which columns are qualified when no alias follows."""
+        return self.alias or self.parts[-1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedSource:
+    """What a name in FROM, or a statement's target, adds to a scope. Names are folded.
+
+    Attributes:
+        names: the alias, or the name as typed; empty for none.
+        columns: names of its columns; a relation stands for all of its columns. None if not known.
+        ref: the relation, if it has no alias.
+    """
+
+    names: tuple[str, ...]
+    columns: "tuple[str | RelationRef, ...] | None"
+    ref: RelationRef | None = None
+
+
+Scope = tuple[NamedSource, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QualifiedName:
+    """A column or a star behind a name that may be a relation's.
+
+    Attributes:
+        parts: the names between dots, folded.
+        span: all of it. first: its first part. second: its first two parts.
+        scopes: where the name is looked up, innermost first.
+    """
+
+    parts: tuple[str, ...]
+    span: Span
+    first: Span
+    second: Span
+    scopes: tuple[Scope, ...]
+
+    @property
+    def is_star(self) -> bool:
+        """Whether it is a star."""
+        return self.parts[-1] == "*"
 
 
 class ClockKind(Enum):
@@ -125,6 +171,8 @@ class SqlText:
         nondeterministic: rand(), uuid() and their like, and TABLESAMPLE.
         edits: fixed replacements (Postgres type names, say).
         parameters: spans of ``?`` and ``:name``, in order.
+        names: columns and stars that may be qualified by a relation without alias, until they are
+            resolved.
     """
 
     span: Span
@@ -133,6 +181,7 @@ class SqlText:
     nondeterministic: tuple[FunctionRef, ...] = ()
     edits: tuple[Edit, ...] = ()
     parameters: tuple[Span, ...] = ()
+    names: tuple[QualifiedName, ...] = ()
 
 
 def rows_of(ref: RelationRef, columns: str = "*") -> SqlText:
@@ -260,11 +309,15 @@ class DeleteStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """``column = value`` in UPDATE SET or in a MERGE's INSERT; the value None means DEFAULT."""
+    """``column = value`` in UPDATE SET or in a MERGE's INSERT; the value None means DEFAULT.
+
+    ``qualifier``: the names before the column, folded.
+    """
 
     column: str
     span: Span
     value: SqlText | None
+    qualifier: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,7 +362,10 @@ class WhenClause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeStatement:
-    """MERGE INTO target USING source ON condition WHEN ...; ``source`` is always a query."""
+    """MERGE INTO target USING source ON condition WHEN ...; ``source`` is always a query.
+
+    ``source_ref``: the relation that the source is, if no alias follows it.
+    """
 
     span: Span
     target: RelationRef
@@ -318,6 +374,7 @@ class MergeStatement:
     on: SqlText
     clauses: tuple[WhenClause, ...]
     alias: str | None = None
+    source_ref: RelationRef | None = None
 
 
 BodyStatement = InsertStatement | DeleteStatement | UpdateStatement | MergeStatement
@@ -337,6 +394,17 @@ def texts_of(statement: BodyStatement) -> list[SqlText]:
             for clause in statement.clauses:
                 texts += [clause.condition, *(a.value for a in clause.assignments)]
     return [text for text in texts if text is not None]
+
+
+def assignments_of(statement: BodyStatement) -> list[Assignment]:
+    """All assignments of a statement of a body."""
+    match statement:
+        case UpdateStatement():
+            return [*statement.assignments]
+        case MergeStatement():
+            return [a for clause in statement.clauses for a in clause.assignments]
+        case _:
+            return []
 
 
 # ---- statements

@@ -8,7 +8,7 @@ reads, by a view as of the newest T. On a local disk the statement holds the tab
 since Delta alone does not exclude a second process there.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from pyspark.sql import DataFrame
@@ -52,13 +52,14 @@ def run_on_table(
     search_schema: str,
     *,
     parameters: tuple[str, ...] = (),
-    alias: str = "",
+    columns: Sequence[str] | None = None,
     within: OpenTransaction | None = None,
     run: Run | None = None,
 ) -> int:
     """Run a statement whose target is the Delta table in a folder; returns what ``run`` does.
 
     Args:
+        columns: the target's, if its name may qualify them and no alias follows it.
         within: the transaction whose T and changes it reads; None for the newest T.
         run: takes the text that Spark runs; None to have Spark run it and count its rows.
     """
@@ -76,9 +77,10 @@ def run_on_table(
     at = engine.read_time(items, as_of=as_of) if items else 0
     for node in nodes:
         check_columns(engine.warehouse, node)
+    meaning = binder.names([text], zip(text.relations, nodes, strict=True), {target: columns})
+    alias = "" if columns is None else f" AS {quote(meaning.alias(target))}"
     edit = Edit(span=target.span, text=f"{table_at(location)}{alias}")
-    prefixes = [Edit(span=span, text="") for span in target.column_prefixes]
-    edited_text = replace(text, edits=(*text.edits, edit, *prefixes))
+    edited_text = meaning.applied(replace(text, edits=(*text.edits, edit)))
     with translate_spark_errors():
         context = Context(
             engine.session, StoredSources(engine.warehouse, own_writes=own_writes), at
@@ -106,9 +108,8 @@ def write_source(
         within: the open transaction of the statement, if any.
     """
     item = target_table(engine, statement.target, search_schema)
-    alias = ""
-    if statement.verb != "INSERT" and not statement.target.aliased:
-        alias = f" AS {quote(statement.target.parts[-1])}"
+    has_alias = statement.verb == "INSERT" or statement.target.aliased
+    columns = None if has_alias else [c.name for c in engine.relations.columns_now(item)]
 
     def write(location: str, run: Run) -> int:
         return run_on_table(
@@ -118,7 +119,7 @@ def write_source(
             location,
             search_schema,
             parameters=parameters,
-            alias=alias,
+            columns=columns,
             within=within,
             run=run,
         )

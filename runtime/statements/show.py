@@ -1,9 +1,8 @@
 """SHOW, DESCRIBE and SHOW CREATE: the catalog as rows."""
 
 import fnmatch
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple
-from itertools import pairwise
 
 from ctsql.catalog import times
 from ctsql.catalog.errors import NotSupported, StatementError, error
@@ -23,6 +22,7 @@ from ctsql.catalog.times import CLOSED
 from ctsql.planner.binding import check_holds_rows, definition_span, qualify
 from ctsql.planner.nodes import Constraint, ViewWrite
 from ctsql.planner.syntax import ast as st, parse, parse_as, splice
+from ctsql.planner.syntax.tokens.qualified_names import QualifiedNames
 from ctsql.planner.syntax.tokens.tokenizer import tokenise
 from ctsql.runtime.log import clock
 from ctsql.runtime.log_reader import LogReader
@@ -360,6 +360,7 @@ def current_definition(engine: LogReader, item: Item) -> str:
     except (StatementError, NotSupported):
         return item.definition  # written by a newer version of ctsql
     texts: list[st.SqlText] = []
+    body: tuple[st.BodyStatement, ...] = ()
     targets: list[st.RelationRef] = []
     meaning: dict[Name, Item] = {}
     beside: list[tuple[st.RelationRef | None, str | None]] = []
@@ -381,7 +382,9 @@ def current_definition(engine: LogReader, item: Item) -> str:
             lists = (statement.constraints, *(o.constraints for o in statement.outputs))
             body_refs += [c.references for one in lists for c in one if c.references is not None]
             targets = [statement.target, *outputs, *(i.ref for i in statement.inputs), *body_refs]
-            texts = [text for part in statement.body for text in st.texts_of(part)]
+            body = statement.body
+            texts = [text for part in body for text in st.texts_of(part)]
+            texts += [i.rows for i in statement.inputs if i.rows is not None]
             beside = [(statement.replaces, item.replaces), (statement.backfill, item.backfill)]
             gone = statement.backfill is not None and item.backfill not in items
             if gone and statement.beginning_span is not None:
@@ -401,11 +404,7 @@ def current_definition(engine: LogReader, item: Item) -> str:
             meaning.setdefault(qualify(beside_ref, item.search_schema), items[str(object_id)])
     if targets and item.name == own:
         edits += _in_its_letters(targets[0], item)
-    edits += [
-        edit
-        for ref in [*targets, *(r for t in texts for r in t.relations)]
-        for edit in rename_edits(ref, item.search_schema, meaning, span)
-    ]
+    edits += rename_edits(targets, texts, body, item.search_schema, meaning, span)
     return splice(span, edits).text
 
 
@@ -430,28 +429,47 @@ def _without(clause: Span) -> st.Edit:
 
 
 def rename_edits(
-    ref: st.RelationRef, schema: str, meaning: Mapping[Name, Item], definition: Span
+    refs: Iterable[st.RelationRef],
+    texts: Sequence[st.SqlText],
+    body: Iterable[st.BodyStatement],
+    schema: str,
+    meaning: Mapping[Name, Item],
+    definition: Span,
 ) -> Iterator[st.Edit]:
-    """The edits that rename a reference; the old name stays as alias where it qualifies columns.
+    """The edits that rename references; the old name stays as alias where it qualifies columns.
 
     Args:
+        refs: those outside of ``texts``, the definition's pieces of SQL. body: its statements.
         schema: where unqualified names of the definition are looked up.
     """
-    name = qualify(ref, schema)
-    now = meaning.get(name)
-    if now is None or now.name == name:
-        return
-    same_schema = fold(now.name.schema) == fold(name.schema) and len(ref.parts) == 1
-    text = quote(now.name.name) if same_schema else now.name.qualified()
-    yield st.Edit(span=ref.name_span, text=text)
-    if not ref.aliased and _has_columns_of(ref.parts[-1], definition):
-        yield st.Edit(span=ref.span.behind, text=f" AS {quote(ref.parts[-1])}")
-        yield from (st.Edit(span=prefix, text="") for prefix in ref.column_prefixes)
+    qualifiers: dict[st.RelationRef, str] = {}
+    for ref in dict.fromkeys([*refs, *(r for text in texts for r in text.relations)]):
+        name = qualify(ref, schema)
+        now = meaning.get(name)
+        if now is None or now.name == name:
+            continue
+        same_schema = fold(now.name.schema) == fold(name.schema) and len(ref.parts) == 1
+        text = quote(now.name.name) if same_schema else now.name.qualified()
+        yield st.Edit(span=ref.name_span, text=text)
+        qualifiers[ref] = now.name.qualified()
+        if not ref.aliased and _has_columns_of(ref.parts[-1], definition):
+            qualifiers[ref] = quote(ref.parts[-1])
+            place = ref.alias_place or ref.span.behind
+            yield st.Edit(span=place, text=f" AS {qualifiers[ref]}")
+    for place, ref in QualifiedNames(texts, schema).qualifiers():
+        if ref in qualifiers:
+            yield st.Edit(span=place, text=qualifiers[ref])
+    for part in body:
+        for assignment in st.assignments_of(part):
+            if assignment.qualifier[1:] and part.target in qualifiers:
+                yield st.Edit(span=assignment.span, text=quote(assignment.column))
 
 
 def _has_columns_of(name: str, definition: Span) -> bool:
-    """Whether a name qualifies a column or a star somewhere in a definition."""
+    """Whether a name alone qualifies a column or a star somewhere in a definition."""
+    tokens = tokenise(definition)
     return any(
         token.is_name and fold(token.text) == fold(name) and behind.upper == "."
-        for token, behind in pairwise(tokenise(definition))
+        for before, token, behind in zip(tokens, tokens[1:], tokens[2:], strict=False)
+        if before.upper != "."
     )

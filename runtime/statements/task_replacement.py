@@ -479,8 +479,8 @@ def _renamed_text(
     lists = (definition.constraints, *(o.constraints for o in definition.outputs))
     refs = [*own_refs[1:], *(p.target for p in definition.body)]
     refs += (c.references for constraints in lists for c in constraints if c.references is not None)
-    refs += (r for part in definition.body for text in st.texts_of(part) for r in text.relations)
-    edits += [e for ref in refs for e in rename_edits(ref, schema, meaning, definition.span)]
+    texts = [text for part in definition.body for text in st.texts_of(part)]
+    edits += rename_edits(refs, texts, definition.body, schema, meaning, definition.span)
     return splice(definition.span, edits).text
 
 

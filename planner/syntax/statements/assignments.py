@@ -1,21 +1,20 @@
 """Reads ``column = value, ...`` of UPDATE SET and of MERGE."""
 
-from collections.abc import Sequence
-from dataclasses import replace
-
 from ctsql.catalog.errors import error, not_yet
 from ctsql.catalog.names import fold
-from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.ast import Assignment, SqlText
-from ctsql.planner.syntax.tokens.sqltext import analyse, without
+from ctsql.planner.syntax.ast import Assignment, NamedSource, Scope, SqlText
+from ctsql.planner.syntax.tokens.sqltext import analyse
 from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, cut_at_commas, span_of
 
 
 def read_assignments(
-    tokens: Tokens, qualifiers: tuple[str, ...], cte_names: frozenset[str] = frozenset()
+    tokens: Tokens,
+    target: NamedSource,
+    scope: Scope,
+    cte_names: frozenset[str] = frozenset(),
 ) -> tuple[Assignment, ...]:
-    """Read what is behind SET; ``qualifiers`` may stand before a column.
+    """Read what is behind SET; ``target`` may qualify a column, the values see ``scope``.
 
     Raises SYNTAX_ERROR, DUPLICATE_COLUMN, NOT_SUPPORTED_YET for a field of a column.
     """
@@ -23,7 +22,17 @@ def read_assignments(
     for group in cut_at_commas(tokens):
         if not group:
             raise syntax_error(tokens[0].span, "an assignment is missing after SET")
-        assignments.append(_assignment(Cursor(group, of="assignment"), qualifiers, cte_names))
+        cursor = Cursor(group, of="assignment")
+        parts = cursor.dotted_name("a column")
+        qualifier = tuple(fold(part.text) for part in parts[:-1])
+        if not is_qualifier(qualifier, target):
+            what = "setting a field of a column"
+            raise not_yet(span_of(parts), what, "Set the whole column: SET s = named_struct(...)")
+        cursor.expect("=")
+        value = read_value(cursor.until(len(cursor.tokens), "a value"), scope, cte_names)
+        assignments.append(
+            Assignment(column=parts[-1].text, span=span_of(parts), value=value, qualifier=qualifier)
+        )
     return check_unique(assignments)
 
 
@@ -37,27 +46,23 @@ def check_unique(assignments: list[Assignment]) -> tuple[Assignment, ...]:
     return tuple(assignments)
 
 
-def cut_from_assignments(
-    assignments: Sequence[Assignment], cuts: Sequence[Span]
-) -> tuple[Assignment, ...]:
-    """The assignments without the schemas that are written in front of columns."""
-    return tuple(replace(a, value=without(a.value, cuts) if a.value else None) for a in assignments)
+def is_qualifier(parts: tuple[str, ...], target: NamedSource) -> bool:
+    """Whether folded names may stand before a column of a statement's target.
+
+    The schema before the name of a target that is typed without one is not checked here.
+    """
+    is_bare = target.ref is not None and len(target.names) == 1
+    return target.names[len(target.names) - len(parts) :] == parts or (
+        is_bare and parts[1:] == target.names
+    )
 
 
-def _assignment(
-    cursor: Cursor, qualifiers: tuple[str, ...], cte_names: frozenset[str]
-) -> Assignment:
-    parts = cursor.dotted_name("a column")
-    if len(parts) > 1 and fold(parts[-2].text) not in {fold(q) for q in qualifiers}:
-        what = "setting a field of a column"
-        raise not_yet(span_of(parts), what, "Set the whole column: SET s = named_struct(...)")
-    cursor.expect("=")
-    value = read_value(cursor.until(len(cursor.tokens), "a value"), cte_names)
-    return Assignment(column=parts[-1].text, span=span_of(parts), value=value)
-
-
-def read_value(tokens: Tokens, cte_names: frozenset[str] = frozenset()) -> SqlText | None:
-    """A value; None for DEFAULT. ``cte_names``: as for :func:`read_assignments`."""
+def read_value(
+    tokens: Tokens, scope: Scope, cte_names: frozenset[str] = frozenset()
+) -> SqlText | None:
+    """A value; None for DEFAULT. The other arguments: as for :func:`read_assignments`."""
     if len(tokens) == 1 and tokens[0].upper == "DEFAULT":
         return None
-    return analyse(span_of(tokens), form="predicate", tokens=tokens, cte_names=cte_names)
+    return analyse(
+        span_of(tokens), form="predicate", tokens=tokens, cte_names=cte_names, outer=(scope,)
+    )

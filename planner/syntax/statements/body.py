@@ -6,12 +6,13 @@ from ctsql.catalog.errors import CtsqlError, invalid, not_supported, not_yet
 from ctsql.catalog.names import fold
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
-from ctsql.planner.syntax.statements.assignments import cut_from_assignments, read_assignments
+from ctsql.planner.syntax.statements.assignments import read_assignments
 from ctsql.planner.syntax.statements.columns import read_columns
 from ctsql.planner.syntax.statements.merges import read_merge
 from ctsql.planner.syntax.tokens import tokenizer as tk
+from ctsql.planner.syntax.tokens.name_scopes import source_of
 from ctsql.planner.syntax.tokens.split import split_tokens
-from ctsql.planner.syntax.tokens.sqltext import analyse, mark_target, without
+from ctsql.planner.syntax.tokens.sqltext import analyse
 from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, span_of
 
@@ -165,8 +166,8 @@ def _delete(
     alias = _alias(cursor, "WHERE")
     if cursor.current is not None and not cursor.at("WHERE"):
         cursor.fail('"WHERE"', words=["WHERE"])
-    target = mark_target(target, cursor.tokens, aliased=alias is not None)
-    where = _where(cursor, target, cte_names)
+    target = dataclasses.replace(target, aliased=alias is not None)
+    where = _where(cursor, source_of(target, alias), cte_names)
     return st.DeleteStatement(span=span, target=target, alias=alias, where=where)
 
 
@@ -178,21 +179,23 @@ def _alias(cursor: Cursor, following: str) -> str | None:
     return cursor.name(f'"{following}"').text
 
 
-def _where(cursor: Cursor, target: st.RelationRef, cte_names: frozenset[str]) -> st.SqlText | None:
+def _where(cursor: Cursor, target: st.NamedSource, cte_names: frozenset[str]) -> st.SqlText | None:
     if not cursor.accept("WHERE"):
         return None
     if cursor.current is None:
         cursor.fail("a condition")
-    text = analyse(span_of(cursor.rest), form="predicate", tokens=cursor.rest, cte_names=cte_names)
-    return without(text, target.column_prefixes)
+    rest = cursor.rest
+    return analyse(
+        span_of(rest), form="predicate", tokens=rest, cte_names=cte_names, outer=[(target,)]
+    )
 
 
 def _assignments(
-    cursor: Cursor, names: tuple[str, ...], cte_names: frozenset[str] = frozenset()
+    cursor: Cursor, target: st.NamedSource, cte_names: frozenset[str] = frozenset()
 ) -> tuple[st.Assignment, ...]:
     rest = cursor.rest
     stop = next((i for i, t in tk.at_depth_0(rest) if t.upper == "WHERE"), len(rest))
-    return read_assignments(cursor.until(stop, "a column"), names, cte_names)
+    return read_assignments(cursor.until(stop, "a column"), target, (target,), cte_names)
 
 
 def read_retry(cursor: Cursor, target: st.RelationRef) -> st.RetryQuarantine:
@@ -202,8 +205,8 @@ def read_retry(cursor: Cursor, target: st.RelationRef) -> st.RetryQuarantine:
     """
     assignments: tuple[st.Assignment, ...] = ()
     if cursor.accept("SET"):
-        assignments = _assignments(cursor, (target.parts[-1],))
-    where = _where(cursor, target, frozenset())
+        assignments = _assignments(cursor, source_of(target))
+    where = _where(cursor, source_of(target), frozenset())
     if where is None and cursor.current is not None:
         cursor.fail("SET, WHERE or the end", words=("SET", "WHERE"))
     for text in (*(a.value for a in assignments), where):
@@ -223,13 +226,14 @@ def _update(
     cursor.expect("UPDATE")
     target = cursor.relation("the table to update", aliased=False)
     alias = _alias(cursor, "SET")
-    target = mark_target(target, cursor.tokens, aliased=alias is not None)
+    target = dataclasses.replace(target, aliased=alias is not None)
+    written = source_of(target, alias)
     cursor.expect("SET")
-    assignments = _assignments(cursor, (alias or target.parts[-1],), cte_names)
+    assignments = _assignments(cursor, written, cte_names)
     return st.UpdateStatement(
         span=span,
         target=target,
-        assignments=cut_from_assignments(assignments, target.column_prefixes),
+        assignments=assignments,
         alias=alias,
-        where=_where(cursor, target, cte_names),
+        where=_where(cursor, written, cte_names),
     )

@@ -17,7 +17,8 @@ from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import Edit, RelationRef, SqlText, TaskInput
 from ctsql.planner.syntax.statements.refusals import refusal
 from ctsql.planner.syntax.tokens import tokenizer as tk
-from ctsql.planner.syntax.tokens.sqltext import analyse, mark_target
+from ctsql.planner.syntax.tokens.name_scopes import source_of
+from ctsql.planner.syntax.tokens.sqltext import analyse
 from ctsql.planner.syntax.tokens.token_reader import found_text, relation_ref, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, span_of, word_set
 
@@ -160,23 +161,22 @@ def _input(tree: Tree[LarkToken], tokens: Tokens) -> TaskInput:
     alias = parts["alias"][-1] if "alias" in parts else None
     names = [token for token in parts["name"] if token.is_name]
     condition = parts["where"][1:] if "where" in parts else None
-    ref = relation_ref(names, aliased=True)
-    if condition is not None:
-        ref = mark_target(ref, [*names, *condition], aliased=alias is not None)
+    ref = relation_ref(names, aliased=condition is None or alias is not None)
     return TaskInput(
         ref=ref,
         alias=None if alias is None else alias.text,
         span=span_of(_leaves(tree, tokens)),
-        rows=None if condition is None else _rows_where(ref, condition),
+        rows=None if condition is None else _rows_where(ref, alias, condition),
     )
 
 
-def _rows_where(ref: RelationRef, condition: Tokens) -> SqlText:
+def _rows_where(ref: RelationRef, alias: Token | None, condition: Tokens) -> SqlText:
     """The query ``SELECT * FROM source [AS] alias WHERE condition`` of what was typed from FROM on.
 
     Raises INVALID_STATEMENT if the condition looks at anything but a row's own columns.
     """
-    text = analyse(span_of(condition), form="predicate", tokens=condition)
+    source = source_of(ref, None if alias is None else alias.text)
+    text = analyse(span_of(condition), form="predicate", tokens=condition, outer=[(source,)])
     other = [ref.span for ref in text.relations] + [call.span for call in text.clocks]
     other += [call.span for call in text.nondeterministic] + list(text.parameters)
     if other:
@@ -190,6 +190,7 @@ def _rows_where(ref: RelationRef, condition: Tokens) -> SqlText:
         span=Span(ref.span.source, start, text.span.stop),
         relations=(ref,),
         edits=(select, *text.edits),
+        names=text.names,
     )
 
 

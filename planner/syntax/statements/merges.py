@@ -4,17 +4,17 @@ import dataclasses
 from itertools import pairwise
 
 from ctsql.catalog.errors import error, invalid, not_yet
-from ctsql.catalog.names import quote
+from ctsql.catalog.names import fold, quote, unquote
 from ctsql.catalog.reserved_columns import SOURCE
-from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.assignments import (
     check_unique,
-    cut_from_assignments,
+    is_qualifier,
     read_assignments,
     read_value,
 )
-from ctsql.planner.syntax.tokens.sqltext import analyse, mark_target, with_prefixes, without
+from ctsql.planner.syntax.tokens.name_scopes import source_of
+from ctsql.planner.syntax.tokens.sqltext import analyse
 from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, at_depth_0, cut_at_commas, end_of, span_of
 
@@ -40,9 +40,9 @@ def read_merge(tokens: Tokens, verb: int = 0) -> st.MergeStatement:
     alias = None
     if cursor.accept("AS") or not cursor.at("USING"):
         alias = cursor.name('"USING"').text
-    target = mark_target(target, tokens, aliased=alias is not None)
+    target = dataclasses.replace(target, aliased=alias is not None)
     cursor.expect("USING")
-    source, source_alias, prefixes = _source(cursor, verb)
+    source, source_alias, source_ref = _source(cursor, verb)
     cursor.expect("ON")
     rest = cursor.rest
     starts = [i for i in _outside_case(rest) if rest[i].upper == "WHEN"]
@@ -50,25 +50,28 @@ def read_merge(tokens: Tokens, verb: int = 0) -> st.MergeStatement:
     if not starts:
         message = f"found the end of the statement, expected {_CLAUSES}"
         raise syntax_error(end_of(tokens), message)
-    names = (alias or target.parts[-1],)
-    cuts = (*target.column_prefixes, *prefixes)
+    written = source_of(target, alias)
+    read = st.NamedSource(names=(fold(unquote(source_alias)),), columns=None)
+    if source_ref is not None:
+        read = source_of(source_ref)
     bounds = [*starts, len(rest)]
-    clauses = tuple(_clause(rest[start:stop], names) for start, stop in pairwise(bounds))
+    clauses = tuple(_clause(rest[start:stop], written, read) for start, stop in pairwise(bounds))
     _check_reachable(clauses)
     return st.MergeStatement(
         span=span_of(tokens),
         target=target,
         source=source,
         source_alias=source_alias,
-        on=without(analyse(span_of(on), form="predicate", tokens=on), cuts),
-        clauses=tuple(_cut_clause(c, cuts) for c in clauses),
+        on=analyse(span_of(on), form="predicate", tokens=on, outer=[(written, read)]),
+        clauses=clauses,
         alias=alias,
+        source_ref=source_ref,
     )
 
 
-def _source(cursor: Cursor, verb: int) -> tuple[st.SqlText, str, tuple[Span, ...]]:
-    """The source as a query, its alias, and where its schema is written in front of columns."""
-    prefixes: tuple[Span, ...] = ()
+def _source(cursor: Cursor, verb: int) -> tuple[st.SqlText, str, st.RelationRef | None]:
+    """The source as a query, its alias, and the relation if it is one without alias."""
+    ref: st.RelationRef | None = None
     start = cursor.position
     if cursor.at("("):
         place = cursor.position
@@ -80,9 +83,7 @@ def _source(cursor: Cursor, verb: int) -> tuple[st.SqlText, str, tuple[Span, ...
         alias = quote(SOURCE)
     else:
         ref = _relation(cursor)
-        ref = with_prefixes([ref], cursor.tokens)[0]
-        prefixes = ref.column_prefixes
-        text = st.rows_of(dataclasses.replace(ref, column_prefixes=()))
+        text = st.rows_of(ref)
         alias = quote(ref.parts[-1])
     if verb:
         between = span_of(cursor.tokens[verb:start])
@@ -91,9 +92,10 @@ def _source(cursor: Cursor, verb: int) -> tuple[st.SqlText, str, tuple[Span, ...
         text = analyse(span_of(tokens), form="query", tokens=tokens, exclusion=cut)
     if cursor.accept("AS") or not cursor.at("ON"):
         alias = quote(cursor.name('"ON"').text)
+        ref = None
     if cursor.at("("):
         raise not_yet(cursor.here, "a column list behind the source's alias")
-    return text, alias, prefixes
+    return text, alias, ref
 
 
 _ALL_OF = "SELECT * FROM "
@@ -124,7 +126,7 @@ def _outside_case(tokens: Tokens) -> list[int]:
     return indexes
 
 
-def _clause(tokens: Tokens, names: tuple[str, ...]) -> st.WhenClause:
+def _clause(tokens: Tokens, target: st.NamedSource, source: st.NamedSource) -> st.WhenClause:
     cursor = Cursor(tokens, of="clause")
     cursor.expect("WHEN")
     negated = cursor.accept("NOT")
@@ -134,12 +136,18 @@ def _clause(tokens: Tokens, names: tuple[str, ...]) -> st.WhenClause:
         when = st.MergeWhen.NOT_MATCHED_BY_SOURCE
     elif negated:
         cursor.accept("BY", "TARGET")
+    scope = {
+        st.MergeWhen.MATCHED: (target, source),
+        st.MergeWhen.NOT_MATCHED: (source,),
+        st.MergeWhen.NOT_MATCHED_BY_SOURCE: (target,),
+    }[when]
     condition = None
     if cursor.accept("AND"):
         rest = cursor.rest
         stop = next((i for i in _outside_case(rest) if rest[i].upper == "THEN"), len(rest))
         condition_tokens = cursor.until(stop, "a condition")
-        condition = analyse(span_of(condition_tokens), form="predicate", tokens=condition_tokens)
+        place = span_of(condition_tokens)
+        condition = analyse(place, form="predicate", tokens=condition_tokens, outer=[scope])
     cursor.expect("THEN")
     actions = _ALLOWED[when]
     action = next((a for a in actions if cursor.at(a.name)), None)
@@ -156,12 +164,13 @@ def _clause(tokens: Tokens, names: tuple[str, ...]) -> st.WhenClause:
     if has_star and cursor.at("*"):
         return dataclasses.replace(clause, star=cursor.here)
     if action is st.MergeAction.INSERT:
-        return dataclasses.replace(clause, assignments=_insert(cursor, names))
+        return dataclasses.replace(clause, assignments=_insert(cursor, target, scope))
     assignment_tokens = cursor.until(len(cursor.tokens), "a column")
-    return dataclasses.replace(clause, assignments=read_assignments(assignment_tokens, names))
+    assignments = read_assignments(assignment_tokens, target, scope)
+    return dataclasses.replace(clause, assignments=assignments)
 
 
-def _insert(cursor: Cursor, names: tuple[str, ...]) -> tuple[st.Assignment, ...]:
+def _insert(cursor: Cursor, target: st.NamedSource, scope: st.Scope) -> tuple[st.Assignment, ...]:
     """``(columns) VALUES (values)``."""
     columns = _group(cursor, "the columns to fill in parentheses, or *")
     cursor.expect("VALUES")
@@ -176,12 +185,14 @@ def _insert(cursor: Cursor, names: tuple[str, ...]) -> tuple[st.Assignment, ...]
         if not column or not value:
             raise syntax_error(place, "a column or a value is missing in the list")
         inner = Cursor(column, of="column")
-        name = inner.name("a column")
-        if inner.at(".") and name.text.lower() in {n.lower() for n in names}:
-            inner.take()
-            name = inner.name("a name after the dot")
+        *qualifier, name = inner.dotted_name("a column")
+        parts = tuple(fold(part.text) for part in qualifier)
+        if not is_qualifier(parts, target):
+            inner.position = 1
         inner.end()
-        assignments.append(st.Assignment(column=name.text, span=name.span, value=read_value(value)))
+        read = read_value(value, scope)
+        place = span_of([*qualifier, name])
+        assignments.append(st.Assignment(column=name.text, span=place, value=read, qualifier=parts))
     return check_unique(assignments)
 
 
@@ -202,11 +213,3 @@ def _check_reachable(clauses: tuple[st.WhenClause, ...]) -> None:
             raise invalid(clause.span, f"this WHEN {kind} clause never applies", detail, hint)
         if clause.condition is None:
             kinds.add(clause.when)
-
-
-def _cut_clause(clause: st.WhenClause, cuts: tuple[Span, ...]) -> st.WhenClause:
-    return dataclasses.replace(
-        clause,
-        condition=without(clause.condition, cuts) if clause.condition else None,
-        assignments=cut_from_assignments(clause.assignments, cuts),
-    )

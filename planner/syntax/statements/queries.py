@@ -1,10 +1,12 @@
 """Reads queries with their AS OF, and DML."""
 
+from dataclasses import replace
+
 from ctsql.catalog.errors import not_supported, not_yet
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import Dml, Instant, RelationRef, Select
 from ctsql.planner.syntax.tokens import tokenizer as tk
-from ctsql.planner.syntax.tokens.sqltext import TIME_TRAVEL, analyse, mark_target
+from ctsql.planner.syntax.tokens.sqltext import TIME_TRAVEL, analyse
 from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, span_of, tokenise
 
@@ -86,7 +88,8 @@ def read_dml(tokens: Tokens, *, start: int = 0) -> Dml:
             cursor.expect("INTO")
             target = cursor.relation("the table to merge into", aliased=False)
     if verb != "INSERT":
-        target = _mark_alias(cursor, target, tokens)
+        has_alias = cursor.is_at_name and cursor.upper() not in ("SET", "WHERE", "USING")
+        target = replace(target, aliased=has_alias)
     text = analyse(span_of(tokens), form="statement", tokens=tokens, targets=[target])
     return Dml(span=span_of(tokens), verb=verb, target=target, text=text)
 
@@ -128,8 +131,3 @@ def _insert_target(cursor: Cursor) -> RelationRef:
     if cursor.at("REPLACE"):
         raise not_yet(cursor.here, "INSERT INTO ... REPLACE WHERE")
     return target
-
-
-def _mark_alias(cursor: Cursor, target: RelationRef, tokens: Tokens) -> RelationRef:
-    has_alias = cursor.is_at_name and cursor.upper() not in ("SET", "WHERE", "USING")
-    return mark_target(target, tokens, aliased=has_alias)

@@ -16,6 +16,8 @@ A change is SQL of the user's, so its end is found by the word that begins the n
 parentheses: THEN that belongs to no WHEN, EXPECT, GIVEN, and AND in front of another change.
 """
 
+from dataclasses import replace
+
 from ctsql.catalog.errors import CtsqlError, bad_option
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Span
@@ -120,14 +122,7 @@ def _change(cursor: Cursor) -> tuple[st.Dml, tuple[st.ColumnDef, ...]]:
             edits.append(st.Edit(span=span_of(list_tokens), text=names))
     query = _rows(cursor, edits)
     span = Span(begin.source, begin.start, query.span.stop)
-    text = st.SqlText(
-        span=span,
-        relations=query.relations,
-        clocks=query.clocks,
-        nondeterministic=query.nondeterministic,
-        edits=(*edits, *query.edits),
-        parameters=query.parameters,
-    )
+    text = replace(query, span=span, edits=(*edits, *query.edits))
     return st.Dml(span=span, verb="INSERT", target=target, text=text), column_defs
 
 

@@ -83,8 +83,8 @@ def rewrite(
 
     Args:
         text: the piece.
-        relation: the bare name to put in place of a relation. Unless an alias follows, the
-            relation's own name is added as its alias, so that columns qualified with it resolve.
+        relation: the bare name to put in place of a relation. Unless an alias follows, one is
+            added, by default the relation's own name: columns qualified with it resolve.
         clock: what to put in place of a call that reads the clock; None leaves the calls.
         parameters: SQL literals to put in place of ``?`` and ``:name``, in order.
 
@@ -100,9 +100,11 @@ def rewrite(
         )
     edits = list(text.edits)
     for ref in text.relations:
-        alias = "" if ref.aliased else f" AS {backtick(ref.parts[-1])}"
+        alias = "" if ref.aliased else f" AS {backtick(ref.shown_name)}"
+        if ref.alias_place is not None:
+            edits.append(Edit(span=ref.alias_place, text=alias))
+            alias = ""
         edits.append(Edit(span=ref.span, text=relation(ref) + alias))
-        edits.extend(Edit(span=prefix, text="") for prefix in ref.column_prefixes)
     if clock is not None:
         edits.extend(Edit(span=call.span, text=clock(call)) for call in text.clocks)
     edits.extend(

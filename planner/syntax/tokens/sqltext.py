@@ -6,7 +6,7 @@ what Spark accepts, the text it is given is changed first
 """
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, assert_never
 
 import sqlglot
@@ -14,15 +14,15 @@ from sqlglot import exp
 from sqlglot.errors import ParseError
 
 from ctsql.catalog.errors import CtsqlError, not_supported
-from ctsql.catalog.names import backtick
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.ast import ChangeKind, Edit, RelationRef, SqlText
+from ctsql.planner.syntax.ast import ChangeKind, Edit, RelationRef, Scope, SqlText
 from ctsql.planner.syntax.tokens import replaceable_calls, tokenizer as tk
 from ctsql.planner.syntax.tokens.file_refs import read_file
+from ctsql.planner.syntax.tokens.name_scopes import qualified_names
 from ctsql.planner.syntax.tokens.rewrite import RewrittenText, splice
 from ctsql.planner.syntax.tokens.sqlglot_gaps import gaps, table_operands
-from ctsql.planner.syntax.tokens.token_reader import MAX_NAME_PARTS, relation_ref, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, plain_comments, tokenise
+from ctsql.planner.syntax.tokens.token_reader import relation_ref, syntax_error
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, plain_comments, tokenise
 from ctsql.planner.syntax.tokens.usual_mistakes import usual_mistake
 
 Form = Literal["query", "predicate", "statement", "ctes"]
@@ -44,6 +44,7 @@ def analyse(
     targets: Iterable[RelationRef] = (),
     exclusion: Edit | None = None,
     cte_names: frozenset[str] = frozenset(),
+    outer: Sequence[Scope] = (),
 ) -> SqlText:
     """Find what a piece of SQL reads.
 
@@ -56,6 +57,7 @@ def analyse(
         exclusion: a part of the piece that does not belong to it, and whose tokens are not given,
             with what stands for it.
         cte_names: names of common table expressions around the piece, in lower case.
+        outer: the scopes around the piece, innermost first: that of a statement's target, say.
 
     Raises:
         SYNTAX_ERROR: it cannot be read. NOT_SUPPORTED: a time travel clause. INVALID_NAME: a
@@ -68,63 +70,24 @@ def analyse(
     outside = [] if exclusion is None else [exclusion]
     tree, sql = _tree(span, form, tokens, outside)
     _check_form(tree, span, form, tokens)
-    target_starts = {target.span.start for target in targets}
-    relations, edits = _relations(tree, sql, tokens, target_starts, cte_names)
+    written = {target.span.start: target for target in targets}
+    nodes = _relations(tree, sql, tokens, written, cte_names)
+    # A pipe's tree holds the same relation several times.
+    relations = {ref.span.start: ref for ref in nodes.values() if ref.span.start not in written}
     return SqlText(
         span=span,
-        relations=tuple(with_prefixes(relations, tokens)),
+        relations=tuple(relations[start] for start in sorted(relations)),
         clocks=replaceable_calls.clocks(tokens),
         nondeterministic=replaceable_calls.nondeterministic(tokens),
         edits=tuple(
             sorted(
-                (*edits, *outside, *replaceable_calls.type_edits(tokens)),
+                (*outside, *replaceable_calls.type_edits(tokens)),
                 key=lambda e: e.span.start,
             )
         ),
         parameters=replaceable_calls.parameters(tokens),
+        names=qualified_names(tree, sql, tokens, nodes, outer),
     )
-
-
-def with_prefixes(relations: Iterable[RelationRef], tokens: Tokens) -> list[RelationRef]:
-    """The relations, each with the schemas before its columns: ``s.t.c`` must become ``t.c``."""
-    refs = list(relations)
-    starts = {ref.span.start for ref in refs}
-    schemas: dict[tuple[str, ...], int] = {}
-    for index, ref in enumerate(refs):
-        if len(ref.parts) == MAX_NAME_PARTS and not ref.aliased:
-            schemas.setdefault(tuple(p.lower() for p in ref.parts), index)
-    prefixes: dict[int, list[Span]] = {}
-    for chain in _chains(tokens):
-        key = tuple(part.text.lower() for part in chain[:MAX_NAME_PARTS])
-        if len(chain) > MAX_NAME_PARTS and key in schemas and chain[0].start not in starts:
-            prefix = Span(chain[0].source, chain[0].start, chain[1].start)
-            prefixes.setdefault(schemas[key], []).append(prefix)
-    for index, spans in prefixes.items():
-        old = refs[index].column_prefixes
-        refs[index] = dataclasses.replace(refs[index], column_prefixes=(*old, *spans))
-    return refs
-
-
-def mark_target(target: RelationRef, tokens: Tokens, *, aliased: bool) -> RelationRef:
-    """A statement's target, with the places where its schema qualifies a column."""
-    return with_prefixes([dataclasses.replace(target, aliased=aliased)], tokens)[0]
-
-
-def without(text: SqlText, cuts: Iterable[Span]) -> SqlText:
-    """A piece without what is cut, such as the schemas that are written in front of columns."""
-    inside = [c for c in cuts if text.span.start <= c.start < text.span.stop]
-    edits = (*text.edits, *(Edit(span=c, text="") for c in inside))
-    return dataclasses.replace(text, edits=edits) if inside else text
-
-
-def _chains(tokens: Tokens) -> Iterator[list[Token]]:
-    """Names joined by dots."""
-    index = 0
-    while index < len(tokens):
-        chain = tk.name_chain(tokens, index, has_star=True)
-        index += 2 * len(chain) - 1
-        if chain[0].is_name:
-            yield chain
 
 
 def _refuse_time_travel(tokens: Tokens) -> None:
@@ -224,24 +187,20 @@ def _relations(
     tree: exp.Expr,
     sql: RewrittenText,
     tokens: Tokens,
-    target_starts: set[int],
+    written: Mapping[int, RelationRef],
     cte_names: frozenset[str],
-) -> tuple[list[RelationRef], list[Edit]]:
-    """The relations in order of text, and aliases that must be added away from their names."""
+) -> dict[int, RelationRef]:
+    """The relations by the identity of their nodes, those that are written by their start too."""
     starts = {token.start: index for index, token in enumerate(tokens)}
     refs: dict[int, RelationRef] = {}
-    edits: list[Edit] = []
     for table in tree.find_all(exp.Table):
         index = _first_token(table, sql, starts)
-        if index is None or tokens[index].start in target_starts:
+        if index is None:
             continue
-        ref, edit = _read_relation(table, tokens, index, cte_names)
+        ref = written.get(tokens[index].start) or _read_relation(table, tokens, index, cte_names)
         if ref is not None:
-            # A pipe's tree holds the same relation several times.
-            refs.setdefault(ref.span.start, ref)
-            edits.extend(edit)
-    sorted_refs = [refs[start] for start in sorted(refs)]
-    return sorted_refs, list(dict.fromkeys(edits))
+            refs[id(table)] = ref
+    return refs
 
 
 def _first_token(table: exp.Table, sql: RewrittenText, starts: dict[int, int]) -> int | None:
@@ -256,24 +215,24 @@ def _first_token(table: exp.Table, sql: RewrittenText, starts: dict[int, int]) -
 
 def _read_relation(
     table: exp.Table, tokens: Tokens, index: int, cte_names: frozenset[str]
-) -> tuple[RelationRef | None, list[Edit]]:
-    """The relation at an index and the aliases to add; None for what Spark reads by itself."""
+) -> RelationRef | None:
+    """The relation at an index; None for what Spark reads by itself."""
     is_call = isinstance(table.this, exp.Func)
     change = _change_reference(table, tokens, index) if is_call else None
     if change is not None:
-        return change, []
+        return change
     file = read_file(tokens, index)
     if file is not None:
         return _reference(table, *file, tokens, index)
     if is_call:
         _refuse_hidden_relation(tokens, index)
-        return None, []
+        return None
     named_around = not table.args.get("db") and table.name.lower() in cte_names
     if table.find_ancestor(exp.Hint) or named_around or _is_cte(table):
-        return None, []
+        return None
     parts = tk.name_chain(tokens, index)
     if parts[-1].text.lower() != table.name.lower():
-        return None, []  # a name that sqlglot made up for a step of a pipe
+        return None  # a name that sqlglot made up for a step of a pipe
     behind = index + 2 * len(parts) - 1
     following = tokens[behind] if behind < len(tokens) else None
     if following is not None and following.upper == "@":
@@ -284,23 +243,20 @@ def _read_relation(
 
 def _reference(
     table: exp.Table, ref: RelationRef, behind: int, tokens: Tokens, index: int
-) -> tuple[RelationRef, list[Edit]]:
-    """The relation, ``behind`` which the text goes on, with its alias."""
+) -> RelationRef:
+    """The relation, ``behind`` which the text goes on, with the place of its alias."""
     # The operand of TABLE is a name and nothing else.
     before = [token.upper for token in tokens[max(index - 2, 0) : index]]
     operand = before == ["TABLE", "("] or before[-1:] == ["TABLE"]
-    aliased = bool(table.alias) or operand
-    edits: list[Edit] = []
-    is_sampled = [t.upper for t in tokens[behind : behind + 2]] == ["TABLESAMPLE", "("]
-    if not aliased and is_sampled:
+    place = None
+    if [t.upper for t in tokens[behind : behind + 2]] == ["TABLESAMPLE", "("]:
         # Spark wants the alias behind the sample clause.
         stop = tk.closing(tokens, behind) + 1
         if stop < len(tokens) and tokens[stop].upper == "REPEATABLE":
             stop = tk.closing(tokens, stop) + 1
-        alias = backtick(ref.parts[-1])
-        edits.append(Edit(span=tokens[stop - 1].span.behind, text=f" AS {alias}"))
-        aliased = True
-    return dataclasses.replace(ref, aliased=aliased), edits
+        place = tokens[stop - 1].span.behind
+    aliased = bool(table.alias) or operand
+    return dataclasses.replace(ref, aliased=aliased, alias_place=place)
 
 
 def _change_reference(table: exp.Table, tokens: Tokens, index: int) -> RelationRef | None:

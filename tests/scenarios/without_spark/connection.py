@@ -8,7 +8,6 @@ from typing import Any
 from ctsql.api import Connection
 from ctsql.caller_scope import NOWHERE, CallerVariables
 from ctsql.catalog.errors import InterfaceError
-from ctsql.catalog.names import quote
 from ctsql.catalog.spans import Span
 from ctsql.literals import Parameters
 from ctsql.planner.syntax import ast as st, parse
@@ -85,9 +84,10 @@ class DuckConnection(Connection):
     def _write(self, engine: Engine, statement: st.Dml) -> Result:
         """Let the session run a statement on a table, as a foreign writer would."""
         item, target = target_table(engine, statement.target, self.search_schema), statement.target
-        alias = ""
-        if statement.verb != "INSERT" and not target.aliased:
-            alias = f" AS {quote(target.parts[-1])}"
+        has_alias = statement.verb == "INSERT" or target.aliased
+        columns = None if has_alias else [c.name for c in item.columns]
         with alone(engine.timeline, item, engine.mint) as location:
-            run_on_table(engine, statement.text, target, location, self.search_schema, alias=alias)
+            run_on_table(
+                engine, statement.text, target, location, self.search_schema, columns=columns
+            )
         return Result.of_status(statement.verb)

@@ -56,7 +56,7 @@ def test_update_forms() -> None:
     assert (first.alias, first.where) == ("x", None)
     assert [a.column for a in second.assignments] == ["m", "v", "k"]
     assert second.where is not None
-    assert [e.span.text for e in second.where.edits] == ["s."]
+    assert [name.second.text for name in second.where.names] == ["s.t"]
 
 
 def test_merge_forms() -> None:

@@ -5,6 +5,7 @@ import pytest
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax import parse, rewrite
 from ctsql.planner.syntax.ast import CreateContinualTask
+from ctsql.planner.syntax.tokens.qualified_names import QualifiedNames
 from tests.helpers.parsed import refused
 
 BODY = "AS (INSERT INTO t SELECT 1 AS a)"
@@ -13,11 +14,12 @@ BODY = "AS (INSERT INTO t SELECT 1 AS a)"
 def _inputs(clause: str) -> list[tuple[str, str | None, str | None]]:
     task = parse(Source(f"CREATE CONTINUAL TASK t ON INPUT {clause} {BODY}").whole())
     assert isinstance(task, CreateContinualTask)
+    names = QualifiedNames([i.rows for i in task.inputs if i.rows is not None], "default")
     return [
         (
             i.ref.span.text,
             i.alias,
-            None if i.rows is None else rewrite(i.rows, relation=lambda _: "r").text,
+            None if i.rows is None else rewrite(names.applied(i.rows), relation=lambda _: "r").text,
         )
         for i in task.inputs
     ]
@@ -42,7 +44,7 @@ def _inputs(clause: str) -> list[tuple[str, str | None, str | None]]:
                 ("b", None, "SELECT * FROM r AS `b` WHERE CASE WHEN c THEN d END"),
             ],
         ),
-        ("s.a WHERE s.a.k > 0", [("s.a", None, "SELECT * FROM r AS `a` WHERE a.k > 0")]),
+        ("s.a WHERE s.a.k > 0", [("s.a", None, "SELECT * FROM r AS `s.a` WHERE `s.a`.k > 0")]),
     ],
 )
 def test_inputs(clause: str, expected: list[tuple[str, str | None, str | None]]) -> None:

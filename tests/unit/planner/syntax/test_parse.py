@@ -226,11 +226,11 @@ def test_dml(text: str, verb: str, target: str, aliased: bool, relations: list[s
     assert [r.span.text for r in dml.text.relations] == relations
 
 
-def test_dml_prefixes() -> None:
-    """A schema in front of a target's columns can be cut."""
+def test_dml_names() -> None:
+    """A schema in front of a target's columns is found, with its place."""
     dml = parsed("UPDATE s.t SET a = 1 WHERE s.t.b = 2")
     assert isinstance(dml, Dml)
-    assert [(p.text, p.start) for p in dml.target.column_prefixes] == [("s.", 27)]
+    assert [(n.second.text, n.second.start) for n in dml.text.names] == [("s.t", 27)]
 
 
 COMMANDS: list[tuple[str, str, dict[str, Any]]] = [

@@ -121,7 +121,6 @@ def test_relations(marked: str) -> None:
 @pytest.mark.parametrize(
     ("text", "result"),
     [
-        ("SELECT s.t.a, s.t.*, S.T.b.c, x.y FROM s.t", "SELECT t.a, t.*, T.b.c, x.y FROM R AS `t`"),
         ("SELECT s.t.a FROM s.t AS s", "SELECT s.t.a FROM R AS s"),
         ("SELECT * FROM t TABLESAMPLE (5 ROWS)", "SELECT * FROM R TABLESAMPLE (5 ROWS) AS `t`"),
         ("SELECT * FROM t TABLESAMPLE", "SELECT * FROM R AS `t` TABLESAMPLE"),
@@ -141,7 +140,7 @@ def test_relations(marked: str) -> None:
     ],
 )
 def test_rewrite(text: str, result: str) -> None:
-    """Schemas in front of columns go, samples keep their place, types get Spark's names."""
+    """Samples keep their place, types get Spark's names."""
     found = analyse(Source(text).whole(), form="query")
     assert rewrite(found, relation=lambda _: "R").text == result
 

@@ -1,0 +1,218 @@
+"""Finds the qualified columns of a piece of SQL and what each of them may be qualified by.
+
+Spark gets every relation under a name of ours, with an alias. The alias is one name, so
+``schema.table.column`` cannot be left to Spark: which relation is meant is decided by
+:mod:`ctsql.planner.syntax.tokens.qualified_names`, once the relations' columns are known. Here the
+scopes around each such name are read from sqlglot's tree.
+
+Source: Spark's name resolution, https://spark.apache.org/docs/latest/sql-ref-name-resolution.html
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from sqlglot import exp
+
+from ctsql.catalog.names import fold
+from ctsql.catalog.spans import Span
+from ctsql.planner.syntax.ast import NamedSource, QualifiedName, RelationRef, Scope
+from ctsql.planner.syntax.tokens import tokenizer as tk
+from ctsql.planner.syntax.tokens.rewrite import RewrittenText
+from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens
+
+_STATEMENTS = (exp.Select, exp.Update, exp.Delete, exp.Merge)
+_ITEMS = (exp.Table, exp.Lateral, exp.Values, exp.Unnest)
+
+
+def source_of(ref: RelationRef, alias: str | None = None) -> NamedSource:
+    """A relation as a source of a scope, with the alias that follows it, if any."""
+    if alias is not None:
+        return NamedSource(names=(fold(alias),), columns=(ref,))
+    return NamedSource(names=tuple(map(fold, ref.parts)), columns=(ref,), ref=ref)
+
+
+def qualified_names(
+    tree: exp.Expr,
+    sql: RewrittenText,
+    tokens: Tokens,
+    relations: Mapping[int, RelationRef],
+    outer: Sequence[Scope],
+) -> tuple[QualifiedName, ...]:
+    """The columns and stars that are qualified by the name of a relation without alias.
+
+    Args:
+        relations: by the identity of their nodes in the tree.
+        outer: the scopes around the piece, innermost first.
+    """
+    sources = [s for scope in outer for s in scope if s.ref is not None]
+    refs = [*relations.values(), *(s.ref for s in sources if s.ref is not None)]
+    last_names = {fold(ref.parts[-1]) for ref in refs if not ref.aliased}
+    starts = {ref.name_span.start for ref in refs}
+    chains = [
+        chain
+        for chain in _chains(tokens)
+        if len(chain) > 1
+        and chain[0].start not in starts
+        and not last_names.isdisjoint(fold(part.text) for part in chain[:2])
+    ]
+    if not chains:
+        return ()
+    scopes = _Scopes(tree, relations, outer)
+    places = {
+        sql.origin(start): node
+        for node in tree.find_all(exp.Identifier)
+        if (start := node.meta.get("start")) is not None
+    }
+    is_piped = any(token.upper == "|>" for token in tokens)
+    names = []
+    for chain in chains:
+        node = places.get(chain[0].start)
+        around = () if node is None else tuple(scopes.around(node))
+        if node is None or is_piped:  # sqlglot makes other queries of the steps of a pipe
+            around = (*around, scopes.all_sources())
+        names.append(_named(chain, around))
+    return tuple(names)
+
+
+def _named(chain: list[Token], scopes: tuple[Scope, ...]) -> QualifiedName:
+    source, start = chain[0].source, chain[0].start
+    return QualifiedName(
+        parts=tuple(fold(part.text) for part in chain),
+        span=Span(source, start, chain[-1].stop),
+        first=chain[0].span,
+        second=Span(source, start, chain[1].stop),
+        scopes=scopes,
+    )
+
+
+def _chains(tokens: Tokens) -> Iterator[list[Token]]:
+    """Names joined by dots."""
+    index = 0
+    while index < len(tokens):
+        chain = tk.name_chain(tokens, index, has_star=True)
+        index += 2 * len(chain) - 1
+        if chain[0].is_name:
+            yield chain
+
+
+class _Scopes:
+    """The scopes of a tree; each is read once."""
+
+    def __init__(
+        self, tree: exp.Expr, relations: Mapping[int, RelationRef], outer: Sequence[Scope]
+    ) -> None:
+        self.tree = tree
+        self.relations = relations
+        self.outer = outer
+        self._read: dict[int, Scope] = {}
+
+    def around(self, node: exp.Expr) -> Iterator[Scope]:
+        """The scopes in which a name is looked up, innermost first."""
+        path: list[exp.Expr] = [node]  # from the last scope up
+        while (parent := path[-1].parent) is not None:
+            if isinstance(parent, exp.Lambda) and path[-1].arg_key == "this":
+                arguments = tuple(fold(e.name) for e in parent.expressions)
+                yield (NamedSource(names=(), columns=arguments),)
+            elif isinstance(parent, _STATEMENTS) and not isinstance(parent.parent, exp.When):
+                if _is_visible(path):
+                    yield self._merged(parent, path) or self.of(parent)
+                path = []
+            path.append(parent)
+        yield from self.outer
+
+    def all_sources(self) -> Scope:
+        """Every source of the tree, in one scope."""
+        found = [s for node in self.tree.find_all(*_STATEMENTS) for s in self.of(node)]
+        return tuple(dict.fromkeys([*found, *(s for scope in self.outer for s in scope)]))
+
+    def of(self, query: exp.Expr) -> Scope:
+        """The sources of a SELECT's FROM clause, or of what another statement names."""
+        if id(query) not in self._read:
+            roots = [query.args.get(key) for key in ("this", "using", "from_")]
+            roots = roots[2:] if isinstance(query, exp.Select) else roots
+            roots += [*(query.args.get("joins") or ()), *(query.args.get("laterals") or ())]
+            found = [s for root in roots if isinstance(root, exp.Expr) for s in self._items(root)]
+            self._read[id(query)] = tuple(found)
+        return self._read[id(query)]
+
+    def _items(self, node: exp.Expr) -> Iterator[NamedSource]:
+        """The sources in a part of a FROM clause."""
+        if isinstance(node, exp.From | exp.Join):
+            yield from self._items(node.this)
+            return
+        if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query):
+            yield self._source(node, self._outputs(node.this))
+        elif isinstance(node, exp.Subquery | exp.Paren):
+            yield from self._items(node.this)
+        elif isinstance(node, _ITEMS):
+            yield self._item(node)
+        for join in (*(node.args.get("joins") or ()), *(node.args.get("laterals") or ())):
+            yield from self._items(join)
+
+    def _item(self, node: exp.Expr) -> NamedSource:
+        ref = self.relations.get(id(node))
+        if ref is not None and node.args.get("pivots") is None:
+            if not node.alias and not ref.aliased:
+                return source_of(ref)
+            return self._source(node, (ref,))
+        inner = node.this if isinstance(node, exp.Lateral) else None
+        columns = self._outputs(inner) if isinstance(inner, exp.Query) else None
+        source = self._source(node, columns)
+        return source if source.names else NamedSource(names=(fold(node.name),), columns=columns)
+
+    def _source(self, node: exp.Expr, columns: tuple[str | RelationRef, ...] | None) -> NamedSource:
+        alias = node.args.get("alias")
+        listed = alias.args.get("columns") if isinstance(alias, exp.TableAlias) else None
+        if listed:
+            columns = tuple(fold(column.name) for column in listed)
+        return NamedSource(names=(fold(node.alias),) if node.alias else (), columns=columns)
+
+    def _outputs(self, query: exp.Expr) -> tuple[str | RelationRef, ...] | None:
+        """The columns of a query by name, those of a relation's star as the relation.
+
+        None if they are not known.
+        """
+        while isinstance(query, exp.SetOperation | exp.Subquery):
+            query = query.this
+        if not isinstance(query, exp.Select):
+            return None
+        columns: list[str | RelationRef] = []
+        for item in query.expressions:
+            if not item.is_star:
+                columns.append(fold(item.alias_or_name))
+                continue
+            qualifier = fold(item.args["table"].name) if item.args.get("table") else None
+            for source in self.of(query):
+                if qualifier is not None and qualifier not in source.names[-1:]:
+                    continue
+                if source.columns is None:
+                    return None
+                columns += source.columns
+        return tuple(columns)
+
+    def _merged(self, merge: exp.Expr, path: Sequence[exp.Expr]) -> Scope:
+        """The sources that a clause of a MERGE sees; none for another statement, or for ON."""
+        at = next((i for i, node in enumerate(path) if isinstance(node, exp.When)), None)
+        if at is None:
+            return ()
+        when, action = path[at], path[at - 1]
+        target, *source = self.of(merge)
+        is_set = any(
+            below.arg_key == "this" and isinstance(node, exp.EQ)
+            for below, node in pairwise(path)
+            if isinstance(node.parent, exp.Update)
+        )
+        is_column = isinstance(action, exp.Insert) and path[at - 2].arg_key == "this"
+        if is_set or is_column or (when.args.get("source") and not when.args.get("matched")):
+            return (target,)
+        return () if when.args.get("matched") else tuple(source)
+
+
+def _is_visible(path: Sequence[exp.Expr]) -> bool:
+    """Whether the last step of a path, into a statement, leads from where its sources are seen."""
+    for node in path:
+        if isinstance(node, exp.Lateral) or (
+            isinstance(node.parent, exp.Join) and node.arg_key == "on"
+        ):
+            return True
+    return path[-1].arg_key not in ("from_", "joins", "with_", "using", "this")

@@ -1,0 +1,181 @@
+"""Qualified names mean in ctsql what they mean in Spark's own catalog.
+
+Two schemas have a table of one name; there are aliases that are names of schemas, columns that are
+names of tables, and structs whose fields are names of columns.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from ctsql.api import Connection, connect
+from ctsql.catalog.errors import StatementError
+from tests.conftest import TEST_MASTER
+
+pytestmark = pytest.mark.spark
+
+TABLES = {
+    "shop.t": ("a INT, b INT", "(1, 10), (2, 21), (3, NULL)"),
+    "default.t": ("a INT, b INT", "(4, 40), (2, 20)"),
+    "shop.u": ("a INT, t INT", "(1, 7), (2, 8)"),
+    "default.x": (
+        "id INT, t STRUCT<a: INT, b: INT>, shop STRUCT<t: STRUCT<a: INT>>, list ARRAY<INT>",
+        "(1, named_struct('a', 100, 'b', 200), named_struct('t', named_struct('a', 300)),"
+        " array(1, 2))",
+    ),
+}
+CHANGES = (
+    "INSERT INTO shop.t VALUES (4, 44), (5, 55)",
+    "INSERT INTO default.t VALUES (1, 11), (5, 50)",
+    "INSERT INTO shop.u VALUES (4, 9)",
+)
+
+QUERIES = (
+    # Select list, stars, WHERE, over both tables.
+    "SELECT shop.t.a FROM shop.t",
+    "SELECT shop.t.* FROM shop.t, default.t",
+    "SELECT default.t.*, shop.t.b FROM shop.t, default.t",
+    "SELECT t.* FROM shop.t, default.t",
+    "SELECT t.* FROM shop.t, default.t WHERE shop.t.a = default.t.a",
+    "SELECT shop.t.*, t.* FROM shop.t, default.t",
+    "SELECT shop.t.a, default.t.a FROM shop.t, default.t WHERE shop.t.a < default.t.a",
+    "SELECT t.a FROM shop.t, default.t",
+    "SELECT t.a FROM shop.t, default.t WHERE shop.t.a = 1",
+    "SELECT a FROM shop.t, default.t WHERE shop.t.a = 1",
+    "SELECT T.A, SHOP.T.b FROM Shop.T",
+    "SELECT `shop`.`t`.`a` + t.b AS n FROM shop.t",
+    "SELECT default.t.a FROM t",
+    "SELECT default.t.a, t.b FROM t",
+    "SELECT shop.t.a FROM t",
+    "SELECT shop.t.a FROM shop.t AS t",
+    "SELECT shop.t.a FROM shop.t AS y",
+    "SELECT shop.t.nothing FROM shop.t",
+    "SELECT count(shop.t.*), count(DISTINCT shop.t.a, default.t.b) FROM shop.t, default.t",
+    "SELECT struct(shop.t.*) AS s FROM shop.t, default.t",
+    # Joins.
+    "SELECT shop.t.b, default.t.b FROM shop.t JOIN default.t ON shop.t.a = default.t.a",
+    "SELECT shop.t.b, default.t.b FROM shop.t JOIN default.t ON t.a = t.a",
+    "SELECT a, shop.t.b, default.t.b FROM shop.t JOIN default.t USING (a)",
+    "SELECT a, shop.t.a, default.t.a FROM shop.t FULL JOIN default.t USING (a)",
+    "SELECT shop.t.a, default.t.b FROM shop.t LEFT JOIN default.t ON shop.t.a = default.t.a",
+    "SELECT shop.t.a FROM shop.t LEFT ANTI JOIN default.t ON shop.t.a = default.t.a",
+    "SELECT shop.t.a FROM shop.t LEFT SEMI JOIN default.t ON shop.t.a = default.t.a",
+    "SELECT shop.t.b FROM (shop.t JOIN default.t ON shop.t.a = default.t.a) JOIN shop.u"
+    " ON shop.u.a = default.t.a",
+    "SELECT shop.t.a FROM shop.t JOIN shop.t ON true",
+    "SELECT shop.t.a, y.a FROM shop.t JOIN shop.t AS y ON shop.t.a = y.a + 1",
+    # Grouping, HAVING, QUALIFY, ORDER BY, windows.
+    "SELECT shop.t.a, sum(default.t.b) AS n FROM shop.t, default.t GROUP BY shop.t.a",
+    "SELECT shop.t.a, sum(default.t.b) AS n FROM shop.t, default.t GROUP BY shop.t.a"
+    " HAVING shop.t.a > 1 AND max(default.t.a) > 3",
+    "SELECT shop.t.a, max(t.b) AS n FROM shop.t GROUP BY t.a",
+    "SELECT shop.t.a, default.t.a AS o,"
+    " row_number() OVER (PARTITION BY shop.t.a ORDER BY default.t.a) AS n FROM shop.t, default.t",
+    "SELECT shop.t.a, default.t.a AS o FROM shop.t, default.t"
+    " QUALIFY row_number() OVER (PARTITION BY shop.t.a ORDER BY default.t.a DESC) = 1",
+    "SELECT shop.t.a, sum(shop.t.b) OVER w AS n FROM shop.t, default.t"
+    " WINDOW w AS (PARTITION BY default.t.a ORDER BY shop.t.a)",
+    "SELECT shop.t.b FROM shop.t, default.t ORDER BY default.t.a DESC, shop.t.a LIMIT 3",
+    # Correlated subqueries, over one and two levels.
+    "SELECT shop.t.a FROM shop.t WHERE EXISTS"
+    " (SELECT 1 FROM default.t WHERE default.t.a = shop.t.a)",
+    "SELECT default.t.a FROM default.t WHERE NOT EXISTS"
+    " (SELECT 1 FROM shop.t WHERE shop.t.a = default.t.a)",
+    "SELECT shop.t.a, (SELECT max(default.t.b) FROM default.t WHERE default.t.a = shop.t.a) AS m"
+    " FROM shop.t",
+    "SELECT t.a, (SELECT max(t.b) FROM default.t WHERE t.a = shop.t.a) AS m FROM shop.t",
+    "SELECT shop.t.a FROM shop.t WHERE shop.t.a IN (SELECT default.t.a FROM default.t)",
+    "SELECT shop.t.a FROM shop.t WHERE shop.t.b IN"
+    " (SELECT max(shop.t.b) FROM shop.t WHERE shop.t.a > 1)",
+    "SELECT shop.t.a FROM shop.t WHERE EXISTS (SELECT 1 FROM default.t WHERE EXISTS"
+    " (SELECT 1 FROM shop.u WHERE shop.u.a = default.t.a AND default.t.a = shop.t.a))",
+    "SELECT shop.t.a FROM shop.t WHERE EXISTS (SELECT 1 FROM default.t AS y WHERE EXISTS"
+    " (SELECT 1 FROM shop.u WHERE shop.u.a = shop.t.a AND shop.t.a = y.a))",
+    # LATERAL, derived tables, common table expressions, UNION, pipes.
+    "SELECT shop.t.a, l.m FROM shop.t, LATERAL"
+    " (SELECT sum(default.t.b) AS m FROM default.t WHERE default.t.a <= shop.t.a) AS l",
+    "SELECT shop.t.a, e FROM shop.t LATERAL VIEW explode(array(shop.t.a, shop.t.b)) v AS e",
+    "SELECT t.a FROM (SELECT shop.t.a FROM shop.t) AS t",
+    "SELECT shop.t.a FROM (SELECT shop.t.a FROM shop.t) AS t",
+    "WITH t AS (SELECT shop.t.a + 1 AS a FROM shop.t) SELECT t.a, shop.t.b FROM t, shop.t",
+    "WITH c AS (SELECT shop.t.a FROM shop.t) SELECT c.a FROM c JOIN default.t ON c.a = default.t.a",
+    "SELECT shop.t.a FROM shop.t UNION ALL SELECT default.t.b FROM default.t",
+    "FROM shop.t |> WHERE shop.t.a > 1 |> SELECT shop.t.b",
+    "FROM shop.t |> JOIN default.t ON shop.t.a = default.t.a |> SELECT default.t.b",
+    "SELECT shop.t.a FROM shop.t TABLESAMPLE (100 PERCENT), default.t",
+    # Aliases that are names of schemas.
+    "SELECT shop.a FROM default.t AS shop",
+    "SELECT shop.t.a FROM default.t AS shop JOIN shop.t ON shop.a = shop.t.a",
+    "SELECT shop.t.a FROM default.x AS shop",
+    "SELECT shop.t.a FROM default.x AS shop, shop.t",
+    "SELECT (SELECT max(shop.t.a) FROM default.x AS shop) AS m FROM shop.t",
+    "SELECT (SELECT max(shop.t.a) FROM default.t AS shop) AS m FROM shop.t",
+    "SELECT (SELECT max(shop.t.a) FROM (SELECT id, t FROM default.x) AS shop) AS m FROM shop.t",
+    "SELECT (SELECT max(shop.t.a) FROM (SELECT id FROM default.x) AS shop) AS m FROM shop.t",
+    "SELECT (SELECT max(shop.t.a) FROM (SELECT * FROM default.x) AS shop) AS m FROM shop.t",
+    "SELECT shop.t.b FROM shop.t, default.x AS t WHERE shop.t.a = t.id",
+    # Columns that are names of tables and schemas; structs whose fields are names of columns.
+    "SELECT shop.u.t, u.t, t FROM shop.u",
+    "SELECT shop.u.t, shop.t.a FROM shop.u JOIN shop.t ON shop.u.a = shop.t.a",
+    "SELECT t.a FROM default.x",
+    "SELECT default.x.t.a, x.t.b, shop.t.a FROM default.x",
+    "SELECT shop.t.a FROM default.x, shop.t",
+    "SELECT shop.t.a, x.shop.t.a AS s, default.x.shop.t.a AS r FROM default.x, shop.t",
+    "SELECT t.a FROM default.x, shop.t",
+    "SELECT t.a, shop.t.b FROM default.x, shop.t",
+    "SELECT (SELECT max(shop.t.a) FROM default.x) AS m FROM shop.t",
+    "SELECT (SELECT max(t.a) FROM default.x) AS m, shop.t.a FROM shop.t",
+    "SELECT (SELECT max(shop.t.b) FROM shop.u) AS m FROM shop.t",
+    "SELECT x.t.* FROM default.x, shop.t",
+    "SELECT default.x.t.* FROM default.x",
+    "SELECT transform(list, shop -> shop + shop.t.a) AS l FROM default.x, shop.t",
+    "SELECT transform(list, y -> y + shop.t.a) AS l FROM default.x, shop.t",
+    "SELECT transform(list, t -> t + shop.t.a) AS l FROM default.x, shop.t",
+)
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Connection, SparkSession]]:
+    """The same tables in a warehouse and in the catalog of the same session."""
+    folder = tmp_path_factory.mktemp("names")
+    con = connect(str(folder / "warehouse"), master=TEST_MASTER)
+    spark = con.spark
+    con.execute("CREATE SCHEMA shop")
+    spark.sql(f"CREATE DATABASE shop LOCATION '{folder / 'shop'}'")
+    for name, (columns, rows) in TABLES.items():
+        con.execute(f"CREATE TABLE {name} ({columns})")
+        con.execute(f"INSERT INTO {name} VALUES {rows}")
+        place = Path(folder / name)
+        spark.sql(f"CREATE TABLE {name} ({columns}) USING delta LOCATION '{place}'")
+        spark.sql(f"INSERT INTO {name} VALUES {rows}")
+    yield con, spark
+    for name in TABLES:
+        spark.sql(f"DROP TABLE {name}")
+    spark.sql("DROP DATABASE shop CASCADE")
+    con.close()
+
+
+def _of_spark(spark: SparkSession, query: str) -> tuple[list[str], Counter[str]] | str:
+    try:
+        frame = spark.sql(query)
+        return frame.columns, Counter(map(str, map(tuple, frame.collect())))
+    except AnalysisException as problem:
+        return str(problem.getCondition()).partition(".")[0]
+
+
+CONDITIONS = {
+    "AMBIGUOUS_COLUMN": "AMBIGUOUS_REFERENCE",
+    "UNKNOWN_COLUMN": "UNRESOLVED_COLUMN",
+}
+
+
+def _of_ctsql(con: Connection, query: str) -> tuple[list[str], Counter[str]] | str:
+    try:
+        result = con.execute(query)
+        return list(result.columns), Counter(map(str, map(tuple, result.to_spark().collect())))
+    except StatementError as problem:
+        return CONDITIONS.get(problem.condition, problem.condition)
