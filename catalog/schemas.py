@@ -185,12 +185,13 @@ def get(
     return column
 
 
-def check_unique(columns: Sequence[Column], spans: Sequence[Span]) -> Schema:
+def check_unique(columns: Sequence[Column], spans: Sequence[Span], hint: str = "") -> Schema:
     """The columns, when no two of them have the same name.
 
     Args:
         spans: the place of each in the text; if there are fewer spans than columns, the last one
             is used for the rest (a query that names them all, for example).
+        hint: what to type instead.
 
     Raises:
         DUPLICATE_COLUMN: two have names that differ in case at most; points at the second.
@@ -200,7 +201,7 @@ def check_unique(columns: Sequence[Column], spans: Sequence[Span]) -> Schema:
         key = fold(column.name)
         if key in keys:
             span = spans[min(index, len(spans) - 1)] if spans else None
-            raise error("DUPLICATE_COLUMN", span=span, column=column.name)
+            raise error("DUPLICATE_COLUMN", span=span, column=column.name, hint=hint)
         keys.add(key)
     return tuple(columns)
 

@@ -56,7 +56,11 @@ STATEMENTS: tuple[Condition, ...] = (
         hint="A folder says of each object once what it is: remove one of them.",
     ),
     Condition(
-        "DUPLICATE_COLUMN", "42701", StatementError, message='column "{column}" appears twice'
+        "DUPLICATE_COLUMN",
+        "42701",
+        StatementError,
+        message='column "{column}" appears twice',
+        hint="{hint}",
     ),
     Condition(
         "FILE_FORMAT_UNKNOWN",
@@ -79,6 +83,7 @@ STATEMENTS: tuple[Condition, ...] = (
         StatementError,
         message='"{name}" is not a valid name',
         detail="{detail}",
+        hint="{hint}",
     ),
     Condition(
         "INVALID_OPTION",

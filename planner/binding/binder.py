@@ -347,7 +347,8 @@ class Binder:
         for function in statement.query.nondeterministic:
             refuse_schema_call(function, "view")
         query = self.query(statement.query)
-        columns = named_columns(query, statement.columns, statement.query.span)
+        creates = f"CREATE VIEW {statement.target.span.text}"
+        columns = named_columns(query, statement.columns, statement.query.span, creates)
         return BoundDefinition(query, columns, tuple(self.reads.values()))
 
     def bind_materialized_view(
@@ -360,9 +361,10 @@ class Binder:
         if self.analyst is not None:
             refuse_nondeterministic(query, "materialized view", self.analyst.is_deterministic)
             query = replace(query, columns=name_unnamed(query.columns or (), query.sql))
-            columns = named_columns(query, statement.columns, statement.query.span)
+            creates = f"CREATE MATERIALIZED VIEW {statement.target.span.text}"
+            columns = named_columns(query, statement.columns, statement.query.span, creates)
             columns = tuple(replace(c, type=without_limits(c.type)) for c in columns)
-            check_storable(columns, statement.query.span)
+            check_storable(columns, statement.query.span, "" if statement.columns else creates)
         not_null = not_null_columns(statement, columns)
         columns = tuple(replace(c, nullable=False) if c.name in not_null else c for c in columns)
         constraints = tuple(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ctsql.catalog import schemas
 from ctsql.catalog.errors import CtsqlError, error, not_supported
 from ctsql.catalog.items import Catalog, Item
-from ctsql.catalog.names import fold
+from ctsql.catalog.names import fold, quote
 from ctsql.catalog.reserved_columns import PREFIX
 from ctsql.catalog.schemas import Column, check_unique
 from ctsql.catalog.spans import Span
@@ -32,8 +32,17 @@ NAME_FORBIDDEN = " ,;{}()\n\t="
 """Characters that Parquet allows in no column name."""
 
 
-def named_columns(query: Query, definitions: Sequence[ColumnDef], span: Span) -> tuple[Column, ...]:
-    """The query's columns under the names of a column list, if there is one."""
+def named_columns(
+    query: Query, definitions: Sequence[ColumnDef], span: Span, creates: str
+) -> tuple[Column, ...]:
+    """The query's columns under the names of a column list, if there is one.
+
+    Args:
+        creates: the statement up to the name, for the hint: ``CREATE VIEW v``.
+
+    Raises:
+        COLUMN_COUNT_MISMATCH, DUPLICATE_COLUMN.
+    """
     columns = query.columns or ()
     if definitions:
         if len(definitions) != len(columns):
@@ -46,7 +55,25 @@ def named_columns(query: Query, definitions: Sequence[ColumnDef], span: Span) ->
             replace(c, name=d.name, comment=d.comment)
             for c, d in zip(columns, definitions, strict=True)
         )
-    return check_unique(columns, [d.span for d in definitions] or [span])
+    hint = "" if definitions else column_list_hint(columns, creates)
+    return check_unique(columns, [d.span for d in definitions] or [span], hint)
+
+
+def column_list_hint(columns: Sequence[Column], creates: str) -> str:
+    """The column list to type for a query whose names no table can have, or twice.
+
+    >>> column_list_hint([Column("total price", "int"), Column("a", "int"), Column("A", "int")],
+    ...     "CREATE VIEW v")
+    'Type: CREATE VIEW v (total_price, a, A_2) AS ...'
+    """
+    names: list[str] = []
+    for place, column in enumerate(columns, start=1):
+        base = re.sub(f"[{re.escape(NAME_FORBIDDEN)}]+", "_", column.name).strip("_")
+        base = base or f"column_{place}"
+        later = (f"{base}_{number}" for number in itertools.count(2))
+        taken = {fold(name) for name in names}
+        names.append(next(n for n in itertools.chain([base], later) if fold(n) not in taken))
+    return f"Type: {creates} ({', '.join(map(quote, names))}) AS ..."
 
 
 def name_unnamed(columns: Sequence[Column], sql: SqlText) -> tuple[Column, ...]:
@@ -70,13 +97,18 @@ def name_unnamed(columns: Sequence[Column], sql: SqlText) -> tuple[Column, ...]:
     return tuple(result)
 
 
-def check_storable(columns: Sequence[Column], span: Span) -> None:
-    """Columns a table can have: INVALID_NAME, INVALID_COLUMN_TYPE, NOT_SUPPORTED."""
+def check_storable(columns: Sequence[Column], span: Span, creates: str = "") -> None:
+    """Columns a table can have: INVALID_NAME, INVALID_COLUMN_TYPE, NOT_SUPPORTED.
+
+    Args:
+        creates: for names that a query gives, the statement up to the name, for the hint.
+    """
     for column in columns:
         check_not_kept(column.name, span)
         if has_forbidden(column.name):
-            detail = f"{forbidden_in(column.name)} Give it a name in the query: ... AS name."
-            raise error("INVALID_NAME", span=span, name=column.name, detail=detail)
+            hint = column_list_hint(columns, creates) if creates else ""
+            detail = forbidden_in(column.name)
+            raise error("INVALID_NAME", span=span, name=column.name, detail=detail, hint=hint)
         check_type(column, span)
 
 

@@ -37,6 +37,14 @@ _LISTS = {
     ("FUNCTIONS",): "functions",
     ("DROPPED",): "dropped",
 }
+_MEANT = {
+    **dict.fromkeys(("TASK", "TASKS", "CONTINUAL_TASKS", "FLOWS"), "CONTINUAL TASKS"),
+    **dict.fromkeys(("MATERIALIZED_VIEWS", "MVIEWS", "MVS"), "MATERIALIZED VIEWS"),
+    **dict.fromkeys(("OUTPUT", "OUTPUTS", "TASK_OUTPUTS"), "TASK OUTPUTS"),
+    **dict.fromkeys(("SCHEMA", "DATABASE"), "SCHEMAS"),
+    **{f: f"{f}S" for f in ("TABLE", "VIEW", "OBJECT", "FUNCTION", "SUBSCRIPTION", "CONSTRAINT")},
+}
+"""Words that are no setting's name, by what SHOW takes instead."""
 _CONSTRAINTS = "ADD CONSTRAINT, DROP CONSTRAINT"
 _ALTERS = {
     ObjectKind.TABLE: "ADD COLUMN, DROP COLUMN, RENAME COLUMN, ALTER COLUMN, "
@@ -217,6 +225,8 @@ def _show(cursor: Cursor) -> st.Statement:
         return st.ShowRetention(span=span, target=subject)
     if cursor.accept("SAVINGS"):
         return _show_savings(cursor)
+    if cursor.upper() in _MEANT:
+        cursor.fail("what to show", hint=f"Type: SHOW {_MEANT[cursor.upper()]}")
     if cursor.upper() in _SHOW_REFUSED:
         raise not_supported(cursor.here, f"SHOW {cursor.upper()}")
     if cursor.at("ALL") and len(cursor.rest) == 1:

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from ctsql.catalog.errors import not_supported, not_yet
+from ctsql.catalog.errors import error, not_supported, not_yet
+from ctsql.catalog.names import fold
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import Dml, Instant, RelationRef, Select
 from ctsql.planner.syntax.tokens import tokenizer as tk
@@ -46,8 +47,11 @@ def _is_as_of(tokens: Tokens, index: int) -> bool:
         return False
     if tk.upper_at(tokens, index - 1) in TIME_TRAVEL:
         return False
-    behind = tokens[index + 2] if index + 2 < len(tokens) else None
-    return behind is not None and behind.upper not in (*_BEHIND_ALIAS, ")")
+    if index + 2 == len(tokens):
+        # SELECT 1 AS of: a column may be called so, a relation at the end is not.
+        words = [token.upper for place, token in tk.at_depth_0(tokens) if place < index]
+        return next((word for word in reversed(words) if word in ("SELECT", "FROM")), "") == "FROM"
+    return tokens[index + 2].upper not in (*_BEHIND_ALIAS, ")")
 
 
 def _as_of(tokens: Tokens) -> int | None:
@@ -90,8 +94,22 @@ def read_dml(tokens: Tokens, *, start: int = 0) -> Dml:
     if verb != "INSERT":
         has_alias = cursor.is_at_name and cursor.upper() not in ("SET", "WHERE", "USING")
         target = replace(target, aliased=has_alias)
+    if verb == "MERGE":
+        _refuse_duplicates(tokens)
     text = analyse(span_of(tokens), form="statement", tokens=tokens, targets=[target])
     return Dml(span=span_of(tokens), verb=verb, target=target, text=text)
+
+
+def _refuse_duplicates(merge: Tokens) -> None:
+    """Refuse an INSERT of a MERGE that names a column twice: Delta would drop a value."""
+    for index, _ in tk.at_depth_0(merge):
+        if not tk.words_are(merge, index, "THEN", "INSERT", "("):
+            continue
+        seen: set[str] = set()
+        for group in _groups(merge[index + 3 : tk.closing(merge, index + 2)]):
+            if group and fold(group[-1].text) in seen:
+                raise error("DUPLICATE_COLUMN", span=span_of(group), column=group[-1].text)
+            seen.update(fold(token.text) for token in group[-1:])
 
 
 def parameters_inserted(statement: Dml) -> tuple[list[str], list[str]] | None:

@@ -188,7 +188,7 @@ class _Scopes:
                 if source.columns is None:
                     return None
                 columns += source.columns
-        return tuple(columns)
+        return tuple(dict.fromkeys(columns))
 
     def _merged(self, merge: exp.Expr, path: Sequence[exp.Expr]) -> Scope:
         """The sources that a clause of a MERGE sees; none for another statement, or for ON."""

@@ -6,6 +6,7 @@ Source: our own trials with sqlglot 30.30; each case stands in
 tests/unit/planner/syntax/test_sqltext.py.
 """
 
+from ctsql.catalog.names import backtick
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import Edit
 from ctsql.planner.syntax.tokens import tokenizer as tk
@@ -49,7 +50,9 @@ def gaps(tokens: Tokens) -> list[Edit]:
         elif token.upper in (">", ">>", ">>>") and types:
             types = max(types - len(token.upper), 0)
             continue
-        if token.upper == "WINDOW" and not _is_window_clause(tokens, index):
+        if token.upper == "DEFAULT" and tk.upper_at(tokens, index + 1) == ".":
+            edits.append(Edit(span=token.span, text=backtick(token.text)))
+        elif token.upper == "WINDOW" and not _is_window_clause(tokens, index):
             edits.append(Edit(span=token.span, text="windo_"))
         elif token.upper == ":" and index and types == 0:
             edits.extend(_path(tokens, index))

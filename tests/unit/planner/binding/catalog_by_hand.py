@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading
-from ctsql.catalog.names import Name, fold
+from ctsql.catalog.names import Name, fold, unquote
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Source
 from ctsql.planner.binding import Binder, BoundDefinition, bind_task
@@ -135,6 +135,7 @@ class FakeAnalyst:
         if part == "*":
             return known
         part, _, alias = part.partition(" AS ")
+        alias = unquote(alias)
         name = part.split(".")[-1]
         if re.fullmatch(r"\d+", part):
             return [Column(alias or part, "int")]

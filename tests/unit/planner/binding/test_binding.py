@@ -325,9 +325,21 @@ REFUSED: dict[str, tuple[str, str, str, str]] = {
         "CREATE CONTINUAL TASK t (k INT, K INT) ON INPUT feed AS (DELETE FROM t)",
         "DUPLICATE_COLUMN", "K", "",
     ),
+    "column twice in a plain view's query": (
+        "CREATE VIEW s.m AS SELECT key, val AS Key, key FROM feed",
+        "DUPLICATE_COLUMN", "SELECT key, val AS Key, key FROM feed",
+        "Type: CREATE VIEW s.m (key, Key_2, key_3) AS ...",
+    ),
+    "blanks in the columns of a view's query": (
+        "CREATE MATERIALIZED VIEW m AS "
+        "SELECT key AS `the key`, val AS `(v; x)`, 1 AS v_x FROM feed",
+        "INVALID_NAME", "SELECT key AS `the key`, val AS `(v; x)`, 1 AS v_x FROM feed",
+        "Type: CREATE MATERIALIZED VIEW m (the_key, v_x, v_x_2) AS ...",
+    ),
     "column twice in a view's query": (
         "CREATE MATERIALIZED VIEW m AS SELECT key, key FROM feed",
-        "DUPLICATE_COLUMN", "SELECT key, key FROM feed", "",
+        "DUPLICATE_COLUMN", "SELECT key, key FROM feed",
+        "Type: CREATE MATERIALIZED VIEW m (key, key_2) AS ...",
     ),
     "a column list that is too short": (
         "CREATE VIEW v (a) AS SELECT key, val FROM feed",

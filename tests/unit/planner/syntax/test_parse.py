@@ -180,6 +180,8 @@ def test_create_table() -> None:
         ("TABLE t as of timestamp '2026-01-01' -- x", "2026-01-01", "TABLE t"),
         ("SELECT a AS of FROM t", None, "SELECT a AS of FROM t"),
         ("SELECT a AS of", None, "SELECT a AS of"),
+        ("FROM t |> SELECT a AS of", None, "FROM t |> SELECT a AS of"),
+        ("SELECT * FROM t AS `of`", None, "SELECT * FROM t AS `of`"),
         ("(SELECT 1) UNION ALL VALUES (2) AS OF 7", 7, "(SELECT 1) UNION ALL VALUES (2)"),
     ],
 )
@@ -427,6 +429,15 @@ REFUSED = [
     ("CRAETE TABLE t (a INT)", "SYNTAX_ERROR", "CRAETE"),
     ("SELECT * FROM t AS OF 5 WHERE x", "SYNTAX_ERROR", "WHERE"),
     ("SELECT * FROM t AS OF now()", "SYNTAX_ERROR", "now"),
+    ("SELECT * FROM t AS OF", "SYNTAX_ERROR", ""),
+    ("SELECT 1 AS of UNION SELECT a FROM t AS OF", "SYNTAX_ERROR", ""),
+    ("SHOW TASKS", "SYNTAX_ERROR", "TASKS"),
+    (
+        "MERGE INTO t USING s ON t.a = s.a WHEN NOT MATCHED THEN INSERT (colUtc, t.colUTC)"
+        " VALUES (1, 2)",
+        "DUPLICATE_COLUMN",
+        "t.colUTC",
+    ),
     ("SELECT * FROM (SELECT * FROM t AS OF 5)", NO, "AS OF 5"),
     ("CREATE VIEW v AS SELECT 1 FROM t AS OF 5", NO, "AS OF 5"),
     ("INSERT INTO t SELECT 1 FROM t AS OF '2026-01-01'", NO, "AS OF '2026-01-01'"),
@@ -535,6 +546,11 @@ def test_hints() -> None:
             "Type: CREATE CONTINUAL TASK ct ON INPUT <table> AS (INSERT INTO ct SELECT ...)",
         ),
         ("TRUNCATE TABLE s.t", "Type: DELETE FROM s.t"),
+        ("SELECT * FROM t AS OF", "AS OF takes milliseconds since 1970 or a timestamp in quotes."),
+        ("SHOW TASKS", "Type: SHOW CONTINUAL TASKS"),
+        ("SHOW mvs LIKE 'a'", "Type: SHOW MATERIALIZED VIEWS"),
+        ("SHOW TABLE", "Type: SHOW TABLES"),
+        ("SHOW CONSTRAINT", "Type: SHOW CONSTRAINTS"),
     ]
     for text, hint in cases:
         with pytest.raises(CtsqlError) as raised:

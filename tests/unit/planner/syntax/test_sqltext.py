@@ -24,6 +24,7 @@ QUERIES = [
     "FROM <t> |> JOIN <u> ON t.a = u.a |> ORDER BY 1 |> LIMIT 3",
     "FROM <t> |> EXTEND x + 1 AS y |> SET x = 2 |> DROP y |> AS q |> UNION ALL (SELECT * FROM <u>)",
     "FROM <t> |> RENAME a AS b",
+    "SELECT * FROM VALUES (default.t.a, 1), (DEFAULT.t.b, 2) AS v, <t>",
     "SELECT a !> 1, a !< 2, a >>> 3, a << 1 FROM <t>",
     "SELECT a FROM <t> -- to Spark the comment goes on \\\n, u",
     "SELECT * FROM <t> ORDER BY a |> LIMIT 3",
