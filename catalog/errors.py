@@ -164,3 +164,15 @@ def nested_too_deeply(span: Span | None) -> CtsqlError:
     """A NOT_SUPPORTED for a statement deeper than the stack of ctsql or of Spark."""
     hint = "Divide it: compute a part of it in a view, or in a subquery behind WITH."
     return not_supported(span, "nesting as deep as in this statement", hint=hint)
+
+
+def check_text(text: str, what: str) -> None:
+    """Refuse half of a surrogate pair, which Python has for bytes that are not UTF-8.
+
+    Raises INVALID_USAGE.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as problem:
+        detail = f"U+{ord(text[problem.start]):04X} is not a character."
+        raise misuse(f"{what} is not text", detail) from problem

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from ctsql.addresses import parse_address
-from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.errors import CtsqlError, check_text
 from ctsql.catalog.locations import location_fault
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Source
@@ -310,6 +310,7 @@ def _check(arguments: dict[str, Any], command: str | None) -> None:
             "The current folder was deleted, and no Java starts there. Type: cd, and a folder "
             "that is there."
         ) from problem
+    _check_texts(arguments)
     files: Sequence[str] = arguments["files"]
     _check_locations(arguments)
     if files and arguments["commands"]:
@@ -350,6 +351,19 @@ def _check_locations(arguments: dict[str, Any]) -> None:
         if fault is not None:
             shown = f" {text}" if text.strip() else ""
             raise click.UsageError(f"{what}{shown} {fault}.")
+
+
+def _check_texts(arguments: dict[str, Any]) -> None:
+    """Refuse arguments that are not UTF-8; names of files may be any bytes."""
+    for option in main.params:
+        if option.name == "files" or isinstance(option.type, click.Path):
+            continue
+        given = arguments[str(option.name)]
+        for value in given if isinstance(given, tuple) else (given,):
+            try:
+                check_text(str(value), option.opts[-1])
+            except CtsqlError as problem:
+                raise click.UsageError(f"{problem.message}. {problem.detail}") from problem
 
 
 def _dispatch(

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 
-from ctsql.catalog.errors import CtsqlError, error, misuse
+from ctsql.catalog.errors import CtsqlError, check_text, error, misuse
 from ctsql.catalog.schemas import quote_text
 from ctsql.catalog.spans import Span
 
@@ -80,12 +80,9 @@ def literals(places: Sequence[Span], parameters: Parameters | None) -> tuple[str
 def _literal_of(value: object, which: str) -> str:
     try:
         text = literal(value)
-        text.encode()
     except RecursionError as problem:
         raise misuse(f"parameter {which} is nested too deeply") from problem
-    except UnicodeEncodeError as problem:
-        detail = f"U+{ord(problem.object[problem.start]):04X} is not a character."
-        raise misuse(f"parameter {which} is not text", detail) from problem
+    check_text(text, f"parameter {which}")
     return text
 
 

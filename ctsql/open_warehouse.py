@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ctsql.catalog.errors import CtsqlError, InterfaceError, error
+from ctsql.catalog.errors import CtsqlError, InterfaceError, check_text, error
 from ctsql.connection_lock import ConnectionLock
 from ctsql.runtime.spark.first_import import import_pyspark
 
@@ -45,6 +45,7 @@ class OpenWarehouse:
         create: bool = True,
         python_variables: bool = False,
     ) -> None:
+        check_text(warehouse, "the warehouse's place")
         sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
         self.warehouse = warehouse
         self._create = create

@@ -81,6 +81,26 @@ def test_streams_that_are_closed_or_full(rest: str, code: int, message: str) -> 
     assert b"Traceback" not in ran.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        ([b"-c", b"SELECT '\xff'"], "--command"),
+        ([b"-c", b"SELECT 1", b"-c", b"\xc3"], "--command"),
+        ([b"-w", b"\xff", b"-c", b"SELECT 1"], "--warehouse"),
+        ([b"--master", b"\x80", b"status"], "--master"),
+        ([b"--set", b"a=\xff", b"-c", b"SELECT 1"], "--set"),
+    ],
+    ids=range(5),
+)
+def test_arguments_that_are_not_utf_8(arguments: list[bytes], option: str) -> None:
+    """The option is named, and nothing runs."""
+    ran = subprocess.run(
+        [*FAKE, *arguments], cwd=ROOT, env={"PYTHONPATH": "."}, capture_output=True, check=False
+    )
+    assert (ran.returncode, ran.stdout) == (2, b"")
+    assert f"Error: {option} is not text. U+DC" in ran.stderr.decode()
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1"])
 def test_rows_are_written_as_utf_8(encoding: str) -> None:
     """Whatever the locale says: a pipe and a file get all letters."""
