@@ -69,7 +69,6 @@ class Revision:
 
     Attributes:
         once: it is in force at one T only, and runs there whether or not an input has changed.
-        retry: the RETRY QUARANTINE that such a T is for; else empty.
         columns: those of each output by it, in order; empty where they are as they are now.
     """
 
@@ -78,7 +77,6 @@ class Revision:
     reads: tuple[Reading, ...]
     once: bool = False
     columns: tuple[Schema, ...] = ()
-    retry: str = ""
 
 
 FILE_FORMATS = ("csv", "json", "parquet", "orc", "avro")
@@ -163,8 +161,6 @@ class Item:
             the T at which it began, the oldest first. ``created_at`` is when the newest began.
         followed_until: of a view the T until which it counts as followed, as a task that reads it
             is being made; 0 for none.
-        former_names: of an output of a task those that it had before, in full: the task's
-            quarantine may have rows under one of them.
         problem: of an unreadable object what is wrong with its entry; else empty.
         is_outlined: whether its name, location and ``reads`` are known; false for an entry that is
             too damaged to read them.
@@ -190,7 +186,6 @@ class Item:
     feed: FileSource | KafkaSource | None = None
     flow: str = ""
     once: bool = False
-    retry: str = ""
     alterations: tuple[str, ...] = ()
     refers: tuple[tuple[str, str], ...] = ()
     replaces: str | None = None
@@ -199,7 +194,6 @@ class Item:
     continues: bool = False
     stretches: tuple[Stretch, ...] = ()
     followed_until: int = 0
-    former_names: tuple[str, ...] = ()
     problem: str = ""
     is_outlined: bool = True
 
@@ -226,7 +220,7 @@ class Item:
 
     def at_revision(self, number: int) -> "Item":
         """The item with the definition of that number, or with the oldest one that is known."""
-        if not self.earlier and self.own_reads is None and not self.retry:
+        if not self.earlier and self.own_reads is None:
             return self  # it has no other
         revisions = sorted(self.revisions, key=lambda r: r.number)
         revision = next((r for r in reversed(revisions) if r.number <= number), revisions[0])
@@ -240,7 +234,6 @@ class Item:
             earlier=(),
             own_reads=None,
             once=revision.once,
-            retry=revision.retry,
         )
 
     def with_revisions(self, current: Revision, earlier: Iterable[Revision]) -> "Item":
@@ -326,7 +319,6 @@ class Item:
             "continues": self.continues,
             "paced": [s.to_json() for s in self.stretches],
             "followed_until": self.followed_until,
-            "called": self.former_names,
         }
         fields |= {name: value for name, value in optional.items() if value}
         return json.dumps(
@@ -380,7 +372,6 @@ class Item:
                 continues=raw.get("continues", False) is True,
                 stretches=tuple(Stretch.from_json(s) for s in raw.get("paced", ())),
                 followed_until=int(raw.get("followed_until", 0)),
-                former_names=tuple(raw.get("called", ())),
             )
         except (ValueError, KeyError, TypeError) as problem:
             hint = "Restore the warehouse's _ctsql/catalog table to an earlier version."
@@ -510,7 +501,6 @@ def _revision_json(revision: Revision) -> dict[str, Any]:
         "reads": _readings_json(revision.reads),
         "once": revision.once,
         "columns": [[c.to_json() for c in schema] for schema in revision.columns],
-        "retry": revision.retry,
     }
 
 
@@ -521,7 +511,6 @@ def _revision(raw: Mapping[str, Any]) -> Revision:
         reads=_readings(raw["reads"]),
         once=raw["once"],
         columns=tuple(tuple(map(Column.from_json, schema)) for schema in raw["columns"]),
-        retry=raw["retry"],
     )
 
 
@@ -915,7 +904,7 @@ def quarantine_copied(catalog: Catalog, task: Item) -> Item | None:
     Args:
         task: as it is at that T.
     """
-    if not task.once or task.retry:
+    if not task.once:
         return None
     for reading in task.reads:
         read = catalog.items[reading.object_id]

@@ -20,7 +20,6 @@ from ctsql.runtime.statements.maintain import MAINTAINED, RETAINED, Maintenance
 from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.statements.pending import show_pending
 from ctsql.runtime.statements.replacement import Replacement
-from ctsql.runtime.statements.retry_quarantine import QuarantineRetry
 from ctsql.runtime.statements.row_lineage import COLUMNS as LINEAGE
 from ctsql.runtime.statements.row_questions import RowQuestions
 from ctsql.runtime.statements.show import Rows, is_like
@@ -98,8 +97,6 @@ def _run(names: Namespace, statement: st.Statement) -> str:
             )
         case st.ResumeTask():
             return change.resume(statement)
-        case st.RetryQuarantine():
-            return QuarantineRetry(names).retry(statement)
         case st.ReplayTask():
             return TaskReplacement(names).replay(statement)
         case st.ApplyReplacement(kind=ObjectKind.CONTINUAL_TASK):

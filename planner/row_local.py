@@ -10,7 +10,6 @@ word in it that could combine rows, and no function but those known to look at o
 told from its tokens, so it may say no where a proof would say yes; never the other way.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
@@ -52,43 +51,23 @@ def is_row_local(plan: TaskWrite) -> bool:
     texts = [s.query for s in plan.transaction.statements if isinstance(s, Insert)]
     carrying = [*texts, *_seen_queries(plan)]
     return (
-        why_not_apart(plan, ignoring=_SEEN) is None
+        _takes_rows_apart(plan)
         and not plan.outputs
         and not plan.transaction.has_keys
         and all(_may_carry(tokenise(q.sql.span)) for q in carrying)
     )
 
 
-_SEEN = "a view or a condition stands between the input and the body"
-
-
-def why_not_apart(plan: TaskWrite, ignoring: str = "") -> str | None:
-    """Why rows inserted at one T do not each go their own way; None if they do.
-
-    If they do, what a body makes of some of them is what it makes of each, together; so where it
-    fails there are rows with which alone it fails.
-    """
-    return next((why for why in _obstacles(plan) if why != ignoring), None)
-
-
-def _obstacles(plan: TaskWrite) -> Iterator[str]:
-    """What keeps rows together, what is seen without reading a text first."""
+def _takes_rows_apart(plan: TaskWrite) -> bool:
+    """Whether rows inserted at one T do not meet; an input's view or condition is not looked at."""
     transaction = plan.transaction
-    if transaction.iterations > 1:
-        yield "the body is repeated"
-    if plan.trim is not None:
-        yield "the body also runs when only time passes"
-    if len({getattr(node, "object_id", None) for node in plan.inputs}) > 1:
-        yield "there are several inputs"
-    if not all(isinstance(node, InsertsInput) for node in plan.inputs):
-        yield "the body reads deletes or changes"
-    inserts = [s for s in transaction.statements if isinstance(s, Insert)]
-    if len(inserts) < len(transaction.statements):
-        yield "a statement is no INSERT"
-    if not all(map(_is_by_row, inserts)):
-        yield "a query is more than SELECT ... FROM input [WHERE ...] with functions of one row"
-    if plan.input_views:
-        yield _SEEN
+    return (
+        transaction.iterations == 1
+        and plan.trim is None
+        and len({getattr(node, "object_id", None) for node in plan.inputs}) == 1
+        and all(isinstance(node, InsertsInput) for node in plan.inputs)
+        and all(isinstance(s, Insert) and _is_by_row(s) for s in transaction.statements)
+    )
 
 
 def _seen_queries(plan: TaskWrite) -> list[Query]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ctsql.catalog.errors import StatementError, bad_option, error, invalid
+from ctsql.catalog.errors import StatementError, error, invalid
 from ctsql.catalog.items import Item
 from ctsql.catalog.names import Name, fold
 from ctsql.catalog.refreshes import Every
@@ -22,7 +22,6 @@ from ctsql.planner.nodes import (
     ViewReference,
     descend,
 )
-from ctsql.planner.row_local import why_not_apart
 from ctsql.planner.rules import transform
 from ctsql.planner.syntax.ast import (
     BodyStatement,
@@ -97,19 +96,7 @@ def bind_task(
     if binder.analyst is not None:
         refuse_nondeterministic(plan, "continual task", binder.analyst.is_deterministic)
     plan = transform(plan)
-    if binder.analyst is not None and plan.quarantine_errors:
-        _check_rows_apart(statement, plan)
     return BoundDefinition(plan, columns, tuple(binder.reads.values()))
-
-
-def _check_rows_apart(statement: CreateContinualTask, plan: TaskWrite) -> None:
-    """Refuse to quarantine rows at fault where a row may be at fault through others."""
-    why = why_not_apart(plan)
-    if why is not None:
-        option = next(o for o in statement.options if o.name == "ON ERROR")
-        detail = f"Rows at fault can be told apart only where each goes its own way: {why}."
-        hint = "Compute with try_cast and its like, or take ON ERROR = 'halt' or 'skip'."
-        raise bad_option(option.value_span, "ON ERROR", detail, hint=hint)
 
 
 def _bind_constraints(

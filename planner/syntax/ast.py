@@ -679,15 +679,6 @@ class ResumeTask(Statement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetryQuarantine(Statement):
-    """RETRY QUARANTINE task [SET column = value, ...] [WHERE condition]."""
-
-    target: RelationRef
-    assignments: tuple[Assignment, ...] = ()
-    where: SqlText | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaceBody(Statement):
     """ALTER CONTINUAL TASK name AS ( statements ): another body from the next T on."""
 

@@ -60,29 +60,6 @@ def fits_arrow(data_type: T.DataType) -> bool:
     return not contains(data_type, T.YearMonthIntervalType, T.CalendarIntervalType, T.VariantType)
 
 
-def survives_json(data_type: T.DataType) -> bool:
-    """Is every value the same again, once written as JSON and read with its type?
-
-    Of a VARIANT that says neither the types within nor whether it is NULL; of a MAP Spark reads
-    only keys that are texts.
-
-    >>> text = T.StringType()
-    >>> [survives_json(T.MapType(key, T.DateType())) for key in (text, T.LongType())]
-    [True, False]
-    >>> survives_json(T.ArrayType(T.VariantType()))
-    False
-    """
-    match data_type:
-        case T.ArrayType():
-            return survives_json(data_type.elementType)
-        case T.MapType():
-            return data_type.keyType == T.StringType() and survives_json(data_type.valueType)
-        case T.StructType():
-            return all(survives_json(f.dataType) for f in data_type.fields)
-        case _:
-            return not isinstance(data_type, T.VariantType)
-
-
 def is_comparable(data_type: T.DataType) -> bool:
     """Can Spark say whether two values are equal?"""
     return not contains(data_type, T.MapType, T.VariantType, T.CalendarIntervalType)

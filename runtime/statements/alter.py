@@ -150,8 +150,7 @@ class Alteration(OnNames):
             now = still_there(current, item)
             if now.name != name:  # or else it gets other letters only, large or small ones
                 check_free(current, name, new.span, quiet=False)
-            former_names = _called(current, now, name, new.span)
-            catalog = current.with_item(replace(now, name=name, former_names=former_names))
+            catalog = current.with_item(replace(now, name=name))
             return _with_quarantine_renamed(catalog, now)
 
         self.names.check_schema(name.schema, new.span)
@@ -205,23 +204,6 @@ class Alteration(OnNames):
         item = self.names.of_kind(statement.target, ObjectKind.MATERIALIZED_VIEW, only=only)
         refresh_view(self.engine, item, full=statement.full)
         return "REFRESH MATERIALIZED VIEW"
-
-
-def _called(current: Catalog, now: Item, name: Name, span: Span) -> tuple[str, ...]:
-    """The names that an output had before, once it has another; none where no quarantine has them.
-
-    Raises:
-        NOT_SUPPORTED: another output had this one, so whose its rows are could not be told.
-    """
-    task = next((i for i in current if now.id in i.outputs), None)
-    if task is None or task.quarantine is None:
-        return ()
-    for other in current.outputs_of(task):
-        if other.id != now.id and fold(name.qualified()) in map(fold, other.former_names):
-            what = f"calling another output of {task.name} {name}"
-            why = f"{other.name} was called so, and the quarantine may have rows of that name."
-            raise not_supported(span, what, why=why, hint="Choose another name.")
-    return (*now.former_names, now.name.qualified())
 
 
 def _with_quarantine_renamed(catalog: Catalog, before: Item) -> Catalog:

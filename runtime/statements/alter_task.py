@@ -19,7 +19,6 @@ from ctsql.planner.syntax.statements.options import STORAGE_OPTIONS, storage_opt
 from ctsql.planner.syntax.tokens.tokenizer import words_of
 from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.statements.redefinition import (
-    Definition,
     Redefinition,
     bind_task_state,
     column_list,
@@ -58,7 +57,7 @@ class TaskAlteration(Redefinition):
             st.Edit(span=old.body_span, text=statement.body_span.text),
         ]
         text = splice(old.span, edits).text
-        self.redefine(item, Definition(text=text), body=statement.body)
+        self.redefine(item, text, body=statement.body)
         return DONE
 
     def replace_definition(self, statement: st.CreateContinualTask) -> bool:
@@ -78,7 +77,7 @@ class TaskAlteration(Redefinition):
         if _words(new_item, statement) == _words(item, old):
             return False
         text = with_columns(new_item, statement)
-        self.redefine(item, Definition(text=text), body=statement.body, columns=columns)
+        self.redefine(item, text, body=statement.body, columns=columns)
         return True
 
     def says_the_same(self, statement: st.CreateContinualTask) -> bool:
@@ -91,7 +90,7 @@ class TaskAlteration(Redefinition):
         item, old = self.definition(statement.target)
         options = merged_options(old, statement.options, reset=statement.reset)
         edits = [*column_list(item, old), options_edit(old, options)]
-        self.redefine(item, Definition(text=splice(old.span, edits).text))
+        self.redefine(item, splice(old.span, edits).text)
         return DONE
 
     def change_constraints(self, statement: st.ChangeConstraints) -> str:
@@ -106,7 +105,7 @@ class TaskAlteration(Redefinition):
             raise not_supported(statement.target.span, what, why=why, hint=hint)
         edits = _columns_edit(item, old, statement)
         if edits is not None:
-            self.redefine(item, Definition(text=splice(old.span, edits).text))
+            self.redefine(item, splice(old.span, edits).text)
         return DONE
 
 

@@ -16,9 +16,7 @@ It may add columns at the end of the outputs: then the tables get them before th
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import wraps
-from typing import ParamSpec, TypeVar
+from dataclasses import replace
 
 from ctsql.catalog.errors import DataError, error
 from ctsql.catalog.items import (
@@ -51,25 +49,6 @@ from ctsql.runtime.warehouse.output_columns import ensure_columns
 from ctsql.runtime.warehouse.timeline import TaskState
 
 TRIES_MAX = 20
-Changed = TypeVar("Changed")
-Given = ParamSpec("Given")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Definition:
-    """A definition to come: its text, and whether it runs once.
-
-    One that runs ``once`` is in force at one T, and runs there though no input has changed;
-    ``retry`` is the RETRY QUARANTINE that it does so for.
-    """
-
-    text: str
-    once: bool = False
-    retry: str = ""
-
-
-class Overtaken(Exception):
-    """Another definition was put in force meanwhile than the one that texts were made from."""
 
 
 class _NumberPassed(Exception):
@@ -99,54 +78,40 @@ class Redefinition(OnNames):
     def redefine(
         self,
         item: Item,
-        *definitions: Definition,
+        text: str,
+        *,
         body: tuple[st.BodyStatement, ...] | None = None,
-        over: int | None = None,
         columns: tuple[Schema, ...] = (),
-    ) -> int:
-        """Put other definitions in force; returns the T from which the first one is.
+    ) -> None:
+        """Put another definition in force from the next T on.
 
         Args:
-            definitions: the first is in force from the next T on, each further one from the T
-                after that of the one before it.
             body: the body in the user's own statement, so that errors point there.
-            over: the number of the definition that must still be in force; None for any.
-            columns: of each output by them; empty where they stay as they are.
+            columns: of each output by it; empty where they stay as they are.
 
         Raises:
-            Overtaken: another definition than ``over`` is in force; nothing is changed.
             ALTERED_MEANWHILE: one with other columns has come into force.
         """
         engine = self.engine
         outputs = self.outputs(item)
         columns = columns or tuple(o.columns for o in outputs)
-        revisions: list[Revision] = []
-        needs_quarantine = False
-        for definition in definitions:
-            title = f"definition of {item.name}"
-            statement = parse_as(st.CreateContinualTask, definition.text, title)
-            with_body = replace(statement, body=body) if body else statement
-            bound = self.bind(item, with_body, columns)
-            self.check_cycle(item, bound, statement.target.span)
-            needs_quarantine = needs_quarantine or bound.task.has_quarantine
-            revisions.append(_revision(definition, bound, number=len(revisions)))
+        statement = parse_as(st.CreateContinualTask, text, f"definition of {item.name}")
+        with_body = replace(statement, body=body) if body else statement
+        bound = self.bind(item, with_body, columns)
+        self.check_cycle(item, bound, statement.target.span)
+        revision = Revision(number=0, definition=text, reads=bound.reads)
         failed_at = self.bring_up(item)
-        if needs_quarantine:
+        if bound.task.has_quarantine:
             self.add_quarantine(item, statement.target.span)
         for _ in range(TRIES_MAX):
-            first = self._add(item, revisions, columns)
+            number = self._add(item, revision, columns)
             self._ensure_columns(outputs, columns)
-            begin = 0
 
-            def put_in_force(state: TaskState, now: int, first: int = first) -> TaskState:
-                nonlocal begin
-                if over is not None and state.revision_at(TIME_MAX) != over:
-                    raise Overtaken
+            def put_in_force(state: TaskState, now: int, number: int = number) -> TaskState:
                 self._check_only_added(item, state, columns)
-                check_newer(state, first)
+                check_newer(state, number)
                 begin = mended_from(engine.warehouse, item, failed_at, state, now)
-                entries = ((begin + place, first + place) for place in range(len(revisions)))
-                return replace(state, revisions=(*state.revisions, *entries))
+                return replace(state, revisions=(*state.revisions, (begin, number)))
 
             with suppress(_NumberPassed):
                 bind_task_state(engine, item, put_in_force)
@@ -158,7 +123,6 @@ class Redefinition(OnNames):
         if failed_at is not None and not engine.relations.is_suspended(item):
             retry_failed(engine, item)
         self.forget(item)
-        return begin
 
     def outputs(self, item: Item) -> list[Item]:
         """The objects that hold a task's rows, in order."""
@@ -238,21 +202,20 @@ class Redefinition(OnNames):
             engine.gateway.forget(quarantine.location)
             engine.gateway.delete_tree(quarantine.location)
 
-    def _add(self, item: Item, revisions: Sequence[Revision], columns: tuple[Schema, ...]) -> int:
-        """Add definitions to the catalog, in order; returns the first one's number.
+    def _add(self, item: Item, revision: Revision, columns: tuple[Schema, ...]) -> int:
+        """Add a definition to the catalog; returns its number.
 
-        Nobody sees them, or their columns, before one is in force.
+        Nobody sees it, or its columns, before it is in force.
         """
-        first = 0
+        number = 0
 
-        def add_revisions(current: Catalog) -> Catalog:
-            nonlocal first
+        def add_revision(current: Catalog) -> Catalog:
+            nonlocal number
             now = current.items.get(item.id)
             if now is None:
                 current.get(item.name, kind="continual task")
             assert now is not None  # or get() has raised
-            first = now.revision + 1
-            *before, newest = [replace(r, number=first + r.number) for r in revisions]
+            number = now.revision + 1
             outputs = current.outputs_of(now) or [now]
             old_revisions, old_columns = now.revisions, tuple(o.columns for o in outputs)
             if old_columns != columns:
@@ -262,10 +225,12 @@ class Redefinition(OnNames):
             pairs = zip(outputs, columns, strict=True)
             catalog = current.with_items(replace(o, columns=schema) for o, schema in pairs)
             own = catalog.items[item.id]
-            return catalog.with_item(own.with_revisions(newest, (*old_revisions, *before)))
+            return catalog.with_item(
+                own.with_revisions(replace(revision, number=number), old_revisions)
+            )
 
-        self.engine.change_catalog(add_revisions)
-        return first
+        self.engine.change_catalog(add_revision)
+        return number
 
     def _ensure_columns(self, outputs: Sequence[Item], columns: tuple[Schema, ...]) -> None:
         """Give tables of outputs the columns that come with a definition."""
@@ -341,32 +306,6 @@ class Redefinition(OnNames):
 def shape_of(output: Item) -> str:
     """An output with its columns, for messages."""
     return f"{output.name} ({', '.join(c.ddl() for c in output.columns)})"
-
-
-def _revision(definition: Definition, bound: BoundDefinition, *, number: int) -> Revision:
-    """What the catalog keeps of a definition."""
-    return Revision(
-        number=number,
-        definition=definition.text,
-        reads=bound.reads,
-        once=definition.once,
-        retry=definition.retry,
-    )
-
-
-def unless_overtaken(change: Callable[Given, Changed]) -> Callable[Given, Changed]:
-    """Make a change again where another process changed the same task meanwhile."""
-
-    @wraps(change)
-    def again(*args: Given.args, **kwargs: Given.kwargs) -> Changed:
-        for _ in range(TRIES_MAX):
-            try:
-                return change(*args, **kwargs)
-            except Overtaken:
-                continue
-        raise disturbance_error(f"{TRIES_MAX} tries to change the definition of a task")
-
-    return again
 
 
 def definition_statement(engine: Engine, item: Item) -> st.CreateContinualTask:

@@ -8,11 +8,14 @@ it exactly once, and no reader sees it before the T is in.
 from collections.abc import Mapping
 from contextlib import ExitStack
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, functions as F
 
+from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item, quarantine_copied, written_under
-from ctsql.planner.lowering import union_all
+from ctsql.catalog.names import backtick_all
+from ctsql.planner.lowering import AS_JSON, union_all
 from ctsql.planner.nodes import TaskWrite
+from ctsql.runtime.delta.change_feed import InputChange
 from ctsql.runtime.tasks.constraints import check_rows, quarantine_rows
 from ctsql.runtime.tasks.key_constraints import Surroundings, mark_keys
 from ctsql.runtime.tasks.multi_output import OutputBatches, PendingOutput
@@ -27,6 +30,9 @@ from ctsql.runtime.warehouse.query_engine import OutputProposal
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
+PLACE_TEXT_MAX = 200
+"""Characters of the piece of a body that failed."""
+
 
 def stage_proposals(
     warehouse: Warehouse,
@@ -36,14 +42,14 @@ def stage_proposals(
     at: int,
     *,
     small: bool,
-    at_fault: DataFrame | None = None,
+    arriving: DataFrame | None = None,
     leaving: DataFrame | None = None,
 ) -> None:
     """Stage the rows for each output that does not hold T yet.
 
     Args:
-        at_fault: rows that the quarantine gets beside those that break constraints. leaving: rows,
-            with their places, that leave it.
+        arriving: rows that the quarantine gets together with those that break constraints.
+        leaving: rows, with their places, that leave it.
 
     Raises:
         CONSTRAINT_VIOLATED: a row breaks a constraint ON VIOLATION FAIL; nothing is committed.
@@ -52,7 +58,7 @@ def stage_proposals(
     columns = {o.object_id: [c.name for c in o.columns] for o in plan.all_outputs}
     names = written_under(warehouse.catalog, warehouse.relations.item(plan.object_id))
     waiting = {part.object_id: part for part in batches.waiting}
-    away: list[DataFrame] = [] if at_fault is None else [at_fault]
+    away: list[DataFrame] = [] if arriving is None else [arriving]
     with ExitStack() as stack:
         for object_id, proposal in proposals.items():
             constraints = plan.transaction.constraints_of(object_id)
@@ -86,9 +92,44 @@ def stage_proposals(
             )
 
 
+def quarantine_changes(
+    warehouse: Warehouse, changes: Mapping[str, InputChange], fault: CtsqlError, at: int
+) -> DataFrame | None:
+    """All that the inputs changed at T, as the quarantine holds it; None if nothing changed.
+
+    A deleted row has ``deletes(input)`` as its relation, as a body reads it.
+
+    Args:
+        changes: by the id by which the body reads an input. fault: the body's error at T.
+    """
+    place = None if fault.span is None else fault.span.text[:PLACE_TEXT_MAX]
+    parts = []
+    for object_id, change in changes.items():
+        name = warehouse.relations.item(object_id).name.qualified()
+        for relation, rows in ((name, change.inserts), (f"deletes({name})", change.deletes)):
+            parts.append(
+                rows.select(
+                    F.lit(at).cast("bigint").alias("t"),
+                    F.lit(relation).alias("relation"),
+                    F.lit(None).cast("string").alias("constraint_name"),
+                    F.lit(f"{fault.message}; {_way_out(place)}").alias("reason"),
+                    F.lit(place).cast("string").alias("place"),
+                    F.to_json(F.struct(*backtick_all(rows.columns)), AS_JSON).alias("row_json"),
+                )
+            )
+    return union_all(*parts)
+
+
+def _way_out(place: str | None) -> str:
+    """What to type in the body, so that the rows go through."""
+    if place is not None and place.upper().startswith("CAST"):
+        return f"to get NULL instead, type try_{place}"
+    return "to get NULL instead, type try_cast, try_divide or the like"
+
+
 def taken_over(
     warehouse: Warehouse, task: Item, read: Mapping[str, tuple[Item, int | None]], at: int
-) -> tuple[DataFrame, DataFrame | None] | None:
+) -> tuple[DataFrame | None, DataFrame | None]:
     """The rows that a task's quarantine gets from another task's at a T, and those it has before.
 
     Args:
@@ -96,7 +137,7 @@ def taken_over(
     """
     source = quarantine_copied(warehouse.catalog, task)
     if source is None:
-        return None
+        return None, None
     sources = StoredSources(warehouse, outputs=read)
     return sources.contents(source.id, at), sources.stored_rows(task.quarantine or "")
 

@@ -15,7 +15,7 @@ that of the one that leads. Times are known below ``until + 1``: the timeline ha
 [failure-stops] where the body cannot be computed nothing is written and nothing after it is run;
     the reason is recorded beside the output (:mod:`ctsql.runtime.log.failures`), and only RETRY
     runs the body there again (tests/spark/tasks/test_task_failures.py). ON ERROR = 'quarantine'
-    looks for the rows at fault first (:mod:`ctsql.runtime.tasks.faulty_rows`).
+    sets aside all that changed at T, with the error, and goes on.
 [definition-at-T] a body is run as the timeline says that the task's definition is at that T,
     whatever the newest one is. (tests/spark/statements/test_alter_task.py)
 [mended-from-its-T] a definition that mends a failed T is in force from then on, be later Ts known
@@ -29,13 +29,11 @@ bodies without writing, so that a restart does not run them again.
 
 from bisect import bisect_left
 from collections.abc import Mapping
-from contextlib import ExitStack
 from typing import Any
 
 from ctsql.catalog.errors import CtsqlError, DataError, EnvironmentProblem, StatementError, error
 from ctsql.catalog.items import Item
-from ctsql.planner.lowering import Context
-from ctsql.planner.nodes import TaskWrite
+from ctsql.planner.lowering import union_all
 from ctsql.planner.updates import inserts_input
 from ctsql.runtime.log.failures import (
     Action,
@@ -55,21 +53,12 @@ from ctsql.runtime.log.write_handle import (
     UpperMismatch,
     disturbance_error,
 )
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.job_metrics import Meter
 from ctsql.runtime.spark.storage_errors import FILE_MISSING
-from ctsql.runtime.tasks.faulty_rows import (
-    RUNS_MAX as PARTS_MAX,
-    Overtaken,
-    TriedRows,
-    find_faulty,
-    part_of,
-)
 from ctsql.runtime.tasks.multi_output import OutputBatches
 from ctsql.runtime.tasks.progress import first_due
-from ctsql.runtime.tasks.proposals import stage_proposals, taken_over
-from ctsql.runtime.tasks.retried_rows import RetriedRows, find_retried, retry_statement
+from ctsql.runtime.tasks.proposals import quarantine_changes, stage_proposals, taken_over
 from ctsql.runtime.tasks.run_batching import RUNS_MAX, RUNS_MIN, may_run_together
 from ctsql.runtime.tasks.runs import Run, RunInputs, due_runs, first_lost
 from ctsql.runtime.tasks.sink_state import SinkState
@@ -79,6 +68,7 @@ from ctsql.runtime.warehouse.output_columns import (
     check_columns_there,
     ensure_columns,
 )
+from ctsql.runtime.warehouse.query_engine import OutputProposal
 from ctsql.runtime.warehouse.sink_decisions import Wait, Write
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
@@ -243,11 +233,11 @@ class TaskSink:
         is_in = self._commit(batch, last + 1, {**metadata, SHARED_BY: times})
         return (last + 1, True) if is_in else None
 
-    def _write(self, run: Run, part: TriedRows | None = None) -> tuple[int, bool]:
+    def _write(self, run: Run, fault: CtsqlError | None = None) -> tuple[int, bool]:
         """Run the body at a due time; gives the output's upper after it, and whether we wrote.
 
         Args:
-            part: the rows of the time that are not at fault, and those that are; None for all.
+            fault: the body's error at this time; then the changes go into the quarantine instead.
         """
         time = run.time
         missed = False
@@ -266,19 +256,15 @@ class TaskSink:
             try:
                 with discard_on_error([batches]):
                     self._check_known()
-                    if not self._stage(batches, run, phases, part):
+                    if not self._stage(batches, run, phases, fault):
                         batches.discard()
                         return time + 1, False
-                    outcome = batches.commit(self._metadata(time, meter, phases, part))
+                    outcome = batches.commit(self._metadata(time, meter, phases))
             except (DataError, StatementError) as problem:
                 if not is_final(problem):
                     raise
-                try:
-                    good = None if part else self._without_faulty(run, problem)
-                except Overtaken:
-                    continue
-                if good is not None:
-                    return self._write(run, good)
+                if fault is None and self._may_set_aside(run, problem):
+                    return self._write(run, problem)
                 return self._failed(run, problem), True
             except EnvironmentProblem as problem:
                 if problem.message != FILE_MISSING:
@@ -294,81 +280,16 @@ class TaskSink:
                     continue
         raise disturbance_error(f"{DISTURBED_TRIES_MAX} tries at T = {time}")
 
-    def _metadata(
-        self, time: int, meter: Meter, phases: Phases, part: TriedRows | None = None
-    ) -> dict[str, Any]:
-        """What a commit at T says: what it was made from, what was left out, what that took."""
+    def _metadata(self, time: int, meter: Meter, phases: Phases) -> dict[str, Any]:
+        """What a commit at T says: what it was made from, and what that took."""
         work = meter.work().to_metadata()
         reads = self.warehouse.versions.reads_at(self.item, time)
-        left_out = {} if part is None else part.to_metadata()
-        return {**reads, **left_out, "work": work, **phases.to_metadata()}
+        return {**reads, "work": work, **phases.to_metadata()}
 
-    def _without_faulty(self, run: Run, problem: CtsqlError) -> TriedRows | None:
-        """With ON ERROR = 'quarantine' the rows of a time without those at fault.
-
-        None where the task is to stop at the time: no row is at fault, or they are not found within
-        the bounds, of which the error then tells.
-        """
+    def _may_set_aside(self, run: Run, problem: CtsqlError) -> bool:
+        """Whether the changes of a time go into the quarantine: only rows cause a DATA_ERROR."""
         plan = self.warehouse.relations.in_force(self.item, run.time)[1]
-        if not plan.quarantine_errors or problem.condition != "DATA_ERROR":
-            return None
-        names = {i.id: i.name.qualified() for i in self.warehouse.relations.followed(self.item)}
-        inputs = RunInputs(self.warehouse, plan, run)
-        with translate_spark_errors(), inputs.opened() as changes, ExitStack() as stack:
-            again = self._find_retried(run, plan, self._quarantine_before(run.time), stack)
-            if changes is not None and again is not None:
-                changes = again.among(changes)
-            whole = Declined("nothing changed") if changes is None else part_of(changes, names)
-            if isinstance(whole, Declined):
-                problem.detail = f"{problem.detail or ''} No row was set aside: {whole.reason}."
-                return None
-            outcome = find_faulty(
-                len(whole.numbers),
-                problem,
-                lambda start, stop: self._fault_of(run, whole.from_to(start, stop), again),
-                has_others=again is not None and again.has_rows_of_outputs,
-            )
-        if outcome is None:
-            problem.detail = (
-                f"{problem.detail or ''} No row was set aside: {PARTS_MAX} runs over parts of the "
-                f"{len(whole.numbers)} rows of that T did not find all that are at fault."
-            )
-            return None
-        return whole.without(*outcome) if outcome[0] else None
-
-    def _quarantine_before(self, time: int) -> dict[str, tuple[Item, int | None]]:
-        """The quarantine, by its id, with its version before a time."""
-        if self.item.quarantine is None:
-            return {}
-        item = self.warehouse.relations.item(self.item.quarantine)
-        version = self.warehouse.versions.version_at(item, time - 1)
-        if version is not None:
-            version = self.warehouse.versions.settled(self.warehouse.relations.table(item), version)
-        return {item.id: (item, version)}
-
-    def _fault_of(self, run: Run, part: TriedRows, again: RetriedRows | None) -> CtsqlError | None:
-        """The error of the body over some of the rows of a time; None if it has none.
-
-        Args:
-            again: the rows that the time sends through again.
-
-        Raises Overtaken.
-        """
-        self.context.check_stop()
-        batches = None
-        while batches is None:
-            batches = OutputBatches.open(self.warehouse, self.item, run.time, self.context)
-            if batches is None and self.output.upper > run.time:
-                raise Overtaken
-        try:
-            self._stage(batches, run, Phases(self.warehouse.queries.meter().ms), part, again)
-        except DataError as problem:
-            if problem.condition not in ("DATA_ERROR", "CONSTRAINT_VIOLATED"):
-                raise
-            return problem if problem.condition == "DATA_ERROR" else None
-        finally:
-            batches.discard()
-        return None
+        return plan.quarantine_errors and problem.condition == "DATA_ERROR"
 
     def _fit(self, time: int, versions: Mapping[str, int]) -> bool:
         """Whether outputs have, at the versions that batches build on, the columns in force at T.
@@ -479,45 +400,31 @@ class TaskSink:
         return error("HISTORY_LOST", relation=", ".join(names), detail=detail, hint=hint)
 
     def _stage(
-        self,
-        batches: OutputBatches,
-        run: Run,
-        phases: Phases,
-        part: TriedRows | None = None,
-        again: RetriedRows | None = None,
+        self, batches: OutputBatches, run: Run, phases: Phases, fault: CtsqlError | None
     ) -> bool:
         """Compute and stage what the body proposes; False when that is nothing.
 
         Args:
-            part: the rows that it sees of its input; None for all. again: the rows that the time
-                sends through again, where they are known; otherwise they are looked up.
+            fault: the body's error at this time; then the changes go into the quarantine instead.
         """
         then, plan = self.warehouse.relations.in_force(self.item, run.time)
         inputs, queries = RunInputs(self.warehouse, plan, run), self.warehouse.queries
-        with translate_spark_errors(), inputs.opened() as changes, ExitStack() as stack:
+        with translate_spark_errors(), inputs.opened() as changes:
             if changes is None:
                 return False
             phases.end(CHANGES)
-            again = again or self._find_retried(run, plan, batches.read, stack)
-            small = again is None and (inputs.are_small or part is not None)
-            if part is not None:
-                changes = part.narrow_changes(changes)
-            elif again is not None:
-                changes = again.among(changes)
-            at_fault = None if part is None else part.quarantine_rows(run.time)
-            leaving = None if again is None else again.victims
-            takeover = taken_over(self.warehouse, then, batches.read, run.time)
-            if takeover is not None:
-                at_fault, leaving = takeover
-            sources = StoredSources(self.warehouse, changes, batches.read, are_small=small)
-            columns = {o.object_id: [c.name for c in o.columns] for o in plan.all_outputs}
-            proposals = queries.propose(plan.transaction, sources, run.time, columns)
+            small = inputs.are_small
+            arriving, leaving = taken_over(self.warehouse, then, batches.read, run.time)
+            proposals: Mapping[str, OutputProposal] = {}
+            if fault is None:
+                sources = StoredSources(self.warehouse, changes, batches.read, are_small=small)
+                columns = {o.object_id: [c.name for c in o.columns] for o in plan.all_outputs}
+                proposals = queries.propose(plan.transaction, sources, run.time, columns)
             if not inputs.has_rows:
                 return False
-            if again is not None:
-                session = self.warehouse.gateway.session
-                context = Context(session, sources, run.time, clock_at=run.time)
-                proposals = again.proposals(plan.transaction, proposals, context)
+            if fault is not None:
+                failed_rows = quarantine_changes(self.warehouse, changes, fault, run.time)
+                arriving = union_all(arriving, failed_rows)
             stage_proposals(
                 self.warehouse,
                 plan,
@@ -525,30 +432,11 @@ class TaskSink:
                 batches,
                 run.time,
                 small=small,
-                at_fault=at_fault,
+                arriving=arriving,
                 leaving=leaving,
             )
             phases.end(COMPUTE)
             return batches.has_rows
-
-    def _find_retried(
-        self,
-        run: Run,
-        plan: TaskWrite,
-        read: Mapping[str, tuple[Item, int | None]],
-        stack: ExitStack,
-    ) -> RetriedRows | None:
-        """The rows that the time sends through again; None for none.
-
-        Args:
-            read: the quarantine's version before the time. stack: what keeps them.
-        """
-        then, _ = self.warehouse.relations.in_force(self.item, run.time)
-        if not then.retry:
-            return None
-        statement = retry_statement(then.retry)
-        quarantine, version = read[self.item.quarantine or ""]
-        return find_retried(self.warehouse, plan, statement, quarantine, version, run.time, stack)
 
     def _stage_batched_runs(self, staging: Staging, runs: list[Run]) -> list[int] | None:
         """Compute and stage what the body proposes at several Ts; gives those that have rows."""

@@ -28,8 +28,6 @@ from tests.scenarios.without_spark.tables import Warehouses
 
 OF_TABLES = "Delta's own statements keep constraints of tables"
 OF_KEYS = "keys are looked up in Delta's files, or by Spark"
-COUNTED = "rows that are there are counted beside any query"
-AT_FAULT = "rows at fault are found by their bytes"
 PLANS = "it is told by what Spark's optimizer leaves of a plan"
 SYSTEM = "rows of system tables are given to Spark"
 NEEDS_SPARK = {
@@ -42,14 +40,9 @@ NEEDS_SPARK = {
     "names_quoted_and_in_any_case": ("ünï", "DuckDB knows no other case of letters beyond ASCII"),
     "replaced_plain_views": ("'sparkContext'", PLANS),
     "replacement_with_a_quarantine": ("'_jvm'", SYSTEM),
-    "retry_quarantine": ("octet_length", AT_FAULT),
-    "retry_quarantine_of_other_types": ("octet_length", AT_FAULT),
-    "retry_quarantine_of_renamed_outputs": ("'agg'", COUNTED),
-    "rows_at_fault_in_the_quarantine": ("octet_length", AT_FAULT),
     "rows_changed_by_key": ("MERGE", "MERGE into a table"),
     "tables_with_defaults": ("DefaultColumn", "Delta computes defaults"),
     "task_begins_with_the_rows_of_a_table": ("bitwiseAND", OF_KEYS),
-    "why_a_row_is_not_there": ("'agg'", COUNTED),
 }
 """By name what is missing first, as the error tells it, and why it is not there."""
 MISSING = (NotModelled, AttributeError, CtsqlError, pytest.fail.Exception)

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from ctsql.catalog.errors import CtsqlError, invalid, not_supported, not_yet
+from ctsql.catalog.errors import CtsqlError, invalid, not_yet
 from ctsql.catalog.names import fold
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
@@ -196,28 +196,6 @@ def _assignments(
     rest = cursor.rest
     stop = next((i for i, t in tk.at_depth_0(rest) if t.upper == "WHERE"), len(rest))
     return read_assignments(cursor.until(stop, "a column"), target, (target,), cte_names)
-
-
-def read_retry(cursor: Cursor, target: st.RelationRef) -> st.RetryQuarantine:
-    """Read what follows RETRY QUARANTINE task: [SET column = value, ...] [WHERE condition].
-
-    Raises SYNTAX_ERROR, DUPLICATE_COLUMN, NOT_SUPPORTED for what is no function of the row.
-    """
-    assignments: tuple[st.Assignment, ...] = ()
-    if cursor.accept("SET"):
-        assignments = _assignments(cursor, source_of(target))
-    where = _where(cursor, source_of(target), frozenset())
-    if where is None and cursor.current is not None:
-        cursor.fail("SET, WHERE or the end", words=("SET", "WHERE"))
-    for text in (*(a.value for a in assignments), where):
-        if text is None:
-            continue
-        if text.relations:
-            raise not_supported(text.relations[0].span, "a query in RETRY QUARANTINE")
-        if text.nondeterministic:
-            what = "a function that gives another result each time"
-            raise not_supported(text.nondeterministic[0].span, f"{what} in RETRY QUARANTINE")
-    return st.RetryQuarantine(span=cursor.span, target=target, assignments=assignments, where=where)
 
 
 def _update(

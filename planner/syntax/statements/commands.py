@@ -14,7 +14,7 @@ from ctsql.planner.syntax.statements.alters import (
     read_alter,
     read_alter_constraints,
 )
-from ctsql.planner.syntax.statements.body import read_body, read_retry
+from ctsql.planner.syntax.statements.body import read_body
 from ctsql.planner.syntax.statements.copies import read_copy
 from ctsql.planner.syntax.statements.queries import TIME_HINT, read_instant
 from ctsql.planner.syntax.statements.row_questions import read_blame, read_why
@@ -318,12 +318,6 @@ def _refresh(cursor: Cursor) -> st.Statement:
     return st.RefreshView(span=cursor.span, target=target, full=full)
 
 
-def _retry(cursor: Cursor) -> st.RetryQuarantine:
-    cursor.expect("QUARANTINE", hint="Type: RETRY QUARANTINE <task> [SET ...] [WHERE ...]")
-    target = cursor.relation("the task's name", aliased=False)
-    return read_retry(cursor, target)
-
-
 def _verify(cursor: Cursor) -> st.Statement:
     cursor.accept("MATERIALIZED", "VIEW")
     target = cursor.relation("the view's name")
@@ -465,7 +459,6 @@ COMMANDS: dict[str, Callable[[Cursor], st.Statement]] = {
     "MAINTAIN": _maintain,
     "REFRESH": _refresh,
     "RESET": _reset,
-    "RETRY": _retry,
     "ROLLBACK": _transact,
     "SET": _set,
     "SHOW": _show,

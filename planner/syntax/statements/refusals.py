@@ -28,6 +28,10 @@ REFUSED: dict[str, tuple[str, str]] = {
     "APPLY": ("", "Type: CREATE FLOW f AS AUTO CDC INTO target FROM source KEYS (k) SEQUENCE BY n"),
     "PLAN": ("", "Type: ctsql plan FOLDER. ALTER TABLE itself is refused if a reader would fail."),
     "REHEARSE": ("", "Type: ctsql plan FOLDER, or CREATE REPLACEMENT ..., whose rows can be read."),
+    "RETRY": (
+        "",
+        "Insert mended rows into a second input: CREATE CONTINUAL TASK x ON INPUT t, mended ...",
+    ),
     "WHY NOT": ("", "Query what it reads, AS OF the same T: SHOW CREATE prints its query."),
     "EXPLAIN ROW": ("", "Type: WHY name WHERE k = 1"),
     "DYNAMIC TABLE": (

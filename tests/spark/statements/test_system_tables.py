@@ -260,7 +260,7 @@ def _compare_readers(con: Connection, warehouse: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(clock, "now_ms", lambda: now)
     for name, table in SYSTEM_TABLES.items():
         if name == QUARANTINE:
-            continue  # of rows, not of logs: tests/scenarios/objects/retry_quarantine.slt
+            continue  # of rows, not of logs: failed_changes_in_the_quarantine.slt
         found = system_rows(LocalLogReader(str(warehouse)), name)
         assert found == system_rows(engine_of(con), name), name
         result = con.execute(f"SELECT * FROM system.{name}")

@@ -12,7 +12,7 @@ from ctsql.runtime.tasks import constraints as under_test
 from tests.crash.test_faults import HALFWAY
 from tests.helpers.processes import run_killed
 from tests.helpers.table_folder import check_written_once, folder
-from tests.scenarios.runner import assert_rows, expect_error
+from tests.scenarios.runner import assert_rows
 
 pytestmark = pytest.mark.spark
 
@@ -127,8 +127,9 @@ def test_killed_between_quarantine_and_output(
         " (INSERT INTO x SELECT k, CAST(v + 0 * (1 / (v - 7)) AS INT) FROM feed)"
     )
     rows: list[Row] = [(1, 1), (1, 9), (1, 9), (None, 1), (1, 2)]
-    at_fault: list[Row] = [(1, 7), (2, 7)]
-    _insert(con, [*rows, *at_fault])
+    failing: list[Row] = [(1, 7), (2, 7), (None, 3)]
+    _insert(con, rows)
+    _insert(con, failing)
     con.close()
     run_killed(warehouse, ["SELECT * FROM x"], HALFWAY)
     con = connect()
@@ -137,61 +138,8 @@ def test_killed_between_quarantine_and_output(
     con.execute("RESET isolation")
     model = Model(replaces=False)
     model.run(rows)
-    model.away.update([(None, '{"k":1,"v":7}'), (None, '{"k":2,"v":7}')])
+    texts = ('{"k":1,"v":7}', '{"k":2,"v":7}', '{"k":null,"v":3}')
+    model.away.update((None, text) for text in texts)
     _compare(con, "x", model, "after the kill")
     for name in ("x", "x_quarantine"):
         check_written_once(folder(con, name))
-
-
-@pytest.mark.parametrize("fault", ["timeline_committed", HALFWAY, "output_staged"])
-def test_killed_while_rows_are_retried(
-    fault: str, warehouse: Path, connect: Callable[[], Connection]
-) -> None:
-    """Each row is where it belongs once, whether or not the statement had come into force."""
-    con = connect()
-    con.execute("CREATE TABLE feed (k INT, v INT)")
-    con.execute(
-        "CREATE CONTINUAL TASK x (k INT, v INT, CHECK (v < 10) ON VIOLATION QUARANTINE) ON INPUT"
-        " feed WITH (ON ERROR = 'quarantine') AS"
-        " (INSERT INTO x SELECT k, CAST(v + 0 * (1 / (v - 7)) AS INT) FROM feed)"
-    )
-    _insert(con, [(1, 1), (2, 20), (3, 30), (3, 30), (4, 7), (5, 7)])
-    assert con.execute("SELECT count(*) FROM x_quarantine").fetchall() == [(5,)]
-    con.close()
-    retry = "RETRY QUARANTINE x SET v = if(v = 7, 8, v - 15) WHERE k IN (2, 3, 4)"
-    run_killed(warehouse, [retry], fault)
-    con = connect()
-    rows = con.execute("SELECT * FROM x").fetchall()
-    if rows == [(1, 1)]:
-        assert fault != HALFWAY, "the statement was in force"
-        con.execute(retry)
-    assert_rows(con.execute("SELECT * FROM x").fetchall(), [(1, 1), (2, 5), (4, 8)], fault)
-    away = con.execute("SELECT constraint_name, row_json FROM x_quarantine").fetchall()
-    left = [("check", '{"k":3,"v":15}')] * 2 + [(None, '{"k":5,"v":7}')]
-    assert_rows(away, left, fault)
-    assert con.execute(retry.replace("(2, 3, 4)", "(2, 4)")).status == "RETRY QUARANTINE 0"
-    for name in ("x", "x_quarantine"):
-        check_written_once(folder(con, name))
-
-
-def test_values_that_a_text_has_not_kept(con: Connection) -> None:
-    """Rows are not sent with others in their place: SET has to say which."""
-    con.execute(
-        "CREATE TABLE feed (k INT, v VARIANT, m MAP<INT, STRING>);"
-        "CREATE CONTINUAL TASK x (k INT CHECK (k > 0) ON VIOLATION QUARANTINE, v VARIANT,"
-        " m MAP<INT, STRING>) ON INPUT feed AS (INSERT INTO x SELECT * FROM feed)"
-    )
-    con.execute(
-        "INSERT INTO feed SELECT -1, to_variant_object(array(DATE '2026-01-02')), map(1, 'a')"
-        " UNION ALL SELECT -2, NULL, NULL"
-    )
-    assert con.execute("SELECT count(*) FROM x_quarantine").fetchall() == [(2,)]
-    for text, name in (("", "v"), (", v = NULL", "m")):
-        refused = expect_error(con, f"RETRY QUARANTINE x SET k = -k{text}", "NOT_SUPPORTED")
-        assert f" in {name} is not supported" in refused.message
-    con.execute(
-        "RETRY QUARANTINE x SET k = -x.k, v = parse_json(get_json_object(row_json, '$.v')),"
-        " m = map(x.k, 'b')"
-    )
-    rows = con.execute("SELECT k, CAST(v AS STRING), m FROM x").fetchall()
-    assert_rows(rows, [(1, '["2026-01-02"]', {-1: "b"}), (2, None, {-2: "b"})], "sent")

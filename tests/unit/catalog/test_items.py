@@ -180,25 +180,22 @@ def _with_quarantine(name: str, replaces: str | None = None) -> list[Item]:
 
 
 @pytest.mark.parametrize(
-    ("name", "reads", "once", "retry", "quarantine"),
+    ("name", "reads", "once", "quarantine"),
     [
-        ("x", "r_q", True, "", "r_q"),  # the swap
-        ("r", "x_q", True, "", "x_q"),  # how a replacement begins
-        ("x", "r_q", False, "", None),
-        ("x", "r_q", True, "RETRY QUARANTINE x", None),
-        ("x", "other_q", True, "", None),  # what a flow takes in
-        ("x", "other", True, "", None),
+        ("x", "r_q", True, "r_q"),  # the swap
+        ("r", "x_q", True, "x_q"),  # how a replacement begins
+        ("x", "r_q", False, None),
+        ("x", "other_q", True, None),  # what a flow takes in
+        ("x", "other", True, None),
     ],
 )
 def test_which_quarantine_is_copied(
-    name: str, reads: str, once: bool, retry: str, quarantine: str | None
+    name: str, reads: str, once: bool, quarantine: str | None
 ) -> None:
     """That of the replacement, or of the replaced task, by a definition that runs once."""
     made = [*_with_quarantine("x"), *_with_quarantine("r", "x"), *_with_quarantine("other")]
     catalog = Catalog.of(made)
-    task = dataclasses.replace(
-        catalog.items[name], reads=(_reading(reads),), once=once, retry=retry
-    )
+    task = dataclasses.replace(catalog.items[name], reads=(_reading(reads),), once=once)
     found = quarantine_copied(catalog, task)
     assert (None if found is None else found.id) == quarantine
 
@@ -208,13 +205,6 @@ def test_rows_of_a_replacement_are_set_aside_under_the_names_of_the_task() -> No
     catalog = Catalog.of([*_with_quarantine("x"), *_with_quarantine("r", "x")])
     assert written_under(catalog, catalog.items["r"]) == {"r": catalog.items["x"]}
     assert written_under(catalog, catalog.items["x"]) == {"x": catalog.items["x"]}
-
-
-def test_former_names_are_stored() -> None:
-    """Of an output that was renamed; the entry of another one is as before."""
-    renamed = dataclasses.replace(TASK, former_names=("default.`o p`", "default.q"))
-    assert Item.from_json(renamed.to_json()) == renamed
-    assert "called" not in TASK.to_json()
 
 
 def test_a_long_chain_is_ordered() -> None:

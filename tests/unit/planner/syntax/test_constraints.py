@@ -10,7 +10,6 @@ from ctsql.planner.syntax.ast import (
     CreateContinualTask,
     CreateMaterializedView,
     OnViolation,
-    RetryQuarantine,
     ShowConstraints,
 )
 from ctsql.planner.syntax.statements.constraints import CONSTRAINTS_MAX, constraint_text
@@ -108,22 +107,6 @@ def test_statements() -> None:
     every = parsed("SHOW CONSTRAINTS")
     assert isinstance(every, ShowConstraints)
     assert every.target is None
-
-
-def test_rows_are_retried() -> None:
-    """RETRY QUARANTINE has assignments and a condition, both of which may be left out."""
-    made = parsed("RETRY QUARANTINE s.x SET v = v + 1, w = DEFAULT WHERE k = 2 AND t > 0")
-    assert isinstance(made, RetryQuarantine)
-    assert made.target.parts == ("s", "x")
-    assert [(a.column, a.value and a.value.span.text) for a in made.assignments] == [
-        ("v", "v + 1"),
-        ("w", None),
-    ]
-    assert made.where is not None
-    assert made.where.span.text == "k = 2 AND t > 0"
-    plain = parsed("RETRY QUARANTINE x")
-    assert isinstance(plain, RetryQuarantine)
-    assert (plain.assignments, plain.where) == ((), None)
 
 
 @pytest.mark.parametrize(
