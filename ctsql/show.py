@@ -271,9 +271,12 @@ def _write_parquet(result: Result, out: TextIO) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
+    from ctsql.runtime.delta.parquet_writer import columns_with_statistics
+
     buffer = pa.BufferOutputStream()
+    table = result.to_arrow()
     try:
-        parquet.write_table(result.to_arrow(), buffer)
+        parquet.write_table(table, buffer, write_statistics=columns_with_statistics(table))
     except pa.ArrowNotImplementedError as problem:
         raise misuse("Parquet has no type for a column", str(problem)) from problem
     out.flush()

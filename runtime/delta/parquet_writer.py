@@ -100,9 +100,26 @@ def _write_file(
             compression="snappy",
             store_schema=False,
             use_dictionary=False,
+            write_statistics=columns_with_statistics(rows),
             write_page_checksum=True,
         )
         return int(file.tell())
+
+
+def columns_with_statistics(rows: pa.Table) -> list[str]:
+    """The columns whose values all lie between Parquet's minimum and maximum.
+
+    Arrow leaves NaN out of both, and Spark, to which NaN is the largest number, would skip a file
+    for ``x > 5``. Nested columns are left out, too.
+    """
+    return [f.name for f in rows.schema if not _may_have_nan(rows.column(f.name))]
+
+
+def _may_have_nan(values: pa.ChunkedArray) -> bool:
+    if pa.types.is_nested(values.type):
+        return True
+    is_floating = pa.types.is_floating(values.type)
+    return is_floating and bool(pc.any(pc.is_nan(values)).as_py())
 
 
 def statistics(rows: pa.Table, schema: T.StructType) -> dict[str, Any]:

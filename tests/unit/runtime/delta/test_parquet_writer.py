@@ -14,6 +14,7 @@ from pyspark.sql import types as T
 from ctsql.runtime.delta.file_stores import LOCAL
 from ctsql.runtime.delta.parquet_writer import (
     TEXT_MAX,
+    columns_with_statistics,
     has_forbidden_null,
     is_plain,
     statistics,
@@ -106,6 +107,33 @@ def test_a_file_and_what_is_said_of_it(tmp_path: Path) -> None:
     assert told["maxValues"] == {"k": 1, "s": "b", "x": "0001-01-01"}
     assert told["nullCount"] == {"k": 1, "s": 1, "x": 0, "d": 0, "f": 0, "m": 0}
     assert pq.read_table(tmp_path / staged.path).drop(["f"]).equals(given.drop(["f"]))
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+def test_a_column_with_nan_has_no_statistics(tmp_path: Path, kind: pa.DataType) -> None:
+    """Its minimum and maximum would be those of the other numbers, and NaN is larger than all."""
+    spark_kind = T.FloatType() if kind == pa.float32() else T.DoubleType()
+    schema = T.StructType().add("with_nan", spark_kind).add("none", spark_kind)
+    nan = float("nan")
+    for others in ([1.0], [-0.0], [None], [float("inf")], []):
+        count = len(others) + 1
+        columns = {
+            "with_nan": pa.array([nan, *others], kind),
+            "none": pa.array([1.0] * count, kind),
+        }
+        staged = write(pa.table(columns), schema, LOCAL, str(tmp_path), "4.2.0")
+        assert staged is not None
+        group = pq.read_metadata(tmp_path / staged.path).row_group(0)
+        assert group.column(0).statistics is None
+        assert group.column(1).statistics.has_min_max
+        told = json.loads(json.loads(staged.action)["add"]["stats"])
+        assert "with_nan" not in told["minValues"] | told["maxValues"]
+
+
+def test_nested_columns_of_a_saved_result_have_no_statistics() -> None:
+    """There may be NaN at any depth; a column of nothing but NULL has some."""
+    columns = {"a": [[float("nan")]], "s": [{"x": 1.0}], "k": [1], "none": pa.array([None])}
+    assert columns_with_statistics(pa.table(columns)) == ["k", "none"]
 
 
 def test_long_texts_have_no_bounds() -> None:
