@@ -8,7 +8,14 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ctsql.catalog.errors import error
+from ctsql.catalog.spans import Span
+
 DEFAULT_SCHEMA = "default"
+NAME_CHARACTERS_MAX = 255
+OWN_FOLDERS = ("_ctsql", "_delta_log")
+"""Folders that hold what ctsql or Delta itself keeps, in whatever warehouse or table."""
+_FOLDER_CHARACTERS_MAX = 128
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED_TEXT = """
@@ -100,6 +107,38 @@ def quarantine_name(owner: Name) -> Name:
     'shop.orders_quarantine'
     """
     return Name(owner.schema, f"{owner.name}_quarantine")
+
+
+def check_new_name(name: str, span: Span) -> None:
+    """Refuse what no new object, schema, column or constraint may be called.
+
+    Raises INVALID_NAME: it is empty, or longer than ``NAME_CHARACTERS_MAX``.
+    """
+    if not name:
+        raise error("INVALID_NAME", span=span, name=name, detail="It is empty.")
+    if len(name) > NAME_CHARACTERS_MAX:
+        detail = f"It has {len(name)} characters; a name has at most {NAME_CHARACTERS_MAX}."
+        raise error("INVALID_NAME", span=span, name=f"{name[:40]}...", detail=detail)
+
+
+def check_new_schema(name: str, span: Span) -> None:
+    """Refuse what no new schema may be called, also where only its folder would not do.
+
+    Raises INVALID_NAME.
+    """
+    check_new_name(name, span)
+    if folder_part(name).lower() in OWN_FOLDERS:
+        detail = "Its folder would be one in which ctsql or Delta keeps its own files."
+        raise error("INVALID_NAME", span=span, name=name, detail=detail)
+
+
+def folder_part(name: str) -> str:
+    """What a folder is called for a name, in characters and of a length that every store takes.
+
+    >>> folder_part("odd name"), len(folder_part("x" * 255))
+    ('odd_name', 128)
+    """
+    return re.sub(r"[^A-Za-z0-9_]", "_", name)[:_FOLDER_CHARACTERS_MAX]
 
 
 def near(name: str, candidates: Iterable[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Columns that ctsql adds to rows while it computes. No table may have a column of such a name.
+"""Columns that ctsql or Spark adds to rows while it computes. No table may have one of such a name.
 
 Each name is used for one thing, so rows may carry several of these columns at once. A name that
 ends in an underscore is followed by a number.
@@ -6,6 +6,9 @@ ends in an underscore is followed by a number.
 
 PREFIX = "__ct_"
 """With it all of these begin, and so do the columns of change plans and temporary relations."""
+
+OF_SPARK = ("_metadata", "_change_type", "_commit_version", "_commit_timestamp")
+"""Columns that Spark gives the rows of files, and Delta those of its change feed."""
 
 DIFF = "__ct_diff"
 """How many copies of the row are inserted, or if negative deleted."""

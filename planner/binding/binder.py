@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from ctsql.catalog import schemas
 from ctsql.catalog.errors import CtsqlError, error, invalid
 from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading, writer_of
-from ctsql.catalog.names import Name, backtick_all, fold, quote
+from ctsql.catalog.names import Name, backtick_all, check_new_name, fold, quote
 from ctsql.catalog.refreshes import RefreshPart
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.schemas import Column, without_limits
@@ -349,6 +349,8 @@ class Binder:
         query = self.query(statement.query)
         creates = f"CREATE VIEW {statement.target.span.text}"
         columns = named_columns(query, statement.columns, statement.query.span, creates)
+        for unnamed in (c for c in columns if not c.name):
+            check_new_name(unnamed.name, statement.query.span)
         return BoundDefinition(query, columns, tuple(self.reads.values()))
 
     def bind_materialized_view(

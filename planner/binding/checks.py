@@ -8,8 +8,8 @@ from dataclasses import replace
 from ctsql.catalog import schemas
 from ctsql.catalog.errors import CtsqlError, error, not_supported
 from ctsql.catalog.items import Catalog, Item
-from ctsql.catalog.names import fold, quote
-from ctsql.catalog.reserved_columns import PREFIX
+from ctsql.catalog.names import check_new_name, fold, quote
+from ctsql.catalog.reserved_columns import OF_SPARK, PREFIX
 from ctsql.catalog.schemas import Column, check_unique
 from ctsql.catalog.spans import Span
 from ctsql.planner.nodes import Node, Query, descend
@@ -104,7 +104,7 @@ def check_storable(columns: Sequence[Column], span: Span, creates: str = "") -> 
         creates: for names that a query gives, the statement up to the name, for the hint.
     """
     for column in columns:
-        check_not_kept(column.name, span)
+        check_column_name(column.name, span)
         if has_forbidden(column.name):
             hint = column_list_hint(columns, creates) if creates else ""
             detail = forbidden_in(column.name)
@@ -124,14 +124,23 @@ def check_type(column: Column, span: Span) -> None:
 def check_listed(columns: Iterable[ColumnDef]) -> None:
     """The same for a column list; what has no type gets one from its query."""
     for column in columns:
+        check_column_name(column.name, column.span)
         if column.type is not None:
             check_type(Column(column.name, column.type), column.span)
 
 
-def check_not_kept(name: str, span: Span) -> None:
-    """Refuse the names of columns that ctsql adds to rows: INVALID_NAME."""
+def check_column_name(name: str, span: Span) -> None:
+    """Refuse the names of columns that ctsql or Spark adds to rows, and what is no name.
+
+    Raises INVALID_NAME.
+    """
+    check_new_name(name, span)
+    detail = ""
     if fold(name).startswith(PREFIX):
         detail = f"Names that begin with {PREFIX} are kept for ctsql."
+    elif fold(name) in OF_SPARK:
+        detail = "Spark and Delta add a column of this name to rows that they read."
+    if detail:
         raise error("INVALID_NAME", span=span, name=name, detail=detail)
 
 
@@ -151,11 +160,12 @@ def check_not_void(column: Column, span: Span) -> None:
 
 
 def check_updatable(columns: Sequence[Column], span: Span) -> None:
-    """Refuse backticks in names: Delta 4.4 reads them wrongly in UPDATE and MERGE.
+    """Refuse column names that a table cannot have, with backticks among them.
 
-    Raises INVALID_NAME.
+    Delta 4.4 reads backticks wrongly in UPDATE and MERGE. Raises INVALID_NAME.
     """
     for column in columns:
+        check_column_name(column.name, span)
         if "`" in column.name:
             detail = "A table's column has no backtick in its name: Delta could not update it."
             raise error("INVALID_NAME", span=span, name=column.name, detail=detail)

@@ -19,7 +19,7 @@ from ctsql.catalog.items import (
     still_there,
     with_columns_there,
 )
-from ctsql.catalog.names import DEFAULT_SCHEMA, Name, fold, quarantine_name
+from ctsql.catalog.names import DEFAULT_SCHEMA, Name, check_new_name, fold, quarantine_name
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import qualify
 from ctsql.planner.syntax import ast as st
@@ -153,6 +153,7 @@ class Alteration(OnNames):
             catalog = current.with_item(replace(now, name=name))
             return _with_quarantine_renamed(catalog, now)
 
+        check_new_name(name.name, new.span)
         self.names.check_schema(name.schema, new.span)
         self.engine.change_catalog(rename)
         return f"ALTER {statement.kind.keyword}"

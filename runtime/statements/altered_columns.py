@@ -15,8 +15,7 @@ from ctsql.catalog import schemas
 from ctsql.catalog.errors import CtsqlError, error, not_supported
 from ctsql.catalog.names import backtick, fold, quote
 from ctsql.catalog.schemas import Column, Schema
-from ctsql.catalog.spans import Span
-from ctsql.planner.binding.checks import check_not_kept, check_type, check_updatable
+from ctsql.planner.binding.checks import check_type, check_updatable
 from ctsql.planner.lowering.store_assignment import spelled
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.tokens.rewrite import splice
@@ -88,7 +87,7 @@ def altered_columns(columns: Schema, change: st.ColumnChange) -> Schema:
                 if other == column:
                     raise _only_case(column, change)
                 raise error("DUPLICATE_COLUMN", span=new.span, column=new.name)
-            _check_name(new.name, new.span)
+            check_updatable([replace(column, name=new.name)], new.span)
             return _with(columns, column, replace(column, name=new.name))
         case st.RetypeColumn(column=target):
             column = _find(columns, target)
@@ -182,16 +181,10 @@ def _add(columns: Schema, change: st.AddColumns) -> Schema:
             raise error("DUPLICATE_COLUMN", span=new.span, column=new.name)
         assert new.type is not None  # the grammar asks for one
         column = Column(new.name, _spell(new.type), True, new.comment)
-        _check_name(new.name, new.span)
+        check_updatable([column], new.span)
         check_type(column, new.span)
         after.append(column)
     return tuple(after)
-
-
-def _check_name(name: str, span: Span) -> None:
-    """Refuse what CREATE TABLE refuses, and names that ctsql keeps."""
-    check_updatable([Column(name, "int")], span)
-    check_not_kept(name, span)
 
 
 def _drop(columns: Schema, change: st.DropColumns) -> Schema:

@@ -1,12 +1,18 @@
 """Resolves names of objects in statements, and checks names for new objects."""
 
-import re
 import uuid
 from dataclasses import replace
 
 from ctsql.catalog.errors import error, not_supported
 from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading, owner_of_quarantine
-from ctsql.catalog.names import Name, fold, quarantine_name, quote
+from ctsql.catalog.names import (
+    Name,
+    check_new_name,
+    fold,
+    folder_part,
+    quarantine_name,
+    quote,
+)
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
 from ctsql.catalog.system_tables import is_system
@@ -98,9 +104,13 @@ class Namespace:
             raise error("UNKNOWN_SCHEMA", span=span, name=schema, hint=hint)
 
     def new(self, name: Name, kind: ObjectKind, span: Span, comment: str | None) -> Item:
-        """A new item with a new id, part of which is in its folder's name."""
+        """A new item with a new id, part of which is in its folder's name.
+
+        Raises INVALID_NAME.
+        """
+        check_new_name(name.name, span)
         object_id = uuid.uuid4().hex
-        location = f"{self.engine.location}/{_folder(name.schema)}/{_folder(name.name)}"
+        location = f"{self.engine.location}/{folder_part(name.schema)}/{folder_part(name.name)}"
         return Item(
             id=object_id,
             kind=kind,
@@ -157,10 +167,6 @@ class OnNames:
     def __init__(self, names: Namespace) -> None:
         self.names = names
         self.engine = names.engine
-
-
-def _folder(part: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_]", "_", part)
 
 
 def check_free(catalog: Catalog, name: Name, span: Span | None, *, quiet: bool) -> None:

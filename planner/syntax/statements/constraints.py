@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ctsql.catalog.errors import invalid, not_supported, not_yet
-from ctsql.catalog.names import fold, quote
+from ctsql.catalog.names import check_new_name, fold, quote
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax.ast import ConstraintDef, OnViolation, RelationRef
 from ctsql.planner.syntax.tokens.sqltext import analyse
@@ -48,7 +48,9 @@ def read_constraint(cursor: Cursor, column: str | None = None) -> ConstraintDef:
     """
     start, name = cursor.here, ""
     if cursor.accept("CONSTRAINT"):
-        name = cursor.name("the name of the constraint").text
+        token = cursor.name("the name of the constraint")
+        check_new_name(token.text, token.span)
+        name = token.text
     if cursor.at("PRIMARY"):
         hint = "Write UNIQUE and NOT NULL, each with what becomes of a row that breaks it."
         raise not_yet(cursor.here, "a PRIMARY KEY constraint", hint)

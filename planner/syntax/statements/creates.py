@@ -4,7 +4,7 @@ import dataclasses
 
 from ctsql.catalog.errors import not_supported, not_yet
 from ctsql.catalog.items import KafkaSource
-from ctsql.catalog.names import fold
+from ctsql.catalog.names import check_new_schema, fold
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.body import QUERY_WORDS, read_body
@@ -94,6 +94,7 @@ def read_create(tokens: Tokens) -> st.Statement:
 def _schema(cursor: Cursor) -> st.CreateSchema:
     if_not_exists = cursor.if_not_exists()
     name = cursor.name("the schema's name")
+    check_new_schema(name.text, name.span)
     if cursor.upper() in ("LOCATION", "MANAGED", "COMMENT", "WITH"):
         raise not_yet(cursor.here, f"{cursor.upper()} of a schema")
     cursor.end()
