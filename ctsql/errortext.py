@@ -7,7 +7,7 @@
     HINT: Did you mean "key"?
 
 Carets count cells, not characters: a tab is shown as four blanks, and East Asian letters are two
-cells wide. At most three lines of a span are shown.
+cells wide. At most three lines of a span are shown, and of a long line what is around the span.
 """
 
 import traceback
@@ -21,6 +21,11 @@ from ctsql.catalog.spans import Span
 
 TAB_CELLS = 4
 LINES_SHOWN = 3
+LINE_CHARACTERS_SHOWN = 160
+CHARACTERS_BEFORE = 60
+"""Of a longer line: how many characters are shown before the span, if there are so many behind."""
+TEXT_CHARACTERS_SHOWN = 4_000
+"""Of a message, a detail or a hint, which may hold a name or a value of the user's."""
 
 
 def error_text(problem: BaseException, *, debug: bool = False) -> Text:
@@ -37,10 +42,10 @@ def error_text(problem: BaseException, *, debug: bool = False) -> Text:
             _excerpt(text, problem.span)
         for label, body in (("DETAIL", problem.detail), ("HINT", problem.hint)):
             if body:
-                text.append(f"{label}: ", style="cyan").append(f"{printable(body)}\n")
+                text.append(f"{label}: ", style="cyan").append(f"{_shown(body)}\n")
     else:
         name = type(problem).__name__
-        text.append("error: ", style="bold red").append(f"{name}: {printable(str(problem))}\n")
+        text.append("error: ", style="bold red").append(f"{name}: {_shown(str(problem))}\n")
     if debug:
         text.append("".join(traceback.format_exception(problem)), style="dim")
     text.right_crop(1)
@@ -56,7 +61,7 @@ def _head(text: Text, problem: CtsqlError) -> None:
     if problem.span is not None:
         text.append(f"{problem.span.place()}: ", style="bold")
     text.append("error: ", style="bold red")
-    text.append(printable(problem.message), style="bold")
+    text.append(_shown(problem.message), style="bold")
     text.append(f" [{problem.condition}]\n", style="dim")
 
 
@@ -73,6 +78,7 @@ def _excerpt(text: Text, span: Span) -> None:
         last = min(span.stop - begin, len(line))
         if first == 0 and number > span.line:  # do not underline the indentation
             first = len(line) - len(line.lstrip())
+        line, first, last = _around(line, first, last)
         before = cell_len(_cells(line[:first]))
         carets = max(cell_len(_cells(line[first:last])), 1)
         text.append(f" {number:>{gutter}} | ", style="dim").append(f"{_cells(line)}\n")
@@ -82,6 +88,29 @@ def _excerpt(text: Text, span: Span) -> None:
     if inside > line_count:
         rest = inside - line_count
         text.append(f" {'':>{gutter}} | ... {rest} more line{'s' * (rest > 1)}\n", style="dim")
+
+
+def _around(line: str, first: int, last: int) -> tuple[str, int, int]:
+    """What is shown of a line, and where the span is in it.
+
+    >>> line, first, last = _around("x" * 500 + "y" + "x" * 500, 500, 501)
+    >>> line[first:last], len(line)
+    ('y', 166)
+    """
+    if len(line) <= LINE_CHARACTERS_SHOWN:
+        return line, first, last
+    start = max(min(first - CHARACTERS_BEFORE, len(line) - LINE_CHARACTERS_SHOWN), 0)
+    stop = start + LINE_CHARACTERS_SHOWN
+    before, behind = "..." * (start > 0), "..." * (stop < len(line))
+    moved = len(before) - start
+    return f"{before}{line[start:stop]}{behind}", first + moved, min(last, stop) + moved
+
+
+def _shown(text: str) -> str:
+    """A text of an error, cut where it is very long."""
+    rest = len(text) - TEXT_CHARACTERS_SHOWN
+    cut = f"... {rest} more characters" if rest > 0 else ""
+    return printable(text[:TEXT_CHARACTERS_SHOWN]) + cut
 
 
 def _cells(line: str) -> str:

@@ -53,6 +53,20 @@ def test_carets_stand_under_the_place(text: str, piece: str, lines: list[str]) -
     assert shown(text, piece).split("\n")[1:-2] == lines
 
 
+def test_of_what_is_very_long_a_part_is_shown() -> None:
+    """A line of megabytes, a span as long, and a message with a name as long."""
+    long = "x" * 1_000_000
+    lines = shown(f"{long} kye {long}", "kye").split("\n")
+    assert lines[1] == f" 1 | ...{'x' * 59} kye {'x' * 96}..."
+    assert lines[2] == f"   | {' ' * 63}^^^"
+    assert shown(f"kye {long}", "kye").split("\n")[1] == f" 1 | kye {'x' * 156}..."
+    assert shown(f"{long} kye", "kye").split("\n")[1] == f" 1 | ...{'x' * 156} kye"
+    assert len(shown(f"SELECT `{long}`", f"`{long}`")) < 600
+    problem = error("UNKNOWN_COLUMN", column=long, detail=long, hint=long)
+    assert len(error_text(problem).plain) < 13_000
+    assert "... 996000 more characters" in error_text(problem).plain
+
+
 def test_a_place_at_the_very_end_has_a_caret() -> None:
     """As with a statement that is not finished."""
     source = Source("SELECT 1 +", "a.sql")
