@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from ctsql.addresses import parse_address
-from ctsql.catalog.errors import CtsqlError, check_text
+from ctsql.catalog.errors import CtsqlError, check_text, sentence_of
 from ctsql.catalog.locations import location_fault
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Source
@@ -34,7 +34,7 @@ from ctsql.script import FAILED, OK, LogFormat, Runner, Settings
 from ctsql.serve_command import ADDRESS, serve
 from ctsql.show import Format, messages, write_result
 from ctsql.signals import handle_signals
-from ctsql.user_paths import user_path
+from ctsql.user_paths import check_output, user_path
 from ctsql.variables import NAME, substitute
 
 if TYPE_CHECKING:
@@ -334,6 +334,11 @@ def _check(arguments: dict[str, Any], command: str | None) -> None:
             commands_text = ", ".join(f"ctsql {c}" for c in commands)
             also = ". With ctsql run type --serve." if name == "--listen" else ""
             raise click.UsageError(f"{name} goes with: {commands_text}{also}")
+    for path in filter(None, (arguments["output"], arguments["junit_file"])):
+        try:
+            check_output(path, arguments["warehouse"])
+        except CtsqlError as problem:
+            raise click.UsageError(f"{sentence_of(problem)} {problem.detail}") from problem
     if arguments["watch"] and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise click.UsageError("--watch needs a terminal; without it: ctsql status --json")
     if arguments["as_json"] and command is None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ctsql.catalog.errors import misuse
+from ctsql.user_paths import check_output
 
 if TYPE_CHECKING:
     from ctsql.api import Connection
@@ -19,10 +20,12 @@ def write_dump(connection: "Connection", folder: Path) -> list[Path]:
         the files, in order.
 
     Raises:
-        INVALID_USAGE: there are files of SQL in the folder. OSError: it cannot be written.
+        INVALID_USAGE: there are files of SQL in the folder. NOT_SUPPORTED: it is one of ctsql or
+        Delta. OSError: it cannot be written.
     """
     from ctsql.runtime.statements.dump import dump
 
+    check_output(folder, connection.warehouse)
     if any(folder.glob("*.sql")):
         detail = "Those of objects that are gone would stay among the new ones."
         raise misuse(f"there are .sql files in {folder}", detail)

@@ -40,7 +40,7 @@ from ctsql.interruptible import Defect, Job, Worker
 from ctsql.output_file import OutputFile
 from ctsql.prompt import CatalogCompleter, prompt_session, wants_more
 from ctsql.script import OK, PROMPT_NAME, Runner, Settings
-from ctsql.user_paths import user_path
+from ctsql.user_paths import check_output, user_path
 
 if TYPE_CHECKING:
     from ctsql.api import Connection
@@ -302,12 +302,24 @@ class Repl:
         self._run_text(_read(argument), argument)
 
     def _set_output(self, argument: str) -> None:
-        stream = _open_output(argument) if argument else None
+        stream = self._open_output(argument) if argument else None
         self._close_output()
         if stream is not None:
             self._terminal_limit = self._settings.limit
             self._settings.out, self._settings.limit = stream, None
         self._say(f"Rows go to {argument or 'the terminal'}.")
+
+    def _open_output(self, file: str) -> OutputFile:
+        fault = location_fault(file)
+        if fault is not None:
+            raise misuse(f"{file} {fault}")
+        path = user_path(file)
+        check_output(path, self._runner.connection.warehouse)
+        try:
+            return OutputFile(path)
+        except OSError as problem:
+            message = f"{file} cannot be written: {problem.strerror}"
+            raise misuse(message) from problem
 
     def _close_output(self) -> None:
         out = self._settings.out
@@ -325,7 +337,7 @@ class Repl:
             yield None
             return
         out, limit = self._settings.out, self._settings.limit
-        with _open_output(file) as stream:
+        with self._open_output(file) as stream:
             self._settings.out, self._settings.limit = stream, None
             try:
                 yield stream
@@ -365,17 +377,6 @@ def _read(file: str) -> str:
         raise misuse(message) from problem
     except OSError as problem:
         message = f"{file} cannot be read: {problem.strerror}"
-        raise misuse(message) from problem
-
-
-def _open_output(file: str) -> OutputFile:
-    fault = location_fault(file)
-    if fault is not None:
-        raise misuse(f"{file} {fault}")
-    try:
-        return OutputFile(user_path(file))
-    except OSError as problem:
-        message = f"{file} cannot be written: {problem.strerror}"
         raise misuse(message) from problem
 
 

@@ -1,5 +1,6 @@
 """Paths as people type them: ``~`` is their home folder."""
 
+import os
 from pathlib import Path
 
 
@@ -14,3 +15,13 @@ def user_path(text: str) -> Path:
         return path.expanduser()
     except RuntimeError:  # whoever opens it says that it is not there
         return path
+
+
+def check_output(path: str | Path, warehouse: str) -> None:
+    """Refuse to write a file, or a folder of them, where ctsql or Delta keeps its own.
+
+    Raises NOT_SUPPORTED.
+    """
+    from ctsql.runtime.warehouse.location import check_outside
+
+    check_outside(os.path.abspath(path), warehouse, "a file")

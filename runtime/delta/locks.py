@@ -22,11 +22,11 @@ _this_thread = threading.local()  # the folders whose lock this thread holds
 
 
 def split_location(location: str) -> tuple[str, str]:
-    """The scheme, maybe empty, and the path of a location; nothing in one is encoded.
+    """The scheme in lower case, maybe empty, and the path of a location; nothing in one is encoded.
 
     As Hadoop's ``Path`` reads it: ``%``, ``?`` and ``#`` are signs of a name like others.
 
-    >>> split_location("s3a://lake/w#1"), split_location("file:/w%20"), split_location("w/a:b")
+    >>> split_location("s3a://lake/w#1"), split_location("FILE:/w%20"), split_location("w/a:b")
     (('s3a', '/w#1'), ('file', '/w%20'), ('', 'w/a:b'))
     """
     scheme, colon, path = location.partition(":")
@@ -34,7 +34,7 @@ def split_location(location: str) -> tuple[str, str]:
         return "", location
     if path.startswith("//"):
         path = "/" + path[2:].partition("/")[2]
-    return scheme, path
+    return scheme.lower(), path
 
 
 def local_path(location: str) -> Path | None:

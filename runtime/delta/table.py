@@ -120,7 +120,8 @@ class Gateway(JvmObjects):
             path, store = self._place(location)
             if store.getScheme() == "file" and not path.isAbsolute():
                 path = self.path(os.path.abspath(location))
-            return str(store.makeQualified(path).toString())
+            scheme, colon, rest = str(store.makeQualified(path).toString()).partition(":")
+            return f"{scheme.lower()}{colon}{rest}"
 
     def file_store(self, location: str) -> FileStore:
         """The store of a location, for this process."""

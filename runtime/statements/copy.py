@@ -11,6 +11,7 @@ from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.dml import append_rows, target_table
 from ctsql.runtime.statements.transaction import OpenTransaction
 from ctsql.runtime.warehouse.loaded_files import rows_to_load
+from ctsql.runtime.warehouse.location import check_outside
 from ctsql.runtime.warehouse.written_files import write_file
 
 
@@ -48,7 +49,12 @@ def copy_to(engine: Engine, rows: DataFrame, statement: CopyTo) -> int:
     """COPY ... TO: write rows into a new file or folder; returns their number.
 
     Raises:
+        NOT_SUPPORTED: it is where ctsql or Delta keeps files.
         FILE_EXISTS: something is there, and OVERWRITE is not given, or it is no file of rows.
     """
     with translate_spark_errors(None, statement.file.span):
-        return write_file(engine.gateway, rows, statement.file, overwrite=statement.overwrite)
+        file = statement.file
+        check_outside(
+            engine.gateway.qualify(file.path), engine.location, "COPY TO", file.span, is_folder=True
+        )
+        return write_file(engine.gateway, rows, file, overwrite=statement.overwrite)

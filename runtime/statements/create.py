@@ -84,6 +84,7 @@ from ctsql.runtime.statements.table_constraints import bind_constraints, store_c
 from ctsql.runtime.statements.view_texts import quarantine_text
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_followed
+from ctsql.runtime.warehouse.location import check_outside, is_within
 from ctsql.runtime.warehouse.replaced_views import (
     History,
     altered_meanwhile,
@@ -161,7 +162,8 @@ class Creation(OnNames):
         item = self.names.new(name, ObjectKind.TABLE, statement.span, statement.comment)
         if statement.location is not None:
             item = self.attach(item, statement)
-            self.register(item)
+            span = statement.location_span
+            self.register(item, check=lambda current, new: check_place_free(current, new, span))
         else:
             assert item.location is not None  # a table has a folder
             check_listed(statement.columns)
@@ -214,6 +216,10 @@ class Creation(OnNames):
         """The item of a table that is there, at LOCATION."""
         gateway = self.engine.gateway
         location = gateway.qualify(statement.location or "")
+        item = replace(item, location=location, managed=False)
+        check_place_free(self.engine.catalog, item, statement.location_span)
+        span = statement.location_span
+        check_outside(location, self.engine.location, LOCATION, span, is_folder=True, is_new=False)
         if not gateway.exists(location):
             raise error(
                 "NOT_A_DELTA_TABLE",
@@ -223,16 +229,6 @@ class Creation(OnNames):
                 hint="Give the folder of an existing Delta table, or write a column list "
                 "instead of LOCATION to make a new one.",
             )
-        owner = next((i for i in self.engine.catalog if i.location == location), None)
-        if owner is not None:
-            raise error(
-                "OBJECT_EXISTS",
-                span=statement.location_span,
-                kind=owner.kind.value,
-                name=str(owner.name),
-                hint=f"It is the table at that location; read it as {owner.name}.",
-            )
-        item = replace(item, location=location, managed=False)
         return self.as_stored(item)
 
     def as_stored(self, item: Item) -> Item:
@@ -526,6 +522,7 @@ class Creation(OnNames):
             value = "a folder for several outputs"
             raise bad_option(option.span, LOCATION, detail, value=value)
         location = self.engine.gateway.qualify(str(option.value)).rstrip("/")
+        check_outside(location, self.engine.location, LOCATION, option.value_span, is_folder=True)
         if self.engine.gateway.entries(location) != []:
             detail, hint = "An output begins in an empty folder.", ""
             for drop, item in self.engine.catalog.all_dropped():
@@ -651,6 +648,35 @@ class Creation(OnNames):
             return catalog
 
         self.engine.change_catalog(add_items)
+
+
+def check_place_free(catalog: Catalog, table: Item, span: Span | None) -> None:
+    """Refuse to attach a table that lies in the folder of an object, or has one within it.
+
+    Only tables that others made may lie within each other, as MAINTAIN removes no file of theirs.
+
+    Raises:
+        OBJECT_EXISTS: an object has its rows there. NOT_SUPPORTED: a dropped one has, or an object
+            lies within.
+    """
+    place = table.location or ""
+    for owner in catalog:
+        at = owner.location
+        if at is None or owner.id == table.id:
+            continue
+        is_in, is_around = is_within(place, at), is_within(at, place)
+        if (is_in and is_around) or (is_in and owner.managed):
+            hint = f"It is the table at that location; read it as {owner.name}."
+            kind, name = owner.kind.value, str(owner.name)
+            raise error("OBJECT_EXISTS", span=span, kind=kind, name=name, hint=hint)
+        if is_around and owner.managed:
+            why = f"{place} holds {owner.kind.value} {owner.name}."
+            raise not_supported(span, "LOCATION around an object", why=why)
+    for drop, gone in catalog.all_dropped():
+        if gone.managed and gone.location is not None and is_within(place, gone.location):
+            why = f"{place} holds {gone.kind.value} {gone.name}, which was dropped."
+            hint = f"Type: {drop.undrop_text(gone)}"
+            raise not_supported(span, "LOCATION of a dropped object", why=why, hint=hint)
 
 
 def _end_for_columns(engine: Engine, pairs: Sequence[tuple[Item, Item]]) -> list[History]:

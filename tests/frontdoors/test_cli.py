@@ -205,6 +205,27 @@ def test_a_file_that_is_not_text_is_bad_usage(tmp_path: Path) -> None:
     assert "not UTF-8 text (byte 8)" in ran.stderr
 
 
+@pytest.mark.parametrize("command", [["-c", "SELECT 1"], ["plan", "folder"]])
+def test_no_output_file_in_the_warehouse(tmp_path: Path, command: list[str]) -> None:
+    """What is there is not touched, by a link neither, nor a log elsewhere."""
+    log = tmp_path / "w" / "t" / "_delta_log"
+    log.mkdir(parents=True)
+    (log / "0.json").write_text("{}")
+    (tmp_path / "link").symlink_to(log / "0.json")
+    for warehouse, path in (
+        ("w", log / "0.json"),
+        ("w", tmp_path / "link"),
+        ("w", tmp_path / "w" / "new.csv"),
+        ("other", log / "0.json"),
+        ("other", tmp_path / "link"),
+    ):
+        ran = invoke("-w", str(tmp_path / warehouse), "-o", str(path), *command)
+        assert (ran.exit_code, ran.stdout) == (1 if command[0] == "plan" else 2, "")
+        assert "a folder of ctsql or Delta" in ran.stderr
+    assert (log / "0.json").read_text() == "{}"
+    assert not (tmp_path / "w" / "new.csv").exists()
+
+
 def test_rows_go_to_the_output_file(tmp_path: Path) -> None:
     """Nothing is on stdout then."""
     path = tmp_path / "rows.csv"

@@ -164,7 +164,7 @@ def _printed(tmp_path: Path, use: Callable[[Repl], object]) -> tuple[str, str]:
     settings = Settings(
         out=out, messages=Console(file=err, width=200), progress=Progress(err, enabled=False)
     )
-    use(Repl(Runner(FakeConnection(str(tmp_path)), settings)))
+    use(Repl(Runner(FakeConnection(str(tmp_path / "warehouse")), settings)))
     return out.getvalue(), err.getvalue()
 
 
@@ -284,6 +284,10 @@ def test_a_text_is_run_again(tmp_path: Path) -> None:
     assert rows.read_text().splitlines()[0].strip() == "one"
     assert err.count("SELECT 1") == 1
     assert "INSERT" not in err
+    for to in ("o", "g"):
+        err = fed(tmp_path, "SELECT 1;", rf"\{to} {tmp_path}/warehouse/_ctsql/rows")[1]
+        assert "a file in a folder of ctsql or Delta is not supported" in err
+    assert not (tmp_path / "warehouse").exists()
     assert "no statement was run" in fed(tmp_path, r"\g")[1]
     for seconds in ("soon", "-1", "0", "nan", "inf"):
         assert 'option "watch"' in fed(tmp_path, rf"SELECT 1 \watch {seconds}")[1]

@@ -22,6 +22,8 @@ def table(con: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> C
     (tmp_path / "bare.csv").write_text("008;pan;1.75\n")
     (tmp_path / "y.jsonl").write_text('{"price": 3, "id": "020", "name": null, "more": [1]}\n')
     (tmp_path / "bad.csv").write_text("id,name,price\n1,pen,1.5\n2,ink,x\n")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "a.txt").write_text("a")
     con.execute("CREATE TABLE t (id STRING, name STRING, price DECIMAL(10, 2))")
     return con
 
@@ -75,7 +77,7 @@ def test_parquet_and_nested_json(table: Connection) -> None:
         ("COPY nope FROM 'x.csv'", "UNKNOWN_RELATION", "nope"),
         ("COPY v FROM 'x.csv'", "OUTPUT_OWNED", "v"),
         ("COPY t TO 'x.csv'", "FILE_EXISTS", "x.csv"),
-        ("COPY t TO '.' (FORMAT csv, OVERWRITE true)", "FILE_EXISTS", "Spark did not write"),
+        ("COPY t TO 'full' (FORMAT csv, OVERWRITE true)", "FILE_EXISTS", "Spark did not write"),
         ("COPY t TO 'x.csv/' (FORMAT csv, OVERWRITE true)", "FILE_EXISTS", "a file"),
         ("COPY (SELECT CAST(raise_error('no') AS INT)) TO 'never.csv'", "DATA_ERROR", "no"),
         ("COPY (SELECT array(1) AS a) TO 'never.csv'", "INVALID_STATEMENT", "ARRAY"),

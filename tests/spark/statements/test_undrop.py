@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection
-from tests.helpers.opened import check_rows, engine_of, item_of
+from tests.helpers.opened import check_rows, engine_of
 from tests.scenarios.runner import expect_error
 
 pytestmark = pytest.mark.spark
@@ -167,9 +167,10 @@ def test_purge_and_maintain_remove_for_good(con: Connection, warehouse: Path) ->
 
 
 def test_a_folder_that_others_use_stays(con: Connection, tmp_path: Path) -> None:
-    """A table that was attached in the folder of a dropped one keeps its rows at MAINTAIN."""
-    con.execute("CREATE TABLE a (k INT); INSERT INTO a VALUES (3)")
-    place = item_of(con, "a").location
+    """A table that was dropped and attached again keeps its rows at MAINTAIN."""
+    place = tmp_path / "theirs"
+    con.spark.sql("SELECT 3 AS k").write.format("delta").save(str(place))
+    con.execute(f"CREATE TABLE a LOCATION '{place}'")
     con.execute(f"DROP TABLE a; CREATE TABLE mine LOCATION '{place}'")
     _refused(con, "UNDROP TABLE a", "UNDROP_BLOCKED", "Another table is in the folder")
     con.execute("MAINTAIN RETAIN '0 seconds'")
