@@ -21,6 +21,7 @@ from ctsql.runtime.delta.locks import local_path
 from ctsql.runtime.delta.log_files import LogFiles
 from ctsql.runtime.delta.snapshots import Snapshot
 from ctsql.runtime.log.table_metadata import TableMetadata
+from ctsql.runtime.spark.storage_errors import lost_commit
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -126,6 +127,7 @@ class Identity:
 
     def __init__(self, location: str, forget_snapshot: Callable[[], None]) -> None:
         self._forget_snapshot = forget_snapshot
+        self._location = location
         folder = local_path(location)
         self._folder = None if folder is None else f"{folder}/_delta_log"
         self._newest_mark: tuple[int, object] | None = None  # a version, and the mark of its commit
@@ -163,18 +165,21 @@ class Identity:
         return self._mark(log, version) == mark
 
     def take(self, versions: Versions, snapshot: Snapshot) -> None:
-        """Note the newest snapshot; raises TABLE_REPLACED if it is that of another table."""
+        """Note the newest snapshot.
+
+        Raises:
+            TABLE_REPLACED: it is that of another table. STORED_DATA_INVALID: it is older than the
+            one that was read.
+        """
         new_id, version = snapshot.table_id, snapshot.version
         if self.replaced_error is not None:
-            if version < self.newest:
-                raise self.replaced_error(
-                    f"Version {self.newest} was read, and {version} is its last."
-                )
             table_id = self.expected
             if table_id not in (None, new_id) and not _had(versions, version, str(table_id)):
                 raise self.replaced_error(
                     f"Its id is {new_id}; that of the table known is {table_id}."
                 )
+            if version < self.newest:
+                raise lost_commit(self._location, version + 1)
         self.expected, self.newest = new_id, version
         self._newest_mark = (version, self._mark(versions.log, version))
 

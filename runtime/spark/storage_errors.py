@@ -82,6 +82,19 @@ def check_scheme(location: str) -> None:
         raise error("STORAGE_ERROR", message=message, detail=f"{location}", hint=hint)
 
 
+def lost_commit(location: str, version: int) -> CtsqlError:
+    """A commit of a table that was read, and whose file is gone with all later ones; to be raised.
+
+    Args:
+        version: the first of those that are gone.
+    """
+    path = f"{location}/_delta_log/{version:020d}.json"
+    detail = f"{path}: it was read before and is missing."
+    hint = "Restore the file from a copy. If there is none: 'When a disk or a log fails' in "
+    hint += "docs/operating.md says how to go on without its rows."
+    return error("STORED_DATA_INVALID", what="a file of a table", detail=detail, hint=hint)
+
+
 @contextmanager
 def translate_os_errors(path: str) -> Iterator[None]:
     """Run Python's own file calls; what the system refuses becomes an error of ours."""

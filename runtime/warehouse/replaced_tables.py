@@ -20,9 +20,12 @@ def replaced_error(catalog: Catalog, item: Item, facts: str) -> CtsqlError:
     hint = f"Drop it, and create it anew: DROP {item.kind.keyword} {item.name}"
     hint += " CASCADE" if readers else ""
     if item.kind is ObjectKind.TABLE:
+        place, move = f"'{item.location}'", ""
+        if item.managed:
+            place, move = "'its new place'", f"move {item.location} out of the warehouse; "
         hint = (
-            f"To go on with the new table: DROP TABLE {item.name} CASCADE; then "
-            f"CREATE TABLE {item.name} LOCATION '{item.location}', and what read the old one."
+            f"To go on with the new table: DROP TABLE {item.name} CASCADE; {move}then "
+            f"CREATE TABLE {item.name} LOCATION {place}, and what read the old one."
         )
     return error(
         "TABLE_REPLACED",

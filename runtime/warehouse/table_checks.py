@@ -10,9 +10,10 @@ from dataclasses import replace
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Catalog, Item
+from ctsql.runtime.spark.storage_errors import lost_commit
 from ctsql.runtime.warehouse.catalog_store import DeltaCatalog
 from ctsql.runtime.warehouse.relations import Relations
-from ctsql.runtime.warehouse.replaced_tables import NOT_THERE, UNREADABLE, replaced_error
+from ctsql.runtime.warehouse.replaced_tables import NOT_THERE, UNREADABLE
 from ctsql.runtime.warehouse.timeline import check_not_stuck, is_stuck
 
 
@@ -55,8 +56,9 @@ def remember_tables(relations: Relations, store: DeltaCatalog) -> bool:
 def check_tables(relations: Relations, items: Iterable[Item]) -> None:
     """Raise TABLE_REPLACED or NOT_A_DELTA_TABLE where one of the tables is not there any more.
 
-    And STORED_DATA_INVALID where the log of a source is damaged, so that not all of it has a T, and
-    what is wrong where a transaction that changes it comes to no end.
+    And STORED_DATA_INVALID where the log of a source is damaged, so that not all of it has a T, or
+    has lost commits that have one, and what is wrong where a transaction that changes it comes to
+    no end.
     """
     for item in items:
         if item.location is not None:
@@ -66,8 +68,7 @@ def check_tables(relations: Relations, items: Iterable[Item]) -> None:
                 relations.timeline.unbound(item.id, item.name.qualified(), table)
             bound = relations.timeline.bound(item.id) or 0
             if table.identity.newest < bound and (newest := table.version()) < bound:
-                facts = f"Version {bound} was read, and {newest} is its last."
-                raise replaced_error(relations.catalog, item, facts)
+                raise lost_commit(table.location, newest + 1)
             check_not_stuck(relations.timeline, item.id)
 
 
