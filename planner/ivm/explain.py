@@ -9,7 +9,7 @@ from typing import assert_never
 from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.reasons import Reason
 from ctsql.planner.ivm.algebra.traversal import inputs, own_subqueries
-from ctsql.planner.ivm.plan import ChangePlan, NoChangePlan
+from ctsql.planner.ivm.plan import ChangePlan
 from ctsql.planner.ivm.rules.context import RuleUse
 from ctsql.planner.ivm.sql.spark import join_texts
 from ctsql.planner.syntax.ast import ClockKind
@@ -18,18 +18,15 @@ Telling = Callable[[Reason], str]
 
 
 def explain(
-    plan: ChangePlan | NoChangePlan,
+    plan: ChangePlan,
     print_reason: Telling = str,
     headline: str = "change of the view",
 ) -> str:
     """The plan, from the top, children indented by two.
 
     Args:
-        print_reason: prints a reason with its place. headline: the first line, for a plan that
-            exists.
+        print_reason: prints a reason with its place. headline: the first line.
     """
-    if isinstance(plan, NoChangePlan):
-        return f"recompute and compare: {print_reason(plan.reason)}"
     lines = [headline]
     _walk(plan.query, 1, plan.rules(), print_reason, lines)
     if plan.kept_state is not None:

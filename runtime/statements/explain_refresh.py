@@ -1,23 +1,32 @@
 """EXPLAIN of how a view is refreshed, and of what its last refresh did."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
 from ctsql.catalog.times import CLOSED, to_iso
-from ctsql.planner.ivm import ChangePlan
+from ctsql.planner.ivm import ChangePlan, NoChangePlan
 from ctsql.planner.ivm.explain import explain
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.log.actions import rows_changed
 from ctsql.runtime.log.write_handle import Entry, Output
 from ctsql.runtime.views import turn_table
 from ctsql.runtime.views.change_plans import PreparedQuery, prepared_for, sentence_of_code
-from ctsql.runtime.views.refresh_policy import RECOMPUTE_REASONS, TURNS_BY, Policy
+from ctsql.runtime.views.refresh_policy import (
+    RECOMPUTE_REASONS,
+    RECOMPUTED_ROWS_MAX,
+    TURNS_BY,
+    WORTH_MS,
+    Policy,
+    are_small,
+)
 from ctsql.runtime.views.side_table import STATE, Pointer
 from ctsql.runtime.views.state_table import STATE_DID
 from ctsql.runtime.views.strategies import STRATEGIES
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
+_NOT_FOLLOWED = "Followed: no, because"
 _POLICIES = {
     Policy.AUTO: "by what costs less, as far as it is known",
     Policy.INCREMENTAL: "by changes wherever that is possible",
@@ -31,26 +40,42 @@ def refresh_plan(warehouse: Warehouse, plan: ViewWrite) -> list[str]:
     policy = Policy(plan.policy)
     query = prepared_for(warehouse, plan)
     lines = ["", f"Refresh policy {policy.value}: {_POLICIES[policy]}"]
-    refusal = query.refusal()
-    if refusal is not None and isinstance(query.plan_or_reason, ChangePlan):
-        return [*lines, f"recompute and compare: {refusal}: {sentence_of_code(refusal)}"]
-    headlines = [""]
-    if isinstance(query.plan_or_reason, ChangePlan):
-        texts = (way.headline(query.plan_or_reason, query.sentence_of) for way in STRATEGIES)
+    refusal, how = query.refusal(), query.plan_or_reason
+    if isinstance(how, ChangePlan) and refusal is not None:
+        return [*lines, f"{_NOT_FOLLOWED} {refusal}: {sentence_of_code(refusal)}"]
+    if isinstance(how, ChangePlan):
+        texts = (way.headline(how, query.sentence_of) for way in STRATEGIES)
         headlines = [text for text in texts if text is not None]
-    lines += explain(query.plan_or_reason, query.sentence_of, headlines[0]).splitlines()
+        lines += explain(how, query.sentence_of, headlines[0]).splitlines()
     if query.leaving is not None:
         comparisons = query.leaving.comparisons
         lines.append(f"as time passes: rows of the view leave that no longer have {comparisons}")
-    elif isinstance(query.plan_or_reason, ChangePlan) and query.plan_or_reason.windows:
+    elif isinstance(how, ChangePlan) and how.windows:
         lines.append(_turn_search(warehouse, query))
+    counts = {}
     for name, table in query.tables.items():
         delta_table = warehouse.relations.table(warehouse.relations.item(table.object_id))
         version = delta_table.version()
-        rows = delta_table.rows_count(version)
+        rows = counts[name] = delta_table.rows_count(version)
         rows_text = "rows not counted" if rows is None else f"{rows:,} rows"
         lines.append(f"{name} holds {rows_text} in {len(delta_table.files(version))} file(s)")
+    followed = _followed(policy, list(counts.values()))
+    if isinstance(how, NoChangePlan):
+        followed = f"{_NOT_FOLLOWED} {query.sentence_of(how.reason)}"
+    lines.insert(2, followed)
     return lines
+
+
+def _followed(policy: Policy, counts: Sequence[int | None]) -> str:
+    """Whether a view with a change plan follows the changes of tables with so many rows."""
+    if policy is Policy.FULL:
+        return f"{_NOT_FOLLOWED} POLICY_FULL: {RECOMPUTE_REASONS['POLICY_FULL']}"
+    if policy is Policy.AUTO and are_small(counts):
+        return (
+            f"Followed: not yet, because SMALL_TABLES: {RECOMPUTE_REASONS['SMALL_TABLES']}, below "
+            f"{RECOMPUTED_ROWS_MAX:,} rows in all and {WORTH_MS // 1000} s"
+        )
+    return "Followed: yes"
 
 
 def _turn_search(warehouse: Warehouse, query: PreparedQuery) -> str:
@@ -102,7 +127,8 @@ def last_refresh(warehouse: Warehouse, item: Item) -> list[str]:
     if work is not None:
         lines += [
             f"  {work['ms']:,} ms, {work['jobs']:,} Spark job(s)",
-            f"  read {work['rows_read']:,} rows, {work['bytes_read']:,} bytes",
+            f"  these jobs read {work['rows_read']:,} rows, {work['bytes_read']:,} bytes; what the "
+            "driver read itself is not counted",
         ]
     inserted_count, deleted_count = (n or 0 for n in rows_changed(commit))
     removed_paths = {r.path for r in commit.removes}

@@ -204,7 +204,7 @@ def recompute_why(policy: Policy, sizes: Sizes, costs: Costs) -> str | None:
         case Policy.INCREMENTAL | Policy.STRICT:
             return None
         case Policy.AUTO:
-            small = _are_small(sizes)
+            small = are_small(sizes.tables)
             for rows, changes in zip(sizes.tables, sizes.changes, strict=True):
                 if rows is not None and changes is not None and changes > CHANGED_PART_MAX * rows:
                     return "SMALL_TABLES" if small else "LARGE_CHANGE"
@@ -220,10 +220,10 @@ def recompute_why(policy: Policy, sizes: Sizes, costs: Costs) -> str | None:
             return "SLOWER_BEFORE" if costs.follow_ms > SLOWER_MAX * costs.full_ms else None
 
 
-def _are_small(sizes: Sizes) -> bool:
-    """Are all tables together small, as far as the logs say?"""
-    counts = [rows for rows in sizes.tables if rows is not None]
-    return len(counts) == len(sizes.tables) and sum(counts) < RECOMPUTED_ROWS_MAX
+def are_small(tables: Sequence[int | None]) -> bool:
+    """Are tables of so many rows together small? Not where a log does not say (None)."""
+    counts = [rows for rows in tables if rows is not None]
+    return len(counts) == len(tables) and sum(counts) < RECOMPUTED_ROWS_MAX
 
 
 def looked_ahead(counts: Sequence[int | None], at: int) -> list[int | None]:

@@ -59,11 +59,19 @@ def test_explain_tells_how_and_what_was_done(con: Connection) -> None:
     con.execute(SET_UP)
     con.execute("CREATE MATERIALIZED VIEW some AS SELECT k, v\nFROM t LIMIT 2")
     plan = lines(con, "EXPLAIN MATERIALIZED VIEW sums")
-    assert "Refresh policy incremental: by changes wherever that is possible" in plan
+    assert (
+        "Refresh policy incremental: by changes wherever that is possible\nFollowed: yes\n" in plan
+    )
     assert "Group by k: sum(v)  [affected keys]" in plan
     assert "reads t: k, v\nt holds 3 rows in " in plan
+    for policy, followed in (
+        ("AUTO", "not yet, because SMALL_TABLES"),
+        ("FULL", "no, because POLICY_"),
+    ):
+        view = f"CREATE MATERIALIZED VIEW x WITH (REFRESH POLICY = '{policy}') AS SELECT k FROM t"
+        assert f"\nFollowed: {followed}" in lines(con, f"EXPLAIN {view}")
     plan = lines(con, "EXPLAIN MATERIALIZED VIEW some")
-    assert "recompute and compare: LIMIT_WITHOUT_ORDER: which rows LIMIT keeps" in plan
+    assert "Followed: no, because LIMIT_WITHOUT_ORDER: which rows LIMIT keeps" in plan
     assert "at line 2, column 14\n" in plan
     con.execute("INSERT INTO t VALUES (3, 1)")
     con.execute("SELECT * FROM sums").fetchall()
