@@ -55,7 +55,7 @@ _REFRESHES = _columns("""
     output         string!  the table that was written; of a task with OUTPUTS one of them
     kind           string!  of the object
     t              bigint   the T that the commit brought the output to; NULL when it was closed
-    at             timestamp!  the instant of the commit
+    at             timestamp!  the instant of the commit, after that of T
     version        bigint!  of the output's Delta table
     strategy       string!  how it was brought there
     reason         string   why a view was recomputed, as a code
@@ -79,13 +79,13 @@ _FAILURES = _columns("""
     kind        string!  of the object
     t           bigint!  the T that could not be computed
     at          timestamp!  the instant at which that was recorded
-    state       string!  open, passed or skipped
-    condition   string!  of the error
+    state       string!  open, resolved (the T was computed later) or skipped
+    condition   string!  of the error, as error_condition of system.lag
     message     string!  of the error
     detail      string   more about it
     line        bigint   in the definition, from 1
     column      bigint   in the definition, from 1
-    ended_at    timestamp  the instant at which it was passed or skipped
+    ended_at    timestamp  the instant at which it was resolved or skipped
     what_to_do  string   of an open one: what to type
 """)
 _LAG = _columns("""
@@ -96,7 +96,7 @@ _LAG = _columns("""
     complete_through  bigint   the newest T at which all that it holds is stored
     lag_seconds       double!  from there to the newest change that it waits for
     lag_versions      bigint!  the commits that it waits for
-    error_condition   string   what stops it
+    error_condition   string   of the error that stops it, as condition of system.failures
     error_t           bigint   at which T
     error_message     string   and why
 """)

@@ -29,6 +29,9 @@ from ctsql.runtime.log.protocol import LogTable
 from ctsql.runtime.log.write_handle import FAILURE, Batch, Committed, Output
 
 FEATURE = "domainMetadata"
+FOR_ROWS_AT_FAULT = "with try_cast or coalesce, or a WHERE that leaves the rows at fault out"
+CAUSE = "cause"
+"""Key in what TASK_FAILED and VIEW_FAILED were given: the condition that the object failed with."""
 _PASSING = ("HISTORY_LOST",)
 _OF_COLUMNS = ("UNKNOWN_COLUMN", "COLUMN_COUNT_MISMATCH", "TYPE_MISMATCH", "AMBIGUOUS_COLUMN")
 """Conditions of a query that reads columns which a table has no longer, or of another type."""
@@ -116,7 +119,7 @@ class Failure:
 
     def view_error(self, item: Item) -> CtsqlError:
         """What a read of the view raises."""
-        return error(
+        problem = error(
             "VIEW_FAILED",
             span=self._span(item),
             name=str(item.name),
@@ -125,6 +128,8 @@ class Failure:
             detail=self.detail,
             hint=_mend(self.condition, item),
         )
+        problem.given[CAUSE] = self.condition
+        return problem
 
     def _way_out(self, item: Item) -> str:
         """What lets the task go on at that T."""
@@ -134,7 +139,7 @@ class Failure:
                 f"Drop the constraint: {alter} DROP CONSTRAINT <name>, and if wanted add it again "
                 "ON VIOLATION DROP, WARN or QUARANTINE;"
             )
-        example = "" if self.condition in _OF_COLUMNS else ", for instance with try_cast"
+        example = "" if self.condition in _OF_COLUMNS else f", {FOR_ROWS_AT_FAULT}"
         if item.flow:
             alter = f"CREATE OR REPLACE FLOW {item.name} AS ..."
             return f"Give it a flow that can compute that T: {alter}{example};"
@@ -142,7 +147,7 @@ class Failure:
 
     def task_error(self, item: Item) -> CtsqlError:
         """What a read of the task's output raises."""
-        return error(
+        problem = error(
             "TASK_FAILED",
             span=self._span(item),
             name=str(item.name),
@@ -157,6 +162,8 @@ class Failure:
             f"If they are not at fault: ALTER CONTINUAL TASK {item.name} RETRY. "
             f"To leave them out: ALTER CONTINUAL TASK {item.name} SKIP",
         )
+        problem.given[CAUSE] = self.condition
+        return problem
 
 
 def is_failure_of(problem: CtsqlError, task: Item) -> bool:

@@ -28,7 +28,7 @@ from ctsql.runtime.warehouse.table_checks import are_there
 if TYPE_CHECKING:
     from ctsql.runtime.delta.table import DeltaTable
 
-OPEN, PASSED, SKIPPED = "open", "passed", "skipped"
+OPEN, RESOLVED, SKIPPED = "open", "resolved", "skipped"
 _WORDS = (FAILURE, "skipped")
 """One of these is in the text of every commit that has to do with a failure."""
 
@@ -109,9 +109,9 @@ def _failure_of(commit: Commit) -> Failure | None:
 
 def _left_out(commit: Commit) -> Iterator[Failure]:
     """The failures that a commit skipped; what it says of them is less than their own record."""
-    reason = str(commit.metadata.get("reason", ""))
+    reason, condition = (str(commit.metadata.get(k, "")) for k in ("reason", "condition"))
     for time in commit.metadata.get("skipped", ()):
-        yield Failure(time=int(time), condition="TASK_FAILED", reason=reason)
+        yield Failure(time=int(time), condition=condition, reason=reason)
 
 
 def _place(reader: LogReader, item: Item, failure: Failure, *, is_open: bool) -> Span | None:
@@ -158,7 +158,7 @@ def _row(
         return row
     skipped = failure.time in later.metadata.get("skipped", ())
     return replace(
-        row, state=SKIPPED if skipped else PASSED, ended_at=_instant(later), what_to_do=None
+        row, state=SKIPPED if skipped else RESOLVED, ended_at=_instant(later), what_to_do=None
     )
 
 

@@ -17,7 +17,7 @@ from ctsql.runtime.log.uppers import SHARED_BY
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.history import commits_back
 from ctsql.runtime.monitoring.row_request import ALL, Bounds, RowRequest
-from ctsql.runtime.views.refresh_policy import TURNS_BY
+from ctsql.runtime.views.refresh_policy import TURNS_BY, Strategy
 from ctsql.runtime.warehouse.table_checks import are_there
 
 WORK = "work"
@@ -169,7 +169,7 @@ def _strategy(item: Item, commit: Commit) -> str:
     if "skipped" in metadata:
         return "skipped"
     if not commit.changes_data:
-        return "no rows"
+        return Strategy.NO_CHANGE.value
     if item.kind is ObjectKind.CONTINUAL_TASK:
         return "several runs" if SHARED_BY in metadata else "run"
     return "unknown"

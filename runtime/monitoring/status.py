@@ -121,11 +121,11 @@ class Status:
         if self.problem is not None:
             return self.problem.condition, None, self.problem.message
         if self.failure is not None:
-            return _condition(self.item), self.failure.time, self.failure.reason
+            return self.failure.condition, self.failure.time, self.failure.reason
         if self.origin is not None and self.state is State.BEHIND:
             item, failure = self.origin
             text = f'{item.kind.value} "{item.name}" failed: {failure.reason}'
-            return _condition(item), failure.time, text
+            return failure.condition, failure.time, text
         return None
 
     def row(self) -> tuple[object, ...]:
@@ -141,10 +141,6 @@ class Status:
             self.lag.versions,
             *(self.last_error or (None, None, None)),
         )
-
-
-def _condition(item: Item) -> str:
-    return "TASK_FAILED" if item.kind is ObjectKind.CONTINUAL_TASK else "VIEW_FAILED"
 
 
 def status(engine: LogReader) -> list[Status]:

@@ -8,6 +8,7 @@ from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.actions import Commit, rows_changed
+from ctsql.runtime.log.failures import CAUSE
 from ctsql.runtime.monitoring.refreshes import Refresh
 from ctsql.runtime.monitoring.traces import Origin
 
@@ -18,7 +19,7 @@ class EventKind(Enum):
     STARTED = "started"  # the service follows what is there
     STOPPED = "stopped"  # it was told to end
     WROTE = "wrote"  # an output was committed at a T
-    REACHED = "reached"  # a T at which there was nothing to write
+    REACHED = "reached"  # everything is complete through a T, and no rows were written
     FAILED = "failed"  # an object, or the service itself, could not go on
     RECOVERED = "recovered"  # an object that had failed goes on
     COMPACTED = "compacted"  # small files of an output became few; no row changed
@@ -87,7 +88,7 @@ class Event:
             at=at,
             name=name,
             time=time if isinstance(time, int) else None,
-            condition=problem.condition,
+            condition=str(problem.given.get(CAUSE, problem.condition)),
             message=str(problem.given.get("reason", problem.message)),
         )
 
@@ -109,7 +110,7 @@ class Event:
             case EventKind.WROTE:
                 text = f"wrote +{_count(self.inserted)} -{_count(self.deleted)}"
             case EventKind.REACHED:
-                text = "nothing to write"
+                text = "up to date"
             case EventKind.FAILED:
                 text = f"failed: {' '.join((self.message or '').split())} [{self.condition}]"
             case EventKind.RECOVERED:

@@ -329,7 +329,7 @@ class Service:
                 at=clock.now_ms(),
                 name=str(item.name),
                 time=entry.upper - 1,
-                condition="TASK_FAILED",
+                condition=str(commit.metadata.get("condition", "")),
                 message=f"left out by ON ERROR = 'skip': {commit.metadata.get('reason')}",
             )
         elif commit.changes_data:

@@ -56,7 +56,7 @@ from ctsql.planner.syntax.statements.options import (
 )
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock, fault_points as faults
-from ctsql.runtime.log.failures import is_failure_of
+from ctsql.runtime.log.failures import FOR_ROWS_AT_FAULT, is_failure_of
 from ctsql.runtime.log.table_metadata import keeps_any
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.alter_task import TaskAlteration
@@ -727,7 +727,7 @@ def _telling_of_new(item: Item) -> Iterator[None]:
         if is_failure_of(problem, item):
             problem.detail = "It was not created. It failed over the rows that are there already."
             problem.hint = (
-                "Give it a body that can compute them, for instance with try_cast. To begin with "
+                f"Give it a body that can compute them, {FOR_ROWS_AT_FAULT}. To begin with "
                 "the rows that come from now on: WITH (SNAPSHOT = false)"
             )
         raise

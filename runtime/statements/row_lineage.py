@@ -50,14 +50,14 @@ COLUMNS = (
     ("level", "int"),
     ("object", "string"),
     ("t", "bigint"),
-    ("at", "timestamp"),
+    ("time", "timestamp"),
     ("version", "bigint"),
     ("via", "string"),
     ("row", "string"),
     ("rows", "bigint"),
     ("note", "string"),
 )
-"""Of a line; ``rows`` is how many rows there are in all where this one was found."""
+"""Of a line; ``time`` is the instant of ``t``, ``rows`` how many rows there are at that place."""
 SHOWN_MAX = 100
 ROW_CHARACTERS_MAX = 8192
 _WIDE = f"the row has more than {ROW_CHARACTERS_MAX} letters"
@@ -299,8 +299,8 @@ class RowLineage:
         rows: int | None,
         note: str | None,
     ) -> None:
-        at = None if time is None else datetime.fromtimestamp(time / 1000, UTC)
-        line = (level, str(item.name), time, at, version, via or None, row, rows, note)
+        instant = None if time is None else datetime.fromtimestamp(time / 1000, UTC)
+        line = (level, str(item.name), time, instant, version, via or None, row, rows, note)
         self.lines.append(line)
 
 

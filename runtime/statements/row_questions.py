@@ -100,7 +100,10 @@ class RowQuestions(OnNames):
 
 
 def _for_display(rows: DataFrame) -> DataFrame:
-    """The rows as people see them: first what wrote each, then its columns."""
+    """The rows as people see them: first what wrote each, then its columns.
+
+    The names of what wrote them begin with an underscore, another one where a column has that name.
+    """
     columns = [c for c in rows.columns if c not in (TIME, VERSION, NOTE, FILE_COLUMN, ROW_COLUMN)]
     names = {fold(c) for c in columns}
 
@@ -108,9 +111,9 @@ def _for_display(rows: DataFrame) -> DataFrame:
         return free(f"_{name}") if name in names else name
 
     return rows.select(
-        F.col(TIME).alias(free("t")),
-        F.timestamp_millis(F.col(TIME)).alias(free("at")),
-        F.col(VERSION).alias(free("version")),
-        F.col(NOTE).alias(free("note")),
+        F.col(TIME).alias(free("_t")),
+        F.timestamp_millis(F.col(TIME)).alias(free("_time")),
+        F.col(VERSION).alias(free("_version")),
+        F.col(NOTE).alias(free("_note")),
         *(F.col(backtick(c)) for c in columns),
     )

@@ -126,7 +126,7 @@ def _outputs(engine: LogReader, items: list[Item], *, has_input: bool) -> Rows:
                 item.name.name,
                 *([inputs] if has_input else []),
                 status.upper if is_readable and status.upper != CLOSED else None,
-                None if through is None else times.to_iso(through),
+                through,
                 status.state.value,
                 status.lag.milliseconds,
                 status.lag.versions,

@@ -325,7 +325,7 @@ class TaskSink:
                 find_recorded(self.output), failure, skip=plan.skip_errors, again=self._retrying
             )
             if action is Action.SKIP:
-                if self._go_past(time, failure.reason):
+                if self._go_past(time, failure):
                     return time + 1
                 continue
             try:
@@ -336,7 +336,7 @@ class TaskSink:
                 raise failure.task_error(item) from problem
         raise disturbance_error(f"{DISTURBED_TRIES_MAX} tries at T = {time}")
 
-    def _go_past(self, time: int, reason: str) -> bool:
+    def _go_past(self, time: int, failure: Failure) -> bool:
         """Commit an upper past a time at which nothing could be written; False when too late."""
         batch = self.output.open(self.output.upper)
         if isinstance(batch, UpperMismatch) or batch.lower > time:
@@ -344,7 +344,8 @@ class TaskSink:
         metadata = {
             **self.warehouse.versions.reads_at(self.item, time),
             "skipped": [time],
-            "reason": reason,
+            "reason": failure.reason,
+            "condition": failure.condition,
         }
         return self._commit(batch, time + 1, metadata)
 
@@ -378,7 +379,7 @@ class TaskSink:
                     if first is None
                     else f"T = {first.time} was passed by another process.",
                 )
-            if self._go_past(failure.time, failure.reason):
+            if self._go_past(failure.time, failure):
                 return failure.time
             self.output.fetch_recent_upper()
         raise disturbance_error(f"{DISTURBED_TRIES_MAX} tries at T = {first.time if first else 0}")

@@ -286,7 +286,7 @@ def test_a_current_folder_that_was_deleted(tmp_path: Path, monkeypatch: pytest.M
 def test_run_once_and_status() -> None:
     """``run`` tells what it does on stderr, or as JSON on stdout; ``status`` prints rows."""
     ran = invoke("run", "--once")
-    said = "1970-01-01T00:00:00.000Z T=1 (1970-01-01T00:00:00.001Z) nothing to write in 0.00 s\n"
+    said = "1970-01-01T00:00:00.000Z T=1 (1970-01-01T00:00:00.001Z) up to date in 0.00 s\n"
     assert (ran.exit_code, ran.stdout, ran.stderr) == (0, "", said)
     ran = invoke("run", "--once", "--json", "--interval", "0.25")
     assert ran.stderr == ""

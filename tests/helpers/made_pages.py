@@ -92,7 +92,7 @@ def last_refreshes(name: str, count: int = 100) -> tuple[Refresh, ...]:
     def strategy(n: int) -> str:
         if n % 31 == 30:
             return "recompute and diff"
-        return ("incremental", "incremental", "state table", "affected keys", "no rows")[n % 5]
+        return ("incremental", "incremental", "state table", "affected keys", "no change")[n % 5]
 
     return tuple(refresh(name, n, strategy(n)) for n in range(count))
 
@@ -164,8 +164,8 @@ class MadeWarehouse:
         (row,) = (r for r in self.rows if r.object_id == object_id)
         of_run = shown.name in self.lags
         opened = [f for f in self.open_failures.values() if f.object == shown.name]
-        passed = replace(
-            failure_row(shown.name, minutes=300), state="passed", ended_at=NOW, what_to_do=None
+        resolved = replace(
+            failure_row(shown.name, minutes=300), state="resolved", ended_at=NOW, what_to_do=None
         )
         return Details(
             node=shown,
@@ -173,7 +173,7 @@ class MadeWarehouse:
             definition=row.definition,
             plan="task\n  delete\n    inserts input orders\n  insert" if of_run else None,
             refreshes=self.refreshes.get(shown.name, last_refreshes(shown.name)) if of_run else (),
-            failures=(*opened, passed) if of_run else (),
+            failures=(*opened, resolved) if of_run else (),
             reads=tuple(
                 Reader(d.reads, d.reads_kind, d.role, None, id_of(d.reads))
                 for d in self.reads

@@ -92,7 +92,7 @@ def test_it_follows_and_keeps_going_when_one_object_fails(
         told.wait(_wrote("total"))
         user.execute("INSERT INTO feed VALUES (1, 0)")
         failed = told.wait(lambda e: e.kind is EventKind.FAILED)
-        assert (failed.name, failed.condition) == ("ratios", "TASK_FAILED")
+        assert (failed.name, failed.condition) == ("ratios", "DATA_ERROR")
         told.wait(lambda e: _wrote("n")(e) and e.time == failed.time)
         states = {row[2]: row[3] for row in user.status().fetchall()}
         assert states == {"ratios": "failed", "total": "behind", "n": "up to date"}

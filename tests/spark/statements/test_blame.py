@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spark
 def _blamed(con: Connection, text: str) -> Counter[tuple[Any, ...]]:
     """Rows with their T, as a multiset."""
     result = con.execute(text)
-    t = result.columns.index("t")
+    t = result.columns.index("_t")
     return Counter((row[t], *row[4:]) for row in result.fetchall())
 
 
@@ -91,7 +91,7 @@ def test_equal_rows_copies_and_lost_files(con: Connection, warehouse: Path) -> N
     con.execute("MAINTAIN ALL")
     rows = con.execute("BLAME feed WHERE t IS NULL").fetchall()
     assert sorted(row[0] for row in rows) == written
-    assert con.execute("BLAME feed").columns == ["_t", "at", "version", "note", "t", "m", "f"]
+    assert con.execute("BLAME feed").columns == ["_t", "_time", "_version", "_note", "t", "m", "f"]
     before = written[0]
     assert len(con.execute(f"BLAME feed AS OF {before}").fetchall()) == 2
     folder = _folder(con)

@@ -114,7 +114,7 @@ def _check_objects(con: Connection) -> None:
 
 def _check_refreshes(con: Connection) -> None:
     found = _rows(con, "SELECT * FROM system.refreshes WHERE object = 'sums' ORDER BY t DESC")
-    assert [r["strategy"] for r in found] == [*["recompute and diff"] * 3, "no rows"]
+    assert [r["strategy"] for r in found] == [*["recompute and diff"] * 3, "no change"]
     assert found[0]["reason"] == "POLICY_FULL"
     assert (found[0]["rows_inserted"], found[0]["rows_deleted"]) == (1, 0)
     assert found[0]["seconds"] >= found[0]["phases"]["compute"] > 0

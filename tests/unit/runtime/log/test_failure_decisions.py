@@ -91,8 +91,9 @@ def test_states_and_last_error() -> None:
     waits = Status(item=TASK, upper=8, lag=Lag(4, 2), origin=(TASK, FOUND))
     states = [State.UP_TO_DATE, State.BEHIND, State.FAILED, State.BEHIND]
     assert [s.state for s in (fine, behind, failed, waits)] == states
-    assert failed.last_error == ("TASK_FAILED", 7, "division by zero")
+    assert failed.last_error == ("DATA_ERROR", 7, "division by zero")
     assert waits.last_error is not None
+    assert waits.last_error[0] == "DATA_ERROR"
     assert 'continual task "t" failed' in waits.last_error[2]
     assert behind.last_error is None
 
@@ -114,9 +115,9 @@ def test_a_failure_is_told_without_saying_things_twice() -> None:
     """The line has the name, T and reason once each."""
     event = Event.of_failure(FOUND.task_error(TASK), at=0, name="t")
     line = "1970-01-01T00:00:00.000Z t T=7 (1970-01-01T00:00:00.007Z) failed: "
-    line += "division by zero [TASK_FAILED]"
+    line += "division by zero [DATA_ERROR]"
     assert event.line() == line
-    assert json.loads(event.to_json())["condition"] == "TASK_FAILED"
+    assert json.loads(event.to_json())["condition"] == "DATA_ERROR"
 
 
 def _file(path: str, records: int | None, deletes: int = 0) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Failures as rows: what is open, passed or skipped, by the commits of an output; no Spark."""
+"""Failures as rows: what is open, resolved or skipped, by the commits of an output; no Spark."""
 
 import json
 from types import SimpleNamespace
@@ -32,7 +32,7 @@ def _log(*texts: str) -> Log:
             domain = {"domain": "ctsql.failure", "configuration": failure.to_json()}
             record = [{"domainMetadata": {**domain, "removed": False}}]
         if kind == "skip":
-            said = {"skipped": [given[0]], "reason": text}
+            said = {"skipped": [given[0]], "reason": text, "condition": "DATA_ERROR"}
         upper = None if kind in ("failed", "compacted") else given[-1]
         commits.append(made(version, at, upper, said, *record))
     return Log(commits)
@@ -50,6 +50,7 @@ def _rows(
     for row in failures(reader, row_request):
         ended = None if row.ended_at is None else round(row.ended_at.timestamp())
         assert (row.what_to_do is None) == (row.state != "open")
+        assert row.condition == "DATA_ERROR"
         found.append((row.t, round(row.at.timestamp()), row.state, ended))
     return found
 
@@ -59,17 +60,17 @@ OPEN = RowRequest(states=frozenset({"open"}))
 CASES = [
     (("upper 5",), ALL, []),
     (("upper 5", "failed 7"), ALL, [(7, 2, "open", None)]),
-    (("upper 5", "failed 7", "upper 8"), ALL, [(7, 2, "passed", 3)]),
+    (("upper 5", "failed 7", "upper 8"), ALL, [(7, 2, "resolved", 3)]),
     (("upper 5", "failed 7", "skip 7 8"), ALL, [(7, 2, "skipped", 3)]),
     (("upper 5", "skip 7 8", "upper 9"), ALL, [(7, 2, "skipped", 2)]),
     (("skip 7 8",), ALL, [(7, 1, "skipped", 1)]),
     (("skip 3 4", "failed 7", "skip 7 8"), ALL, [(7, 2, "skipped", 3), (3, 1, "skipped", 1)]),
-    (("failed 7", "failed 7"), ALL, [(7, 2, "open", None), (7, 1, "passed", 2)]),
+    (("failed 7", "failed 7"), ALL, [(7, 2, "open", None), (7, 1, "resolved", 2)]),
     (("held 7 8", "compacted"), ALL, [(7, 1, "open", None)]),
-    (("held 7 8", "held 9 10"), ALL, [(9, 2, "open", None), (7, 1, "passed", 2)]),
+    (("held 7 8", "held 9 10"), ALL, [(9, 2, "open", None), (7, 1, "resolved", 2)]),
     (("failed 3", "upper 8", "failed 9"), OPEN, [(9, 3, "open", None)]),
     (("failed 3", "upper 8"), OPEN, []),
-    (("failed 3", "upper 8", "failed 9"), RowRequest(t=Bounds(upper=4)), [(3, 1, "passed", 2)]),
+    (("failed 3", "upper 8", "failed 9"), RowRequest(t=Bounds(upper=4)), [(3, 1, "resolved", 2)]),
     (("failed 3", "upper 8", "failed 9"), RowRequest(at=Bounds(2_500_000)), [(9, 3, "open", None)]),
     (("failed 3", "upper 8", "failed 9"), RowRequest(t=Bounds(9)), [(9, 3, "open", None)]),
     (("upper 8", "failed 12", "compacted"), RowRequest(t=Bounds(10, 12)), [(12, 2, "open", None)]),
