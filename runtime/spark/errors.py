@@ -17,7 +17,7 @@ from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from ctsql.catalog.errors import CtsqlError, error, nested_too_deeply, not_supported
-from ctsql.catalog.names import did_you_mean, unquote
+from ctsql.catalog.names import did_you_mean, fold, unquote
 from ctsql.catalog.reserved_columns import PREFIX
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding.checks import forbidden_in
@@ -228,8 +228,7 @@ def _last_part(name: str) -> str:
     >>> _last_part("`t`.`a.b`"), _last_part("`one``two`"), _last_part("plain")
     ('a.b', 'one`two', 'plain')
     """
-    parts = _PARTS.findall(name)
-    return unquote(parts[-1]) if parts else name.split(".")[-1]
+    return _parts(name)[-1]
 
 
 def _column_counts(throwable: Throwable) -> tuple[int, int] | None:
@@ -248,22 +247,40 @@ def _column_counts(throwable: Throwable) -> tuple[int, int] | None:
     return rows_count, table_count
 
 
+def _parts(name: str) -> list[str]:
+    """The parts of a name as Spark writes it: each in backticks."""
+    return [unquote(part) for part in _PARTS.findall(name)] or name.split(".")
+
+
+def _unknown_column(
+    name: list[str], proposals: Sequence[list[str]], span: Span | None
+) -> CtsqlError:
+    """The error of a column that Spark does not find.
+
+    Args:
+        proposals: the names that Spark proposes, in parts.
+    """
+    column = name[-1]
+    proposals = [parts for parts in proposals if not parts[-1].startswith(PREFIX)]
+    columns = [parts[-1] for parts in proposals]
+    hint = did_you_mean(column, columns)
+    others = [".".join(parts) for parts in proposals if fold(parts[-1]) == fold(column)]
+    if len(name) > 1 and others:  # the column is there, of another relation
+        quoted = " or ".join(f'"{other}"' for other in others)
+        hint = f"Did you mean {quoted}?"
+        column, columns = ".".join(name), [".".join(parts) for parts in proposals]
+    detail = f"Columns like it: {', '.join(columns)}." if columns else ""
+    return error("UNKNOWN_COLUMN", span=span, column=column, detail=detail, hint=hint)
+
+
 def _about_the_statement(
     throwable: Throwable, span: Span | None, within: Span | None, message: str
 ) -> CtsqlError | None:
     """The error of a statement that Spark does not run; None when it is another kind."""
     condition, parameters = throwable.condition, throwable.parameters
     if condition.startswith("UNRESOLVED_COLUMN"):
-        column = _last_part(parameters.get("objectName", ""))
-        proposals = map(_last_part, _NAMES.findall(parameters.get("proposal", "")))
-        columns = [name for name in proposals if not name.startswith(PREFIX)]
-        return error(
-            "UNKNOWN_COLUMN",
-            span=span,
-            column=column,
-            detail=f"Columns like it: {', '.join(columns)}." if columns else "",
-            hint=did_you_mean(column, columns),
-        )
+        name, proposals = parameters.get("objectName", ""), parameters.get("proposal", "")
+        return _unknown_column(_parts(name), list(map(_parts, _NAMES.findall(proposals))), span)
     if condition == "AMBIGUOUS_REFERENCE":
         return error(
             "AMBIGUOUS_COLUMN",

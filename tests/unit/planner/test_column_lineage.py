@@ -27,6 +27,12 @@ CASES = [
     ("SELECT r.key, val FROM recent r JOIN feed USING (key)", {"a": "feed.key", "b": "feed.val"}),
     ("SELECT * FROM feed", {"a": "feed.key", "b": "feed.val"}),
     (
+        "SELECT default.feed.key, (SELECT max(default.pages.title) FROM pages"
+        " WHERE default.pages.id = default.feed.key) FROM feed",
+        {"a": "feed.key", "b": "pages.title"},
+    ),
+    ("SELECT default.feed.* FROM feed, pages", {"a": "feed.key", "b": "feed.val"}),
+    (
         "SELECT key, sum(key) OVER (PARTITION BY val ORDER BY key) FROM feed",
         {"a": "feed.key", "b": "feed.key feed.val"},
     ),
