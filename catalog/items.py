@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -83,41 +83,6 @@ FILE_FORMATS = ("csv", "json", "parquet", "orc", "avro")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileSource:
-    """Files that come into a table: a pattern as a full URI, their format, and Spark's options."""
-
-    path: str
-    format: str
-    options: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaSource:
-    """A topic whose messages come into a table.
-
-    Attributes:
-        brokers: host:port, several with commas between them.
-        format: what the values are: json, text or bytes.
-        start: where a table begins: earliest, latest, or a JSON object from partition to offset.
-        records_max: of one commit; None for no bound.
-        may_lose: whether messages that retention took away are passed over.
-        included: what comes in beside the value, and the column for it: (part, column).
-        options: Kafka's own, whose names begin with ``kafka.``.
-        secrets: options whose values stand in variables of the environment: (option, variable).
-    """
-
-    brokers: str
-    topic: str
-    format: str
-    start: str = "earliest"
-    records_max: int | None = None
-    may_lose: bool = False
-    included: tuple[tuple[str, str], ...] = ()
-    options: tuple[tuple[str, str], ...] = ()
-    secrets: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
     """One object.
 
@@ -136,16 +101,14 @@ class Item:
         earlier: definitions that may still have to run.
         own_reads: what this definition itself reads, where that is less than ``reads``.
         table_id: the id of its Delta table, which shows whether the table was replaced by another
-            one; None in a catalog of an older version.
+            one; None where it has no table.
         outputs: the ids of a task's outputs, where they are objects of their own: the task then
             holds no rows, and each output reads the task and nothing else. The first one leads:
             its log has the task's upper.
         quarantine: the id of the table for rows that a task's outputs do not take, which reads the
             task, as an output does; of a view that of a view of the rows that it leaves out; of a
             table that of another table. None for none.
-        feed: of a table the files or messages that come into it; None for none.
-        flow: of the task and the view of a flow what CREATE FLOW said behind its name; else empty,
-            as in a catalog of an older version.
+        flow: of the task and the view of a flow what CREATE FLOW said behind its name; else empty.
         once, retry: of a task at an earlier revision, see :class:`Revision`.
         alterations: of a table what ALTER TABLE changed of it, as typed behind its name.
         refers: of a table the names of its constraints, folded, that are REFERENCES, each with the
@@ -183,7 +146,6 @@ class Item:
     outputs: tuple[str, ...] = ()
     quarantine: str | None = None
     table_id: str | None = None
-    feed: FileSource | KafkaSource | None = None
     flow: str = ""
     once: bool = False
     alterations: tuple[str, ...] = ()
@@ -309,7 +271,6 @@ class Item:
             "outputs": self.outputs,
             "quarantine": self.quarantine,
             "table_id": self.table_id,
-            **_feed_json(self.feed),
             "flow": self.flow,
             "alterations": self.alterations,
             "refers": self.refers,
@@ -362,7 +323,6 @@ class Item:
                 outputs=tuple(raw.get("outputs", ())),
                 quarantine=raw.get("quarantine"),
                 table_id=raw.get("table_id"),
-                feed=_feed(raw),
                 flow=raw.get("flow", ""),
                 alterations=tuple(raw.get("alterations", ())),
                 refers=_pairs(raw.get("refers", [])),
@@ -472,26 +432,6 @@ def _unreadable(object_id: str, text: str, problem: str) -> Item:
 def _built_beside(raw: dict[str, Any]) -> tuple[str, int] | None:
     pair = raw.get("built_beside")
     return None if pair is None else (str(pair[0]), int(pair[1]))
-
-
-def _feed_json(feed: FileSource | KafkaSource | None) -> dict[str, Any]:
-    match feed:
-        case FileSource(path=path, format=kind, options=options):
-            return {"files": [path, kind, options]}
-        case KafkaSource():
-            return {"kafka": asdict(feed)}
-    return {}
-
-
-def _feed(raw: dict[str, Any]) -> FileSource | KafkaSource | None:
-    if "files" in raw:
-        path, kind, options = raw["files"]
-        return FileSource(path=path, format=kind, options=_pairs(options))
-    if "kafka" not in raw:
-        return None
-    feed = raw["kafka"]
-    lists = {name: _pairs(feed[name]) for name in ("included", "options", "secrets")}
-    return KafkaSource(**{**feed, **lists})
 
 
 def _revision_json(revision: Revision) -> dict[str, Any]:

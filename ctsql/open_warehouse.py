@@ -93,7 +93,6 @@ class OpenWarehouse:
             from ctsql.runtime.spark.errors import translate_spark_errors
             from ctsql.runtime.spark.jvm_options import Life
             from ctsql.runtime.spark.session import active, engine_session, process_session
-            from ctsql.runtime.statements.kept_appends import append_kept
             from ctsql.settings import Settings
 
             life = Life.SHORT if self.is_short else Life.LONG
@@ -106,7 +105,6 @@ class OpenWarehouse:
                     read_only=self.read_only,
                     create=self._create,
                     caller=base,
-                    append_kept=append_kept,
                 )
             self.is_new = self._engine.is_new
             self._maintenance = ConnectionMaintenance()

@@ -250,11 +250,9 @@ def _how_to_give(name: Name) -> str:
 
 
 def _detached(definition: Definition) -> Definition:
-    """The definition without what is outside: where files or messages come from, where rows go."""
+    """The definition without what is outside: where rows go."""
     statement = definition.statement
     match statement:
-        case st.CreateTable(feed=feed) if feed is not None:
-            return replace(definition, statement=replace(statement, feed=None))
         case st.CreateMaterializedView() | st.CreateContinualTask():
             options = tuple(o for o in statement.options if o.name != LOCATION)
             return replace(definition, statement=replace(statement, options=options))

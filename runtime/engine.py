@@ -13,7 +13,6 @@ from ctsql.catalog.errors import (
     CommitUnknown,
     DataError,
     EnvironmentProblem,
-    broken,
     not_supported,
     out_of_range,
 )
@@ -43,18 +42,15 @@ from ctsql.runtime.views.sink import ViewSink
 from ctsql.runtime.warehouse.advance_context import UNATTENDED, AdvanceContext
 from ctsql.runtime.warehouse.catalog_store import DeltaCatalog
 from ctsql.runtime.warehouse.external import ExternalRelations
-from ctsql.runtime.warehouse.multi_table_commit import WriterProgress, mint_resolved
+from ctsql.runtime.warehouse.multi_table_commit import mint_resolved
 from ctsql.runtime.warehouse.query_engine import QueryEngine
 from ctsql.runtime.warehouse.replaced_views import check_columns, check_written, is_redefined
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.table_checks import check_tables, remember_tables, unreadable_table
 from ctsql.runtime.warehouse.timeline import Timeline
 from ctsql.runtime.warehouse.warehouse import Warehouse
-from ctsql.runtime.warehouse.watched_sources import WatchedSources
 
 KNOWN_TRIES_MAX = 5
-AppendKeptOf = Callable[["Engine", Item, DataFrame, WriterProgress, Span], None]
-"""What :data:`ctsql.runtime.warehouse.multi_table_commit.AppendKept` is, of an engine."""
 
 
 class Engine(LogReader):
@@ -81,9 +77,7 @@ class Engine(LogReader):
         create: bool = True,
         queries: QueryEngine | None = None,
         caller: SparkSession | None = None,
-        append_kept: "AppendKeptOf | None" = None,
     ) -> None:
-        self._append_kept = append_kept
         self.session = session
         self.caller = caller or session
         self.queries = queries or SparkEngine(session)
@@ -104,16 +98,7 @@ class Engine(LogReader):
 
     def _use(self, warehouse: Warehouse) -> None:
         super()._use(warehouse)
-        self.watched_sources = WatchedSources(warehouse, self._mint, self._keep_what_comes)
         self._system_queries = SystemQueries(self.session, self)
-
-    def _keep_what_comes(
-        self, item: Item, rows: DataFrame, progress: WriterProgress, span: Span
-    ) -> None:
-        if self._append_kept is None:
-            detail = f"{item.name} has constraints, and this engine was opened to leave them."
-            raise broken("an engine keeps constraints of what comes into tables", detail)
-        self._append_kept(self, item, rows, progress, span)
 
     def _make(self, system: str, catalog_at: str, timeline_at: str) -> None:
         # Creation is a commit too. The catalog comes last: where it is, all is.
@@ -173,7 +158,6 @@ class Engine(LogReader):
             clone_session(self.session),
             self._warehouse_path,
             read_only=self.read_only,
-            append_kept=self._append_kept,
         )
         engine.tick_ms = self.tick_ms
         return engine
@@ -235,22 +219,14 @@ class Engine(LogReader):
             newest = self._mint()
         return newest  # of a view that is known from a still later T on nothing is written or read
 
-    def mint_for(self, items: Iterable[Item], *, takes_in: bool = True) -> int:
+    def mint_for(self, items: Iterable[Item]) -> int:
         """Bind what is committed; returns the newest T at which items can be brought up to date.
-
-        First the files and messages that have come for the tables among the items, or below them,
-        are taken in, unless ``takes_in`` is false.
 
         When a view's definition was replaced after it was written at the newest T, or somebody
         wrote into its table, it is brought to what it should be at a new T. So is one that compares
         with the clock, where only that tells what time has changed in it.
         """
         items = list(items)
-        if takes_in and not self.read_only and any(i.feed is not None for i in self.catalog):
-            catalog = self.refresh_catalog()
-            for item in catalog.closure([i.id for i in items if i.id in catalog.items]):
-                if item.feed is not None:
-                    self.watched_sources.take_in(item)
         now = self.mint()
         behind = any(
             unreadable_table(self.relations, [item]) is None

@@ -8,7 +8,7 @@ places marked that ctsql replaces: relations, clock calls, and spellings Spark d
 from dataclasses import dataclass
 from enum import Enum
 
-from ctsql.catalog.items import KafkaSource, ObjectKind
+from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.refreshes import RefreshPart
 from ctsql.catalog.spans import Span
 
@@ -457,9 +457,9 @@ class CopyTo(Statement):
 class CreateTable(Statement):
     """CREATE TABLE with columns or AS SELECT (``text`` is the whole statement), or an attachment.
 
-    ``location`` is set for ``CREATE TABLE t LOCATION 'uri'``, which attaches a table that is there;
-    ``feed`` for ``FROM FILES`` and ``FROM KAFKA``, what comes in as it is written. ``columns`` are
-    those of the list at ``columns_span``, with its parentheses; ``query`` stands behind AS.
+    ``location`` is set for ``CREATE TABLE t LOCATION 'uri'``, which attaches a table that is there.
+    ``columns`` are those of the list at ``columns_span``, with its parentheses; ``query`` stands
+    behind AS.
     ``constraints`` are those of the list, which ``text`` has no more.
     """
 
@@ -468,7 +468,6 @@ class CreateTable(Statement):
     if_not_exists: bool = False
     location: str | None = None
     location_span: Span | None = None
-    feed: FileRef | KafkaSource | None = None
     comment: str | None = None
     columns: tuple[ColumnDef, ...] = ()
     columns_span: Span | None = None

@@ -21,7 +21,7 @@ Identifiers", "Domain Metadata", "In-Commit Timestamps" and "Version Checksum Fi
 
 import os
 from collections import OrderedDict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -65,7 +65,6 @@ FILES_COUNTED_MAX = 500
 SMALL_LOG_BYTES = 16 * 1024 * 1024
 """Of the newest checkpoint and the commits behind it, which one task or this process replays."""
 ENTRIES_MAX = 100
-_NEVER_IN_A_NAME = "\0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,38 +200,6 @@ class Gateway(JvmObjects):
         with translate_spark_errors():
             path, store = self._place(pattern)
             return [str(status.getPath().toString()) for status in store.globStatus(path) or ()]
-
-    def list_files(self, pattern: str, *, known_files: Container[str]) -> list[str]:
-        """The files that a pattern means and that are not known, full URIs in order.
-
-        Like Spark it leaves out names that begin with ``_`` or ``.``, and files being copied; and
-        those that have nothing in them yet. All names are one call of the JVM, and each that is not
-        known three others. The store is asked once: a file may be moved away meanwhile.
-        """
-        with translate_spark_errors():
-            statuses, names = self._glob(pattern)
-            places = {name: place for place, name in enumerate(names)}
-            new = sorted(name for name in places if name not in known_files and _is_visible(name))
-            return [name for name in new if _has_bytes(statuses[places[name]])]
-
-    def _glob(self, pattern: str) -> tuple[Any, list[str]]:
-        """What a pattern means: in the JVM, and the full URIs."""
-        path, store = self._place(pattern)
-        statuses = store.globStatus(path)
-        paths = self.jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(statuses)
-        if paths is None:
-            return statuses, []
-        path_seq = self.jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(paths)
-        return statuses, self.join(path_seq, _NEVER_IN_A_NAME).split(_NEVER_IN_A_NAME)
-
-    def still_there(self, pattern: str, files: Iterable[str]) -> list[str]:
-        """Those of some files, full URIs, that are there; most are among those of a pattern.
-
-        These take one listing together, and each other one a question of its own.
-        """
-        with translate_spark_errors():
-            there = set(self._glob(pattern)[1])
-        return [file for file in files if file in there or self.path_exists(file)]
 
     def holds_file(self, location: str) -> bool:
         """Whether it is a file, or a folder with a file that Spark would read, at any depth."""
@@ -430,16 +397,6 @@ class DeltaTable(DeltaRows):
         newest = self.update()
         with translate_spark_errors():
             return Transaction(self, start_on(self, newest))
-
-
-def _has_bytes(status: Any) -> bool:
-    """Whether it is a file that is not empty."""
-    return bool(status.isFile() and status.getLen() > 0)
-
-
-def _is_visible(path: str) -> bool:
-    name = path.rpartition("/")[2]
-    return name != "" and not name.startswith(("_", ".")) and not name.endswith("._COPYING_")
 
 
 def _setting(hadoop: Any, name: str) -> str | None:

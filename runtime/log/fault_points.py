@@ -24,9 +24,6 @@ PROMISES = {
     "the view names an older version of it, so T is written again and the table is compared, "
     "made anew, or found to be the same",
     "mv_advanced_upper": "the upper is a batch's lower, its rows are unseen: written again",
-    "files_planned": "the record of a table that files come into names them, the table does not "
-    "hold them: whoever looks next loads them",
-    "files_loaded": "they are in the table: nobody loads them again",
     "table_prepared": "ALTER TABLE has turned on what Delta needs for it: no column is changed yet",
     "tables_altered": "the tables of a folder that is applied are as it says, but for columns that "
     "go; its definitions are not in force: who applies it again does the rest",

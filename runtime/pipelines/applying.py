@@ -30,7 +30,6 @@ from ctsql.catalog.errors import CtsqlError, DataError, error
 from ctsql.catalog.items import (
     Catalog,
     Item,
-    KafkaSource,
     ObjectKind,
     Revision,
     check_not_referred_to,
@@ -42,7 +41,6 @@ from ctsql.planner.folder import Folder
 from ctsql.planner.syntax import ast as st
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults
-from ctsql.runtime.log.table_metadata import keeps_any
 from ctsql.runtime.log.write_handle import NO_UPPER
 from ctsql.runtime.pipelines.binding import BoundObject
 from ctsql.runtime.pipelines.plan import Plan, Status, check_still, moved_between
@@ -77,7 +75,6 @@ from ctsql.runtime.warehouse.replaced_views import (
 from ctsql.runtime.warehouse.table_checks import identify
 from ctsql.runtime.warehouse.timeline import TaskState
 from ctsql.runtime.warehouse.warehouse import Warehouse
-from ctsql.runtime.warehouse.watched_topics import check_topic_columns
 
 
 def apply_folder(
@@ -293,12 +290,6 @@ class _Application:
         )
         store_constraints(engine, item, statement.constraints)
         item = creation.as_stored(item)
-        if isinstance(item.feed, KafkaSource):
-            check_topic_columns(item.feed, item.columns)
-        if item.feed is not None and not keeps_any(engine.relations.table(item).configuration()):
-            engine.watched_sources.take_in(
-                item
-            )  # else with the first read, when its quarantine is known
         return [item, *(make_table(engine, one) for one in beside)]
 
     def _propose(

@@ -187,8 +187,7 @@ class FolderBinder:
         for column in columns:
             check_not_void(column, statement.span)
         check_updatable(columns, statement.span)
-        feed = Creation(names).feed_of(statement)
-        return replace(item, columns=columns, feed=feed)
+        return replace(item, columns=columns)
 
     def _view(
         self, definition: Definition, statement: st.CreateMaterializedView, old: Item | None

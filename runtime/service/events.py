@@ -58,7 +58,7 @@ class Event:
         name: str,
         *,
         seconds: float,
-        time: int | None = None,
+        time: int,
         refresh: Refresh | None = None,
         origins: tuple[Origin, ...] = (),
         quarantine_of: str | None = None,

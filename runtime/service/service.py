@@ -137,40 +137,12 @@ class Service:
         """Tick if a log has a new version, or a refresh or a retry is due; returns whether."""
         if not (
             self._watch.has_new_version(self._followed_tables(engine))
-            or self._anything_came(engine)
             or engine.schedules.is_refresh_due(clock.now_ms())
             or any(t.is_due(time.monotonic()) for t in self._troubles.values())
         ):
             return False
         self._timed_tick(engine)
         return True
-
-    def _anything_came(self, engine: Engine) -> bool:
-        """Whether there is something to take in, or it cannot be known: the tick says why."""
-        try:
-            return any(engine.watched_sources.has_new(item) for item in self._watching(engine))
-        except CtsqlError:
-            return True
-
-    def _watching(self, engine: Engine) -> list[Item]:
-        """The tables that something comes into, without those that wait after a failure."""
-        waiting = {k for k, t in self._troubles.items() if not t.is_due(time.monotonic())}
-        tables = [i for i in engine.catalog if i.feed is not None and i.id not in waiting]
-        return [] if not tables or engine.read_only else tables
-
-    def _take_in(self, engine: Engine) -> None:
-        """Let files and messages in; a table that they do not fit keeps nothing else waiting."""
-        for item in self._watching(engine):
-            started_at = time.monotonic()
-            problem = None
-            try:
-                commits = engine.watched_sources.take_in(item)
-            except CtsqlError as failure:
-                problem, commits = failure, []
-            self._finish(engine, item, problem, NOTHING)
-            for commit in commits:
-                seconds = time.monotonic() - started_at
-                self._say(Event.of_commit(commit, str(item.name), seconds=seconds))
 
     def _followed_tables(self, engine: Engine) -> list[DeltaTable]:
         tables = [engine.catalog_store.table, engine.timeline.table]
@@ -200,10 +172,9 @@ class Service:
         started_at = time.monotonic()
         engine.refresh_catalog()
         self._note_versions(engine)
-        self._take_in(engine)
-        now = engine.mint_for(self._at_rest.look(engine), takes_in=False)
+        now = engine.mint_for(self._at_rest.look(engine))
         if self._at_rest.is_outdated(engine):  # what came with that T concerns all
-            now = engine.mint_for(self._at_rest.look(engine), takes_in=False)
+            now = engine.mint_for(self._at_rest.look(engine))
         self._watch.note(engine.timeline.table, engine.timeline.read_to)
         items = engine.catalog.items
         self._troubles = {k: t for k, t in self._troubles.items() if k in items or k == SERVICE}

@@ -53,7 +53,6 @@ _MAPPED = (
 _NO_SOURCE = re.compile(r"Failed to find data source: (\w+)\. .*Please deploy", re.DOTALL)
 _PACKAGES = {
     "avro": f"org.apache.spark:spark-avro_2.13:{pyspark.__version__}",
-    "kafka": f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}",
 }
 _NO_MEMORY = re.compile(r"[^\n]*(?:OutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY)[^\n]*")
 _OVERFLOW = re.compile(

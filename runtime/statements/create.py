@@ -15,9 +15,7 @@ from ctsql.catalog import times
 from ctsql.catalog.errors import DataError, bad_option, error, not_supported
 from ctsql.catalog.items import (
     Catalog,
-    FileSource,
     Item,
-    KafkaSource,
     ObjectKind,
     Reading,
     Revision,
@@ -57,7 +55,6 @@ from ctsql.planner.syntax.statements.options import (
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.log.failures import FOR_ROWS_AT_FAULT, is_failure_of
-from ctsql.runtime.log.table_metadata import keeps_any
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.alter_task import TaskAlteration
 from ctsql.runtime.statements.columns_read import columns_with_readers, readers_of_changed
@@ -97,30 +94,9 @@ from ctsql.runtime.warehouse.replaced_views import (
     refresh_of,
 )
 from ctsql.runtime.warehouse.table_checks import identify
-from ctsql.runtime.warehouse.watched_topics import check_topic_columns
 
 _Output = st.CreateContinualTask | st.CreateMaterializedView
 _WILDCARD = re.compile(r"[*?\[{]")
-
-
-def fill_registered(engine: Engine, item: Item, beside: Sequence[Item]) -> None:
-    """Let the first files or messages into a table that is in the catalog.
-
-    If they do not fit it is taken out again, with what is beside it, unless it is read by now.
-    """
-    try:
-        engine.watched_sources.take_in(item)
-    except BaseException:
-        own = {item.id, *(one.id for one in beside)}
-
-        def take_out(current: Catalog) -> Catalog:
-            others = [one for one in current if one.id not in own]
-            reads = {r.object_id for one in others for r in one.reads}
-            refers = {i for one in others for _, i in one.refers}
-            return current if own & (reads | refers) else current.without(own)
-
-        engine.change_catalog(take_out)
-        raise
 
 
 class Creation(OnNames):
@@ -176,7 +152,7 @@ class Creation(OnNames):
                     item.location,
                     self.names.search_schema,
                 )
-                item = self.as_stored(replace(item, feed=self.feed_of(statement)))
+                item = self.as_stored(item)
                 item, beside = bind_constraints(self.names, item, statement.constraints)
                 new += (beside := [make_table(self.engine, one) for one in beside])
                 store_constraints(self.engine, item, statement.constraints)
@@ -184,33 +160,9 @@ class Creation(OnNames):
                 for column in item.columns:
                     check_not_void(column, statement.span)
                 check_updatable(item.columns, statement.span)
-                if isinstance(item.feed, KafkaSource):
-                    check_topic_columns(item.feed, item.columns)
-                # What comes in is committed with what is set aside, if both are in the catalog.
-                is_kept = keeps_any(self.engine.relations.table(item).configuration())
-                if item.feed is not None and not is_kept:
-                    self.engine.watched_sources.take_in(item)
                 self.register(item, *beside)
-                if item.feed is not None and is_kept:
-                    fill_registered(self.engine, item, beside)
         self.engine.mint()
         return "CREATE TABLE"
-
-    def feed_of(self, statement: st.CreateTable) -> FileSource | KafkaSource | None:
-        """What FROM says; raises FILE_NOT_FOUND if there is no such folder."""
-        file, gateway = statement.feed, self.engine.gateway
-        if not isinstance(file, st.FileRef):
-            return file
-        path = gateway.qualify(file.path)
-        if gateway.path_exists(path) and gateway.entries(path) is not None:
-            path = f"{path}/*"
-        folder = _WILDCARD.split(path)[0].rpartition("/")[0]
-        if _WILDCARD.search(path) is None and not gateway.path_exists(path):
-            folder = path
-        if not gateway.path_exists(folder):
-            detail = f"There is no folder {folder}."
-            raise error("FILE_NOT_FOUND", span=file.span, path=file.path, detail=detail)
-        return FileSource(path=path, format=file.format, options=file.options)
 
     def attach(self, item: Item, statement: st.CreateTable) -> Item:
         """The item of a table that is there, at LOCATION."""

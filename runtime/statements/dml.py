@@ -146,10 +146,6 @@ def write_table(
     if within is not None:
         return _write_within(engine, item, write, within, verb)
     for _ in range(TRIES_MAX):
-        if any(one.feed is not None for one in engine.catalog):
-            engine.timeline.refresh()
-            if engine.timeline.intents:
-                engine.mint()  # a load that a killed process left is not completed below the lock
         with (
             alone(engine.timeline, item, engine.mint, engine.catalog_store.load) as location,
             engine.leaving_intents(),

@@ -9,14 +9,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from ctsql.catalog.errors import sentence_of
-from ctsql.catalog.items import Catalog, Item, KafkaSource, ObjectKind
-from ctsql.catalog.schemas import Schema, names
+from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.schemas import Schema
 from ctsql.planner.lowering.store_assignment import is_exact
 from ctsql.planner.syntax import ast as st
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.statements.altered_columns import named_columns
 from ctsql.runtime.statements.columns_read import Analysis, analyse, readers_of, reads
-from ctsql.runtime.warehouse.watched_topics import check_topic_columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +53,11 @@ def effects_on_readers(
         without: the ids of readers that are not asked.
     """
     catalog = engine.catalog if catalog is None else catalog
-    effects = [_feed(item, after)] if item.feed is not None else []
     if columns == after:
-        return effects  # a default is for those who write
+        return []  # a default is for those who write
     readers = [r for r in readers_of(catalog, item) if r.id not in without]
     by_reader = {r.id: _effect(engine, r, item, change, columns, after, catalog) for r in readers}
-    effects += [e for e in by_reader.values() if e is not None]
+    effects = [e for e in by_reader.values() if e is not None]
     is_lossy = isinstance(change, st.DropColumns | st.RenameColumn)
     for relation in (item, *(r for r in readers if r.kind is ObjectKind.VIEW)):
         effect = by_reader.get(relation.id)
@@ -73,17 +71,6 @@ def effects_on_readers(
                 for s in catalog.subscribers(relation.id)
             ]
     return effects
-
-
-def _feed(item: Item, after: Schema) -> Effect:
-    if isinstance(item.feed, KafkaSource):
-        check_topic_columns(item.feed, after)
-        what, name = "messages", item.feed.topic
-    else:
-        assert item.feed is not None  # the caller looked
-        what, name = "files", item.feed.path
-    text = ", ".join(names(after))
-    return Effect(name, what, False, f"What comes from now on fills the columns {text}.")
 
 
 def _effect(

@@ -40,7 +40,7 @@ def refresh_view(engine: Engine, item: Item, *, full: bool, replaced: bool = Fal
             check_not_finished(engine, item)
         until = engine.mint_fresh(request=item)
     else:
-        until = engine.mint_for([item], takes_in=False)  # time may have changed it since
+        until = engine.mint_for([item])  # time may have changed it since
     if full and engine.relations.output(item).fetch_recent_upper() > until:
         until = engine.mint_fresh()
     while True:

@@ -360,7 +360,7 @@ class OpenTransaction:
         domains, metadata = ({TALLIES: tallies}, {COUNTED: broken_counts}) if tallies else ({}, {})
         if progress is None:
             return Change(copy.version, text, domains, metadata)
-        domains, metadata = {**domains, **progress.domains}, {**metadata, **progress.metadata}
+        metadata = {**metadata, **progress.metadata}
         also, after = {progress.app: progress.upper}, {progress.app: progress.expected}
         return Change(copy.version, text, domains, metadata, also, after, progress.lent_files)
 

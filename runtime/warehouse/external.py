@@ -1,6 +1,6 @@
 """Rows that are no object of the warehouse: files, temporary views, variables of Python."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from py4j.protocol import Py4JJavaError
@@ -9,7 +9,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.planner.syntax.ast import FileRef, RelationRef
-from ctsql.runtime.delta.file_stores import pattern_of
 from ctsql.runtime.delta.table import Gateway
 from ctsql.runtime.rows.python_variables import NO_VARIABLES, PythonVariables
 from ctsql.runtime.spark.errors import translate_spark_errors
@@ -78,17 +77,11 @@ class ExternalRelations:
             self._variables = before
 
 
-def read_file(gateway: Gateway, file: FileRef, paths: Sequence[str] | None = None) -> DataFrame:
-    """The rows of a file, a folder or a pattern, by Spark's reader with its options.
-
-    Args:
-        paths: full URIs of files to read instead, none of them a pattern.
-    """
-    location: str | list[str] = (
-        gateway.qualify(file.path) if paths is None else [*map(pattern_of, paths)]
-    )
+def read_file(gateway: Gateway, file: FileRef) -> DataFrame:
+    """The rows of a file, a folder or a pattern, by Spark's reader with its options."""
+    location = gateway.qualify(file.path)
     options = _DEFAULTS.get(file.format, {}) | dict(file.options)
-    if isinstance(location, str) and _check_there(gateway, location, file):
+    if _check_there(gateway, location, file):
         # Columns that stand in another order in another file are an error, unless asked for.
         options.setdefault("enforceschema", str("schema" in options).lower())
     reader = gateway.session.read.format(file.format)

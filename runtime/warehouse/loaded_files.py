@@ -28,7 +28,6 @@ def rows_to_load(
     columns: Sequence[Column],
     table: str,
     *,
-    paths: Sequence[str] | None = None,
     may_have_more: bool = False,
 ) -> DataFrame:
     """The rows of files under the names of the table's columns that they fill.
@@ -39,7 +38,6 @@ def rows_to_load(
 
     Args:
         columns: the columns to be filled. table: its name, as a statement spells it.
-        paths: which files it is, where ``file`` is a pattern that means more.
         may_have_more: whether columns of the files may be left out.
     """
     options = dict(file.options)
@@ -51,17 +49,14 @@ def rows_to_load(
         # where texts may have line breaks.
         header = (("inferschema", "false"), ("multiline", "false"))
         file = replace(file, options=(*file.options, *header))
-    rows = read_file(gateway, file, paths)
-    are_watched = paths is not None
-    by_name = _fill(
-        file, rows.columns, columns, table, may_have_more=may_have_more, are_watched=are_watched
-    )
+    rows = read_file(gateway, file)
+    by_name = _fill(file, rows.columns, columns, table, may_have_more=may_have_more)
     if untyped:
         types = {name: plain_type(c.type) for name, c in by_name.items()}
         schema = ", ".join(f"{backtick(n)} {types.get(n, 'STRING')}" for n in rows.columns)
         checks = (("mode", "FAILFAST"), ("enforceschema", "false"))
         all_options = (*checks, *options.items(), ("schema", schema))
-        rows = read_file(gateway, replace(file, options=all_options), paths)
+        rows = read_file(gateway, replace(file, options=all_options))
     return rows.select(*(F.col(backtick(n)).alias(c.name) for n, c in by_name.items()))
 
 
@@ -72,7 +67,6 @@ def _fill(
     table: str,
     *,
     may_have_more: bool,
-    are_watched: bool,
 ) -> dict[str, Column]:
     """Which column of the files fills which of the table: by name, where the files have names."""
     if file.format == "csv" and dict(file.options).get("header") == "false":
@@ -84,8 +78,7 @@ def _fill(
     by_name = {fold(name): name for name in file_columns}
     names = {fold(c.name) for c in columns}
     both = ", ".join(quote(name) for name in file_columns if fold(name) in names)
-    may_name = both and not are_watched
-    hint = f"Name the columns to be filled: COPY {table} ({both}) FROM ..." if may_name else ""
+    hint = f"Name the columns to be filled: COPY {table} ({both}) FROM ..." if both else ""
     for column in columns:
         if fold(column.name) not in by_name:
             detail = f"The file has the columns {', '.join(file_columns)}."
@@ -98,7 +91,6 @@ def _fill(
             "COLUMN_COUNT_MISMATCH",
             span=file.span,
             message=f'the file has columns that "{table}" has not: {", ".join(more)}',
-            detail=f"It is one of {file.path}." if are_watched else "",
             hint=hint,
         )
     return {by_name[fold(c.name)]: c for c in columns}

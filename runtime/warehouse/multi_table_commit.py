@@ -32,11 +32,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark.sql import DataFrame
-
 from ctsql.catalog.errors import CtsqlError, broken, error
 from ctsql.catalog.items import Catalog, Item, beside
-from ctsql.catalog.spans import Span
 from ctsql.runtime.delta.locks import commit_lock, local_path
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.delta.transaction import Transaction
@@ -96,25 +93,15 @@ class WriterProgress:
     Attributes:
         app: its application id. expected: its upper when the rows were read. upper: after the
             commit.
-        domains: domain metadata that its commit writes. metadata: of its commit.
+        metadata: of its commit.
         lent_files: the files that it has staged itself, which are its own if they do not come in.
     """
 
     app: str
     expected: int
     upper: int
-    domains: Mapping[str, str] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
     lent_files: frozenset[str] = frozenset()
-
-
-AppendKept = Callable[[Item, DataFrame, WriterProgress, Span], None]
-"""Puts rows into a table as far as its constraints let them, with how far their writer is.
-
-Nothing, if the writer is there already: another process has put them in.
-For who holds the locks of the table and of its quarantine. The span is where the rows are said to
-come from.
-"""
 
 
 def prepare(timeline: Timeline, group: str, changes: Mapping[str, Change], tables: Tables) -> Any:
@@ -363,10 +350,12 @@ def _participants(group: str, intent: Any, tables: Tables) -> "Iterator[_Partici
     """The tables of a transaction, without those that were dropped since and nobody reads."""
     for source, entry in intent["tables"].items():
         if source in tables:
-            values = {name: entry[name] for name in ("expected", "version", "batch")}
-            values |= {n: entry.get(n, {}) for n in ("domains", "earlier", "also", "after")}
-            values["metadata"] = entry.get("said", {})
-            yield _Participant(group, intent["upper"], source, tables[source][1], **values)
+            names = ("expected", "version", "batch", "domains", "earlier", "also", "after")
+            values = {name: entry[name] for name in names}
+            table = tables[source][1]
+            yield _Participant(
+                group, intent["upper"], source, table, **values, metadata=entry["said"]
+            )
 
 
 def _roll_forward(group: str, intent: Any, tables: Tables) -> WriteConflict | None:

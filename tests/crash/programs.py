@@ -280,14 +280,10 @@ def spark_writer(table: str, seed: str, seconds: float) -> None:
 def import_files(warehouse: str, _seed: str, _seconds: float, how: str, folder: str) -> None:
     """Bring the files of a folder into the table ``t``, each once, whatever killed the last try.
 
-    COPY remembers no files, so the table is asked what is there; a writer counts them; a table
-    that watches the folder is only made here.
+    COPY remembers no files, so the table is asked what is there; a writer counts them.
     """
     con = connect(warehouse, master="local[2]")
-    watched = f"FROM FILES '{folder}'" if how == "watch" else ""
-    con.execute(f"CREATE TABLE IF NOT EXISTS t (file BIGINT, i BIGINT) {watched}")
-    if how == "watch":
-        return
+    con.execute("CREATE TABLE IF NOT EXISTS t (file BIGINT, i BIGINT)")
     paths = sorted(Path(folder).iterdir())
     writer = con.writer("t", job="import")
     say("ready")

@@ -19,8 +19,6 @@ HALFWAY = "outputs_halfway"
 """Only a task with several outputs comes there: tests/spark/tasks/test_several_outputs.py."""
 STATE_COMMITTED = "state_committed"
 """Only a view with a table beside it comes there: tests/spark/views/test_state_tables.py."""
-OF_FILES = ("files_planned", "files_loaded")
-"""Only a table that files come into comes there: test_watched_files_killed.py."""
 OF_COLUMNS = ("columns_added", "table_prepared", "tables_altered")
 """Only where columns are changed: test_task_columns, test_columns_added, test_alter_table, and
 test_altered_by_folder_killed."""
@@ -61,7 +59,7 @@ AGAIN = [
     [
         pytest.param(p, marks=[] if p in EACH_TIME else [pytest.mark.slow])
         for p in POINTS
-        if p not in (HALFWAY, STATE_COMMITTED, *OF_FILES, *OF_COLUMNS)
+        if p not in (HALFWAY, STATE_COMMITTED, *OF_COLUMNS)
     ],
 )
 def test_killed_at(point: str, warehouse: Path, connect: Callable[[], Connection]) -> None:

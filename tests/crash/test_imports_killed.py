@@ -15,14 +15,12 @@ import pytest
 
 from tests.crash.killed_processes import (
     SECONDS_TO_END,
-    SECONDS_TO_START,
     Child,
     Crew,
     crew_of,
     stored,
     table_of,
 )
-from tests.helpers.table_folder import log, transaction
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3600)]
 
@@ -89,33 +87,3 @@ def test_files_that_a_program_copies(how: str, kind: str, warehouse: Path, tmp_p
         else:
             crew.run("import_files", how, tmp_path / "files")
         check_once(crew)
-
-
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_files_of_a_watched_folder(kind: str, warehouse: Path, tmp_path: Path) -> None:
-    """``ctsql run --once`` goes on where a killed one was; each entry of files is one commit."""
-    folder = tmp_path / "files"
-    write_file(folder, 0, kind)
-    with crew_of(warehouse, tmp_path) as crew:
-        draw = random.Random(crew.seed)
-        crew.run("import_files", "watch", folder / f"*.{kind}")
-        write_file(folder, 1, kind)
-        began = time.monotonic()
-        crew.service("--once").finish(SECONDS_TO_START + SECONDS_TO_END)
-        lasting = time.monotonic() - began
-        coming = list(range(2, FILES))
-        for _ in range(KILLS_MAX):
-            for n in coming[: draw.choice([0, 1, 2])]:
-                write_file(folder, n, kind)
-                coming.remove(n)
-            # Longer each time, as all files that wait come in together.
-            most = lasting * draw.uniform(0.3, 1.3) * (1 + crew.kills.total() / 3)
-            ended = lives(crew, crew.service("--once"), most=most)
-            if ended and not coming and crew.kills.total() >= KILLS_WANTED:
-                break
-        assert not coming
-        crew.service("--once").finish(SECONDS_TO_START + SECONDS_TO_END)
-        check_once(crew)
-        commits = log(table_of(warehouse, "t"))
-        entries = [n for commit in commits if (n := transaction(commit)) is not None]
-        assert entries == list(range(1, len(entries) + 1)), "each entry once, in order"

@@ -30,7 +30,7 @@ def read_copy(cursor: Cursor) -> CopyFrom | CopyTo:
     columns = _columns(cursor) if cursor.at("(") else ()
     if columns or cursor.at("FROM"):
         cursor.expect("FROM")
-        file, _ = read_file(cursor, writes=False)
+        file, _ = _read_file(cursor, writes=False)
         cursor.end()
         return CopyFrom(span=cursor.span, target=target, columns=columns, file=file)
     if not cursor.at("TO"):
@@ -49,12 +49,12 @@ def _columns(cursor: Cursor) -> tuple[ColumnDef, ...]:
 
 def _copy_to(cursor: Cursor, select: Select) -> CopyTo:
     cursor.expect("TO")
-    file, overwrite = read_file(cursor, writes=True)
+    file, overwrite = _read_file(cursor, writes=True)
     cursor.end()
     return CopyTo(span=cursor.span, select=select, file=file, overwrite=overwrite)
 
 
-def read_file(cursor: Cursor, *, writes: bool) -> tuple[FileRef, bool]:
+def _read_file(cursor: Cursor, *, writes: bool) -> tuple[FileRef, bool]:
     """Read ``'path' [[WITH] (options)]``: the file, and whether it may be overwritten."""
     for name in ("STDIN", "STDOUT"):
         if cursor.at(name):

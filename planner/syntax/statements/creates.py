@@ -3,23 +3,22 @@
 import dataclasses
 
 from ctsql.catalog.errors import not_supported, not_yet
-from ctsql.catalog.items import KafkaSource
 from ctsql.catalog.names import check_new_schema, fold
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.body import QUERY_WORDS, read_body
 from ctsql.planner.syntax.statements.columns import column_text, read_columns, type_edits
 from ctsql.planner.syntax.statements.constraints import with_names
-from ctsql.planner.syntax.statements.copies import read_file
 from ctsql.planner.syntax.statements.header import read_header
-from ctsql.planner.syntax.statements.kafka import read_kafka
 from ctsql.planner.syntax.statements.options import task_options, view_options
 from ctsql.planner.syntax.statements.queries import TIME_HINT, read_instant
+from ctsql.planner.syntax.statements.refusals import refusal
 from ctsql.planner.syntax.statements.short_forms import compile_to_tokens, read_flow, read_task_form
 from ctsql.planner.syntax.tokens.file_refs import check_location
 from ctsql.planner.syntax.tokens.sqltext import analyse
 from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import (
+    Kind,
     Token,
     Tokens,
     at_depth_0,
@@ -115,8 +114,6 @@ class _TableClauses:
         self.comment: str | None = None
         self.layout: Span | None = None  # the first clause about how to store the table
         self.properties: Tokens = ()  # those of TBLPROPERTIES
-        self.feed: st.FileRef | KafkaSource | None = None
-        self.feed_clause: Span | None = None
         self._clauses: set[str] = set()
 
     def read(self) -> None:
@@ -126,27 +123,10 @@ class _TableClauses:
             self.columns = cursor.group()
             self.columns_list = cursor.since(self.columns_span.start)
         while cursor.current is not None and not cursor.at("AS"):
-            if cursor.upper() in QUERY_WORDS and not self._is_source():
+            if cursor.upper() in QUERY_WORDS:
+                _refuse_source(cursor)
                 return
             self._clause()
-
-    def _is_source(self) -> bool:
-        """Whether FROM leads to files or Kafka, and does not begin a query."""
-        cursor = self.cursor
-        if cursor.at("FROM", "KAFKA"):
-            return self.columns is not None or cursor.upper(2) == "("
-        return cursor.at("FROM", "FILES") and cursor.upper(2) not in ("SELECT", "WHERE")
-
-    def _read_feed(self) -> None:
-        cursor = self.cursor
-        start = cursor.here.start
-        cursor.expect("FROM")
-        if cursor.accept("KAFKA"):
-            self.feed = read_kafka(cursor)
-        else:
-            cursor.expect("FILES")
-            self.feed, _ = read_file(cursor, writes=False)
-        self.feed_clause = cursor.since(start)
 
     def _clause(self) -> None:
         cursor = self.cursor
@@ -154,9 +134,7 @@ class _TableClauses:
         if word and word in self._clauses:
             raise syntax_error(here, f"{word} is given twice")
         self._clauses.add(word)
-        if word == "FROM":
-            self._read_feed()
-        elif cursor.accept("USING"):
+        if cursor.accept("USING"):
             if cursor.name("the format, delta").text.lower() != "delta":
                 span = cursor.tokens[cursor.position - 1].span
                 hint = "Files are read where a table is: CREATE TABLE t AS SELECT * FROM 'file'"
@@ -178,8 +156,17 @@ class _TableClauses:
                 'a column list, "AS" or "LOCATION"',
                 words=("USING", "LOCATION", "COMMENT", "PARTITIONED", "CLUSTER", "TBLPROPERTIES"),
             )
-        if word not in ("LOCATION", "COMMENT", "USING", "FROM"):
+        if word not in ("LOCATION", "COMMENT", "USING"):
             self.layout = self.layout or here
+
+
+def _refuse_source(cursor: Cursor) -> None:
+    """Raise NOT_SUPPORTED for FROM FILES 'path' and FROM KAFKA (...), which begin no query."""
+    behind = cursor.rest[2:3]
+    if cursor.at("FROM", "FILES") and behind and behind[0].kind is Kind.STRING:
+        raise refusal(cursor.here, "FROM FILES")
+    if cursor.at("FROM", "KAFKA", "("):
+        raise refusal(cursor.here, "FROM KAFKA")
 
 
 def _table(cursor: Cursor) -> st.CreateTable:
@@ -221,13 +208,6 @@ def _table(cursor: Cursor) -> st.CreateTable:
     if clauses.columns is not None and query is not None:
         hint = "Leave the column list out and name the columns in the query."
         raise not_yet(clauses.columns_span, "a column list together with AS", hint)
-    if clauses.feed_clause is not None:
-        if clauses.columns is None or query is not None:
-            words = "FROM KAFKA" if isinstance(clauses.feed, KafkaSource) else "FROM FILES"
-            what = f"{words} without a list of columns, or with a query"
-            hint = f"Type: CREATE TABLE {target.span.text} (column type, ...) {words} ..."
-            raise not_yet(clauses.feed_clause, what, hint)
-        edits.append(st.Edit(span=clauses.feed_clause, text=""))
     text = query or st.SqlText(span=span)
     text = dataclasses.replace(text, span=span, edits=(*edits, *text.edits))
     return st.CreateTable(
@@ -237,7 +217,6 @@ def _table(cursor: Cursor) -> st.CreateTable:
         if_not_exists=if_not_exists,
         location=location.text if location else None,
         location_span=location.span if location else None,
-        feed=clauses.feed,
         comment=clauses.comment,
         columns=columns,
         columns_span=clauses.columns_list,

@@ -48,6 +48,8 @@ REFUSED: dict[str, tuple[str, str]] = {
         "",
         "Type: CREATE CONTINUAL TASK x ON INPUT t AS (INSERT INTO x SELECT ... FROM t)",
     ),
+    "FROM FILES": ("", "Type: COPY t FROM 'file'; new files of a folder: examples/ingest_files.py"),
+    "FROM KAFKA": ("", "Write the table with con.writer, as examples/ingest_kafka.py does."),
     "SCHEDULE": ("", "Type: WITH (REFRESH EVERY '1 hour')"),
     "PARTITIONED BY": (_LAYOUT, "Leave the clause out."),
     "CLUSTER BY": (_LAYOUT, "Leave the clause out."),

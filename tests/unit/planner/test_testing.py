@@ -16,9 +16,7 @@ CREATE CONTINUAL TASK best (k INT, v INT) ON INPUT feed AS (
 );
 CREATE TABLE feed (k INT, v INT);
 CREATE TABLE far LOCATION '/somewhere';
-CREATE TABLE files (k INT) FROM FILES '/folder' (FORMAT = 'csv');
 CREATE VIEW over_far AS SELECT * FROM far;
-CREATE VIEW over_files AS SELECT * FROM files;
 CREATE VIEW over_nothing AS SELECT * FROM nothing;
 CREATE CONTINUAL TASK two OUTPUTS (one_out (k INT), other_out (k INT)) ON INPUT feed AS (
     INSERT INTO one_out SELECT k FROM feed;
@@ -68,14 +66,6 @@ def test_what_is_given_rows_stands_for_the_object_of_its_name() -> None:
     assert [str(s.name) for s in plan.stand_ins] == ["nothing"]
     plan = _plan("GIVEN other_out VALUES (1) EXPECT over_two VALUES (1)")
     assert [str(d.name) for d in plan.definitions] == ["over_two"]
-
-
-def test_no_file_comes_into_a_table() -> None:
-    """A table that files come into is one that the test writes."""
-    (made, _) = _plan("GIVEN files VALUES (1) EXPECT over_files VALUES (1)").definitions
-    assert isinstance(made.statement, st.CreateTable)
-    assert made.statement.feed is None
-    assert "FROM FILES" not in splice(made.statement.text.span, made.statement.text.edits).text
 
 
 def test_no_output_is_written_where_the_folder_says() -> None:

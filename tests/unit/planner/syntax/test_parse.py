@@ -596,3 +596,24 @@ def test_defaults_of_a_table(text: str, expected: str) -> None:
     sent = splice(made.text.span, made.text.edits).text
     assert expected in sent
     assert sent.count("TBLPROPERTIES") <= 1
+
+
+@pytest.mark.parametrize(
+    ("text", "instead"),
+    [
+        ("PLAN ALTER TABLE t DROP COLUMN a", "ctsql plan"),
+        ("REHEARSE 'folder'", "CREATE REPLACEMENT"),
+        ("CREATE DYNAMIC TABLE t TARGET_LAG = '1 day' AS SELECT 1", "REFRESH EVERY '5 minutes'"),
+        ("CREATE OR REFRESH STREAMING TABLE t", "CREATE CONTINUAL TASK"),
+        ("CREATE FLOW f AS INSERT INTO t SELECT 1", "CREATE CONTINUAL TASK"),
+        ("CREATE TABLE t (a INT) FROM FILES 'x'", "COPY t FROM"),
+        ("CREATE TABLE t (a INT) FROM KAFKA (BROKER 'x')", "con.writer"),
+        (MV + "SCHEDULE EVERY 1 HOUR AS SELECT 1", "WITH (REFRESH EVERY '1 hour')"),
+    ],
+)
+def test_a_removed_statement_names_what_to_use(text: str, instead: str) -> None:
+    """With one hint."""
+    with pytest.raises(CtsqlError) as raised:
+        parsed(text)
+    assert raised.value.condition == NO
+    assert instead in (raised.value.hint or "")

@@ -79,7 +79,7 @@ class Engine:
         """As it is."""
         return self.catalog
 
-    def mint_for(self, _: object, *, takes_in: bool = True) -> int:
+    def mint_for(self, _: object) -> int:
         """The newest T that is told."""
         return int(self.timeline.now)
 

@@ -109,7 +109,7 @@ def test_definitions_that_come_with_the_time_concern_all() -> None:
     ticks.tick()
     asked: list[list[str]] = []
 
-    def mint(items: list[Item], *, takes_in: bool = True) -> int:
+    def mint(items: list[Item]) -> int:
         asked.append([i.name.name for i in items])
         if len(asked) == 1:
             _definitions_change(ticks.engine)

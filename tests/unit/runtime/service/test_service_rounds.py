@@ -61,7 +61,7 @@ def test_a_tick_that_failed_is_made_again() -> None:
     stop = threading.Event()
     answers = [_problem("STORAGE_ERROR"), _problem("STORAGE_ERROR"), None]
 
-    def mint(_: object, *, takes_in: bool = True) -> int:
+    def mint(_: object) -> int:
         problem = answers.pop(0)
         if problem is not None:
             raise problem
