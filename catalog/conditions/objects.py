@@ -239,20 +239,20 @@ OBJECTS: tuple[Condition, ...] = (
         hint="{hint}",
     ),
     Condition(
+        "WAREHOUSE_FORMAT_DIFFERS",
+        "3D000",
+        CatalogError,
+        message='the warehouse at "{location}" was made by another version of ctsql',
+        detail="Its format is {found}; this ctsql reads format {known}.",
+        hint="Run ctsql dump of the version that made it, and apply the folder to a new warehouse.",
+    ),
+    Condition(
         "WAREHOUSE_NOT_FOUND",
         "3D000",
         CatalogError,
         message='there is no ctsql warehouse at "{location}"',
         detail="{detail}",
         hint="{hint}",
-    ),
-    Condition(
-        "WAREHOUSE_TOO_NEW",
-        "3D000",
-        CatalogError,
-        message='the warehouse at "{location}" was made by a newer ctsql',
-        detail="Its format is {found}; this ctsql reads formats up to {known}.",
-        hint="Type: pip install --upgrade ctsql",
     ),
     Condition(
         "WRONG_OBJECT_KIND",

@@ -7,7 +7,6 @@ from ctsql.catalog.error_classes import (
     DataError,
     EnvironmentProblem,
     InternalError,
-    NotSupported,
     StatementError,
     UpperMismatch,
 )
@@ -36,13 +35,6 @@ RUNNING: tuple[Condition, ...] = (
         message='the staged batch is not for the output "{output}"',
         detail="{detail}",
         hint="Append it to the output that it was staged for; nothing was changed.",
-    ),
-    Condition(
-        "BATCH_TOO_NEW",
-        "0A000",
-        NotSupported,
-        message="the staged batch has format {found}; this version knows up to {known}",
-        hint="Append it with the version of ctsql that staged it; nothing was changed.",
     ),
     Condition(
         "BATCH_USED_UP",
@@ -77,14 +69,6 @@ RUNNING: tuple[Condition, ...] = (
     ),
     Condition(
         "DATA_ERROR", "22000", DataError, message="{message}", detail="{detail}", hint="{hint}"
-    ),
-    Condition(
-        "ENVIRONMENT_VARIABLE_MISSING",
-        "58000",
-        EnvironmentProblem,
-        message="the environment has no variable {variable}",
-        detail="The option {option} has its value there.",
-        hint="Set it where ctsql is started: export {variable}=...",
     ),
     Condition(
         "EXTRA_MISSING",
@@ -156,39 +140,6 @@ RUNNING: tuple[Condition, ...] = (
         message="Java {found} cannot run Spark",
         detail="{detail}",
         hint="{hint}",
-    ),
-    Condition(
-        "KAFKA_OFFSETS_LOST",
-        "55000",
-        DataError,
-        message='messages of topic "{topic}" are gone before they came into "{table}"',
-        detail="{detail}",
-        hint="Make the table anew with DATA_LOSS skip, which goes on with what is there, and keep "
-        "messages longer than ctsql may be stopped.",
-    ),
-    Condition(
-        "KAFKA_START_INVALID",
-        "22023",
-        StatementError,
-        message='topic "{topic}" has no {what}',
-        detail="{detail}",
-        hint="Type START earliest, START latest, or other offsets.",
-    ),
-    Condition(
-        "KAFKA_TOPIC_REPLACED",
-        "55000",
-        DataError,
-        message='topic "{topic}" is not the one that came into "{table}"',
-        detail="{detail}",
-        hint="Make another table for it, and read both: SELECT * FROM {table} UNION ALL ...",
-    ),
-    Condition(
-        "KAFKA_UNAVAILABLE",
-        "58030",
-        EnvironmentProblem,
-        message='topic "{topic}" of {brokers} cannot be read',
-        detail="{detail}",
-        hint="Check the address, the name of the topic, and the options of Kafka's.",
     ),
     Condition(
         "OUTPUT_CLOSED",

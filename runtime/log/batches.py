@@ -29,8 +29,7 @@ from urllib.parse import unquote
 from ctsql.catalog.errors import error
 from ctsql.catalog.times import CLOSED
 
-FORMAT = 2
-FORMAT_OF_ROWS = 1
+FORMAT = 1
 KIND = "ctsql batch"
 _WRITER = re.compile(r"w[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _OUTSIDE = re.compile(r"^/|^[A-Za-z][A-Za-z0-9+.-]*:|(^|/)\.\.(/|$)")
@@ -115,29 +114,23 @@ class BatchText:
 
     def to_json(self) -> str:
         """The text form."""
-        fields = asdict(self)
-        if self.schema is None:
-            del fields["schema"]
-        number = FORMAT_OF_ROWS if self.schema is None else FORMAT
-        return json.dumps({"kind": KIND, "format": number, **fields})
+        return json.dumps({"kind": KIND, "format": FORMAT, **asdict(self)})
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read a text form; raises BATCH_INVALID or BATCH_TOO_NEW."""
+        """Read a text form; raises BATCH_INVALID."""
         raw = _object(text)
         if raw.get("kind") != KIND:
             raise _invalid(f'It does not say "kind": "{KIND}".')
         number = raw.get("format")
-        if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-            raise _invalid(f"Its format is {number!r}.")
-        if number > FORMAT:
-            raise error("BATCH_TOO_NEW", found=number, known=FORMAT)
+        if number is True or number != FORMAT:
+            raise _invalid(f"Its format is {number!r}; this version of ctsql reads {FORMAT}.")
         try:
             batch = cls(
                 **{n: _is(str, raw[n]) for n in ("batch_id", "writer", "table_id", "app")},
                 **{n: _is(int, raw[n]) for n in ("lower", "upper", "version")},
                 parts=tuple(_part(part) for part in _is(list, raw["parts"])),
-                schema=_is(str, raw["schema"]) if "schema" in raw else None,
+                schema=None if raw["schema"] is None else _is(str, raw["schema"]),
             )
             check_bounds(batch.lower, batch.upper, [part.time for part in batch.parts])
         except KeyError as problem:

@@ -62,7 +62,7 @@ class Failure:
 
     Attributes:
         place: start and stop in the definition, if known. revision: of a task the number of the
-            definition that failed; None where an older version of ctsql has recorded it.
+            definition that failed; of a view None.
     """
 
     time: int
@@ -94,9 +94,7 @@ class Failure:
 
     def to_json(self) -> str:
         """The failure as text; equal failures have equal texts."""
-        fields = {name: value for name, value in asdict(self).items() if name != "revision"}
-        if self.revision is not None:
-            fields["revision"] = self.revision
+        fields = asdict(self)
         return json.dumps({"t": fields.pop("time"), **fields})
 
     @staticmethod
@@ -106,7 +104,7 @@ class Failure:
             raw = json.loads(text)
             place = tuple(raw["place"]) if raw["place"] else None
             plain = {name: raw[name] for name in ("condition", "reason", "detail")}
-            revision = None if raw.get("revision") is None else int(raw["revision"])
+            revision = None if raw["revision"] is None else int(raw["revision"])
             return Failure(time=int(raw["t"]), place=place, revision=revision, **plain)
         except (ValueError, KeyError, TypeError) as problem:
             hint = "Drop the object and create it again."

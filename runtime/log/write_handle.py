@@ -208,7 +208,7 @@ class Output:
         """The batch of a text; takes over its files.
 
         Raises:
-            BATCH_INVALID, BATCH_TOO_NEW, BATCH_OF_ANOTHER_OUTPUT.
+            BATCH_INVALID, BATCH_OF_ANOTHER_OUTPUT.
         """
         read = BatchText.from_json(text)
         if (read.table_id, read.app) != (self.table.table_id, self.app):

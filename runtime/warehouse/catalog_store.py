@@ -42,7 +42,8 @@ SUBSCRIPTION = "ctsql.subscription."
 DROPPED = "ctsql.dropped."
 PROPOSAL = "ctsql.proposal."
 FORMAT_PROPERTY = "ctsql.format"
-FORMAT = 1
+FORMAT = 2
+"""Of all that a warehouse stores. One of another format is refused, and never converted."""
 CHANGE_TRIES_MAX = 100
 
 
@@ -89,8 +90,8 @@ class DeltaCatalog:
             detail = "There is a table where the catalog should be, but it is none of ctsql's."
             hint = "Check the path given with --warehouse."
             raise error("WAREHOUSE_NOT_FOUND", location=warehouse, detail=detail, hint=hint)
-        if int(text) > FORMAT:
-            raise error("WAREHOUSE_TOO_NEW", location=warehouse, found=text, known=FORMAT)
+        if int(text) != FORMAT:
+            raise error("WAREHOUSE_FORMAT_DIFFERS", location=warehouse, found=text, known=FORMAT)
 
     def load(self) -> Catalog:
         """The newest catalog in force; one look at the store when nothing changed.

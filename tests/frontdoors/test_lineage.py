@@ -13,13 +13,34 @@ from openlineage.client.transport import Transport
 from openlineage.client.transport.http import HttpConfig, HttpTransport
 
 from ctsql import lineage as events
-from ctsql.api import connect
+from ctsql.api import Connection, connect
 from ctsql.catalog.errors import CtsqlError
 from ctsql.lineage import LineageEvents, lineage_of, run_id
 from ctsql.runtime.monitoring.lineage import Field, Lineage, lineage
 from ctsql.side_reader import SideReader
 from tests.frontdoors.test_tracing import failed, wrote
-from tests.helpers.old_warehouse import unpack
+
+pytestmark = pytest.mark.spark
+
+OBJECTS = """
+CREATE TABLE feed (k INT, v INT);
+INSERT INTO feed VALUES (1, 10), (2, 20), (2, 22);
+CREATE CONTINUAL TASK latest (k INT, v INT) ON INPUT feed AS (
+    DELETE FROM latest WHERE k IN (SELECT k FROM feed);
+    INSERT INTO latest SELECT k, max(v) FROM feed GROUP BY k
+);
+CREATE CONTINUAL TASK sort_feed OUTPUTS (low (k INT, v INT), high (k INT, v INT))
+    ON INPUT feed AS (
+    INSERT INTO low SELECT k, v FROM feed WHERE v < 20;
+    INSERT INTO high SELECT k, v FROM feed WHERE v >= 20
+);
+CREATE MATERIALIZED VIEW averages AS SELECT k, avg(v) AS a FROM feed GROUP BY k;
+CREATE MATERIALIZED VIEW levels AS
+    SELECT CAST(a AS INT) DIV 10 AS level, avg(a) AS a FROM averages
+    GROUP BY CAST(a AS INT) DIV 10;
+CREATE VIEW above AS SELECT k, a FROM averages WHERE a > 15;
+CREATE MATERIALIZED VIEW counted AS SELECT count(*) AS n FROM feed
+"""
 
 
 class KeepingTransport(Transport):
@@ -36,10 +57,9 @@ class KeepingTransport(Transport):
 
 
 @pytest.fixture
-def reader(tmp_path: Path) -> SideReader:
-    folder = tmp_path / "w"
-    unpack("037d757", folder)
-    return SideReader(connect(str(folder), read_only=True))
+def reader(con: Connection) -> SideReader:
+    con.execute(OBJECTS)
+    return SideReader(connect(con.warehouse, read_only=True))
 
 
 def _of(reader: SideReader, name: str) -> Lineage:

@@ -52,10 +52,10 @@ def _a_table_for_a_catalog(place: Path, con: Connection) -> None:
     con.spark.range(3).write.format("delta").save(str(place / "_ctsql" / "catalog"))
 
 
-def _newer(place: Path, con: Connection) -> None:
+def _older(place: Path, con: Connection) -> None:
     open_connection(str(place)).execute("SHOW OBJECTS")
     catalog = f"delta.`{place}/_ctsql/catalog`"
-    con.spark.sql(f"ALTER TABLE {catalog} SET TBLPROPERTIES ('ctsql.format' = '2')")
+    con.spark.sql(f"ALTER TABLE {catalog} SET TBLPROPERTIES ('ctsql.format' = '1')")
 
 
 def _newer_delta(place: Path, con: Connection) -> None:
@@ -78,7 +78,7 @@ PLACES: dict[str, tuple[Callable[[Path, Connection], None], str, str]] = {
     "below a file": (_below_a_file, "STORAGE_ERROR", "ot a directory"),
     "a Delta table": (_a_delta_table, "WAREHOUSE_NOT_FOUND", "It is a Delta table"),
     "a table for a catalog": (_a_table_for_a_catalog, "WAREHOUSE_NOT_FOUND", "none of ctsql's"),
-    "newer": (_newer, "WAREHOUSE_TOO_NEW", "format is 2"),
+    "another format": (_older, "WAREHOUSE_FORMAT_DIFFERS", "format is 1"),
     "newer Delta": (_newer_delta, "STORED_DATA_INVALID", "laterThanThis"),
 }
 
