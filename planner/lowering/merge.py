@@ -203,8 +203,9 @@ def assigned_values(node: Merge, view: View) -> list[DataFrame]:
                 pieces += [lowering._from("{rows}", "JOIN"), node.on, ")"]
             case MergeWhen.NOT_MATCHED:
                 pieces.append(f" FROM {{source}} AS {node.source_alias}")
+                pieces += [f" LEFT ANTI JOIN {{rows}} AS {node.alias} ON (", node.on, ")"]
             case MergeWhen.NOT_MATCHED_BY_SOURCE:
-                pieces.append(f" FROM {{rows}} AS {node.alias}")
+                pieces += [lowering._from("{rows}", "LEFT ANTI JOIN"), node.on, ")"]
         if clause.condition is not None:
             pieces += [" WHERE (", clause.condition, ")"]
         frames.append(view.run(pieces, {"rows": contents, "source": lowering.source}))

@@ -6,11 +6,12 @@ definition costs no job and does not depend on data.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import CtsqlError, error, invalid
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.schemas import Column
 from ctsql.planner.binding.checks import indefinite
@@ -28,7 +29,7 @@ from ctsql.planner.lowering.queries import run_text
 from ctsql.planner.lowering.type_names import type_name
 from ctsql.planner.nodes import Delete, Get, Merge, Node, Query, Role, Update, descend
 from ctsql.planner.rules import transform
-from ctsql.runtime.spark.definite import is_definite
+from ctsql.runtime.spark.definite import is_by_row, is_definite
 from ctsql.runtime.spark.empty_tables import empty
 from ctsql.runtime.spark.errors import translate_spark_errors
 
@@ -191,19 +192,11 @@ class SparkAnalyst:
         ctes = node.ctes if isinstance(node, Update) else None
         view = View(OutputState(None, self._sources.like(columns)), self._context, ctes)
         with translate_spark_errors():
-            if isinstance(node, Merge):
-                frames = assigned_values(node, view)
-                self._check_definite(node, *frames)
-                return [tuple(type_name(f.dataType) for f in d.schema)[1:] for d in frames]
-            pieces: list[str | Query] = ["SELECT 1"]
-            for assign in node.assignments:
-                pieces += [", NULL"] if assign.value is None else [", (", assign.value, ")"]
-            pieces.append(f" FROM {{rows}} AS {node.alias}")
-            if node.where is not None:
-                pieces += [" WHERE (", node.where, ")"]
-            frame = view.run(pieces, {"rows": self._sources.like(columns)})
-            self._check_definite(node, frame)
-            return [tuple(type_name(f.dataType) for f in frame.schema)[1:]]
+            frames = _assigned(node, view)
+            self._check_definite(node, *frames)
+            if not all(map(is_by_row, frames)):
+                raise _value_of_rows(node, view)
+            return [tuple(type_name(f.dataType) for f in frame.schema)[1:] for frame in frames]
 
     def value_types(self, values: Sequence[Query]) -> tuple[str, ...]:
         """The types of values that read no relation."""
@@ -218,6 +211,37 @@ class SparkAnalyst:
     def assignable(self, value_type: str, column_type: str) -> bool:
         """ANSI store assignment, as Spark's INSERT has it."""
         return _is_assignable(self._session, value_type, column_type)
+
+
+def _assigned(node: Update | Merge, view: View) -> list[DataFrame]:
+    """For each clause the values it assigns, behind a column of ours."""
+    if isinstance(node, Merge):
+        return assigned_values(node, view)
+    pieces: list[str | Query] = ["SELECT 1"]
+    for assign in node.assignments:
+        pieces += [", NULL"] if assign.value is None else [", (", assign.value, ")"]
+    pieces.append(f" FROM {{rows}} AS {node.alias}")
+    if node.where is not None:
+        pieces += [" WHERE (", node.where, ")"]
+    assert view.output.inserts is not None  # an empty table
+    return [view.run(pieces, {"rows": view.output.inserts})]
+
+
+def _value_of_rows(node: Update | Merge, view: View) -> CtsqlError:
+    """The refusal of the first value that is not one of one row."""
+    alone: list[Update | Merge]
+    if isinstance(node, Update):
+        alone = [replace(node, assignments=(one,)) for one in node.assignments]
+    else:
+        clauses = [replace(c, assignments=(one,)) for c in node.clauses for one in c.assignments]
+        alone = [replace(node, clauses=(clause,)) for clause in clauses]
+    of_rows = next(one for one in alone if not all(map(is_by_row, _assigned(one, view))))
+    (assign,) = (of_rows.clauses[0] if isinstance(of_rows, Merge) else of_rows).assignments
+    assert assign.value is not None  # NULL is a value of one row
+    message = "an aggregate, window or generator function may not stand in SET or VALUES"
+    detail = "A value there is computed from one row."
+    hint = "Compute it in a subquery: SET v = (SELECT max(v) FROM t)."
+    return invalid(assign.value.sql.span, message, detail, hint)
 
 
 @lru_cache(maxsize=ASSIGNMENTS_CACHED_MAX)

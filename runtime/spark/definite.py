@@ -1,11 +1,11 @@
-"""Does a query give the same rows for the same data, as far as Spark's analyzed plan tells?"""
+"""What Spark's analyzed plan tells of a query: same rows for the same data, values of one row."""
 
 from functools import lru_cache
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from ctsql.runtime.spark.scala import singleton
+from ctsql.runtime.spark.scala import class_name, singleton
 
 
 def is_definite(session: SparkSession, plan: Any) -> bool:
@@ -19,6 +19,14 @@ def is_definite(session: SparkSession, plan: Any) -> bool:
         return False
     # 'now', 'today' and their like, cast to a date or an instant, are replaced only later.
     return bool(special.apply(plan).fastEquals(plan))
+
+
+def is_by_row(frame: DataFrame) -> bool:
+    """Whether each value of a SELECT is one of one row: no aggregate, window or generator."""
+    node = frame._jdf.queryExecution().analyzed()
+    while class_name(node) == "Project":
+        node = node.child()
+    return class_name(node) not in ("Aggregate", "Generate", "Window")
 
 
 @lru_cache(maxsize=2)

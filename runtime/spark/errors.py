@@ -66,6 +66,10 @@ _NAMES = re.compile(r"(?:`(?:[^`]|``)*`\.?)+")
 _PARTS = re.compile(r"`(?:[^`]|``)*`")
 _ROUTINE_CONDITIONS = ("UNRESOLVED_ROUTINE", "ROUTINE_NOT_FOUND")
 _PARSE_PLACE = re.compile(r"\(line (\d+), pos (\d+)\)")
+_TYPE_CONDITIONS = (
+    "DATATYPE_MISMATCH", "INCOMPATIBLE_DATA", "CANNOT_MERGE_INCOM",
+    "JOIN_CONDITION_IS_NOT_BOOLEAN_TYPE",
+)  # fmt: skip
 _NOT_AS_MANY = ("INSERT_COLUMN_ARITY_MISMATCH", "DELTA_INSERT_COLUMN_ARITY_MISMATCH")
 _ONLY_APPENDS = "delta.appendOnly"
 _COLUMN_OF_SCHEMA = re.compile(r"^ \|-- (.+?): ", re.MULTILINE)
@@ -315,7 +319,7 @@ def _about_the_statement(
         if known_mistake is not None:
             return known_mistake
         return error("SYNTAX_ERROR", span=span, message=message)
-    if condition.startswith(("DATATYPE_MISMATCH", "INCOMPATIBLE_DATA", "CANNOT_MERGE_INCOM")):
+    if condition.startswith(_TYPE_CONDITIONS):
         return error("TYPE_MISMATCH", span=span, message=message)
     if throwable.is_analysis:
         return error("INVALID_STATEMENT", span=span, message=message)
