@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import Row as PySparkRow
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.result import Result
 from ctsql.show import Format, unique_names, write_result
-from ctsql.values import inner_types, json_of, text_of
+from ctsql.values import inner_types, json_of, of_python, text_of
 
 
 def sample() -> Result:
@@ -265,3 +266,21 @@ def test_inner_types_are_split_at_their_own_depth() -> None:
 def test_columns_of_one_name_are_told_apart() -> None:
     """Also when the new name is taken."""
     assert unique_names(["a", "a", "a_2", "a"]) == ["a", "a_2", "a_2_2", "a_3"]
+
+
+def test_maps_with_keys_that_no_dict_has() -> None:
+    """They are fetched as entries, and become dicts of tuples, bytes and rows; JSON has texts."""
+    entries = [([1, None], 2)]
+    found = of_python(entries, "map<array<int>,int>")
+    assert found == {(1, None): 2}
+    assert json_of(found, "map<array<int>,int>") == '{"[1, null]": 2}'
+    assert of_python([(bytearray(b"\xff"), None)], "map<binary,int>") == {b"\xff": None}
+    key = PySparkRow(a=[1])
+    found = of_python(
+        [[(key, [([2], 3)])], None], "array<map<struct<a:array<int>>,map<array<int>,int>>>"
+    )
+    assert found == [{((1,),): {(2,): 3}}, None]
+    assert next(iter(found[0])).a == (1,)
+    assert text_of(found[0], "map<struct<a:array<int>>,map<array<int>,int>>") == (
+        '{"{\\"a\\": [1]}": {"[2]": 3}}'
+    )

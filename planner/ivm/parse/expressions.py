@@ -21,6 +21,8 @@ from ctsql.planner.ivm.algebra.reasons import Refusal
 from ctsql.planner.ivm.parse.scopes import Scope
 from ctsql.planner.syntax.ast import ClockCall
 from ctsql.planner.syntax.tokens import operators, replaceable_calls, tokenizer as tk
+from ctsql.planner.syntax.tokens.rewrite import splice
+from ctsql.planner.syntax.tokens.sqlglot_gaps import type_calls
 from ctsql.planner.syntax.tokens.tokenizer import (
     Kind,
     Token,
@@ -69,8 +71,10 @@ class Reading:
     def of(text: str) -> "Reading":
         """Read a text."""
         source = Source(text)
+        tokens = tuple(t for t in tokenise(source.whole()) if t.upper != ";")
+        sql = splice(source.whole(), type_calls(tokens))
         try:
-            tree = sqlglot.parse_one(plain_comments(text), dialect="spark")
+            tree = sqlglot.parse_one(plain_comments(sql.text), dialect="spark")
         except (ParseError, TokenError, AttributeError, IndexError, KeyError, TypeError) as cause:
             raise Refusal("TEXT_NOT_READ", source.whole()) from cause
         if not isinstance(tree, exp.Query):
@@ -81,12 +85,11 @@ class Reading:
             for a in tree.find_all(exp.Alias)
             if isinstance(a.args.get("alias"), exp.Identifier)
         )
-        tokens = tuple(t for t in tokenise(source.whole()) if t.upper != ";")
         return Reading(
             source,
             tokens,
-            frozenset(c for c in columns if c is not None),
-            frozenset(a for a in aliases if a is not None),
+            frozenset(sql.origin(c) for c in columns if c is not None),
+            frozenset(sql.origin(a) for a in aliases if a is not None),
             {call.span.start: call for call in replaceable_calls.clocks(tokens)},
         )
 

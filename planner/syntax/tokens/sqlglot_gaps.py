@@ -10,7 +10,7 @@ from ctsql.catalog.names import backtick
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import Edit
 from ctsql.planner.syntax.tokens import tokenizer as tk
-from ctsql.planner.syntax.tokens.tokenizer import GENERIC_TYPES, Kind, Token, Tokens
+from ctsql.planner.syntax.tokens.tokenizer import GENERIC_TYPES, Kind, Token, Tokens, word_set
 
 # What a query may follow, so that TABLE there begins one.
 _QUERY_MAY_FOLLOW = ("(", "UNION", "EXCEPT", "INTERSECT", "MINUS", "ALL", "DISTINCT", "AS", ")")
@@ -38,6 +38,25 @@ def table_operands(tokens: Tokens) -> list[Edit]:
                 edits.append(Edit(span=following.span.behind, text="SELECT * FROM "))
             edits.extend(_argument_clauses(tokens, stop + 1))
     return edits
+
+
+_TYPE_CALLS = word_set("""
+    ARRAY BIGINT BINARY BOOLEAN DATE DECIMAL DOUBLE FLOAT INT MAP SMALLINT STRING STRUCT TIMESTAMP
+    TINYINT
+""")
+
+
+def type_calls(tokens: Tokens) -> list[Edit]:
+    """Quotes for functions that are called as types are.
+
+    sqlglot reads each one as a type first, with all that is nested in it, and then again as a
+    call: each level doubled the time.
+    """
+    return [
+        Edit(span=token.span, text=backtick(token.text))
+        for token, bracket, inside in zip(tokens, tokens[1:], tokens[2:], strict=False)
+        if token.upper in _TYPE_CALLS and bracket.upper == "(" and inside.kind is not Kind.NUMBER
+    ]
 
 
 def gaps(tokens: Tokens) -> list[Edit]:

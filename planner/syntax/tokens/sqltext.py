@@ -20,7 +20,7 @@ from ctsql.planner.syntax.tokens import replaceable_calls, tokenizer as tk
 from ctsql.planner.syntax.tokens.file_refs import read_file
 from ctsql.planner.syntax.tokens.name_scopes import qualified_names
 from ctsql.planner.syntax.tokens.rewrite import RewrittenText, splice
-from ctsql.planner.syntax.tokens.sqlglot_gaps import gaps, table_operands
+from ctsql.planner.syntax.tokens.sqlglot_gaps import gaps, table_operands, type_calls
 from ctsql.planner.syntax.tokens.token_reader import relation_ref, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, plain_comments, tokenise
 from ctsql.planner.syntax.tokens.usual_mistakes import usual_mistake
@@ -115,7 +115,7 @@ def _tree(
         Edit(span=span.front, text=before),
         Edit(span=span.behind, text=after),
     ]
-    always = [*table_operands(tokens), *outside]
+    always = [*table_operands(tokens), *type_calls(tokens), *outside]
     sql = splice(span, [frame[0], *always, frame[1]])
     try:
         return _parse(sql), sql

@@ -46,6 +46,9 @@ NESTED = {
     "CAST": _nest("CAST(", "a", " AS INT)"),
     "NOT": _nest("NOT ", "b", ""),
     "-": _nest("- ", "a", ""),
+    "struct": _nest("struct(", "a AS x", ")"),
+    "array": _nest("array(", "a", ")"),
+    "date": _nest("date(", "s", ")"),
     "AND ()": _nest("(b AND ", "b", ")"),
 }
 DEEP = [(f"{name} {count}", shape(count)) for name, shape in CHAINS.items() for count in [2_000]]
