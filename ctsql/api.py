@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from ctsql.runtime.engine import Engine
     from ctsql.runtime.log.write_handle import Entry
     from ctsql.runtime.monitoring.pulse import Pulse
-    from ctsql.runtime.monitoring.watch import WatchedObject
     from ctsql.runtime.service.events import Event
     from ctsql.runtime.statements.commits import ObjectCommit
     from ctsql.runtime.statements.name_resolution import Namespace
@@ -583,17 +582,6 @@ def _with_functions(engine: "Engine", statement: st.Statement) -> Iterator[None]
             detail="It is known to this process only; others run definitions, too.",
             hint="Write it in SQL, or compute the column before the rows are inserted.",
         ) from problem
-
-
-def watched(con: Connection, refreshes_max: int = 20) -> "list[WatchedObject]":
-    """Every task and view with its status and its last refreshes, failed ones first."""
-    from ctsql.runtime.monitoring.watch import watched as look
-
-    rows = con._by_logs(partial(look, refreshes_max=refreshes_max))
-    if rows is None:
-        with con._running("status") as engine:
-            rows = look(engine, refreshes_max)
-    return rows
 
 
 def move_to(con: Connection, warehouse: str) -> None:

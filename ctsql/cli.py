@@ -13,7 +13,6 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO
@@ -88,8 +87,7 @@ COMMANDS = ("run", "status", "serve", *_WITH_FOLDER, "warm-up")
     "--interval",
     type=click.FloatRange(min=0.01),
     metavar="SECONDS",
-    help="With run: the most seconds between two looks at the tables; 1 if not given. With status "
-    "--watch: the seconds between two looks; 2 if not given.",
+    help="With run: the most seconds between two looks at the tables; 1 if not given.",
 )
 @click.option(
     "--workers",
@@ -128,9 +126,6 @@ COMMANDS = ("run", "status", "serve", *_WITH_FOLDER, "warm-up")
     metavar="[HOST:]PORT",
     help=f"With serve: where; {ADDRESS} if not given. Other machines than this one need a token, "
     "CTSQL_SERVE_TOKEN or the one that is printed.",
-)
-@click.option(
-    "--watch", is_flag=True, help="With status: on the whole terminal, again and again; q leaves."
 )
 @click.option(
     "--log-format",
@@ -260,7 +255,7 @@ _ABOUT = {
     ),
     "status": (
         "List every task and view with its state and its lag.",
-        ("--watch", "--interval", "--json", "--format"),
+        ("--json", "--format"),
     ),
     "plan": (
         "Say what the definitions in a folder of .sql files would change in the warehouse. Nothing "
@@ -323,8 +318,6 @@ def _check(arguments: dict[str, Any], command: str | None) -> None:
     for option in main.params:
         name = option.opts[-1]
         commands = [c for c, (_, own) in _ABOUT.items() if name in own]
-        if name == "--interval" and not arguments["watch"]:
-            commands.remove("status")
         is_bound = bool(commands) and name not in _OF_STATEMENTS_TOO
         if (
             is_bound
@@ -339,8 +332,6 @@ def _check(arguments: dict[str, Any], command: str | None) -> None:
             check_output(path, arguments["warehouse"])
         except CtsqlError as problem:
             raise click.UsageError(f"{sentence_of(problem)} {problem.detail}") from problem
-    if arguments["watch"] and not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise click.UsageError("--watch needs a terminal; without it: ctsql status --json")
     if arguments["as_json"] and command is None:
         raise click.UsageError(
             "--json goes with: ctsql run, status, plan, apply. See --format json."
@@ -412,7 +403,7 @@ def _dispatch(
         if command == "serve":
             return serve(runner, *_address("listen", arguments["listen"] or ADDRESS))
         if command == "status":
-            return _watch(runner, arguments["interval"]) if arguments["watch"] else _status(runner)
+            return _status(runner)
         if command in _WITH_FOLDER:
             return _with_folder(connect, runner, command, arguments)
         if interactive:
@@ -566,19 +557,6 @@ def _status(runner: Runner) -> int:
         write_result(result, settings.format, settings.out)
 
     return runner.guard(work)
-
-
-def _watch(runner: Runner, interval: float | None) -> int:
-    """``ctsql status --watch``: the same on the whole terminal."""
-    from ctsql.api import watched
-    from ctsql.watch_command import WAIT_SECONDS, Watch
-
-    try:
-        Watch(partial(watched, runner.connection), interval or WAIT_SECONDS).run()
-    except CtsqlError as problem:
-        runner.settings.fail(problem)
-        return FAILED
-    return OK
 
 
 def _dump(runner: Runner, folder: Path) -> int:

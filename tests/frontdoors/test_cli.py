@@ -167,8 +167,6 @@ def test_standard_input_and_files_are_run_in_order(tmp_path: Path) -> None:
         ["serve", "a.sql"],
         ["--serve", "8480", "-c", "SELECT 1"],
         ["status", "--log-format", "json"],
-        ["status", "--watch"],
-        ["run", "--watch"],
         ["status", "--interval", "1"],
         ["--json", "-c", "SELECT 1"],
         ["-c", "SELECT 1", "-o", "/no/such/folder/x"],
