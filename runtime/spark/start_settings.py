@@ -2,8 +2,7 @@
 
 import os
 from pathlib import Path
-
-from platformdirs import user_cache_dir
+from tempfile import gettempdir
 
 from ctsql.runtime.spark.plain_start import LOCAL
 
@@ -38,8 +37,8 @@ def start_settings(master: str | None) -> dict[str, str]:
         # What is given here goes before spark-defaults.conf, so there must be a way past it.
         "spark.driver.memory": os.environ.get("SPARK_DRIVER_MEMORY", DRIVER_MEMORY),
         "spark.master": master or LOCAL,
-        # Nothing of ours is stored there, but Spark makes the folder: not in the user's.
-        "spark.sql.warehouse.dir": Path(user_cache_dir("ctsql"), "spark-warehouse").as_uri(),
+        # Nothing is stored there, but Spark makes the folder.
+        "spark.sql.warehouse.dir": Path(gettempdir(), "ctsql-spark-warehouse").as_uri(),
         "spark.sql.shuffle.partitions": str(min(os.cpu_count() or 2, 8)),
         **_STATIC,
     }

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from ctsql.caller_scope import NOWHERE, CallerVariables
@@ -90,6 +91,12 @@ class FakeConnection:
         self._cancelled = threading.Event()
         self._starting = threading.Lock()
         self._engine = None
+        self.java_options = ""
+
+    @property
+    def spark(self) -> Any:
+        conf = {"spark.master": "local[*]", "spark.driver.extraJavaOptions": self.java_options}
+        return SimpleNamespace(sparkContext=SimpleNamespace(getConf=lambda: conf))
 
     def start(self) -> None:
         with self._starting:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from ctsql import repl as repl_module
 from ctsql.catalog.errors import CtsqlError
 from ctsql.commands import (
     SPELLINGS,
@@ -179,6 +180,37 @@ def test_nothing_a_statement_does_ends_the_prompt(tmp_path: Path) -> None:
     assert f"{nobody} cannot be written" in other
     for said in ("UNKNOWN_RELATION", "ZeroDivisionError", "/no/such", r"\nope is not a command"):
         assert said in err
+
+
+@pytest.mark.parametrize(
+    ("waited", "options", "quiet", "told"),
+    [
+        (True, "-Xa", False, 1),
+        (False, "-Xa", False, 0),
+        (True, "-XX:SharedArchiveFile=/a.jsa", False, 0),
+        (True, "-Xa", True, 0),
+    ],
+)
+def test_a_slow_start_names_what_makes_it_faster(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    waited: bool,
+    options: str,
+    quiet: bool,
+    told: int,
+) -> None:
+    """Once, where Spark had no archive of classes and somebody waited for it; never if quiet."""
+    if waited:
+        monkeypatch.setattr(repl_module, "SLOW_START_SECONDS", 0.0)
+
+    def type_two(repl: Repl) -> None:
+        repl._settings.quiet = quiet
+        repl._runner.connection.java_options = options  # type: ignore[attr-defined]
+        for _ in range(2):
+            repl.feed("SELECT 1;")
+
+    monkeypatch.delenv("SPARK_HOME")
+    assert _printed(tmp_path, type_two)[1].count("`ctsql warm-up` makes starts faster") == told
 
 
 def test_no_editor_ends_the_prompt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
