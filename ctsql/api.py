@@ -368,8 +368,8 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
                 running work. report: called with each T that was reached.
             interval: the most seconds between two looks at the logs; by default 1.
             on_event: called with each commit and each failure, one at a time; several workers
-                call it in their threads, and so does maintenance, which with ``once`` may end
-                after this returns. It must not use this connection: InterfaceError.
+                call it in their threads, and so does maintenance. It must not use this
+                connection: InterfaceError.
             workers: the number of outputs that are brought up in parallel.
             pulse: is kept up to date with what the service is doing.
             on_time: called with each T that was reached, after its events; these then name the
@@ -409,13 +409,8 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
             on_commit=committed,
             pulse=pulse or Pulse(),
         )
-        self._tell = service.tell
-        try:
+        with self._maintaining(service.tell, stop):
             service.run(once=once, interval=INTERVAL_SECONDS if interval is None else interval)
-        finally:
-            self._tell = None
-            if stop.is_set() and self._maintenance is not None:
-                self._maintenance.cancel()
 
     def subscribe(
         self,
@@ -660,6 +655,7 @@ def connect(
     read_only: bool = False,
     create: bool = True,
     python_variables: bool = False,
+    maintenance: bool = False,
 ) -> Connection:
     """Open a warehouse; returns at once, Spark starts on first need.
 
@@ -673,6 +669,8 @@ def connect(
         create: make the warehouse if it is not there; else the first statement raises
             WAREHOUSE_NOT_FOUND.
         python_variables: begin with ``SET python_variables = true``.
+        maintenance: compact the outputs that the connection writes, when they need it, in a thread
+            that ends when that is done. Without it only :meth:`Connection.run` and MAINTAIN do.
 
     Raises:
         INVALID_USAGE: ``warehouse`` is an empty text, or a file: URI with a host.
@@ -689,6 +687,7 @@ def connect(
         read_only=read_only,
         create=create,
         python_variables=python_variables,
+        maintenance=maintenance,
     )
 
 

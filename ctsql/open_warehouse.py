@@ -44,11 +44,13 @@ class OpenWarehouse:
         read_only: bool = False,
         create: bool = True,
         python_variables: bool = False,
+        maintenance: bool = False,
     ) -> None:
         check_text(warehouse, "the warehouse's place")
         sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
         self.warehouse = warehouse
         self._create = create
+        self._maintains = maintenance  # asked for, or while run() works
         self._python_variables = python_variables
         self.read_only = read_only
         self.is_new = False  # whether this connection made the warehouse
@@ -146,7 +148,7 @@ class OpenWarehouse:
                 try:
                     with active(engine.session), translate_spark_errors():
                         yield engine
-                        if self._settings.maintains and not engine.read_only:
+                        if self._maintains and not engine.read_only:
                             assert self._maintenance is not None  # with the engine
                             self._maintenance.start_if_due(engine, self._tell)
                 except CtsqlError as problem:
@@ -172,6 +174,26 @@ class OpenWarehouse:
 
         with translate_spark_errors(), self._running("run") as engine:
             yield engine
+
+    @contextmanager
+    def _maintaining(
+        self, tell: "Callable[[Event], None]", stop: threading.Event
+    ) -> Iterator[None]:
+        """Maintain what is written in the block; what was begun is waited for, or cancelled.
+
+        Args:
+            tell: called with what is done. stop: set if what has begun is to be cancelled.
+        """
+        maintained_before, self._maintains, self._tell = self._maintains, True, tell
+        try:
+            yield
+        finally:
+            self._maintains, self._tell = maintained_before, None
+            if self._maintenance is not None:
+                if stop.is_set():
+                    self._maintenance.cancel()
+                if not maintained_before:
+                    self._maintenance.close()
 
     def _by_logs(self, ask: "Callable[[LogReader], T]") -> T | None:
         """What logs on a local disk say while no Spark has started; None where they do not."""

@@ -17,16 +17,13 @@ STRICT, STORED = "strict serializable", "serializable"
 ISOLATION = "isolation"
 READ_ONLY = "read_only"
 TICK = "tick_interval"
-MAINTENANCE = "background_maintenance"
 VARIABLES = "python_variables"
-DEFAULTS = {ISOLATION: STRICT, TICK: "0", MAINTENANCE: "true", VARIABLES: "false"}
+DEFAULTS = {ISOLATION: STRICT, TICK: "0", VARIABLES: "false"}
 DESCRIPTIONS = {
     ISOLATION: f"'{STRICT}': reads see all that is committed; '{STORED}': reads see what is "
     "stored, without waiting",
     TICK: "commits that this connection binds to times share one when they are of the same "
     "interval of so long, '1 second' for example; 0: each has its own",
-    MAINTENANCE: "true: this connection compacts the outputs that it writes, when they need it, "
-    "in a thread of its own; false: it leaves them to others, or to MAINTAIN",
     VARIABLES: "true: in a Python program, a name in FROM that no object has means the variable of "
     "that name, if it holds rows; false: it does not",
     READ_ONLY: "true: nothing is written, what is not stored yet is computed in memory; "
@@ -71,11 +68,6 @@ class Settings:
         return length
 
     @property
-    def maintains(self) -> bool:
-        """Whether the connection maintains the outputs that it writes."""
-        return self.values[MAINTENANCE] == _text(is_on=True)
-
-    @property
     def reads_variables(self) -> bool:
         """Whether statements read the variables of the program that runs them."""
         return self.values[VARIABLES] == _text(is_on=True)
@@ -97,7 +89,7 @@ class Settings:
         if name == TICK:
             self.values[name] = _tick(statement)
             return
-        if name in (MAINTENANCE, VARIABLES):
+        if name == VARIABLES:
             self.values[name] = _text(is_on=_boolean(statement, name))
             return
         value = " ".join(statement.value.replace("-", " ").replace("_", " ").lower().split())

@@ -76,7 +76,7 @@ def test_the_words_for_on_and_off_are_the_same_everywhere(words: list[str], want
         assert dict(copied.file.options) == {"header": "true" if wanted else "false"}
 
 
-@pytest.mark.parametrize("text", ["SET read_only = maybe", "SET background_maintenance = ''"])
+@pytest.mark.parametrize("text", ["SET read_only = maybe", "SET python_variables = ''"])
 def test_other_words_are_refused(text: str) -> None:
     statement: Any = parse(Source(text).whole())
     with pytest.raises(CtsqlError, match="INVALID_OPTION"):

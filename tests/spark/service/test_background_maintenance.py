@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ctsql.api import Connection
-from ctsql.catalog.errors import CtsqlError
+from ctsql.api import Connection, connect as open_connection
 from ctsql.runtime.delta import files as delta_maintenance, transaction as delta_transaction
 from ctsql.runtime.delta.files import compact
 from ctsql.runtime.maintenance.compaction import ROUTINE, THOROUGH, Limits, choose
@@ -79,53 +78,18 @@ def _compactions(con: Connection, name: str) -> int:
     return sum("OPTIMIZE" in str(a.get("commitInfo")) for commit in commits for a in commit)
 
 
-def _checkpoints(table: Path) -> int:
-    return len(list((table / "_delta_log").glob("*.checkpoint*.parquet")))
-
-
-def test_checkpoints_are_written_beside_the_answers(
-    connect: Callable[[], Connection], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of tables, outputs, their state tables and the timeline, before a commit has to."""
-    monkeypatch.setattr(background_maintenance, "CHECKPOINT_EVERY_COMMITS", 2)
-    con = connect()
-    con.execute("SET background_maintenance = false")
-    _kept_by_reads(con)
-    con.execute(
-        "CREATE MATERIALIZED VIEW s WITH (REFRESH POLICY = incremental) AS "
-        "SELECT k, avg(v) AS a FROM latest GROUP BY k"
-    )
-    logs = [folder(con, name) for name in ("t", "latest", "s")]
-    logs.append(Path(con.warehouse) / "_ctsql" / "timeline")
-    assert [_checkpoints(table) for table in logs] == [0, 0, 0, 0]
-    con.execute("RESET background_maintenance")
-    for v in range(5, 8):
-        con.execute(f"INSERT INTO t VALUES (0, {v})")
-        con.execute("SELECT * FROM s")
-        _join_maintenance()
-    assert min(_checkpoints(table) for table in logs) >= 1
-    states = list(folder(con, "s").glob("_state/*"))
-    assert states
-    assert all(_checkpoints(table) >= 1 for table in states)
-    rows = con.execute("SELECT * FROM s").fetchall()
-    con.close()
-    con = connect()
-    assert_rows(con.execute("SELECT * FROM s").fetchall(), rows, "s")
-    assert_rows(rows, [(0, 7.0), (1, 1.0), (2, 1.0)], "s")
-
-
 def test_a_connection_compacts_what_its_reads_bring_up(
     connect: Callable[[], Connection],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """In a thread of its own, which close() waits for; told in the log; no row changes."""
+    """If it is asked to: in a thread that close() waits for, told in the log; no row changes."""
     monkeypatch.setattr(background_maintenance, "LOOK_EVERY_COMMITS", 1)
     monkeypatch.setattr(background_maintenance, "ROUTINE", FEW)
     caplog.set_level("INFO", "ctsql.maintenance")
-    con, other = connect(), connect()
-    _kept_by_reads(con)
-    con.close()
+    other = connect()
+    with open_connection(other.warehouse, spark=other.spark, maintenance=True) as con:
+        _kept_by_reads(con)
     assert _compactions(other, "latest") > 0
     assert any("latest compacted 2 files into 1" in line for line in caplog.messages)
     rows = [(0, 2), (1, 1), (2, 1)]
@@ -134,35 +98,32 @@ def test_a_connection_compacts_what_its_reads_bring_up(
     assert not orphans(folder(other, "latest"))
 
 
-def test_maintenance_is_left_to_others_if_told_so(
+def test_who_maintains(
     connect: Callable[[], Connection],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """By SET background_maintenance = false, for run, too; or while another process is at it."""
+    """run(), and no statement unless it is asked for; nor while another process is at it."""
     monkeypatch.setattr(background_maintenance, "LOOK_EVERY_COMMITS", 1)
     monkeypatch.setattr(background_maintenance, "ROUTINE", FEW)
     monkeypatch.setattr(connection_maintenance, "WAIT_SECONDS", 0.0)
     caplog.set_level("INFO", "ctsql.maintenance")
-    con, other = connect(), connect()
-    with pytest.raises(CtsqlError, match="INVALID_OPTION"):
-        con.execute("SET background_maintenance = perhaps")
-    con.execute("SET background_maintenance = false")
+    con = connect()
     _kept_by_reads(con)
-    con.run(once=True)
-    con.close()
-    assert _compactions(other, "latest") == 0
+    assert _compactions(con, "latest") == 0
     assert caplog.messages == []
-    with maintenance_lock(other.warehouse, wait_seconds=0) as is_ours:
+    con.execute("INSERT INTO t VALUES (0, 9)")
+    with maintenance_lock(con.warehouse, wait_seconds=0) as is_ours:
         assert is_ours
-        other.execute("INSERT INTO t VALUES (0, 9); SELECT * FROM latest")
-        other.close()
+        con.run(once=True)
     assert caplog.messages == ["left to another process, which is at it"]
-    last = connect()
-    assert _compactions(last, "latest") == 0
-    last.execute("INSERT INTO t VALUES (0, 10); SELECT * FROM latest")
-    last.close()
-    assert _compactions(connect(), "latest") == 1
+    assert _compactions(con, "latest") == 0
+    con.execute("INSERT INTO t VALUES (0, 10)")
+    con.run(once=True)
+    assert _compactions(con, "latest") == 1
+    con.execute("INSERT INTO t VALUES (0, 11); SELECT * FROM latest")
+    assert not [t for t in threading.enumerate() if t.name == "ctsql-maintenance"]
+    assert _compactions(con, "latest") == 1
 
 
 def test_a_compaction_that_loses_leaves_nothing(
