@@ -12,7 +12,7 @@ jobs (19 the first time).
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,8 +23,7 @@ from ctsql.catalog.names import table_at
 from ctsql.runtime.delta.clones import is_of_copy
 from ctsql.runtime.delta.local_scan import live_rows
 from ctsql.runtime.delta.locks import commit_lock, local_path
-from ctsql.runtime.delta.spark_log import java_of, remember_checkpoint
-from ctsql.runtime.delta.table import SMALL_LOG_BYTES, DeltaTable, Gateway
+from ctsql.runtime.delta.table import DeltaTable, Gateway
 from ctsql.runtime.log.actions import sum_known
 from ctsql.runtime.log.batches import StagedFile
 from ctsql.runtime.log.data_files import Bin, DataFile, StoredFile
@@ -33,7 +32,6 @@ from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.spark.errors import translate_spark_errors
-from ctsql.runtime.spark.session import setting
 from ctsql.runtime.spark.storage_errors import translate_os_errors
 
 LOG_FOLDER = "_delta_log"
@@ -41,7 +39,6 @@ CHANGE_FOLDER = "_change_data"
 ICEBERG_FOLDER = "metadata"
 """Where a table with ``delta.universalFormat.enabledFormats`` has what readers of Iceberg need."""
 FEATURES_OF_OTHERS = ("clustering", "rowTracking")
-SNAPSHOT_TASKS = "spark.databricks.delta.snapshotPartitions"
 FEATURES_OF_LOGS = ("catalogManaged", "checkpointProtection", "v2Checkpoint")
 
 
@@ -122,39 +119,6 @@ def optimize(table: DeltaTable) -> Compaction:
 def is_of_others(table: DeltaTable) -> bool:
     """Whether it has a layout or row ids that only Delta's own OPTIMIZE keeps."""
     return any(table.has_feature(name) for name in FEATURES_OF_OTHERS)
-
-
-def write_checkpoint(table: DeltaTable, *, commits_min: int) -> int | None:
-    """Write a checkpoint of the version before the newest, unless one of the last ones has one.
-
-    Not of the newest: a commit would wait until its state is computed, to put the next one in its
-    place.
-
-    Args:
-        commits_min: the number of commits behind the last checkpoint that are worth a new one; at
-            least 1.
-
-    Returns:
-        Its version; None for none.
-    """
-    with translate_spark_errors():
-        none = table.gateway.none
-        # Where Delta held an older state it would compute that one, for which a commit waits.
-        version = int(java_of(table.update()).version()) - 1
-        last = table.log.readLastCheckpointFile()
-        if version - (int(last.get().version()) if last.isDefined() else -1) < commits_min:
-            return None
-        state = table.log.getSnapshotAt(version, none, none, False)
-        is_small = state.checkpointSizeInBytes() + state.deltaFileSizeInBytes() <= SMALL_LOG_BYTES
-        session = table.gateway.session
-        # One task leaves a core to ticks.
-        with setting(session, SNAPSHOT_TASKS, "1") if is_small else nullcontext():
-            try:
-                table.log.checkpoint(state, none)
-            finally:
-                state.uncache()  # as Delta does when it puts a newer one in its place
-        remember_checkpoint(table.log_files, version)
-        return version
 
 
 # ---- files and folders

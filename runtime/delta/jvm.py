@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 
-from ctsql.runtime.delta.file_lists import ONE_BY_ONE_MAX, file_lists
+from ctsql.runtime.delta.file_lists import FileLists
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.spark.scala import singleton
 
@@ -47,18 +47,14 @@ class JvmObjects:
         """The classes of deletion vectors."""
         return _VectorClasses(self)
 
+    @cached_property
+    def file_lists(self) -> FileLists:
+        """Lists of many files."""
+        return FileLists(self.jvm)
+
     def add_files(self, files: Iterable[DataFile]) -> Any:
         """A Scala Seq of Delta's own objects for some files."""
-        file_list = list(files)
-        if len(file_list) <= ONE_BY_ONE_MAX:
-            return self.seq(map(self.add_file, file_list))
-        return self._to_seq(file_lists(self.jvm).to_java(file_list))
-
-    def data_files(self, adds: Any) -> list[DataFile]:
-        """The files of a Java list of Delta's own objects."""
-        if int(adds.size()) <= ONE_BY_ONE_MAX:
-            return [DataFile(add.json()) for add in adds]
-        return file_lists(self.jvm).from_java(adds)
+        return self._to_seq(self.file_lists.to_java(list(files)))
 
     def seq(self, items: Iterable[Any]) -> Any:
         """A Scala Seq of JVM objects."""

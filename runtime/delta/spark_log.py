@@ -17,21 +17,17 @@ from ctsql.runtime.delta.local_log import LoggedState, NeedsSpark, newest_state,
 from ctsql.runtime.delta.locks import local_path
 from ctsql.runtime.delta.log_files import LogFiles
 from ctsql.runtime.delta.log_stores import LocalStore, LogStore
-from ctsql.runtime.delta.own_checkpoints import own_checkpoints
 from ctsql.runtime.delta.snapshots import Snapshot
 from ctsql.runtime.log.table_metadata import TableMetadata
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.scala import scala_items
 
-UNLISTED_MAX = 1_000
+UNLISTED_MAX = 100
 """Commits after which a log is listed although this process knows the newest version.
 
-What Delta holds names each commit behind a checkpoint, and each commit of this process goes through
-all of them. Checkpoints of this process are taken without a list; this bounds what waits for those
-of others. A list takes a local disk half a second for 10,000 commits.
+What Delta holds names each commit behind the checkpoint that its last list found, and each commit
+of this process goes through all of them. So the interval of checkpoints of ctsql's own tables.
 """
-BEGIN_EVERY_COMMITS = 20
-"""How often what Delta holds is made to begin at the newest checkpoint of this process."""
 
 
 class DeltaHandle:
@@ -136,12 +132,6 @@ def java_of(snapshot: Snapshot) -> Any:
     return snapshot.java
 
 
-def remember_checkpoint(files: LogFiles, version: int) -> None:
-    """Remember a checkpoint of this process, at which the newest state is to begin soon."""
-    assert isinstance(files, SparkLogFiles)
-    files.remember_checkpoint(version)
-
-
 class SparkLogFiles(LogFiles):
     """The log of one table, whose state Delta reads where something needs Delta."""
 
@@ -153,7 +143,6 @@ class SparkLogFiles(LogFiles):
         self._is_local = folder is not None
         self._logged_version: int | None = None  # the newest version that was told without Delta
         self._listed_through: int | None = None  # the newest version when Delta listed it last
-        self._begun_through = 0  # the newest version when it was made to begin at a checkpoint
         super().__init__(
             location,
             HadoopStore(gateway, handle) if folder is None else LocalStore(folder / "_delta_log"),
@@ -212,30 +201,7 @@ class SparkLogFiles(LogFiles):
         if version - self._listed_through >= UNLISTED_MAX:
             return None
         read_ms = int(java.logSegment().lastCommitFileModificationTimestamp())
-        if read_ms != mark[0]:
-            return None
-        if version - self._begun_through < BEGIN_EVERY_COMMITS:
-            return java
-        java = self._begin_at_own_checkpoint() or java
-        self._begun_through = version
-        return java if int(java.version()) == version else None
-
-    def _begin_at_own_checkpoint(self) -> Any | None:
-        java = own_checkpoints(self._gateway.jvm).begin_at_own(self._location, self._log)
-        if java is not None:
-            checkpoint = int(java.logSegment().checkpointProvider().version())
-            self._listed_through = max(self._listed_through or 0, checkpoint)
-        return java
-
-    def remember_checkpoint(self, version: int) -> None:
-        """Remember a checkpoint of this process, at which the newest state is to begin soon."""
-        name = f"{version:020}.checkpoint.parquet"
-        if self._store.exists(name):  # in one file
-            with translate_spark_errors():
-                path = self._gateway.path(self._log.logPath(), name)
-                file = self._handle.file_system.getFileStatus(path)
-                checkpoints = own_checkpoints(self._gateway.jvm)
-                checkpoints.remember(self._location, self._log, version, file)
+        return java if read_ms == mark[0] else None
 
     def _list_log(self) -> Any:
         """The newest state, by a list of the log from the checkpoint on that Delta holds."""

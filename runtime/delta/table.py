@@ -48,7 +48,6 @@ from ctsql.runtime.delta.jvm import JvmObjects
 from ctsql.runtime.delta.local_log import LocalLogFiles
 from ctsql.runtime.delta.locks import local_path
 from ctsql.runtime.delta.log_files import COMMITS_CACHED_MAX
-from ctsql.runtime.delta.movable_transaction import start_on
 from ctsql.runtime.delta.spark_log import DeltaHandle, SparkLogFiles, java_of
 from ctsql.runtime.delta.table_rows import CHANGE_TYPE as CHANGE_TYPE, DeltaRows
 from ctsql.runtime.delta.transaction import Transaction
@@ -373,7 +372,7 @@ class DeltaTable(DeltaRows):
         if snapshot.version != version:
             snapshot = self.versions.snapshot_at(version)
         with translate_spark_errors():
-            files = self.gateway.data_files(java_of(snapshot).allFiles().collectAsList())
+            files = self.gateway.file_lists.from_java(java_of(snapshot).allFiles().collectAsList())
         return {file.path: file for file in files}
 
     # ---- writing
@@ -394,9 +393,11 @@ class DeltaTable(DeltaRows):
         """Start an optimistic transaction on the newest version."""
         if self.gateway.read_only:
             raise error("READ_ONLY_MODE", what="A COMMIT")
-        newest = self.update()
+        newest = java_of(self.update())  # which spares Delta a list of the log
         with translate_spark_errors():
-            return Transaction(self, start_on(self, newest))
+            return Transaction(
+                self, self.log.startTransaction(self.gateway.none, self.gateway.option(newest))
+            )
 
 
 def _setting(hadoop: Any, name: str) -> str | None:

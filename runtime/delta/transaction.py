@@ -19,7 +19,6 @@ from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.deletion_vectors import VectorFile, vector_file
 from ctsql.runtime.delta.file_stores import path_in_store
 from ctsql.runtime.delta.locks import commit_lock, split_location
-from ctsql.runtime.delta.movable_transaction import MovableTransaction
 from ctsql.runtime.delta.parquet_writer import has_forbidden_null, is_plain, write
 from ctsql.runtime.delta.table_rows import DeltaRows, has_no_vectors, locate_in
 from ctsql.runtime.log import clock
@@ -35,32 +34,35 @@ from ctsql.runtime.spark.storage_errors import translate_os_errors
 
 
 class Transaction:
-    """One optimistic Delta transaction: all of it becomes one commit, or nothing."""
+    """One optimistic Delta transaction: all of it becomes one commit, or nothing.
+
+    Attributes:
+        txn: Delta's transaction.
+    """
 
     def __init__(self, table: DeltaRows, txn: Any) -> None:
         self.table = table
         self.gateway = table.gateway
         self.version_read = int(txn.readVersion())
         self._actions: list[Any] = []
-        self.delta = MovableTransaction(table, txn)
+        self.txn = txn
 
     def snapshot(self) -> Any:
         """The snapshot that the transaction reads."""
-        return self.delta.txn.snapshot()
+        return self.txn.snapshot()
 
     def read_application(self, app: str) -> None:
         """Depend on an application id: a commit that moves it first makes this one fail."""
-        self.delta.tell(lambda txn: txn.readTxn().addOne(app))
+        self.txn.readTxn().addOne(app)
 
     def depend_on_all(self) -> None:
         """Depend on every row: a commit that changes any row first makes this one fail."""
-        self.delta.stay()
-        self.delta.txn.readWholeTable()
+        self.txn.readWholeTable()
 
     def set_application(self, app: str, version: int, now_ms: int) -> None:
         """Record the application id's new version."""
         time = self.gateway.option(now_ms)
-        self.delta.tell(lambda txn: txn.updateSetTransaction(app, version, time))
+        self.txn.updateSetTransaction(app, version, time)
 
     def set_domain(self, domain: str, configuration: str, *, removed: bool = False) -> None:
         """Write or remove a domain metadata action; checkpoints keep it, scans ignore it."""
@@ -82,9 +84,8 @@ class Transaction:
         return self._write_by_spark(rows_to_stage.frame)
 
     def _write_by_spark(self, rows: DataFrame) -> list[StagedFile]:
-        self.delta.stay()
         with translate_spark_errors():
-            files = scala_items(self.delta.txn.writeFiles(rows._jdf))
+            files = scala_items(self.txn.writeFiles(rows._jdf))
             return [StagedFile(file.path(), file.json()) for file in files]
 
     @cached_property
@@ -93,7 +94,7 @@ class Transaction:
 
         It is read again only when it is another one: of a wide table it is long.
         """
-        metadata, entry = self.delta.txn.metadata(), self.table.metadata_read
+        metadata, entry = self.txn.metadata(), self.table.metadata_read
         if entry is None or not metadata.equals(entry[0]):
             entry = metadata, dict(json.loads(metadata.json())["metaData"])
             self.table.metadata_read = entry
@@ -188,9 +189,7 @@ class Transaction:
                 self._actions.append(add.removeWithTimestamp(now_ms, True))
                 if one.action is not None:
                     self._actions.append(self.gateway.parse_action(one.action))
-            adds = self.gateway.seq(read)
-            self.delta.tell(lambda txn: txn.trackFilesRead(adds))
-        self.delta.rest_on(live[path] for path in by_file)
+            self.txn.trackFilesRead(self.gateway.seq(read))
         return used
 
     def _vector_file(self) -> AbstractContextManager[VectorFile]:
@@ -217,9 +216,8 @@ class Transaction:
         Raises the error of columns that Delta does not take.
         """
         gateway = self.gateway
-        self.delta.stay()
         with translate_spark_errors():
-            action = json.loads(self.delta.txn.metadata().json())
+            action = json.loads(self.txn.metadata().json())
             action["metaData"]["schemaString"] = schema
             metadata = gateway.parse_action(json.dumps(action))
             # Delta enables the features that types need only for new tables.
@@ -228,7 +226,7 @@ class Transaction:
             )
             for feature in scala_items(protocol.readerAndWriterFeatureNames()):
                 action["metaData"]["configuration"][f"delta.feature.{feature}"] = "supported"
-            self.delta.txn.updateMetadata(gateway.parse_action(json.dumps(action)), False)
+            self.txn.updateMetadata(gateway.parse_action(json.dumps(action)), False)
 
     def overwrite_with_schema(self, schema: str) -> None:
         """Replace the table's columns and delete all its rows; depends on every row."""
@@ -265,14 +263,13 @@ class Transaction:
         Args:
             counts: what DESCRIBE HISTORY is to say of it.
         """
-        session, metrics = self.gateway.jsession, self.gateway.metrics(counts)
-        self.delta.tell(lambda txn: txn.registerSQLMetrics(session, metrics))
+        self.txn.registerSQLMetrics(self.gateway.jsession, self.gateway.metrics(counts))
         return self._commit(operation)
 
     def _commit(self, operation: Any) -> int:
         with commit_lock(self.table.location), translate_spark_errors():
             try:
-                return self.delta.commit(self.gateway.seq(self._actions), operation)
+                return int(self.txn.commit(self.gateway.seq(self._actions), operation))
             except conflict_errors() as conflict:
                 raise Conflict(type(conflict).__name__) from conflict
 
@@ -289,9 +286,7 @@ class Transaction:
         file = None if rows is None else self.stage_local(rows)
         new_files = _rewrite_by_spark(self, adds) if file is None else [file]
         staged_files = [StagedFile(one.path, _unchanging(one.action)) for one in new_files]
-        java_adds = gateway.seq(adds)
-        self.delta.tell(lambda txn: txn.trackFilesRead(java_adds))
-        self.delta.rest_on(files)
+        self.txn.trackFilesRead(gateway.seq(adds))
         now_ms = clock.now_ms()
         self.add_files(staged_files)
         self._actions += [add.removeWithTimestamp(now_ms, False) for add in adds]
@@ -299,7 +294,6 @@ class Transaction:
 
     def commit_rewrites(self) -> int:
         """Commit what :meth:`rewrite` made, as OPTIMIZE would; raises Conflict if it is not in."""
-        self.delta.only_rewrites = True
         none = self.gateway.none
         empty = self.gateway.seq(())
         optimize = getattr(self.gateway.delta, "DeltaOperations$Optimize")
@@ -310,28 +304,22 @@ def set_properties(
     transaction: Transaction, properties: Mapping[str, str], names_to_remove: Collection[str] = ()
 ) -> None:
     """Set properties of a table, and remove some."""
-    transaction.delta.stay()
     with translate_spark_errors():
-        action = json.loads(transaction.delta.txn.metadata().json())
+        action = json.loads(transaction.txn.metadata().json())
         there = action["metaData"]["configuration"]
         configuration = {key: value for key, value in there.items() if key not in names_to_remove}
         action["metaData"]["configuration"] = {**configuration, **properties}
-        transaction.delta.txn.updateMetadata(
-            transaction.gateway.parse_action(json.dumps(action)), False
-        )
+        transaction.txn.updateMetadata(transaction.gateway.parse_action(json.dumps(action)), False)
 
 
 def _rewrite_by_spark(transaction: Transaction, adds: Sequence[Any]) -> list[StagedFile]:
     """Write the live rows of some files as one new file."""
     gateway = transaction.gateway
-    transaction.delta.stay()
     with translate_spark_errors():
         rows = transaction.table.log.createDataFrame(
             transaction.snapshot(), gateway.seq(adds), False, gateway.option("Optimize")
         )
-        files = transaction.delta.txn.writeFiles(
-            rows.coalesce(1), gateway.none, True, gateway.seq(())
-        )
+        files = transaction.txn.writeFiles(rows.coalesce(1), gateway.none, True, gateway.seq(()))
         return [StagedFile(file.path(), file.json()) for file in scala_items(files)]
 
 

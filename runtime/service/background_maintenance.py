@@ -1,20 +1,16 @@
-"""Maintenance that commits make necessary: compaction, checkpoints, and trimming of logs.
+"""Maintenance that commits make necessary: compaction, and trimming of logs.
 
-    commit of an output --> note --> after the tick, if due --> compact, checkpoint, trim
+    commit of an output --> note --> after the tick, if due --> compact, trim
 
 A connection does it in a thread of its own (:mod:`ctsql.runtime.service.connection_maintenance`);
 one process of a warehouse at a time.
 
-[due-by-versions] it is due every ``LOOK_EVERY_COMMITS`` versions of an output, a checkpoint every
-    ``CHECKPOINT_EVERY_COMMITS`` of an output, of a table that CREATE TABLE made, or of the
-    timeline. That depends on the versions alone, so processes that make one commit and end (``run
-    --once``) do it too.
+[due-by-versions] it is due every ``LOOK_EVERY_COMMITS`` versions of an output. That depends on the
+    versions alone, so processes that make one commit and end (``run --once``) do it too.
 [loser-changes-nothing] a compaction that loses a race, or fails, changes nothing, and the next look
     tries again.
 [deletes-only-logs] it deletes no file of a table: only MAINTAIN does. It deletes log files that are
     older than ``LOG_RETAIN_DEFAULT_MS`` and not needed.
-[delta-checkpoints] where nobody does it, Delta writes a checkpoint in a commit: every ten
-    thousandth or so.
 """
 
 import threading
@@ -24,8 +20,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.items import Item, ObjectKind
-from ctsql.runtime.delta.files import compact, write_checkpoint
+from ctsql.catalog.items import Item
+from ctsql.runtime.delta.files import compact
 from ctsql.runtime.delta.locks import try_folder_lock
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
@@ -39,11 +35,8 @@ from ctsql.runtime.views.side_table import tables_beside
 from ctsql.runtime.warehouse.location import SYSTEM_FOLDER
 
 LOOK_EVERY_COMMITS = 10
-CHECKPOINT_EVERY_COMMITS = 80
 TRIM_EVERY_COMMITS = 100
-"""A log can be trimmed only below a checkpoint."""
-_TIMELINE = ""
-"""Stands for the timeline among the ids of outputs."""
+"""A log can be trimmed only below a checkpoint, which Delta writes about as often."""
 COMPACT_TRIES_MAX = 3
 """Ticks that go on meanwhile may delete rows of the chosen files first."""
 MAINTENANCE_LOCK = ".maintenance.lock"
@@ -60,14 +53,13 @@ def is_due(first: int, last: int, every: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """Maintenance that is due: outputs to compact and logs to checkpoint by id, and trimming."""
+    """Maintenance that is due: outputs to compact, by id, and trimming."""
 
     objects: tuple[str, ...]
-    checkpoints: tuple[str, ...]
     trim: bool
 
     def __bool__(self) -> bool:
-        return bool(self.objects or self.checkpoints or self.trim)
+        return bool(self.objects or self.trim)
 
 
 @dataclass
@@ -76,38 +68,18 @@ class Upkeep:
 
     _new_versions: dict[str, tuple[int, int]] = field(default_factory=dict)
 
-    _logs: dict[str, int] = field(default_factory=dict)  # the versions of other logs last seen
-
     def note(self, object_id: str, version: int) -> None:
         """Note a new version of an output."""
         first, _ = self._new_versions.get(object_id, (version, version))
         self._new_versions[object_id] = (first, version)
 
-    def take_due(self, logs: Mapping[str, int]) -> Due:
-        """What has become due since the last look; it counts as looked at.
-
-        Args:
-            logs: the newest versions of other logs that are to have checkpoints.
-        """
+    def take_due(self) -> Due:
+        """What has become due since the last look; it counts as looked at."""
         versions, self._new_versions = self._new_versions, {}
-        before, self._logs = self._logs, dict(logs)
-        ranges = {i: (before.get(i, last) + 1, last) for i, last in logs.items()}
         return Due(
             objects=_due(versions, LOOK_EVERY_COMMITS),
-            checkpoints=_due(versions | ranges, CHECKPOINT_EVERY_COMMITS),
             trim=bool(_due(versions, TRIM_EVERY_COMMITS)),
         )
-
-
-def other_logs(engine: Engine) -> dict[str, int]:
-    """The newest known versions of the timeline, and of tables that CREATE TABLE made."""
-    versions = {_TIMELINE: engine.timeline.read_to}
-    for item in engine.catalog:
-        if item.kind is ObjectKind.TABLE and item.managed:
-            version = engine.timeline.bound(item.id)
-            if version is not None:
-                versions[item.id] = version
-    return versions
 
 
 def _due(versions: Mapping[str, tuple[int, int]], every: int) -> tuple[str, ...]:
@@ -127,11 +99,6 @@ def maintain(
         item = engine.catalog.items.get(object_id)
         if item is not None:
             _report_problems(tell, item, partial(_compact, engine, item, tell, stop))
-    for object_id in due.checkpoints:
-        _check_goes_on(stop)
-        item = engine.catalog.items.get(object_id)
-        if item is not None or object_id == _TIMELINE:
-            _report_problems(tell, item, partial(_checkpoint, engine, item))
     if due.trim:
         _check_goes_on(stop)
         before_ms = clock.now_ms() - LOG_RETAIN_DEFAULT_MS
@@ -179,17 +146,6 @@ def _report_problems(
             raise
         name = None if item is None else str(item.name)
         tell(Event.of_failure(problem, at=clock.now_ms(), name=name))
-
-
-def _checkpoint(engine: Engine, item: Item | None) -> None:
-    if item is None:
-        tables = [engine.timeline.table]
-    elif item.kind is ObjectKind.TABLE:
-        tables = [engine.relations.table(item)]
-    else:
-        tables = [table for table, _ in _tables(engine, item)]
-    for table in tables:
-        write_checkpoint(table, commits_min=CHECKPOINT_EVERY_COMMITS // 2)
 
 
 def _compact(

@@ -1,5 +1,7 @@
 """Maintenance by a connection: what its commits make necessary, in a thread beside its answers.
 
+Only if it was asked for, by ``connect(maintenance=True)`` or by :meth:`ctsql.api.Connection.run`.
+
     statement --> its commits are noted --> if due, a thread is started --> answer
                                                           |
                                                           +--> compact, trim --> end
@@ -26,7 +28,6 @@ from ctsql.runtime.service.background_maintenance import (
     maintain,
     maintenance_lock,
     narrow,
-    other_logs,
 )
 from ctsql.runtime.service.events import Event, EventKind
 from ctsql.runtime.spark.errors import is_lost, translate_spark_errors
@@ -64,7 +65,7 @@ class ConnectionMaintenance:
         if self._thread is not None and self._thread.is_alive():
             return
         try:
-            due = narrow(engine, self._upkeep.take_due(other_logs(engine)))
+            due = narrow(engine, self._upkeep.take_due())
             if not due:
                 return
             if self._engine is None:

@@ -18,7 +18,6 @@ from ctsql.catalog.errors import error
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.jvm_options import Life, jvm_settings
 from ctsql.runtime.spark.jvm_start import start_spark
-from ctsql.runtime.spark.local_disk import prepare_local_disk
 from ctsql.runtime.spark.plain_start import LOCAL
 from ctsql.runtime.spark.result_settings import changes_results
 from ctsql.runtime.spark.start_settings import start_settings
@@ -49,9 +48,9 @@ _RUNTIME = {
     "spark.databricks.delta.properties.defaults.enableChangeDataFeed": "true",
     "spark.databricks.delta.properties.defaults.enableDeletionVectors": "true",
     "spark.databricks.delta.properties.defaults.enableInCommitTimestamps": "true",
-    # A checkpoint takes seconds, on the way of whoever commits; the default is every tenth. Whoever
-    # maintains the warehouse writes them more often, beside the commits.
-    "spark.databricks.delta.properties.defaults.checkpointInterval": "10000",
+    # A commit waits for its checkpoint. Delta's default is 10. Outputs and the timeline have other
+    # intervals, so that few checkpoints fall on the same tick.
+    "spark.databricks.delta.properties.defaults.checkpointInterval": "103",
     # What a log forgets must be nobody's need; MAINTAIN knows, a checkpoint does not.
     "spark.databricks.delta.properties.defaults.enableExpiredLogCleanup": "false",
     # The engine follows logs itself and pins versions; age alone is no reason to refuse.
@@ -89,8 +88,20 @@ def _start(master: str | None, life: Life, draft: Path | None = None) -> SparkSe
         lambda java: jvm_settings(java, master or LOCAL, life, draft),
     )
     session.sparkContext.setLogLevel("OFF")
-    prepare_local_disk(session, with_modes=life is Life.LONG)
+    _write_no_checksum_files(session)
     return session
+
+
+def _write_no_checksum_files(session: SparkSession) -> None:
+    """Let Hadoop write no hidden file (``.NAME.crc``) beside each file of the local disk.
+
+    Parquet's pages, deletion vectors and Delta's state have checksums of their own, on every store.
+    Files of checksums that others wrote are still compared.
+    """
+    jvm: Any = session._jvm
+    configuration = session.sparkContext._jsc.hadoopConfiguration()
+    local = jvm.org.apache.hadoop.fs.FileSystem.get(jvm.java.net.URI("file:///"), configuration)
+    local.setWriteChecksum(False)
 
 
 def engine_session(base: SparkSession) -> SparkSession:

@@ -13,8 +13,8 @@ from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.warehouse.replaced_views import table_columns
 from ctsql.runtime.warehouse.table_checks import identify
 
-_CHECKPOINT_INTERVALS = (10_007, 10_009, 10_037, 10_039, 10_061, 10_067)
-"""In commits. Primes, so that two of them seldom meet; sources have 10,000, the timeline 9,973."""
+_CHECKPOINT_INTERVALS = (101, 107, 109, 113, 127, 131)
+"""In commits. Primes, so that two of them seldom meet; inputs have 103, the timeline 97."""
 
 
 def create_table_text(item: Item, *, has_vectors: bool) -> str:
@@ -44,14 +44,13 @@ def make_table(engine: Engine, item: Item) -> Item:
 
 
 def checkpoint_interval(object_id: str) -> int:
-    """After how many commits Delta writes a checkpoint of an output in the commit itself.
+    """After how many commits Delta writes a checkpoint of an output, for which the commit waits.
 
-    Whoever maintains the warehouse writes them more often, beside the commits. A tick commits to
-    the timeline and to each output: with one interval all their checkpoints, which take seconds,
-    would fall on the same tick.
+    A tick commits to the timeline and to each output: with one interval all their checkpoints would
+    fall on the same tick.
 
     >>> checkpoint_interval("a"), checkpoint_interval("b")
-    (10039, 10067)
+    (113, 131)
     """
     return _CHECKPOINT_INTERVALS[crc32(object_id.encode()) % len(_CHECKPOINT_INTERVALS)]
 

@@ -41,11 +41,7 @@ from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.warehouse.versions import DEFINITION
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
-_PROPERTIES = {
-    "delta.enableChangeDataFeed": "false",
-    # Whoever maintains the view writes checkpoints more often, beside the commits.
-    "delta.checkpointInterval": "10069",
-}
+_PROPERTIES = {"delta.enableChangeDataFeed": "false", "delta.checkpointInterval": "137"}
 STATE = "state"
 """In the metadata of a view's commit: what it says of its state table."""
 TURNS = "turns"

@@ -56,8 +56,7 @@ FRONTIER = "ctsql.frontier"
 ARCHIVED = "ctsql.archived"
 REQUESTS = "ctsql.refresh_requests"
 ARCHIVE_EVERY_COMMITS = 100
-CHECKPOINT_COMMITS_MAX = 9_973
-"""Then Delta writes one in the commit; whoever maintains the warehouse does so long before."""
+CHECKPOINT_EVERY_COMMITS = 97
 ARCHIVE_ROWS_MAX = 10_000
 ARCHIVE_TRIES_MAX = 5
 BINDINGS_KEPT_MAX = 200_000
@@ -147,7 +146,7 @@ class Timeline:
     @staticmethod
     def create(gateway: "Gateway", location: str) -> None:
         """Make the table; nothing happens if another process has."""
-        properties = {**SYSTEM_TABLE, "delta.checkpointInterval": str(CHECKPOINT_COMMITS_MAX)}
+        properties = {**SYSTEM_TABLE, "delta.checkpointInterval": str(CHECKPOINT_EVERY_COMMITS)}
         gateway.create_table(location, SCHEMA, properties)
 
     # ---- reading

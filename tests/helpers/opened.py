@@ -2,6 +2,7 @@
 
 from ctsql.api import Connection
 from ctsql.catalog.items import Item
+from ctsql.runtime.delta.spark_log import java_of
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
 from tests.scenarios.runner import assert_rows
@@ -22,6 +23,13 @@ def item_of(con: Connection, name: str) -> Item:
 def table_of(con: Connection, name: str) -> DeltaTable:
     """An object's table, as Delta knows it."""
     return engine_of(con).warehouse.relations.table(item_of(con, name))
+
+
+def write_checkpoint(table: DeltaTable) -> int:
+    """Have Delta write a checkpoint of the newest version; returns that."""
+    state = java_of(table.update())
+    table.log.checkpoint(state, table.gateway.none)
+    return int(state.version())
 
 
 def check_rows(con: Connection, query: str, *expected: tuple[object, ...]) -> None:

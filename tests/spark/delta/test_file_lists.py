@@ -2,15 +2,16 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ctsql.api import Connection, connect
 from ctsql.runtime.delta.checkpoint_files import checkpointed_files
-from ctsql.runtime.delta.files import write_checkpoint
 from ctsql.runtime.delta.spark_log import java_of
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.data_files import DataFile
+from tests.helpers.opened import write_checkpoint
 
 pytestmark = pytest.mark.spark
 
@@ -60,14 +61,39 @@ def test_files_of_a_checkpoint(con: Connection, warehouse: Path, name: str) -> N
     _partitioned(con, warehouse)
     table = _table(con, name)
     con.execute(f"INSERT INTO {name} SELECT * FROM {name} WHERE k = 1")
-    made = write_checkpoint(table, commits_min=1)
-    assert made is not None
+    made = write_checkpoint(table)
     con.execute(f"DELETE FROM {name} WHERE k = 8")
     found = checkpointed_files(table.log_files, table.version())
     assert found is not None
     assert {path: _plain(file) for path, file in found.items()} == _by_delta(table)
     assert any(file.deleted_count for file in found.values()) is (name == "a")
     assert checkpointed_files(table.log_files, made - 1) is None
+
+
+def test_lists_hold_what_delta_reads_one_by_one(
+    con: Connection, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both ways, with deletion vectors, partitions, tags and statistics."""
+    monkeypatch.setattr("ctsql.runtime.delta.file_lists.FILES_A_CALL", 2)
+    con.execute(TABLES)
+    _partitioned(con, warehouse)
+    for name in ("a", "b"):
+        table = _table(con, name)
+        files = list(table.files(table.version()).values())
+        assert len(files) > 2
+        lists = table.gateway.file_lists
+        made = lists.to_java(files)
+        assert made.equals(_one_by_one(table, files))
+        again = lists.from_java(made)
+        assert _one_by_one(table, again).equals(made)
+        assert [file.path for file in again] == [file.path for file in files]
+
+
+def _one_by_one(table: DeltaTable, files: list[DataFile]) -> Any:
+    adds = table.gateway.jvm.java.util.ArrayList()
+    for file in files:
+        adds.add(table.gateway.parse_action(file.line))
+    return adds
 
 
 def test_without_calls_for_each_file(
@@ -77,14 +103,13 @@ def test_without_calls_for_each_file(
     con.execute(TABLES)
     expected = con.execute("SELECT * FROM a ORDER BY k, s").fetchall()
     files = _by_delta(_table(con, "a"))
-    monkeypatch.setattr("ctsql.runtime.delta.jvm.ONE_BY_ONE_MAX", 0)
     monkeypatch.setattr("ctsql.runtime.delta.file_lists.FILES_A_CALL", 2)
     for checkpoint in (False, True):
         again = connect(str(warehouse), spark=con.spark)
         again.start()
         table = _table(again, "a")
         if checkpoint:
-            assert write_checkpoint(table, commits_min=1) is not None
+            write_checkpoint(table)
         for crc in (Path(table.location.removeprefix("file:")) / "_delta_log").glob("*.crc"):
             crc.unlink()  # which list the files of small tables
         assert {path: _plain(file) for path, file in table.files(table.version()).items()} == files

@@ -6,11 +6,8 @@ import pytest
 
 from ctsql.api import Connection, connect
 from ctsql.catalog.errors import CtsqlError
-from ctsql.runtime.delta.files import write_checkpoint
-from ctsql.runtime.delta.spark_log import SparkLogFiles
 from ctsql.runtime.delta.table import DeltaTable
-from ctsql.runtime.spark.job_metrics import Meter
-from tests.helpers.opened import table_of
+from tests.helpers.opened import engine_of, table_of, write_checkpoint
 from tests.helpers.table_folder import folder
 
 pytestmark = pytest.mark.spark
@@ -64,77 +61,35 @@ def test_a_log_is_listed_now_and_then(con: Connection, monkeypatch: pytest.Monke
     for n in range(4):
         con.execute(f"INSERT INTO a VALUES ({n})")
     table = table_of(con, "a")
-    made = write_checkpoint(table, commits_min=1)
-    assert made == 3
+    assert write_checkpoint(table) == 4
     behind = []
     for n in range(8):
         con.execute(f"INSERT INTO a VALUES ({n})")
         behind.append(_commits_behind(table))
     assert behind[0] == 6, "after a checkpoint the commits are those of before"
-    assert max(behind[-2:]) == 9, "versions 4 to 12"
+    assert max(behind[-2:]) == 8, "versions 5 to 12"
     assert con.execute("SELECT count(*) FROM a").fetchall() == [(12,)]
 
 
-@pytest.mark.parametrize("is_maintained", [True, False])
-def test_a_commit_writes_no_checkpoint_behind_a_new_one(
-    con: Connection, monkeypatch: pytest.MonkeyPatch, is_maintained: bool
-) -> None:
-    """What is written beside the commits spares them Delta's own; without it that is written."""
-    monkeypatch.setattr("ctsql.runtime.delta.spark_log.BEGIN_EVERY_COMMITS", 1)
-    con.execute("CREATE TABLE a (k INT) TBLPROPERTIES ('delta.checkpointInterval' = '8')")
-    table = table_of(con, "a")
-    checkpoints = []
-    for n in range(16):
-        meter = Meter(con.spark)
-        con.execute(f"INSERT INTO a VALUES ({n})")
-        assert (meter.work().jobs == 0) == (is_maintained or n not in (7, 15))
-        if is_maintained and n in (4, 12):
-            checkpoints.append(write_checkpoint(table, commits_min=1))
-    there = folder(con, "a").glob("_delta_log/*.checkpoint*.parquet")
-    versions = sorted(int(path.name.partition(".")[0]) for path in there)
-    assert versions == (checkpoints if is_maintained else [8, 16])
-    assert con.execute("SELECT count(*) FROM a").fetchall() == [(16,)]
-
-
-def test_a_log_begins_at_an_own_checkpoint(
-    con: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without a list, for which commits would wait."""
-
-    def refuse(log: SparkLogFiles) -> None:
-        pytest.fail(f"{log} was listed.")
-
-    monkeypatch.setattr("ctsql.runtime.delta.spark_log.BEGIN_EVERY_COMMITS", 0)
+def test_tables_have_checkpoints_of_their_own(con: Connection) -> None:
+    """By Delta, in the commit that the interval hits; a log is read from the newest one on."""
     con.execute("CREATE TABLE a (k INT)")
-    for n in range(4):
-        con.execute(f"INSERT INTO a VALUES ({n})")
-    table = table_of(con, "a")
-    before = table.log.unsafeVolatileSnapshot()
-    assert _commits_behind(table) == 5
-    with monkeypatch.context() as patched:
-        patched.setattr(SparkLogFiles, "_list_log", refuse)
-        assert write_checkpoint(table, commits_min=1) == 3
-        assert write_checkpoint(table, commits_min=1) is None, "it has one"
-        file = Path(
-            table.location.removeprefix("file:"), "_delta_log", f"{3:020}.checkpoint.parquet"
-        )
-        aside = file.rename(file.with_suffix(".aside"))
-        assert table.log_files.newest() is not None
-        assert _commits_behind(table) == 5, "the file is not there"
-        aside.rename(file)
-        assert table.log_files.newest() is not None
-        assert _commits_behind(table) == 1
-        table.log.installSnapshot(before, 0)  # as a commit does that began on it
-        behind = []
-        for n in range(6):
-            con.execute(f"INSERT INTO a VALUES ({n})")
-            behind.append(_commits_behind(table))
-        assert behind == [6, 3, 4, 5, 6, 7], "the second one finds it begin too early"
-        assert con.execute("SELECT count(*), sum(k) FROM a").fetchall() == [(10, 21)]
-    con.spark.sql(f"DELETE FROM delta.`{table.location}` WHERE k = 3")
-    assert con.execute("SELECT count(*), sum(k) FROM a").fetchall() == [(8, 15)]
-    state = con.spark.read.format("delta").load(table.location)
-    assert sorted(row.k for row in state.collect()) == [0, 0, 1, 1, 2, 2, 4, 5]
+    con.execute("CREATE CONTINUAL TASK o (k INT) ON INPUT a AS (INSERT INTO o TABLE a)")
+    con.execute("CREATE TABLE b (k INT) TBLPROPERTIES ('delta.checkpointInterval' = '8')")
+    named = {name: table_of(con, name) for name in ("a", "o")}
+    named["timeline"] = engine_of(con).timeline.table
+    intervals = {
+        name: int(table.update().metadata.configuration["delta.checkpointInterval"])
+        for name, table in named.items()
+    }
+    assert (intervals["a"], intervals["timeline"]) == (103, 97)
+    assert 100 < intervals["o"] < 140
+    for n in range(16):
+        con.execute(f"INSERT INTO b VALUES ({n})")
+    there = folder(con, "b").glob("_delta_log/*.checkpoint*.parquet")
+    assert sorted(int(path.name.partition(".")[0]) for path in there) == [8, 16]
+    with connect(con.warehouse, spark=con.spark) as again:
+        assert again.execute("SELECT count(*), sum(k) FROM b").fetchall() == [(16, 120)]
 
 
 def _commits_behind(table: DeltaTable) -> int:

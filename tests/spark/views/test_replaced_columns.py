@@ -370,7 +370,7 @@ def test_rows_that_come_while_it_is_written(
     wrong = awaiting.spark.createDataFrame([(7, 7)], "k INT, s BIGINT").coalesce(1)
 
     def after_another(txn: Transaction, operation: Any) -> int:
-        if '"name":"n"' in txn.delta.txn.metadata().schemaString():
+        if '"name":"n"' in txn.txn.metadata().schemaString():
             monkeypatch.undo()
             wrong.write.format("delta").mode("append").save(str(table))
         return commit(txn, operation)

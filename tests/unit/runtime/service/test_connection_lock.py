@@ -57,9 +57,8 @@ def test_closing_while_maintenance_tells(monkeypatch: pytest.MonkeyPatch) -> Non
         refresh_catalog=lambda: None,
         for_thread=lambda: engine,
     )
-    due = Due(objects=("o",), checkpoints=(), trim=False)
+    due = Due(objects=("o",), trim=False)
     monkeypatch.setattr(connection_maintenance, "active", lambda _: threading.Lock())
-    monkeypatch.setattr(connection_maintenance, "other_logs", lambda _: {})
     monkeypatch.setattr(connection_maintenance, "narrow", lambda *_: due)
     monkeypatch.setattr(connection_maintenance, "maintain", maintain)
 

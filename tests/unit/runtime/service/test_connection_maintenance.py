@@ -15,7 +15,7 @@ from ctsql.runtime.service import background_maintenance, connection_maintenance
 from ctsql.runtime.service.background_maintenance import Due
 from ctsql.runtime.service.connection_maintenance import ConnectionMaintenance
 
-DUE = Due(objects=("o",), checkpoints=(), trim=False)
+DUE = Due(objects=("o",), trim=False)
 
 
 @contextmanager
@@ -46,7 +46,6 @@ def test_spark_ends_meanwhile(
     thrown: list[object] = []
     monkeypatch.setattr(threading, "excepthook", thrown.append)
     monkeypatch.setattr(connection_maintenance, "active", _left_without_spark)
-    monkeypatch.setattr(connection_maintenance, "other_logs", lambda _: {})
     monkeypatch.setattr(connection_maintenance, "narrow", lambda *_: DUE)
     monkeypatch.setattr(connection_maintenance, "maintain", maintain)
     with caplog.at_level(logging.INFO, connection_maintenance.LOG.name):
@@ -70,7 +69,6 @@ def test_what_was_ended_runs_no_later_job(monkeypatch: pytest.MonkeyPatch) -> No
         for_thread=lambda: engine,
     )
     monkeypatch.setattr(connection_maintenance, "active", lambda _: threading.Lock())
-    monkeypatch.setattr(connection_maintenance, "other_logs", lambda _: {})
     monkeypatch.setattr(connection_maintenance, "narrow", lambda *_: DUE)
     monkeypatch.setattr(connection_maintenance, "maintain", lambda *_: maintenance.cancel())
     for _ in range(2):
@@ -80,9 +78,9 @@ def test_what_was_ended_runs_no_later_job(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(set(begun)) == 2
 
 
-@pytest.mark.parametrize("due", [Due(("o",), (), False), Due((), ("o",), True)])
+@pytest.mark.parametrize("due", [Due(("o",), False), Due(("o",), True)])
 def test_what_is_ended_begins_nothing_else(due: Due, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the tables beside an output, nor trimming, which were done behind the last look."""
+    """Neither the tables beside an output, nor trimming."""
     stop, done = threading.Event(), list[str]()
 
     def act(table: str, *_: Any, **__: Any) -> None:
@@ -93,9 +91,8 @@ def test_what_is_ended_begins_nothing_else(due: Due, monkeypatch: pytest.MonkeyP
     tables = [("rows", ""), ("state", " of its state table")]
     monkeypatch.setattr(background_maintenance, "_tables", lambda *_: tables)
     monkeypatch.setattr(background_maintenance, "compact", act)
-    monkeypatch.setattr(background_maintenance, "_checkpoint", lambda *_: act("checkpoint"))
     monkeypatch.setattr(background_maintenance, "trim_logs", lambda *_: act("logs"))
     with pytest.raises(CtsqlError) as caught:
         background_maintenance.maintain(engine, due, lambda _: None, stop)
     assert caught.value.condition == "STATEMENT_CANCELLED"
-    assert done == (["rows"] if due.objects else ["checkpoint"])
+    assert done == ["rows"]

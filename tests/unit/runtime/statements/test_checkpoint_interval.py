@@ -4,15 +4,15 @@ from itertools import combinations
 from math import gcd
 
 from ctsql.runtime.statements.output_tables import checkpoint_interval
-from ctsql.runtime.warehouse.timeline import ARCHIVE_EVERY_COMMITS, CHECKPOINT_COMMITS_MAX
+from ctsql.runtime.warehouse.timeline import ARCHIVE_EVERY_COMMITS, CHECKPOINT_EVERY_COMMITS
 
-SOURCE = 10_000
+INPUT = 103
 
 
 def test_no_two_intervals_have_a_common_divisor() -> None:
     """So two tables that move in step meet once in thousands of commits."""
     outputs = {checkpoint_interval(f"{number:032x}") for number in range(100)}
     assert len(outputs) == 6
-    intervals = [*outputs, CHECKPOINT_COMMITS_MAX, SOURCE]
+    intervals = [*outputs, CHECKPOINT_EVERY_COMMITS, INPUT]
     assert all(gcd(a, b) == 1 for a, b in combinations(intervals, 2))
-    assert gcd(CHECKPOINT_COMMITS_MAX, ARCHIVE_EVERY_COMMITS) == 1
+    assert gcd(CHECKPOINT_EVERY_COMMITS, ARCHIVE_EVERY_COMMITS) == 1
