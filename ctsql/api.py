@@ -359,7 +359,6 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
         on_event: "Callable[[Event], None] | None" = None,
         workers: int | None = None,
         pulse: "Pulse | None" = None,
-        on_time: Callable[[int], None] | None = None,
     ) -> None:
         """Keep every output up to date until stopped, or (``once``) bring it up to now.
 
@@ -367,13 +366,15 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
             stop: set it from another thread to stop between two commits; :meth:`cancel` ends
                 running work. report: called with each T that was reached.
             interval: the most seconds between two looks at the logs; by default 1.
-            on_event: called with each commit and each failure, one at a time; several workers
-                call it in their threads, and so does maintenance. It must not use this
-                connection: InterfaceError.
+            on_event: called with each :class:`~ctsql.runtime.service.events.Event`, one at a time,
+                after the commit that it is about. Order: the commits of one output by T; an output
+                after those that it reads, at each T. The service waits until it returns, so what
+                takes long belongs into a thread of its own. An exception ends the service and is
+                raised here, one of ctsql's as the cause of a RuntimeError; the commit stays, and
+                its event is not repeated. It must not use this connection: InterfaceError. Several
+                workers call it in their threads, and so does maintenance.
             workers: the number of outputs that are brought up in parallel.
             pulse: is kept up to date with what the service is doing.
-            on_time: called with each T that was reached, after its events; these then name the
-                commits of the sources.
 
         Raises:
             CtsqlError: with ``once`` the error of the first object that failed, after all others
@@ -389,8 +390,6 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
         self._cancelled.clear()
 
         def reached(now: int) -> None:
-            if on_time is not None:
-                on_time(now)
             if report is not None:
                 report(f"T = {now} ({times.to_iso(now)})")
 
@@ -404,7 +403,6 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
             stop=stop,
             on_event=self._lock.refusing(on_event or (lambda _: None)),
             on_time=reached,
-            tells_origins=on_time is not None,
             workers=WORKERS if workers is None else workers,
             on_commit=committed,
             pulse=pulse or Pulse(),

@@ -28,7 +28,7 @@ from ctsql.commands import parse_command, statement_of
 from ctsql.copying import copy_statement
 from ctsql.output_file import OutputFile
 from ctsql.progress import Progress
-from ctsql.run_command import RunOptions, follow
+from ctsql.run_command import RunOptions, follow, load_hook
 from ctsql.script import FAILED, OK, LogFormat, Runner, Settings
 from ctsql.serve_command import ADDRESS, serve
 from ctsql.show import Format, messages, write_result
@@ -38,6 +38,7 @@ from ctsql.variables import NAME, substitute
 
 if TYPE_CHECKING:
     from ctsql.api import Connection
+    from ctsql.runtime.service.events import Event
 
 BROKEN_PIPE = 141
 TESTS_OF_SHORT = 10
@@ -103,16 +104,9 @@ COMMANDS = ("run", "status", "serve", *_WITH_FOLDER, "warm-up")
     "is no HOST.",
 )
 @click.option(
-    "--traces",
-    is_flag=True,
-    help="With run: a span for each T to OpenTelemetry, where OTEL_EXPORTER_OTLP_ENDPOINT says; "
-    "needs ctsql[otel].",
-)
-@click.option(
-    "--lineage",
-    is_flag=True,
-    help="With run: what each commit is made of to OpenLineage, where OPENLINEAGE_URL says; needs "
-    "ctsql[openlineage].",
+    "--on-event",
+    metavar="MODULE:FUNCTION",
+    help="With run: call this function of Python with each event, as a commit or a failure.",
 )
 @click.option(
     "--serve",
@@ -221,8 +215,7 @@ _ABOUT = {
             "--interval",
             "--workers",
             "--metrics",
-            "--traces",
-            "--lineage",
+            "--on-event",
             "--serve",
             "--log-format",
             "--json",
@@ -453,9 +446,16 @@ def _run_options(arguments: dict[str, Any]) -> RunOptions:
         as_json=arguments["as_json"],
         metrics=_address("metrics", arguments["metrics"]) if arguments["metrics"] else None,
         serve=_address("serve", arguments["serve"]) if arguments["serve"] else None,
-        traces=arguments["traces"],
-        lineage=arguments["lineage"],
+        on_event=_hook(arguments["on_event"]) if arguments["on_event"] is not None else None,
     )
+
+
+def _hook(text: str) -> "Callable[[Event], object]":
+    """The function of ``--on-event``."""
+    try:
+        return load_hook(text)
+    except ValueError as problem:
+        raise click.UsageError(f"--on-event takes MODULE:FUNCTION; {problem}.") from problem
 
 
 def _address(option: str, text: str) -> tuple[str, int]:

@@ -1,5 +1,6 @@
-"""``ctsql run``: the service, its log, its metrics, its traces and its lineage."""
+"""``ctsql run``: the service, its log, its metrics, its page and its hook."""
 
+import importlib
 import os
 import signal
 import sys
@@ -28,7 +29,7 @@ class RunOptions:
     Attributes:
         interval, workers: None for the default. as_json: events go to standard output as JSON.
         metrics: host and port of the metrics' page; None for none. serve: of the status page.
-        traces: whether spans are given to OpenTelemetry. lineage: whether runs to OpenLineage.
+        on_event: is called with each event, before it is logged.
     """
 
     once: bool = False
@@ -36,9 +37,26 @@ class RunOptions:
     workers: int | None = None
     as_json: bool = False
     metrics: tuple[str, int] | None = None
-    traces: bool = False
-    lineage: bool = False
+    on_event: "Callable[[Event], object] | None" = None
     serve: tuple[str, int] | None = None
+
+
+def load_hook(text: str) -> "Callable[[Event], object]":
+    """The function that ``module:function`` names; modules of the current folder are found, too.
+
+    Raises:
+        ValueError: there is none, or its module cannot be imported.
+    """
+    module_name, _, name = text.partition(":")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        hook = getattr(importlib.import_module(module_name), name)
+    except (ImportError, AttributeError, ValueError) as problem:
+        raise ValueError(str(problem)) from problem
+    if not callable(hook):
+        raise ValueError(f"{text} is no function")
+    return hook  # type: ignore[no-any-return]
 
 
 def follow(runner: Runner, options: RunOptions) -> int:
@@ -73,7 +91,6 @@ def follow(runner: Runner, options: RunOptions) -> int:
                 workers=options.workers,
                 on_event=on_event,
                 pulse=observers.pulse,
-                on_time=observers.on_time,
             )
 
     def end(number: int, _frame: FrameType | None) -> None:
@@ -94,11 +111,10 @@ def follow(runner: Runner, options: RunOptions) -> int:
 
 @dataclass(slots=True)
 class _Observers:
-    """What looks at the service besides the log: its pulse, and who is told of events and Ts."""
+    """What looks at the service besides the log: its pulse, and who is told of events."""
 
     pulse: "Pulse | None" = None
-    events: "list[Callable[[Event], None]]" = field(default_factory=list)
-    on_time: Callable[[int], None] | None = None
+    events: "list[Callable[[Event], object]]" = field(default_factory=list)
 
 
 @contextmanager
@@ -114,17 +130,8 @@ def _observed(runner: Runner, options: RunOptions) -> Iterator[_Observers]:
             runner.settings.note(f"metrics at {address}")
             observers.pulse = metrics.pulse
             observers.events.append(metrics.note)
-        if options.traces:
-            from ctsql.tracing import Tracing
-
-            tracing = stack.enter_context(Tracing(tell=runner.settings.note).opened())
-            observers.events.append(tracing.note)
-            observers.on_time = tracing.reached
-        if options.lineage:
-            from ctsql.lineage import lineage_of
-
-            lineage = lineage_of(runner.connection, runner.settings.note)
-            observers.events.append(stack.enter_context(lineage.opened()).note)
+        if options.on_event is not None:
+            observers.events.append(options.on_event)
         if options.serve is not None:
             from ctsql.serve_command import serving
 

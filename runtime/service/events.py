@@ -10,7 +10,6 @@ from ctsql.runtime.log import clock
 from ctsql.runtime.log.actions import Commit, rows_changed
 from ctsql.runtime.log.failures import CAUSE
 from ctsql.runtime.monitoring.refreshes import Refresh
-from ctsql.runtime.monitoring.traces import Origin
 
 
 class EventKind(Enum):
@@ -34,7 +33,6 @@ class Event:
         name: the object's; None for the service itself. time: its T, if any.
         inserted, deleted: numbers of rows; None without statistics.
         refresh: the row of system.refreshes, of a commit of a task or view.
-        origins: of that the commits of the sources at T; empty unless they are asked for.
         quarantine_of: the task or view whose quarantine was written.
     """
 
@@ -49,7 +47,6 @@ class Event:
     condition: str | None = None
     message: str | None = None
     refresh: Refresh | None = None
-    origins: tuple[Origin, ...] = ()
     quarantine_of: str | None = None
 
     @staticmethod
@@ -60,7 +57,6 @@ class Event:
         seconds: float,
         time: int,
         refresh: Refresh | None = None,
-        origins: tuple[Origin, ...] = (),
         quarantine_of: str | None = None,
     ) -> "Event":
         """The event for a commit that changed rows."""
@@ -75,7 +71,6 @@ class Event:
             deleted=delete_count,
             seconds=seconds,
             refresh=refresh,
-            origins=origins,
             quarantine_of=quarantine_of,
         )
 

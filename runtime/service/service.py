@@ -31,7 +31,6 @@ from ctsql.runtime.log import clock
 from ctsql.runtime.log.write_handle import Entry
 from ctsql.runtime.monitoring.pulse import Pulse
 from ctsql.runtime.monitoring.refreshes import OutputOf, refresh_of
-from ctsql.runtime.monitoring.traces import Origin, parse_parent
 from ctsql.runtime.service.at_rest import AtRest
 from ctsql.runtime.service.backoff import Pace, Trouble
 from ctsql.runtime.service.events import Event, EventKind
@@ -61,7 +60,6 @@ class Service:
         workers: the number of outputs that are brought up in parallel.
         on_commit: called with each commit that moved an output's upper, one at a time.
         pulse: is kept up to date for whoever looks at it from another thread.
-        tells_origins: whether events of commits name the commits of the sources at their T.
     """
 
     open_engine: Callable[[], AbstractContextManager[Engine]]
@@ -71,7 +69,6 @@ class Service:
     workers: int = 1
     on_commit: Callable[[str, Entry], None] = _ignore
     pulse: Pulse = field(default_factory=Pulse)
-    tells_origins: bool = False
     _watch: LogWatch = field(default_factory=LogWatch)
     _troubles: dict[str, Trouble] = field(default_factory=dict)
     _failures: list[CtsqlError] = field(default_factory=list)
@@ -312,7 +309,6 @@ class Service:
                 seconds=seconds,
                 time=entry.upper - 1,
                 refresh=refresh_of(OutputOf(owner, item), commit),
-                origins=_origins(engine, item, entry.upper - 1) if self.tells_origins else (),
                 quarantine_of=None if aside is None else str(aside.name),
             )
         else:
@@ -322,26 +318,15 @@ class Service:
     def tell(self, event: Event) -> None:
         """Report what was done beside the ticks, from any thread."""
         with self._telling:
-            self.on_event(event)
+            try:
+                self.on_event(event)
+            except CtsqlError as problem:  # it would count as a failure of the output
+                raise RuntimeError("on_event raised an error of ctsql") from problem
 
     def _say(self, event: Event) -> None:
         with self._telling:
             self._events_sent += 1
-            self.on_event(event)
-
-
-def _origins(engine: Engine, item: Item, time_: int) -> tuple[Origin, ...]:
-    """The commits at a T of the sources that an output reads, also through others."""
-    origins = []
-    for source in engine.catalog.closure([item.id]):
-        if source.kind is not ObjectKind.TABLE:
-            continue
-        table = engine.relations.table(source)
-        for binding in engine.timeline.bindings_between(source.id, time_ - 1, time_):
-            known = table.has(binding.version)
-            parent = parse_parent(table.commit_at(binding.version).user_metadata) if known else None
-            origins.append(Origin(str(source.name), binding.version, parent))
-    return tuple(origins)
+        self.tell(event)
 
 
 def _table_of(engine: Engine, item: Item) -> DeltaTable | None:

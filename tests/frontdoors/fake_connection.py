@@ -163,7 +163,6 @@ class FakeConnection:
         on_event: Callable[[Event], None] | None = None,
         workers: int | None = None,
         pulse: object = None,
-        on_time: Callable[[int], None] | None = None,
     ) -> None:
         self.followed.append(once)
         if on_event is not None:

@@ -484,3 +484,32 @@ def test_rows_are_copied_from_the_standard_input(tmp_path: Path) -> None:
     assert (wrong.exit_code, wrong.stdout) == (1, "")
     assert "STDIN" in wrong.stderr
     assert "<command 2> was not run" in wrong.stderr
+
+
+def test_a_hook_is_called_with_each_event(tmp_path: Path) -> None:
+    """Its module is found in the current folder; what is none is bad usage, and nothing runs."""
+    (tmp_path / "my_hook.py").write_text(
+        "def send(event):\n    print('hook', event.kind.value)\n\n"
+        "def fail(event):\n    raise ValueError('of the hook')\n"
+    )
+    fake = [sys.executable, str(ROOT / "tests/frontdoors/fake_connection.py"), "run", "--once"]
+
+    def run(hook: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [*fake, "--on-event", hook],
+            cwd=tmp_path,
+            env={"PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    sent = run("my_hook:send")
+    assert (sent.stdout, sent.returncode) == ("hook reached\n", 0)
+    failed = run("my_hook:fail")
+    assert failed.returncode == 1
+    assert "of the hook" in failed.stderr
+    for wrong in ("os", "os:none", "os:name", "none:send", ":send", ""):
+        refused = invoke("run", "--once", "--on-event", wrong)
+        assert (refused.exit_code, refused.stdout) == (2, "")
+        assert "MODULE:FUNCTION" in refused.stderr

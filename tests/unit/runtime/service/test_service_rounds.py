@@ -81,3 +81,26 @@ def test_a_tick_that_failed_is_made_again() -> None:
     assert answers == []
     assert [e.condition for e in told if e.kind is EventKind.FAILED] == ["STORAGE_ERROR"]
     assert not service._troubles
+
+
+@pytest.mark.parametrize("problem", [ValueError("no"), OSError("no"), _problem("STORAGE_ERROR")])
+def test_an_exception_of_the_hook_ends_the_service(problem: Exception) -> None:
+    """It is no failure of an output; one of ctsql's is the cause of what is raised."""
+    engine = Engine(FEED, item(ObjectKind.MATERIALIZED_VIEW, "a", "k int", reads=[FEED]))
+    told: list[Event] = []
+
+    def hook(event: Event) -> None:
+        told.append(event)
+        if event.kind is EventKind.REACHED:
+            raise problem
+
+    service = Service(
+        open_engine=lambda: nullcontext(engine),  # type: ignore[arg-type, return-value]
+        stop=threading.Event(),
+        on_event=hook,
+        on_time=lambda _: None,
+    )
+    with pytest.raises(RuntimeError if isinstance(problem, CtsqlError) else type(problem)) as found:
+        service.run(once=True, interval=0)
+    assert problem in (found.value, found.value.__cause__)
+    assert [e.kind for e in told if e.kind is EventKind.FAILED] == []
