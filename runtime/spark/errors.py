@@ -26,6 +26,7 @@ from ctsql.planner.syntax.tokens.tokenizer import tokenise
 from ctsql.planner.syntax.tokens.usual_mistakes import usual_mistake
 from ctsql.runtime.spark.functions import function_names
 from ctsql.runtime.spark.messages import (
+    NESTED_VOID,
     Place,
     Throwable,
     as_message,
@@ -301,6 +302,13 @@ def _about_the_statement(
         message = f"the rows have {given_count} column(s), {wanted_count} are to be filled"
         hint = "Name the columns that they are for: INSERT INTO t (a, b) ..."
         return error("COLUMN_COUNT_MISMATCH", span=span, message=message, hint=hint)
+    if condition == NESTED_VOID:
+        name, kind = parameters.get("columName", ""), parameters.get("dataType", "")
+        hint = (
+            f'Column "{name}" holds NULLs without a type within. Give it one, as in a query: '
+            "CAST(... AS ARRAY<STRING>)."
+        )
+        return error("INVALID_COLUMN_TYPE", span=span, type=kind, hint=hint)
     if condition == "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES":
         names = parameters.get("invalidColumnNames", "")
         detail = f"{forbidden_in(names)} {_MAPPED}"

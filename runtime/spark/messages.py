@@ -26,6 +26,7 @@ _CHAIN_MAX = 12
 _DATA_STATES = ("22", "23")
 # 21 too many rows, 38 and 39 a function failed, P0 raise_error(); an analysis means the statement.
 _RUN_STATES = ("21", "38", "39", "P0")
+NESTED_VOID = "DELTA_COMPLEX_TYPE_COLUMN_CONTAINS_NULL_TYPE"
 _DATA_CONDITIONS = (
     "COLLECTION_SIZE_LIMIT_EXCEEDED",
     "EXCEED_LIMIT_LENGTH",
@@ -87,6 +88,8 @@ class Throwable:
     @property
     def is_data_error(self) -> bool:
         """Can a row not be computed or not be stored, for what the row holds?"""
+        if self.condition == NESTED_VOID:
+            return False  # it has the state of data, and is about the type
         if self.condition.startswith(_DATA_CONDITIONS) or self.state.startswith(_DATA_STATES):
             return True
         if self.condition and not self.condition.startswith("_LEGACY_ERROR"):

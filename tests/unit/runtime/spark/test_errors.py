@@ -84,3 +84,30 @@ def test_what_is_too_deep_for_python() -> None:
     """So is the limit of Python's recursion."""
     with pytest.raises(CtsqlError, match="nesting as deep"), translate_spark_errors():
         raise RecursionError
+
+
+class _Delta(PySparkException):
+    """What Delta throws, with a condition that PySpark does not have."""
+
+    def __init__(self, condition: str, state: str, parameters: dict[str, str]) -> None:
+        super().__init__(f"[{condition}] Found nested NullType")
+        self.says = condition, state, parameters
+
+    def getCondition(self) -> str:
+        return self.says[0]
+
+    def getSqlState(self) -> str:
+        return self.says[1]
+
+    def getMessageParameters(self) -> dict[str, str]:
+        return self.says[2]
+
+
+def test_void_within_a_type_is_no_error_of_rows() -> None:
+    """Delta gives it the state of data; no row can be mended."""
+    name = "DELTA_COMPLEX_TYPE_COLUMN_CONTAINS_NULL_TYPE"
+    with pytest.raises(CtsqlError) as told, translate_spark_errors():
+        raise _Delta(name, "22005", {"columName": "e", "dataType": "ArrayType"})
+    assert told.value.condition == "INVALID_COLUMN_TYPE"
+    assert 'Column "e"' in str(told.value.hint)
+    assert "CAST(... AS ARRAY<STRING>)" in str(told.value.hint)
