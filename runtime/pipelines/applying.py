@@ -286,7 +286,12 @@ class _Application:
             return [item]  # it is there
         assert item.location is not None  # a table has a folder
         run_on_table(
-            engine, statement.text, statement.target, item.location, bound.definition.schema
+            engine,
+            statement.text,
+            statement.target,
+            item.location,
+            bound.definition.schema,
+            run=engine.session.sql,
         )
         store_constraints(engine, item, statement.constraints)
         item = creation.as_stored(item)

@@ -313,6 +313,9 @@ def _about_the_statement(
         names = parameters.get("invalidColumnNames", "")
         detail = f"{forbidden_in(names)} {_MAPPED}"
         return error("INVALID_NAME", span=span, name=names, detail=detail)
+    if condition == "DELTA_UNSUPPORTED_SUBQUERY":
+        what = f"a subquery in the {parameters.get('operation', 'statement')}"
+        return not_supported(span, what, hint="Join what it reads, in USING (SELECT ...).")
     if condition == "DELTA_CANNOT_MODIFY_APPEND_ONLY":
         what, why = (
             "changing or deleting rows of this table",

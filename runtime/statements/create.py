@@ -151,6 +151,7 @@ class Creation(OnNames):
                     statement.target,
                     item.location,
                     self.names.search_schema,
+                    run=self.engine.session.sql,
                 )
                 item = self.as_stored(item)
                 item, beside = bind_constraints(self.names, item, statement.constraints)

@@ -10,25 +10,33 @@ since Delta alone does not exclude a second process there.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Protocol, TypeVar
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.errors import CtsqlError, error, not_supported
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import quote, table_at
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import Binder, qualify
-from ctsql.planner.lowering import Context
+from ctsql.planner.lowering import Context, temporary_view
 from ctsql.planner.lowering.queries import register_views, relation_rows, spark_text
 from ctsql.planner.rules import resolve_roles
 from ctsql.planner.syntax.ast import Dml, Edit, RelationRef, SqlText
+from ctsql.planner.syntax.statements.changed_rows import changed_rows
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine, read_objects
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.table_metadata import keeps_any
 from ctsql.runtime.rows.declined import Declined
+from ctsql.runtime.spark.empty_tables import empty
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.inserts import Insert, NotAnAppend
+from ctsql.runtime.spark.messages import thrown_by
+from ctsql.runtime.statements.changed_rows import change_rows
+from ctsql.runtime.statements.column_defaults import stored_default
 from ctsql.runtime.statements.constant_inserts import append_constants
 from ctsql.runtime.statements.kept_constraints import Gate
 from ctsql.runtime.statements.transaction import OpenTransaction
@@ -40,8 +48,14 @@ from ctsql.runtime.warehouse.table_checks import check_table_to_write
 
 TRIES_MAX = 20
 """How often a statement looks again at the rows of a table that another writer has changed."""
-Run = Callable[[str], int]
+Run = Callable[[str], int | Declined]
 """Runs a text of Spark's; returns the number of rows affected, -1 if unknown."""
+Outcome = TypeVar("Outcome")
+NO_SUBQUERIES = Declined("Delta runs no subqueries at this place")
+NAME_NOT_FOUND = Declined("Delta has not found a name, and does not say which")
+_REFUSED_SUBQUERIES = ("DELTA_UNSUPPORTED_SUBQUERY", "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY")
+_LOST_ERROR = "Cannot find main error class 'DELTA_MERGE_"
+"""Spark's complaint about an error of Delta's MERGE whose text is not among Delta's."""
 
 
 def run_on_table(
@@ -54,14 +68,15 @@ def run_on_table(
     parameters: tuple[str, ...] = (),
     columns: Sequence[str] | None = None,
     within: OpenTransaction | None = None,
-    run: Run | None = None,
-) -> int:
+    run: Callable[[str], Outcome],
+    view: str = "",
+) -> Outcome:
     """Run a statement whose target is the Delta table in a folder; returns what ``run`` does.
 
     Args:
         columns: the target's, if its name may qualify them and no alias follows it.
         within: the transaction whose T and changes it reads; None for the newest T.
-        run: takes the text that Spark runs; None to have Spark run it and count its rows.
+        run: takes the text that Spark runs. view: of Spark, the target in place of the table.
     """
     binder = Binder(
         engine.catalog,
@@ -79,7 +94,7 @@ def run_on_table(
         check_columns(engine.warehouse, node)
     meaning = binder.names([text], zip(text.relations, nodes, strict=True), {target: columns})
     alias = "" if columns is None else f" AS {quote(meaning.alias(target))}"
-    edit = Edit(span=target.span, text=f"{table_at(location)}{alias}")
+    edit = Edit(span=target.span, text=f"{view or table_at(location)}{alias}")
     edited_text = meaning.applied(replace(text, edits=(*text.edits, edit)))
     with translate_spark_errors():
         context = Context(
@@ -91,7 +106,7 @@ def run_on_table(
             register_views(edited_text, frames, context) as names,
             spark_text(edited_text, names, context, parameters) as sql,
         ):
-            return _count_affected(engine.session.sql(sql)) if run is None else run(sql)
+            return run(sql)
 
 
 def write_source(
@@ -111,10 +126,10 @@ def write_source(
     has_alias = statement.verb == "INSERT" or statement.target.aliased
     columns = None if has_alias else [c.name for c in engine.relations.columns_now(item)]
 
-    def write(location: str, run: Run) -> int:
+    def put(text: SqlText, location: str, run: Callable[[str], Outcome], view: str = "") -> Outcome:
         return run_on_table(
             engine,
-            statement.text,
+            text,
             statement.target,
             location,
             search_schema,
@@ -122,14 +137,42 @@ def write_source(
             columns=columns,
             within=within,
             run=run,
+            view=view,
+        )
+
+    def write(location: str, run: Run, is_copy: bool, /) -> int | Declined:
+        rows = put(statement.text, location, run)
+        table, now = engine.gateway.table(location), engine.relations.columns_now(item)
+        if rows is NAME_NOT_FOUND:
+            with temporary_view(empty(engine.session, now)) as view:
+                put(statement.text, location, lambda sql: engine.session.sql(sql).schema, view)
+            raise error("INVALID_STATEMENT", span=statement.span, message=NAME_NOT_FOUND.reason)
+        if rows is not NO_SUBQUERIES or not is_copy:
+            return rows
+        if statement.verb == "UPDATE" and keeps_any(table.configuration()):
+            what = f"UPDATE with subqueries of {item.name}, which has constraints that ctsql keeps"
+            raise not_supported(statement.span, what, hint="Put the rows into a MERGE's USING.")
+        metadata = table.metadata_at(table.version())
+        query, assignments = changed_rows(
+            statement, lambda column: stored_default(metadata, column) or "NULL"
+        )
+        return change_rows(
+            table,
+            now,
+            assignments,
+            lambda view: put(query, location, engine.session.sql, view),
+            statement.verb,
         )
 
     rows = write_table(engine, item, write, within=within, verb=statement.verb)
     return _status(statement.verb, rows), rows
 
 
-Write = Callable[[str, Run], int]
-"""Has a statement on the table in a folder run by what it is given; returns the number of rows."""
+class Write(Protocol):
+    """Has a statement on the table in a folder run by what it is given."""
+
+    def __call__(self, location: str, run: Run, is_copy: bool, /) -> int | Declined:
+        """Return the number of rows; declined where it has to be run on a copy of the table."""
 
 
 def write_table(
@@ -172,22 +215,18 @@ def _write_alone(
     table = engine.gateway.table(location)
     before = table.version()
     gate = Gate(engine, item) if is_kept else None
-    refusals: list[Declined] = []
 
-    def run(text: str) -> int:
+    def run(text: str) -> int | Declined:
         if verb != "INSERT":
-            return _count_affected(engine.session.sql(text))
+            return _change(engine, text, verb)
         insert = _insert_of(table, before, text)
         row_count = append_constants(table, before, insert, gate)
-        if not isinstance(row_count, Declined):
+        if is_kept or not isinstance(row_count, Declined):
             return row_count
-        if is_kept:
-            refusals.append(row_count)
-            return 0
         return _count_affected(insert.run())
 
-    rows = write(location, run)
-    return refusals[0] if refusals else _row_count(table, before, rows)
+    rows = write(location, run, False)
+    return rows if isinstance(rows, Declined) else _row_count(table, before, rows)
 
 
 def _write_as_transaction(engine: Engine, item: Item, write: Write, verb: str) -> int | Declined:
@@ -208,17 +247,34 @@ def _write_within(
     appends = within.appends(item) if verb == "INSERT" else None
     if appends is not None:
         try:
-            return write(
+            staged = write(
                 appends.origin.location,
                 lambda text: appends.stage(_insert_of(appends.origin, appends.version, text).rows),
+                False,
             )
+            assert not isinstance(staged, Declined)  # it counts what it stages
+            return staged
         except NotAnAppend:
             pass  # a copy of the table takes it
     location = within.location(item)
     table = engine.gateway.table(location)
     before = table.version()
-    rows = write(location, lambda text: _count_affected(engine.session.sql(text)))
+    rows = write(location, lambda text: _change(engine, text, verb), True)
+    assert not isinstance(rows, Declined)  # a copy takes everything
     return _row_count(table, before, rows)
+
+
+def _change(engine: Engine, text: str, verb: str) -> int | Declined:
+    """Have Spark run a statement; declined where Delta refuses what ctsql can do or explain."""
+    try:
+        return _count_affected(engine.session.sql(text))
+    except (PySparkException, Py4JJavaError) as problem:
+        first = thrown_by(problem)[0]
+        if verb in ("UPDATE", "DELETE") and first.condition.startswith(_REFUSED_SUBQUERIES):
+            return NO_SUBQUERIES
+        if _LOST_ERROR in first.text:
+            return NAME_NOT_FOUND
+        raise
 
 
 def _row_count(table: DeltaTable, before: int, rows: int) -> int:
@@ -239,7 +295,7 @@ def append_rows(
 ) -> int:
     """Append rows, whose columns are some of the table's, in one commit; returns their number."""
 
-    def write(location: str, run: Run) -> int:
+    def write(location: str, run: Run, _is_copy: bool, /) -> int | Declined:
         return insert_rows(location, rows, span, run)
 
     return write_table(engine, item, write, within=within, verb="INSERT")

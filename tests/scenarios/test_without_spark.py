@@ -41,6 +41,8 @@ NEEDS_SPARK = {
     "replaced_plain_views": ("'sparkContext'", PLANS),
     "replacement_with_a_quarantine": ("'_jvm'", SYSTEM),
     "rows_changed_by_key": ("MERGE", "MERGE into a table"),
+    "rows_changed_by_subqueries": ("DEFAULT", "DuckDB has no DEFAULT in SET"),
+    "wrong_names_in_merges": ("MERGE", "MERGE into a table"),
     "tables_with_defaults": ("DefaultColumn", "Delta computes defaults"),
     "task_begins_with_the_rows_of_a_table": ("bitwiseAND", OF_KEYS),
 }

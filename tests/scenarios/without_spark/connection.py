@@ -88,6 +88,12 @@ class DuckConnection(Connection):
         columns = None if has_alias else [c.name for c in item.columns]
         with alone(engine.timeline, item, engine.mint) as location:
             run_on_table(
-                engine, statement.text, target, location, self.search_schema, columns=columns
+                engine,
+                statement.text,
+                target,
+                location,
+                self.search_schema,
+                columns=columns,
+                run=engine.session.sql,
             )
         return Result.of_status(statement.verb)

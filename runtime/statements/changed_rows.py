@@ -1,0 +1,116 @@
+"""UPDATE and DELETE of tables whose subqueries Delta does not run.
+
+    the statement as a query --> the rows that it selects, with their places and new values
+        --> their difference to the new rows is staged, as that of a task's output is
+
+Spark runs the query over a private copy of the table (:mod:`ctsql.runtime.delta.clones`), and the
+difference is committed there: constraints, the number of rows and the commit of the table itself
+are those of a transaction. Delta computes generated columns and looks at CHECK and NOT NULL.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+
+from pyspark.sql import DataFrame, functions as F
+
+from ctsql.catalog.errors import error, invalid
+from ctsql.catalog.names import backtick, fold
+from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN, VALUE_
+from ctsql.catalog.schemas import Column, get
+from ctsql.planner.lowering import temporary_view
+from ctsql.planner.lowering.store_assignment import as_stored, may_store
+from ctsql.planner.lowering.type_names import type_name
+from ctsql.planner.syntax.ast import Assignment
+from ctsql.runtime.delta.diff_writer import stage
+from ctsql.runtime.delta.table import DeltaTable
+from ctsql.runtime.log.staging import Staging, discard_on_error
+from ctsql.runtime.rows.declined import Declined
+from ctsql.runtime.rows.row_set import RowSet, SparkRows
+from ctsql.runtime.spark.definite import is_by_row
+from ctsql.runtime.spark.errors import translate_spark_errors
+
+_GENERATED = "delta.generationExpression"
+
+
+def change_rows(
+    copy: DeltaTable,
+    columns: Sequence[Column],
+    assignments: Sequence[Assignment],
+    select: Callable[[str], DataFrame],
+    label: str,
+) -> int:
+    """Change or delete the selected rows of a copy of a table; returns their number.
+
+    Args:
+        columns: of the table. assignments: of UPDATE; none to delete. select: gives the rows that
+            the statement's query selects of a view of this name. label: of the copy's commit.
+
+    Raises UNKNOWN_COLUMN, TYPE_MISMATCH, INVALID_STATEMENT, and what Spark says of rows.
+    """
+    version = copy.version()
+    with translate_spark_errors(), ExitStack() as stack:
+        selected = select(stack.enter_context(temporary_view(copy.locate_rows(version))))
+        targets = _check(selected, columns, assignments)
+        rows = SparkRows(selected).keep(stack)
+        names = _names(copy, version, targets)
+        txn = copy.begin()
+        staging = Staging(copy, txn)
+        with discard_on_error([staging]):
+            desired = _new_rows(rows, columns, names, targets) if assignments else None
+            stored = rows.select([*names, FILE_COLUMN, ROW_COLUMN])
+            if stage(staging, desired, stored, names, small=True):
+                part = staging.part(0)
+                txn.add_files(part.inserts)
+                txn.delete(part.deletes)
+                txn.commit(label=label, epoch=0, metadata="{}")
+        local = rows.local
+        return rows.frame.count() if isinstance(local, Declined) else local.row_count
+
+
+def _check(
+    selected: DataFrame, columns: Sequence[Column], assignments: Sequence[Assignment]
+) -> list[Column]:
+    """The columns that are assigned; raises UNKNOWN_COLUMN and TYPE_MISMATCH."""
+    if not is_by_row(selected):
+        detail = "A value of SET is computed from one row."
+        hint = "Compute it in a subquery: SET v = (SELECT max(v) FROM t)."
+        span = assignments[0].span
+        raise invalid(span, "an aggregate, window or generator function in SET", detail, hint)
+    targets = []
+    for number, one in enumerate(assignments):
+        column = get(columns, one.column, span=one.span, heading="The table has the columns")
+        targets.append(column)
+        given = type_name(selected.schema[f"{VALUE_}{number}"].dataType)
+        if not may_store(given, column.type):
+            span = one.span if one.value is None else one.value.span
+            message = f'column "{column.name}" is of type {column.type}, but the value is {given}'
+            hint = f"Write CAST({span.text} AS {column.type}) if that is meant."
+            raise error("TYPE_MISMATCH", span=span, message=message, hint=hint)
+    return targets
+
+
+def _names(copy: DeltaTable, version: int, targets: Sequence[Column]) -> list[str]:
+    """The columns that are written; Delta computes those that are generated."""
+    stored_columns = copy.metadata_at(version).columns
+    assigned = {fold(column.name) for column in targets}
+
+    def is_written(name: str) -> bool:
+        field = stored_columns[fold(name)].field
+        return fold(name) in assigned or _GENERATED not in (field.get("metadata") or {})
+
+    return [name for name in copy.schema_at(version).names if is_written(name)]
+
+
+def _new_rows(
+    rows: RowSet, columns: Sequence[Column], names: Sequence[str], targets: Sequence[Column]
+) -> DataFrame:
+    number = {column.name: i for i, column in enumerate(targets)}
+    by_name = {column.name: column for column in columns}
+    return rows.frame.select(
+        *(
+            as_stored(F.col(f"{VALUE_}{number[name]}"), by_name[name])
+            if name in number
+            else F.col(backtick(name))
+            for name in names
+        )
+    )
