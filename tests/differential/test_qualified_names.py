@@ -54,7 +54,7 @@ QUERIES = (
     "SELECT shop.t.a FROM shop.t AS t",
     "SELECT shop.t.a FROM shop.t AS y",
     "SELECT shop.t.nothing FROM shop.t",
-    "SELECT count(shop.t.*), count(DISTINCT shop.t.a, default.t.b) FROM shop.t, default.t",
+    "SELECT count(DISTINCT shop.t.a, default.t.b) AS n FROM shop.t, default.t",
     "SELECT struct(shop.t.*) AS s FROM shop.t, default.t",
     # Joins.
     "SELECT shop.t.b, default.t.b FROM shop.t JOIN default.t ON shop.t.a = default.t.a",
@@ -113,9 +113,11 @@ QUERIES = (
     "SELECT shop.t.a FROM default.x AS shop",
     "SELECT shop.t.a FROM default.x AS shop, shop.t",
     "SELECT (SELECT max(shop.t.a) FROM default.x AS shop) AS m FROM shop.t",
-    "SELECT (SELECT max(shop.t.a) FROM default.t AS shop) AS m FROM shop.t",
+    "SELECT shop.t.b FROM shop.t WHERE EXISTS"
+    " (SELECT 1 FROM default.t AS shop WHERE shop.t.a = shop.a)",
     "SELECT (SELECT max(shop.t.a) FROM (SELECT id, t FROM default.x) AS shop) AS m FROM shop.t",
-    "SELECT (SELECT max(shop.t.a) FROM (SELECT id FROM default.x) AS shop) AS m FROM shop.t",
+    "SELECT shop.t.b FROM shop.t WHERE EXISTS"
+    " (SELECT 1 FROM (SELECT id FROM default.x) AS shop WHERE shop.t.a = shop.id)",
     "SELECT (SELECT max(shop.t.a) FROM (SELECT * FROM default.x) AS shop) AS m FROM shop.t",
     "SELECT shop.t.b FROM shop.t, default.x AS t WHERE shop.t.a = t.id",
     # Columns that are names of tables and schemas; structs whose fields are names of columns.
@@ -129,7 +131,7 @@ QUERIES = (
     "SELECT t.a, shop.t.b FROM default.x, shop.t",
     "SELECT (SELECT max(shop.t.a) FROM default.x) AS m FROM shop.t",
     "SELECT (SELECT max(t.a) FROM default.x) AS m, shop.t.a FROM shop.t",
-    "SELECT (SELECT max(shop.t.b) FROM shop.u) AS m FROM shop.t",
+    "SELECT shop.t.b FROM shop.t WHERE EXISTS (SELECT 1 FROM shop.u WHERE shop.t.a = shop.u.a)",
     "SELECT x.t.* FROM default.x, shop.t",
     "SELECT default.x.t.* FROM default.x",
     "SELECT transform(list, shop -> shop + shop.t.a) AS l FROM default.x, shop.t",
@@ -164,13 +166,10 @@ def _of_spark(spark: SparkSession, query: str) -> tuple[list[str], Counter[str]]
         frame = spark.sql(query)
         return frame.columns, Counter(map(str, map(tuple, frame.collect())))
     except AnalysisException as problem:
-        return str(problem.getCondition()).partition(".")[0]
+        return CONDITIONS.get(str(problem.getCondition()).partition(".")[0], "refused")
 
 
-CONDITIONS = {
-    "AMBIGUOUS_COLUMN": "AMBIGUOUS_REFERENCE",
-    "UNKNOWN_COLUMN": "UNRESOLVED_COLUMN",
-}
+CONDITIONS = {"AMBIGUOUS_REFERENCE": "AMBIGUOUS_COLUMN", "UNRESOLVED_COLUMN": "UNKNOWN_COLUMN"}
 
 
 def _of_ctsql(con: Connection, query: str) -> tuple[list[str], Counter[str]] | str:
@@ -178,4 +177,106 @@ def _of_ctsql(con: Connection, query: str) -> tuple[list[str], Counter[str]] | s
         result = con.execute(query)
         return list(result.columns), Counter(map(str, map(tuple, result.to_spark().collect())))
     except StatementError as problem:
-        return CONDITIONS.get(problem.condition, problem.condition)
+        return problem.condition if problem.condition in CONDITIONS.values() else "refused"
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_query(both: tuple[Connection, SparkSession], query: str) -> None:
+    """A query has the columns and rows that Spark's own catalog gives, or is refused as there."""
+    con, spark = both
+    assert _of_ctsql(con, query) == _of_spark(spark, query)
+
+
+VIEWS = tuple(
+    query
+    for query in QUERIES
+    if any(word in query for word in ("EXISTS", "(SELECT", "JOIN", "GROUP BY", "OVER", ".*"))
+    and not any(word in query for word in ("LIMIT", "|>", "TABLESAMPLE", "x.t.*", "t.*, t.*"))
+)[::3]
+
+
+def test_views(both: tuple[Connection, SparkSession]) -> None:
+    """Materialized views have Spark's rows, at first and after a change of each table."""
+    con, spark = both
+    views = {}
+    for number, query in enumerate(VIEWS):
+        expected = _of_spark(spark, query)
+        if isinstance(expected, str) or len(set(expected[0])) < len(expected[0]):
+            continue
+        views[f"v{number}"] = query
+        con.execute(f"CREATE MATERIALIZED VIEW v{number} AS {query}")
+    assert len(views) > 10
+    _compare(con, spark, views)
+    for change in CHANGES:
+        con.execute(change)
+        spark.sql(change)
+    _compare(con, spark, views)
+    for view in views:
+        assert con.execute(f"VERIFY {view}").fetchall() == []
+    for view in views:
+        con.execute(f"DROP MATERIALIZED VIEW {view}")
+
+
+def _compare(con: Connection, spark: SparkSession, views: dict[str, str]) -> None:
+    for view, query in views.items():
+        assert _of_ctsql(con, f"SELECT * FROM {view}") == _of_spark(spark, query), query
+
+
+STATEMENTS = (
+    "INSERT INTO shop.own SELECT shop.t.a, default.t.b FROM shop.t"
+    " LEFT JOIN default.t ON shop.t.a = default.t.a",
+    "DELETE FROM shop.own WHERE shop.own.a = 3 OR own.a = 30",
+    "UPDATE shop.own SET shop.own.b = own.a + shop.own.a WHERE shop.own.b IS NULL",
+    "MERGE INTO shop.own USING default.own ON shop.own.a = default.own.a"
+    " WHEN MATCHED AND shop.own.b < default.own.b THEN UPDATE SET shop.own.b = default.own.b"
+    " WHEN NOT MATCHED AND default.own.a > 5 THEN INSERT (a, b) VALUES (default.own.a, own.b)"
+    " WHEN NOT MATCHED BY SOURCE AND shop.own.a = 1 THEN DELETE",
+)
+
+
+def test_statements(both: tuple[Connection, SparkSession], tmp_path: Path) -> None:
+    """INSERT, DELETE, UPDATE and MERGE, on a table and in a body, do what Spark does on Delta."""
+    con, spark = both
+    rows = "(2, 200), (6, 600), (7, NULL)"
+    con.execute(f"CREATE TABLE own (a INT, b INT); INSERT INTO own VALUES {rows}")
+    con.execute("CREATE TABLE shop.own (a INT, b INT)")
+    for name in ("default.own", "shop.own"):
+        spark.sql(f"CREATE TABLE {name} (a INT, b INT) USING delta LOCATION '{tmp_path / name}'")
+    spark.sql(f"INSERT INTO default.own VALUES {rows}")
+    for statement in STATEMENTS:
+        con.execute(statement)
+        spark.sql(statement)
+        query = "SELECT * FROM shop.own"
+        assert _of_ctsql(con, query) == _of_spark(spark, query), statement
+    con.execute("DROP TABLE shop.own")
+    body = "; ".join(STATEMENTS)
+    con.execute(f"CREATE CONTINUAL TASK shop.own (a INT, b INT) ON INPUT shop.t AS ({body})")
+    assert _of_ctsql(con, query) == _of_spark(spark, query)
+    con.execute("DROP CONTINUAL TASK shop.own; DROP TABLE own")
+    spark.sql("DROP TABLE default.own")
+
+
+def test_the_table_that_is_there_is_named(both: tuple[Connection, SparkSession]) -> None:
+    """A column of a table that FROM does not name: the error has the whole name, and the others."""
+    with pytest.raises(StatementError) as refused:
+        both[0].execute("SELECT shop.t.a FROM default.t")
+    assert refused.value.message == 'column "shop.t.a" does not exist'
+    assert refused.value.hint == 'Did you mean "t.a"?'
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE shop.t SET a = 1 WHERE default.t.a = 1",
+        "DELETE FROM shop.t WHERE default.t.a = 1",
+        "CREATE CONTINUAL TASK shop.no (a INT) ON INPUT shop.t AS"
+        " (DELETE FROM shop.no WHERE default.no.a = 1)",
+        "CREATE CONTINUAL TASK shop.no (a INT) ON INPUT shop.t WHERE default.t.a > 1 AS"
+        " (INSERT INTO shop.no SELECT a FROM shop.t)",
+    ],
+)
+def test_unknown(both: tuple[Connection, SparkSession], statement: str) -> None:
+    """The table of another schema is not meant."""
+    with pytest.raises(StatementError) as refused:
+        both[0].execute(statement)
+    assert refused.value.condition == "UNKNOWN_COLUMN"
