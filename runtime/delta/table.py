@@ -62,7 +62,7 @@ from ctsql.runtime.spark.storage_errors import check_scheme, translate_os_errors
 VERSIONS_CACHED_MAX = 8
 FILES_COUNTED_MAX = 500
 SMALL_LOG_BYTES = 16 * 1024 * 1024
-"""Of the newest checkpoint and the commits behind it, which one task or this process replays."""
+"""Of the newest checkpoint and the commits behind it, which this process replays."""
 ENTRIES_MAX = 100
 
 
