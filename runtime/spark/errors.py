@@ -72,6 +72,11 @@ _TYPE_CONDITIONS = (
     "JOIN_CONDITION_IS_NOT_BOOLEAN_TYPE",
 )  # fmt: skip
 _NOT_AS_MANY = ("INSERT_COLUMN_ARITY_MISMATCH", "DELTA_INSERT_COLUMN_ARITY_MISMATCH")
+_VOID_CONDITIONS = (
+    NESTED_VOID,
+    "DELTA_CANNOT_WRITE_EMPTY_SCHEMA.STRUCT_ALL_VOID_FIELDS",
+    "DELTA_CANNOT_WRITE_EMPTY_SCHEMA.TABLE_ALL_VOID_COLUMNS",
+)
 _ONLY_APPENDS = "delta.appendOnly"
 _COLUMN_OF_SCHEMA = re.compile(r"^ \|-- (.+?): ", re.MULTILINE)
 
@@ -302,13 +307,11 @@ def _about_the_statement(
         message = f"the rows have {given_count} column(s), {wanted_count} are to be filled"
         hint = "Name the columns that they are for: INSERT INTO t (a, b) ..."
         return error("COLUMN_COUNT_MISMATCH", span=span, message=message, hint=hint)
-    if condition == NESTED_VOID:
-        name, kind = parameters.get("columName", ""), parameters.get("dataType", "")
-        hint = (
-            f'Column "{name}" holds NULLs without a type within. Give it one, as in a query: '
-            "CAST(... AS ARRAY<STRING>)."
-        )
-        return error("INVALID_COLUMN_TYPE", span=span, type=kind, hint=hint)
+    if condition.startswith(_VOID_CONDITIONS):
+        void = parameters.get("columName") or parameters.get("columnPath")
+        what = f'Column "{void}" holds' if void else "The columns hold"
+        hint = f"{what} NULLs without a type. Give them one, as in a query: CAST(NULL AS STRING)."
+        return error("INVALID_COLUMN_TYPE", span=span, type="void", hint=hint)
     if condition == "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES":
         names = parameters.get("invalidColumnNames", "")
         detail = f"{forbidden_in(names)} {_MAPPED}"

@@ -103,11 +103,29 @@ class _Delta(PySparkException):
         return self.says[2]
 
 
-def test_void_within_a_type_is_no_error_of_rows() -> None:
-    """Delta gives it the state of data; no row can be mended."""
-    name = "DELTA_COMPLEX_TYPE_COLUMN_CONTAINS_NULL_TYPE"
+_EMPTY = "DELTA_CANNOT_WRITE_EMPTY_SCHEMA"
+
+
+@pytest.mark.parametrize(
+    ("condition", "state", "parameters", "what"),
+    [
+        (
+            "DELTA_COMPLEX_TYPE_COLUMN_CONTAINS_NULL_TYPE",
+            "22005",
+            {"columName": "e", "dataType": "ArrayType"},
+            'Column "e"',
+        ),
+        (f"{_EMPTY}.STRUCT_ALL_VOID_FIELDS", "428GU", {"columnPath": "e"}, 'Column "e"'),
+        (f"{_EMPTY}.TABLE_ALL_VOID_COLUMNS", "428GU", {}, "The columns hold"),
+    ],
+    ids=["nested", "struct", "table"],
+)
+def test_void_is_no_error_of_rows(
+    condition: str, state: str, parameters: dict[str, str], what: str
+) -> None:
+    """Delta gives some the state of data; no row can be mended."""
     with pytest.raises(CtsqlError) as told, translate_spark_errors():
-        raise _Delta(name, "22005", {"columName": "e", "dataType": "ArrayType"})
+        raise _Delta(condition, state, parameters)
     assert told.value.condition == "INVALID_COLUMN_TYPE"
-    assert 'Column "e"' in str(told.value.hint)
-    assert "CAST(... AS ARRAY<STRING>)" in str(told.value.hint)
+    assert what in str(told.value.hint)
+    assert "CAST(NULL AS STRING)" in str(told.value.hint)
