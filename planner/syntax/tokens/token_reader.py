@@ -185,7 +185,8 @@ class Cursor:
     def fail(self, expected: str, *, hint: str = "", words: Iterable[str] = ()) -> NoReturn:
         """Raise a SYNTAX_ERROR; of one of the ``words`` it may be a slip."""
         token_text = self._end if self.current is None else found_text(self.current)
-        near = did_you_mean(self.upper(), words) if self.upper() else ""
+        word, known = self.upper(), tuple(words)
+        near = did_you_mean(word, known) if word and word not in known else ""
         raise syntax_error(self.here, f"found {token_text}, expected {expected}", hint=hint or near)
 
 

@@ -537,6 +537,24 @@ def test_refused(text: str, condition: str, place: str) -> None:
     assert "TokenType" not in str(problem)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ALTER TABLE t ALTER COLUMN a SET DATA TYPE INT",
+        "ALTER TABLE t ALTER COLUMN a DROP IDENTITY",
+        "CREATE TABLE t (a INT) PARTITIONED (a)",
+        "CREATE TABLE t (a INT) CLUSTER (a)",
+        "DROP MATERIALIZED TABLE x",
+    ],
+)
+def test_a_word_is_not_its_own_correction(text: str) -> None:
+    """A known word that something else must follow gets no "Did you mean" of itself."""
+    with pytest.raises(CtsqlError) as raised:
+        parsed(text)
+    assert raised.value.condition == "SYNTAX_ERROR"
+    assert raised.value.hint is None
+
+
 def test_hints() -> None:
     """The hint gives the statement to type, or the word that was meant."""
     cases = [
