@@ -11,18 +11,10 @@ from ctsql.planner.syntax import ast as st, parse, split
 from ctsql.result import Result
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring import status as statuses
-from ctsql.runtime.monitoring.savings import COLUMNS as SAVINGS
 from ctsql.runtime.statements import show
 from ctsql.runtime.statements.show_constraints import show_constraints
 
-Logged = (
-    st.ShowObjects
-    | st.ShowCreate
-    | st.Describe
-    | st.ShowSubscriptions
-    | st.ShowSavings
-    | st.ShowConstraints
-)
+Logged = st.ShowObjects | st.ShowCreate | st.Describe | st.ShowSubscriptions | st.ShowConstraints
 
 
 def reads_logs(statement: st.Statement) -> TypeGuard[Logged]:
@@ -56,9 +48,6 @@ def run_logged(reader: LogReader, statement: Logged, schema: str) -> Result:
             return rows(show.describe(reader, statement, schema))
         case st.ShowSubscriptions():
             return rows(show.show_subscriptions(reader))
-        case st.ShowSavings():
-            savings = show.show_savings(reader, statement, schema)
-            return Result.of_table(SAVINGS, savings, "SHOW")
         case st.ShowConstraints():
             return rows(show_constraints(reader, statement, schema))
 

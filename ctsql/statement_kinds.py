@@ -5,7 +5,7 @@ from ctsql.planner.syntax import ast as st
 
 _READING = (
     st.Select, st.CopyTo, st.ShowObjects, st.ShowCreate, st.ShowPending, st.Describe, st.Explain,
-    st.SetSetting, st.ShowRetention, st.ShowSavings, st.ShowSetting, st.ResetSetting, st.UseSchema,
+    st.SetSetting, st.ShowRetention, st.ShowSetting, st.ResetSetting, st.UseSchema,
     st.ShowSubscriptions, st.ShowConstraints, st.Test, st.Blame, st.Why,
 )  # fmt: skip
 

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Catalog, Item, ObjectKind, tasks_and_views
+from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.explain import explain
 from ctsql.runtime.delta.local_log import NeedsSpark
@@ -26,7 +26,6 @@ from ctsql.runtime.monitoring.failures import OPEN, FailureRow, failures
 from ctsql.runtime.monitoring.objects import DependencyRow, ObjectRow, dependencies, lags, objects
 from ctsql.runtime.monitoring.refreshes import Refresh, refreshes
 from ctsql.runtime.monitoring.row_request import ALL, Bounds, Newest, RowRequest
-from ctsql.runtime.monitoring.savings import Savings, savings
 from ctsql.runtime.monitoring.status import State
 from ctsql.runtime.monitoring.storage import ROWS, StorageRow, storage
 from ctsql.runtime.statements.show import current_definition
@@ -52,7 +51,7 @@ REFRESHES_MAX = 100
 FAILURES_MAX = 20
 SELDOM_SECONDS = 30.0
 SELDOM_FACTOR = 50.0
-"""Storage and savings of all objects are asked for so many times less than they take."""
+"""Storage of all objects is asked for so many times less than they take."""
 _MINUTE_MS = 60_000
 
 T = TypeVar("T")
@@ -193,7 +192,6 @@ class Lookup:
                 refreshes=tuple(last),
                 failures=tuple(failure_rows[:FAILURES_MAX]),
                 storage=self._seldom("storage", lambda: _storage_rows(reader, ALL)),
-                savings=self._seldom("savings", lambda: _saved(reader, last)),
             )
 
     def _seldom(self, name: str, ask: Callable[[], T]) -> T:
@@ -230,21 +228,6 @@ def _since(last: list[Refresh]) -> Bounds:
     if not last:
         return Bounds()
     return Bounds(lower=round(last[-1].at.timestamp() * 1_000_000))
-
-
-def _saved(reader: LogReader, last: list[Refresh]) -> tuple[Savings, ...] | None:
-    """The savings of the objects that some refreshes, the newest first, are of."""
-    since = min((r.t for r in last if r.t is not None), default=None)
-    if since is None:
-        return ()
-    names = {r.object for r in last}
-    try:
-        rows = savings(
-            reader, [i for i in tasks_and_views(reader.catalog) if str(i.name) in names], since
-        )
-    except NeedsSpark:
-        return None
-    return tuple(s for s in rows if s.refreshes)
 
 
 def _plan(reader: LogReader, item: Item, row: GraphNode) -> str | None:

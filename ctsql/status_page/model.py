@@ -7,7 +7,6 @@ from datetime import datetime
 from ctsql.runtime.monitoring.failures import FailureRow
 from ctsql.runtime.monitoring.objects import REFERENCE, DependencyRow, LagRow, ObjectRow
 from ctsql.runtime.monitoring.refreshes import Refresh
-from ctsql.runtime.monitoring.savings import Savings
 from ctsql.runtime.monitoring.status import WORST_FIRST, State
 from ctsql.runtime.monitoring.storage import StorageRow
 
@@ -172,14 +171,13 @@ class History:
     """The page of the warehouse.
 
     Attributes:
-        refreshes: the newest ones of all objects. failures, savings: since the first of these.
-        storage, savings: None where the logs alone do not tell.
+        refreshes: the newest ones of all objects. failures: since the first of these.
+        storage: None if the logs alone do not have it.
     """
 
     refreshes: tuple[Refresh, ...]
     failures: tuple[FailureRow, ...]
     storage: tuple[StorageRow, ...] | None
-    savings: tuple[Savings, ...] | None
 
 
 def overview(

@@ -860,14 +860,6 @@ class Maintain(Statement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowSavings(Statement):
-    """SHOW SAVINGS [FOR name] [SINCE time]: what following cost, and recomputing would have."""
-
-    target: RelationRef | None = None
-    since: "Instant | None" = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Blame(Statement):
     """BLAME name [WHERE predicate] [AS OF time]: who last wrote each row.
 

@@ -70,9 +70,6 @@ class ConnectorStore(FileStore):
             opening = self._files.createFile(self._path(path)).recursive().overwrite(False)
             return pa.PythonFile(_Output(opening.opt(_UNASKED, "true").build()), "w")
 
-    def make_folder(self, path: str) -> None:
-        """Nothing: a connector makes the folders of a file."""
-
 
 @contextmanager
 def _as_os_errors() -> Iterator[None]:

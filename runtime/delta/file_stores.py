@@ -62,10 +62,6 @@ class FileStore(ABC):
     def open_output(self, path: str) -> NativeFile:
         """A new file; it is there when it has been closed."""
 
-    @abstractmethod
-    def make_folder(self, path: str) -> None:
-        """Make a folder, unless it is there, where writing a file does not."""
-
 
 class ArrowStore(FileStore):
     """A store by one of Arrow's file systems."""
@@ -89,11 +85,6 @@ class ArrowStore(FileStore):
     def open_output(self, path: str) -> NativeFile:
         """A new file; it is there when it has been closed."""
         return self.files.open_output_stream(path)
-
-    def make_folder(self, path: str) -> None:
-        """Make a folder, unless it is there, where writing a file does not."""
-        if self.is_local:
-            self.files.create_dir(path, recursive=True)
 
 
 LOCAL = ArrowStore(LocalFileSystem(), is_local=True)

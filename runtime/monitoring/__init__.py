@@ -1,11 +1,10 @@
-"""What the warehouse has done and how far it is: status, system tables, savings and metrics.
+"""What the warehouse has done and how far it is: status, system tables and metrics.
 
 Everything is read from logs; nothing is computed by Spark, and nothing is written. The rows are
 frozen dataclasses, so a page, a terminal or a query shows the same values.
 
     system_rows(reader, "refreshes", wanted)   rows of a system table, no more than are wanted
     watched(reader, 20)                        each task and view with its last refreshes
-    savings(reader, items, since)              what following saved
     Pulse, Counts, Traces                      what a service does, told by itself
 
 ``reader`` is any :class:`ctsql.runtime.log_reader.LogReader`: a local one needs no Spark and

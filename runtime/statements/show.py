@@ -2,11 +2,10 @@
 
 import fnmatch
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple
 
 from ctsql.catalog import times
 from ctsql.catalog.errors import NotSupported, StatementError, error
-from ctsql.catalog.items import Catalog, Item, ObjectKind, tasks_and_views
+from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.refreshes import refresh_text
 from ctsql.catalog.schemas import Column, changes_between, commented
@@ -26,7 +25,6 @@ from ctsql.planner.syntax.tokens.qualified_names import QualifiedNames
 from ctsql.planner.syntax.tokens.tokenizer import tokenise
 from ctsql.runtime.log import clock
 from ctsql.runtime.log_reader import LogReader
-from ctsql.runtime.monitoring.savings import savings
 from ctsql.runtime.monitoring.status import Status, status_of
 from ctsql.runtime.statements.column_defaults import unsaid_defaults
 from ctsql.runtime.statements.stored_constraints import (
@@ -268,27 +266,6 @@ def show_subscriptions(engine: LogReader) -> Rows:
         name = item.name
         rows.append((subscription.name, name.schema, name.name, position.next, lag))
     return columns, rows
-
-
-def show_savings(
-    engine: LogReader, statement: st.ShowSavings, search_schema: str
-) -> list[tuple[object, ...]]:
-    """SHOW SAVINGS: rows of :data:`ctsql.runtime.monitoring.savings.COLUMNS`."""
-    with engine.as_stored():
-        catalog = engine.refresh_catalog()
-        items = tasks_and_views(catalog)
-        ref = statement.target
-        if ref is not None:
-            item = catalog.get(qualify(ref, search_schema), span=ref.span)
-            if not item.is_run:
-                hint = "Only a task or a materialized view follows changes."
-                raise item.wrong_kind("task or materialized view", hint, ref.span)
-            items = [item]
-        option = statement.since
-        since = None
-        if option is not None:
-            since = times.parse_time(option.value, span=option.span, option="SINCE")
-        return [astuple(row) for row in savings(engine, items, since)]
 
 
 def show_create(engine: LogReader, statement: st.ShowCreate, search_schema: str) -> Rows:

@@ -11,7 +11,6 @@ from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.failures import FailureRow
 from ctsql.runtime.monitoring.objects import DependencyRow, LagRow, ObjectRow
 from ctsql.runtime.monitoring.refreshes import Refresh
-from ctsql.runtime.monitoring.savings import Savings
 from ctsql.runtime.monitoring.storage import StorageRow
 from ctsql.status_page.model import (
     Details,
@@ -198,21 +197,6 @@ class MadeWarehouse:
             refreshes=tuple(each[:100]),
             failures=tuple(self.open_failures.values()),
             storage=tuple(stored(r.object, n) for n, r in enumerate(self.rows)),
-            savings=tuple(
-                Savings(
-                    object=name,
-                    kind=VIEW,
-                    refreshes=40,
-                    recomputed=1,
-                    seconds=12.5,
-                    recomputing_seconds=340.0,
-                    saved_seconds=327.5,
-                    rows_read=12_000,
-                    recomputing_rows=31_000_000,
-                    estimate="8.50 s for 800,000 rows at 2026-01-01T00:00:00.000Z, scaled by rows",
-                )
-                for name in names
-            ),
         )
 
 

@@ -17,6 +17,7 @@ from ctsql.planner.syntax.statements.alters import (
 from ctsql.planner.syntax.statements.body import read_body
 from ctsql.planner.syntax.statements.copies import read_copy
 from ctsql.planner.syntax.statements.queries import TIME_HINT, read_instant
+from ctsql.planner.syntax.statements.refusals import refusal
 from ctsql.planner.syntax.statements.row_questions import read_blame, read_why
 from ctsql.planner.syntax.statements.subscriptions import read_drop_subscription, read_subscribe
 from ctsql.planner.syntax.statements.tests import read_test
@@ -223,8 +224,8 @@ def _show(cursor: Cursor) -> st.Statement:
         subject = None if cursor.current is None else cursor.relation("the name of a stored object")
         cursor.end()
         return st.ShowRetention(span=span, target=subject)
-    if cursor.accept("SAVINGS"):
-        return _show_savings(cursor)
+    if cursor.at("SAVINGS"):
+        raise refusal(cursor.here, "SHOW SAVINGS")
     if cursor.upper() in _MEANT:
         cursor.fail("what to show", hint=f"Type: SHOW {_MEANT[cursor.upper()]}")
     if cursor.upper() in _SHOW_REFUSED:
@@ -243,14 +244,6 @@ def _show(cursor: Cursor) -> st.Statement:
 def _kind_before_name(cursor: Cursor) -> ObjectKind | None:
     """The words of a kind, which may be left out: ``view`` alone is a name."""
     return cursor.kind() if len(cursor.rest) > 1 and cursor.upper(1) != "." else None
-
-
-def _show_savings(cursor: Cursor) -> st.Statement:
-    target = cursor.relation("a task or view") if cursor.accept("FOR") else None
-    since = read_instant(cursor, TIME_HINT) if cursor.accept("SINCE") else None
-    if cursor.current is not None:
-        cursor.fail("FOR, SINCE or the end", words=("FOR", "SINCE"))
-    return st.ShowSavings(span=cursor.span, target=target, since=since)
 
 
 def _show_constraints(cursor: Cursor) -> st.Statement:

@@ -32,6 +32,7 @@ REFUSED: dict[str, tuple[str, str]] = {
         "",
         "Insert mended rows into a second input: CREATE CONTINUAL TASK x ON INPUT t, mended ...",
     ),
+    "SHOW SAVINGS": ("", "Query system.refreshes: it has the strategy and the seconds of each."),
     "WHY NOT": ("", "Query what it reads, AS OF the same T: SHOW CREATE prints its query."),
     "EXPLAIN ROW": ("", "Type: WHY name WHERE k = 1"),
     "DYNAMIC TABLE": (
