@@ -151,6 +151,8 @@ def _span(throwable: Throwable, spark_text: SparkText | None, within: Span | Non
         start, stop = place.start, place.stop
         if 0 <= start <= stop and spark_text.text[start : stop + 1] == place.fragment:
             first, last = spark_text.origin(start), spark_text.origin(stop) + 1
+            if last < first:
+                return within  # it covers pieces that stand in another order than the user's
             first = min(max(first, within.start), within.stop)
             return Span(within.source, first, max(first, min(last, within.stop)))
     return within
