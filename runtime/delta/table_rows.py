@@ -137,12 +137,11 @@ class DeltaRows(TableLog):
 
     def _are_plain(self, paths: Iterable[str], version: int) -> bool:
         """Whether the files have all columns, by the table's names, and are in its folder."""
+        return self._has_plain_columns(version) and not any(map(is_elsewhere, paths))
+
+    def _has_plain_columns(self, version: int) -> bool:
         metadata = self.metadata_at(version)
-        return (
-            not metadata.maps_columns
-            and not metadata.partition_columns
-            and not any(map(is_elsewhere, paths))
-        )
+        return not metadata.maps_columns and not metadata.partition_columns
 
     def plain_rows(self, paths: Sequence[str], version: int) -> DataFrame:
         """The rows of files, read as plain Parquet."""
@@ -243,8 +242,9 @@ def locate_in(table: DeltaRows, files: Iterable[DataFile], version: int) -> Data
     file_list = list(files)
     paths = [file.path for file in file_list]
     if paths and not _may_have_vectors(table, file_list, version):
-        if table._are_plain(paths, version):
-            full = [f"{table.location}/{unquote(path)}" for path in paths]
+        if table._has_plain_columns(version):
+            root = f"{table.location}/"
+            full = [("" if is_elsewhere(path) else root) + unquote(path) for path in paths]
             return table.add_locations(table.plain_rows(full, version))
         if not table.has_feature("deletionVectors"):
             why = f"The table at {table.location} has partitions or mapped columns, and no "
