@@ -272,7 +272,8 @@ def _unknown_column(
         proposals: the names that Spark proposes, in parts.
     """
     column = name[-1]
-    proposals = [parts for parts in proposals if not parts[-1].startswith(PREFIX)]
+    visible = [parts for parts in proposals if not parts[-1].startswith(PREFIX)]
+    proposals = [[part for part in parts if not part.startswith(PREFIX)] for parts in visible]
     columns = [parts[-1] for parts in proposals]
     hint = did_you_mean(column, columns)
     others = [".".join(parts) for parts in proposals if fold(parts[-1]) == fold(column)]
@@ -293,12 +294,10 @@ def _about_the_statement(
         name, proposals = parameters.get("objectName", ""), parameters.get("proposal", "")
         return _unknown_column(_parts(name), list(map(_parts, _NAMES.findall(proposals))), span)
     if condition == "AMBIGUOUS_REFERENCE":
-        return error(
-            "AMBIGUOUS_COLUMN",
-            span=span,
-            column=_last_part(parameters.get("name", "")),
-            candidates=parameters.get("referenceNames", "").strip("[]").replace("`", ""),
-        )
+        names = parameters.get("referenceNames", "").strip("[]").replace("`", "")
+        candidates = re.sub(rf"\b{PREFIX}\w+\.", "", names)
+        column = _last_part(parameters.get("name", ""))
+        return error("AMBIGUOUS_COLUMN", span=span, column=column, candidates=candidates)
     if condition.startswith(_ROUTINE_CONDITIONS):
         name = _last_part(parameters.get("routineName", ""))
         hint = did_you_mean(name, function_names())

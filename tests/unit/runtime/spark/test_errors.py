@@ -129,3 +129,27 @@ def test_void_is_no_error_of_rows(
     assert told.value.condition == "INVALID_COLUMN_TYPE"
     assert what in str(told.value.hint)
     assert "CAST(NULL AS STRING)" in str(told.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("condition", "given"),
+    [
+        (
+            "AMBIGUOUS_REFERENCE",
+            {"name": "`k`", "referenceNames": "[`__ct_source`.`k`, `o`.`k`]"},
+        ),
+        (
+            "UNRESOLVED_COLUMN.WITH_SUGGESTION",
+            {"objectName": "`o`.`k`", "proposal": "`__ct_source`.`k`, `o`.`v`"},
+        ),
+    ],
+)
+def test_aliases_of_ctsql_are_in_no_error(condition: str, given: dict[str, str]) -> None:
+    """A relation without a name has an alias of ctsql's; an error shows its columns without it."""
+    problem = PySparkException("Spark's text", messageParameters=given)
+    problem._errorClass = condition  # the texts of Spark's own conditions are in the JVM
+    with pytest.raises(CtsqlError) as told, translate_spark_errors():
+        raise problem
+    assert told.value.condition in ("AMBIGUOUS_COLUMN", "UNKNOWN_COLUMN")
+    assert "k" in f"{told.value.detail}"
+    assert "__ct_" not in f"{told.value} {told.value.detail} {told.value.hint}"
