@@ -65,3 +65,10 @@ class BoundedCache(Generic[Value]):
                 self._bytes -= self._entries.pop(oldest).size
             self._entries[name] = _Entry(value, size, self._calls)
             self._bytes += size
+
+    def drop(self, name: Hashable) -> None:
+        """Do not keep a value any longer, if it is kept."""
+        with self._lock:
+            entry = self._entries.pop(name, None)
+            if entry is not None:
+                self._bytes -= entry.size

@@ -76,7 +76,7 @@ def _files_of(path: str) -> dict[str, DataFile] | None:
     except (OSError, pa.ArrowException):
         return None  # Delta says what is wrong with it, or takes an older one
     actions = (_action(add) for add in adds.filter(pc.is_valid(adds)).to_pylist())
-    return {a["path"]: DataFile(json.dumps({"add": a}), a) for a in actions}
+    return {a["path"]: DataFile.of(a) for a in actions}
 
 
 def _action(add: dict[str, Any]) -> dict[str, Any]:

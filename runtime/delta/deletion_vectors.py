@@ -16,6 +16,7 @@ from typing import Any
 
 from pyroaring import BitMap64
 
+from ctsql.runtime.delta.bounded_cache import BoundedCache
 from ctsql.runtime.delta.jvm import JvmObjects
 from ctsql.runtime.delta.spark_log import DeltaHandle
 from ctsql.runtime.log.data_files import DataFile
@@ -27,7 +28,14 @@ INLINE_CHARS_MAX = 45_000
 ``writeUTF``, which takes 65,535 bytes."""
 ALWAYS_SHORT = 3_000
 """So many rows fit such a text wherever they are: each takes 10 bytes at most, 12.5 characters."""
-REMEMBERED_BYTES_MAX = 32 * 1024 * 1024
+BYTES_MAX = 32 * 1024 * 1024
+"""What the vectors that are kept take together, of all tables."""
+_BITMAP_BYTES = 1_024
+"""What a bitmap takes beside its bytes, with its name; most have a few rows."""
+
+
+_bitmaps: BoundedCache[BitMap64] = BoundedCache(BYTES_MAX)
+"""By ids of vectors: random, or the bitmap itself; so no two tables have one for two vectors."""
 
 
 class Vectors:
@@ -37,16 +45,14 @@ class Vectors:
         """Args: handle: Delta's own, of the table's log."""
         self.jvm = jvm
         self._handle = handle
-        self._bitmaps: dict[str, tuple[BitMap64, int]] = {}
-        self._bitmap_bytes = 0
 
     def deleted_rows(self, file: DataFile) -> BitMap64:
         """The deleted rows of a file; not to be changed."""
-        if file.vector is None:
+        if not file.vector_id:
             return BitMap64()
-        entry = self._bitmaps.get(file.vector_id)
-        if entry is not None:
-            return entry[0]
+        cached = _bitmaps.find(file.vector_id)
+        if cached is not None:
+            return cached
         with translate_spark_errors():
             vector = self.jvm.add_file(file).deletionVector()
             java_bitmap = self.store.read(vector, self.folder)
@@ -95,12 +101,8 @@ class Vectors:
         return self._handle.log.dataPath()
 
     def remember(self, vector_id: str, bitmap: BitMap64, size: int) -> None:
-        """Cache a vector of ``size`` bytes, and evict the oldest ones beyond the bound."""
-        self._bitmaps[vector_id] = (bitmap, size)
-        self._bitmap_bytes += size
-        while self._bitmap_bytes > REMEMBERED_BYTES_MAX:
-            oldest = next(iter(self._bitmaps))
-            self._bitmap_bytes -= self._bitmaps.pop(oldest)[1]
+        """Cache a vector that takes ``size`` bytes in its file."""
+        _bitmaps.keep(vector_id, bitmap, size + _BITMAP_BYTES)
 
 
 def _is_short(data: bytes) -> bool:

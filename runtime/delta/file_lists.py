@@ -43,4 +43,4 @@ class FileLists:
         for first in range(0, count, FILES_A_CALL):
             part = files.subList(first, min(first + FILES_A_CALL, count))
             actions += json.loads(str(self._json.writeValueAsString(part)))
-        return [DataFile(json.dumps({"add": action}), action) for action in actions]
+        return list(map(DataFile.of, actions))

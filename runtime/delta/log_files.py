@@ -1,19 +1,22 @@
 """The files in the log folder of a Delta table: commits and version checksums, parsed."""
 
+import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
-from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.errors import CtsqlError, error, misuse
+from ctsql.runtime.delta.bounded_cache import BoundedCache
 from ctsql.runtime.delta.log_stores import LogStore
 from ctsql.runtime.delta.snapshots import Snapshot
 from ctsql.runtime.log.actions import Commit, Unreadable, parse_checksum, parse_commit
+from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.spark.storage_errors import damaged_file
 
-COMMITS_CACHED_MAX = 2_000
-LENGTHS_MAX = 16 * 1024 * 1024
-"""The characters of all commits that are cached; parsed they take some four times as many bytes."""
+BYTES_SETTING = "CTSQL_LOG_CACHE_MB"
+MB_DEFAULT = 64
 _COMMIT_SUFFIX = ".json"
 _COMMIT_LENGTH = 20 + len(_COMMIT_SUFFIX)
 CHECKPOINT_NAME = re.compile(r"(\d{20})\.checkpoint\..*")
@@ -26,8 +29,8 @@ class LogFiles(ABC):
         """Args: location: the table's, for errors."""
         self._location = location
         self._store = store
-        self._commits: dict[int, Commit] = {}
-        self._lengths: dict[int, int] = {}
+        self.cache_key = object()
+        """Begins the names in :func:`log_cache` of what is kept of this log."""
 
     # ---- what the reader of a whole state gives
 
@@ -51,11 +54,12 @@ class LogFiles(ABC):
 
     def remembers(self, version: int) -> bool:
         """Whether a commit is cached."""
-        return version in self._commits
+        return log_cache().find((self.cache_key, version)) is not None
 
     def commit_at(self, version: int) -> Commit:
         """One commit, parsed; raises HISTORY_LOST if it was cleaned up, or STORED_DATA_INVALID."""
-        commit = self._commits.get(version)
+        cached = log_cache().find((self.cache_key, version))
+        commit = cached if isinstance(cached, Commit) else None
         if commit is None:
             name = commit_name(version)
             mark = self._store.mark(name)
@@ -71,15 +75,8 @@ class LogFiles(ABC):
                 commit = parse_commit(version, text, modified_ms=mark[0])
             except Unreadable as problem:
                 raise damaged_file(f"{self._store.uri}/{name}", str(problem)) from problem
-            self._keep(version, commit, len(text))
+            log_cache().keep((self.cache_key, version), commit, commit.memory)
         return commit
-
-    def _keep(self, version: int, commit: Commit, length: int) -> None:
-        """Cache a commit, in the place of older ones where there are too many, or too long ones."""
-        if len(self._commits) >= COMMITS_CACHED_MAX or sum(self._lengths.values()) > LENGTHS_MAX:
-            for old in sorted(self._commits)[: (len(self._commits) + 1) // 2]:
-                del self._commits[old], self._lengths[old]
-        self._commits[version], self._lengths[version] = commit, length
 
     def read_if_there(self, name: str) -> str | None:
         """The text of a file; None where it was cleaned up while it was looked at."""
@@ -107,7 +104,7 @@ class LogFiles(ABC):
         Raises HISTORY_LOST or STORED_DATA_INVALID as :meth:`commit_at`.
         """
         name = commit_name(version)
-        if version in self._commits or not self._store.exists(name):
+        if self.remembers(version) or not self._store.exists(name):
             self.commit_at(version)  # or it raises
             return True
         text = self._store.read(name)
@@ -151,6 +148,21 @@ class LogFiles(ABC):
         for version in (v for v in range(first, last) if v not in there and not self.has(v)):
             path = f"{self._store.uri}/{commit_name(version)}"
             raise damaged_file(path, "it is missing, and later commits are there")
+
+
+@cache
+def log_cache() -> BoundedCache[Commit | dict[str, DataFile]]:
+    """The parsed commits and lists of live files that this process keeps, of all logs.
+
+    They take 64 MB together, or what ``CTSQL_LOG_CACHE_MB`` says.
+
+    Raises:
+        INVALID_USAGE: it is no whole number above zero.
+    """
+    told = os.environ.get(BYTES_SETTING) or str(MB_DEFAULT)
+    if not told.isascii() or not told.isdigit() or int(told) == 0:
+        raise misuse(f"{BYTES_SETTING} is no number of megabytes", f"It is {told!r}.")
+    return BoundedCache(int(told) * 1024 * 1024)
 
 
 def commit_versions(names: Iterable[str]) -> set[int]:

@@ -449,4 +449,4 @@ def _check_not_null(rows: DataFrame, table: MemoryTable) -> DataFrame:
 
 
 def _action(name: str, rows_count: int) -> DataFile:
-    return DataFile("", {"path": name, "size": 0, "stats": f'{{"numRecords": {rows_count}}}'})
+    return DataFile.of({"path": name, "size": 0, "stats": f'{{"numRecords": {rows_count}}}'})

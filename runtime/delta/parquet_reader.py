@@ -11,7 +11,7 @@ of an old calendar. Arrow casts a file's values to the table's types and refuses
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import reduce
@@ -41,8 +41,10 @@ BATCH_BYTES = 32 * 1024 * 1024
 """Their bytes by the file's statistics; dictionary-encoded texts may take more."""
 LAYOUT_BYTES_MAX = 128 * 1024 * 1024
 """What all layouts of files that are kept take together."""
-FOOTER_GROWS = 10
+FOOTER_GROWS = 16
 """So many times as much a layout takes in memory as the footer in the file, roughly."""
+ENTRY_BYTES = 2_048
+"""What anything that is kept takes beside that, with its name; most files have a few rows."""
 _SPARK_VERSION = b"org.apache.spark.version"
 _OLD_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 
@@ -197,8 +199,14 @@ def _layout(file: ScannedFile) -> _Layout:
     if layout is None:
         layout = _read_layout(file)
         size = int(layout.footer.serialized_size) * FOOTER_GROWS
-        _layouts.keep(identity, layout, size)
+        _layouts.keep(identity, layout, size + ENTRY_BYTES)
     return layout
+
+
+def forget(store: FileStore, paths: Iterable[str]) -> None:
+    """Drop what is kept of the layouts of files that are no longer in a table."""
+    for path in paths:
+        _layouts.drop((store, path))
 
 
 def _read_layout(file: ScannedFile) -> _Layout:
@@ -529,7 +537,7 @@ class _Search:
                 if read.null_count:
                     return None  # its statistics are wrong
                 column = KeyColumn.of(read)
-                column_cache.keep(identity, column, column.values.nbytes)
+                column_cache.keep(identity, column, column.values.nbytes + ENTRY_BYTES)
             columns[name] = column
         return columns
 

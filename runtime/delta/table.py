@@ -25,7 +25,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
-from urllib.parse import urlparse
+from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -47,7 +47,8 @@ from ctsql.runtime.delta.file_stores import (
 from ctsql.runtime.delta.jvm import JvmObjects
 from ctsql.runtime.delta.local_log import LocalLogFiles
 from ctsql.runtime.delta.locks import local_path
-from ctsql.runtime.delta.log_files import COMMITS_CACHED_MAX
+from ctsql.runtime.delta.log_files import log_cache
+from ctsql.runtime.delta.parquet_reader import forget as forget_layouts
 from ctsql.runtime.delta.spark_log import DeltaHandle, SparkLogFiles, java_of
 from ctsql.runtime.delta.table_rows import CHANGE_TYPE as CHANGE_TYPE, DeltaRows
 from ctsql.runtime.delta.transaction import Transaction
@@ -60,6 +61,9 @@ from ctsql.runtime.spark.errors import conflict_errors, translate_spark_errors
 from ctsql.runtime.spark.storage_errors import check_scheme, translate_os_errors
 
 VERSIONS_CACHED_MAX = 8
+"""Lists of live files of a table that are kept, if the bound of the process allows it."""
+ROLLED_MAX = 2_000
+"""The most commits that are read to make a list of live files from an earlier one."""
 FILES_COUNTED_MAX = 500
 SMALL_LOG_BYTES = 16 * 1024 * 1024
 """Of the newest checkpoint and the commits behind it, which this process replays."""
@@ -254,7 +258,7 @@ class DeltaTable(DeltaRows):
 
     def _open_log(self) -> SparkLogFiles:
         self._handle = DeltaHandle(self._delta_log)
-        self._files: dict[int, dict[str, DataFile]] = {}
+        self._listed_versions: list[int] = []  # of which the live files may be in the cache
         self.vectors = Vectors(self.gateway, self._handle)
         self._store: FileStore | None = None
         self.insert_target: tuple[TableMetadata, Any] | None = None  # as Spark resolved it last
@@ -320,28 +324,39 @@ class DeltaTable(DeltaRows):
 
     def files(self, version: int) -> dict[str, DataFile]:
         """The live files at a version, by path as the log writes it."""
-        files = self._files.get(version)
-        if files is not None:
-            return files
-        below = self._files_near(version)
-        if below is not None:
-            commits = (self.commit_at(v) for v in range(below + 1, version + 1))
-            files = roll_files(dict(self._files[below]), commits)
+        below, live_files = self._files_near(version)
+        if below == version:
+            return live_files
+        if below is None:
+            live_files = self._files_from_log(version)
         else:
-            files = self._files_from_log(version)
-        if len(self._files) >= VERSIONS_CACHED_MAX:
-            del self._files[min(self._files)]
-        self._files[version] = files
-        return files
+            commits = [self.commit_at(v) for v in range(below + 1, version + 1)]
+            live_files = roll_files(dict(live_files), commits)
+            removed = {r.path for c in commits for r in c.removes}.difference(live_files)
+            if self._store is not None:
+                folder = path_in_store(self.location)
+                forget_layouts(self._store, (f"{folder}/{unquote(path)}" for path in removed))
+        memory = sum(file.memory for file in live_files.values())
+        log_cache().keep(self._files_name(version), live_files, memory)
+        others = [v for v in self._listed_versions if v != version]
+        self._listed_versions = [*others[1 - VERSIONS_CACHED_MAX :], version]
+        return live_files
 
-    def _files_near(self, version: int) -> int | None:
-        """The version at or few commits before one whose files are known; None without one."""
-        below = max((v for v in self._files if v <= version), default=None)
-        return None if below is None or version - below >= COMMITS_CACHED_MAX else below
+    def _files_name(self, version: int) -> tuple[object, str, int]:
+        return self.log_files.cache_key, "files", version
+
+    def _files_near(self, version: int) -> tuple[int | None, dict[str, DataFile]]:
+        """A version at or few commits before one whose files are cached, and these; else None."""
+        for below in sorted(self._listed_versions, reverse=True):
+            if version - ROLLED_MAX < below <= version:
+                files = log_cache().find(self._files_name(below))
+                if isinstance(files, dict):
+                    return below, files
+        return None, {}
 
     def files_count(self, version: int) -> int | None:
         """The number of live files at a version; None where it takes reading all of a large log."""
-        if self._files_near(version) is not None:
+        if self._files_near(version)[0] is not None:
             return len(self.files(version))
         count: int | None = self.log_files.checksum(version).get("files_count")
         if count is None and self._has_small_log():

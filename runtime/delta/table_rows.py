@@ -199,7 +199,7 @@ class DeltaRows(TableLog):
         return all(
             self.vectors.tell_apart(before, after)
             for before, after in both
-            if not coarse or (before.vector and after.vector)
+            if not coarse or (before.vector_id and after.vector_id)
         )
 
     def _difference(self, before: int, after: int) -> DataFrame:

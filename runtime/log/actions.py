@@ -12,7 +12,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property
+from functools import lru_cache
+from sys import getsizeof
 from typing import Any
 
 from ctsql.runtime.log.data_files import DataFile
@@ -32,9 +33,27 @@ ROWS_CHANGED = (
 """Metrics, of Delta's Spark and Rust writers, that say that a commit changed rows."""
 
 
+OBJECT_BYTES = 512
+"""What a :class:`Commit` takes without its texts and files."""
+METADATA_CACHED_MAX = 64
+"""The user metadata of so many commits, a few kilobytes each, is kept as it was read."""
+ITEM_BYTES = 128
+"""What an item of its tuples takes beside its text."""
+TREE_GROWS = 8
+"""So many times as much as its text an object of JSON takes, and what is made of it."""
+
 _decode = json.JSONDecoder().raw_decode
 _GOING_BACK = ("RESTORE", "CLONE")
 """Operations after which a file may have any of its earlier deletion vectors."""
+
+
+@lru_cache(maxsize=METADATA_CACHED_MAX)
+def _read_metadata(text: str) -> dict[str, Any]:
+    try:
+        metadata = json.loads(text)
+    except json.JSONDecodeError:
+        return {}
+    return metadata if isinstance(metadata, dict) else {}
 
 
 class Unreadable(ValueError):
@@ -69,14 +88,24 @@ class Commit:
         """The version this commit records for an application id."""
         return dict(self.transactions).get(app)
 
-    @cached_property
+    @property
     def metadata(self) -> dict[str, Any]:
-        """The user metadata as JSON; empty if it is not a JSON object."""
-        try:
-            metadata = json.loads(self.user_metadata or "{}")
-        except json.JSONDecodeError:
-            return {}
-        return metadata if isinstance(metadata, dict) else {}
+        """The user metadata as JSON, not to be changed; empty if it is not a JSON object."""
+        return _read_metadata(self.user_metadata or "{}")
+
+    @property
+    def memory(self) -> int:
+        """The bytes that this object takes, roughly and at least."""
+        texts = [text or "" for pair in self.domains for text in pair]
+        texts += [*self.change_paths, *(app for app, _ in self.transactions)]
+        table = "" if self.table is None else f"{self.table.schema_text}{self.table.configuration}"
+        protocol = "" if self.protocol is None else str(self.protocol)
+        return (
+            OBJECT_BYTES
+            + sum(file.memory for file in (*self.adds, *self.removes))
+            + sum(ITEM_BYTES + getsizeof(text) for text in (self.user_metadata or "", *texts))
+            + TREE_GROWS * (getsizeof(table) + getsizeof(protocol))
+        )
 
     @property
     def changes_data(self) -> bool:
@@ -170,69 +199,61 @@ def parse_commit(version: int, text: str, *, modified_ms: int) -> Commit:
     return commit
 
 
-def _is_cut_off(commit: Commit, actions: Sequence[tuple[str, dict[str, Any]]]) -> bool:
+def _is_cut_off(commit: Commit, actions: Sequence[dict[str, Any]]) -> bool:
     """Whether a line announces actions that are missing."""
     upper = commit.metadata.get("upper")
     if upper is not None:
         return upper not in dict(commit.transactions).values()
     if "token" in commit.metadata or commit.adds or commit.removes or commit.change_paths:
         return False  # a commit of ours may have staged rows that it does not add
-    infos = (info for _, action in actions if (info := action.get("commitInfo")) is not None)
+    infos = (info for action in actions if (info := action.get("commitInfo")) is not None)
     metrics = [m for info in infos if isinstance(m := info.get("operationMetrics"), dict)]
     counts = (str(metric.get(name)) for metric in metrics for name in ROWS_CHANGED)
     return any(count.isdecimal() and int(count) > 0 for count in counts)
 
 
-def _actions(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _actions(text: str) -> Iterator[dict[str, Any]]:
     # Not splitlines(): a value in a line may have U+2028 and the like.
     for number, line in enumerate(text.split("\n"), start=1):
-        text = line.strip()
-        if not text:
+        line = line.strip()
+        if not line:
             continue
         try:
-            action, end = _decode(text)  # loads() looks for white space around it again
-            if end != len(text):
-                raise json.JSONDecodeError("Extra data", text, end)
+            action, end = _decode(line)  # loads() looks for white space around it again
+            if end != len(line):
+                raise json.JSONDecodeError("Extra data", line, end)
         except json.JSONDecodeError as problem:
             raise Unreadable(f"line {number} is cut off or is no JSON") from problem
         if not isinstance(action, dict):
             raise Unreadable(f"line {number} is no action")
-        yield line, action
+        yield action
 
 
-def _commit(
-    version: int, actions: Sequence[tuple[str, dict[str, Any]]], modified_ms: int
-) -> Commit:
-    by_kind: defaultdict[str, list[tuple[str, Any]]] = defaultdict(list)
-    for line, action in actions:
+def _commit(version: int, actions: Sequence[dict[str, Any]], modified_ms: int) -> Commit:
+    by_kind: defaultdict[str, list[Any]] = defaultdict(list)
+    for action in actions:
         for kind, fields in action.items():
             if fields is not None:  # some writers name all kinds in each line
-                by_kind[kind].append((line, fields))
-    info = by_kind["commitInfo"][-1][1] if by_kind["commitInfo"] else {}
+                by_kind[kind].append(fields)
+    info = by_kind["commitInfo"][-1] if by_kind["commitInfo"] else {}
     told_ms = info.get("inCommitTimestamp")
     domains = (
         (d["domain"], None if d.get("removed", False) else d["configuration"])
-        for _, d in by_kind["domainMetadata"]
+        for d in by_kind["domainMetadata"]
     )
     return Commit(
         version=version,
         time_ms=modified_ms if told_ms is None else int(told_ms),
-        adds=tuple(_file(*one) for one in by_kind["add"]),
-        removes=tuple(_file(*one) for one in by_kind["remove"]),
-        change_paths=tuple(change["path"] for _, change in by_kind["cdc"]),
-        transactions=tuple((txn["appId"], int(txn["version"])) for _, txn in by_kind["txn"]),
+        adds=tuple(map(DataFile.of, by_kind["add"])),
+        removes=tuple(map(DataFile.of, by_kind["remove"])),
+        change_paths=tuple(change["path"] for change in by_kind["cdc"]),
+        transactions=tuple((txn["appId"], int(txn["version"])) for txn in by_kind["txn"]),
         domains=tuple(domains),
         user_metadata=info.get("userMetadata"),
-        table=TableMetadata(by_kind["metaData"][-1][1]) if by_kind["metaData"] else None,
-        protocol=by_kind["protocol"][-1][1] if by_kind["protocol"] else None,
+        table=TableMetadata(by_kind["metaData"][-1]) if by_kind["metaData"] else None,
+        protocol=by_kind["protocol"][-1] if by_kind["protocol"] else None,
         operation=info.get("operation"),
     )
-
-
-def _file(line: str, action: dict[str, Any]) -> DataFile:
-    file = DataFile(line, action)
-    _ = file.path, file.rows_count, file.time  # raise here if the action is damaged
-    return file
 
 
 def parse_checksum(text: str) -> dict[str, Any]:
@@ -254,5 +275,5 @@ def parse_checksum(text: str) -> dict[str, Any]:
     fields["protocol"] = checksum.get("protocol")
     fields["files_count"] = checksum.get("numFiles")
     if (files := checksum.get("allFiles")) is not None:
-        fields["files"] = {f["path"]: DataFile(json.dumps({"add": f})) for f in files}
+        fields["files"] = {f["path"]: DataFile.of(f) for f in files}
     return fields

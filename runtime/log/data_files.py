@@ -7,10 +7,12 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from sys import getsizeof
 from typing import Any, Self
 
 _COUNT_FIRST = re.compile(r'\{"numRecords": ?(\d+)[,}]', re.ASCII)
+OBJECT_BYTES = 384
+"""What a :class:`DataFile` takes without its texts."""
 TIME_TAG = "ctsql.t"
 """Tag of a file: the T of its rows, in a commit that several Ts share."""
 
@@ -18,24 +20,61 @@ TIME_TAG = "ctsql.t"
 class DataFile:
     """A file with rows of a table, by the JSON line of its ``add`` or ``remove`` action.
 
-    The fields of the action are not to be changed.
+    Many are kept in memory, so what is seldom asked for stays text.
+
+    Attributes:
+        path: as the log writes it.
+        data_change: whether the action changes rows; that of OPTIMIZE, for example, does not.
+        time: the T of its rows, in a commit that several Ts share.
+        statistics: of its values, as JSON.
+        records_count: the number of its rows, deleted ones included; None without statistics.
+        vector_id: identifies its deletion vector; empty if it has none.
+        deleted_count: the number of its rows that the vector marks as deleted.
+        memory: the bytes that this object takes, its place in a list by paths included.
     """
 
-    def __init__(self, line: str, action: dict[str, Any] | None = None) -> None:
-        self.line = line
-        if action is not None:
-            self.action = action
+    __slots__ = (
+        "__weakref__", "_others", "data_change", "deleted_count", "memory", "path", "records_count",
+        "statistics", "time", "vector_id",
+    )  # fmt: skip
 
-    @cached_property
-    def action(self) -> dict[str, Any]:
-        """The fields of the action."""
-        (fields,) = json.loads(self.line).values()
-        return dict(fields)
+    def __init__(self, line: str) -> None:
+        """Raises KeyError, TypeError, ValueError or AttributeError if the action is damaged."""
+        (action,) = json.loads(line).values()
+        self._take(action)
+
+    @classmethod
+    def of(cls, action: Mapping[str, Any]) -> Self:
+        """That of the fields of an action; raises as the constructor does."""
+        made = cls.__new__(cls)
+        made._take(action)
+        return made
+
+    def _take(self, action: Mapping[str, Any]) -> None:
+        others = dict(action)
+        self.path = str(others["path"])
+        self.data_change = bool(others.get("dataChange", True))
+        time = (others.get("tags") or {}).get(TIME_TAG)
+        self.time = None if time is None else int(time)
+        self.statistics: str | None = others.pop("stats", None)
+        self.records_count = _records_count(self.statistics or "{}")
+        vector = others.get("deletionVector")
+        self.vector_id = "" if vector is None else _vector_id(vector)
+        self.deleted_count = 0 if vector is None else int(vector["cardinality"])
+        self._others = json.dumps(others)
+        texts = (self.path, self.statistics or "", self._others, self.vector_id)
+        self.memory = OBJECT_BYTES + sum(map(getsizeof, texts))
 
     @property
-    def path(self) -> str:
-        """Its path as the log writes it."""
-        return str(self.action["path"])
+    def action(self) -> dict[str, Any]:
+        """The fields of the action."""
+        fields: dict[str, Any] = json.loads(self._others)
+        return fields if self.statistics is None else {**fields, "stats": self.statistics}
+
+    @property
+    def line(self) -> str:
+        """The action as a line of a log: that of an ``add``."""
+        return json.dumps({"add": self.action})
 
     @property
     def size(self) -> int:
@@ -48,50 +87,9 @@ class DataFile:
         return tuple(sorted((self.action.get("partitionValues") or {}).items()))
 
     @property
-    def data_change(self) -> bool:
-        """Whether the action changes rows; that of OPTIMIZE, for example, does not."""
-        return bool(self.action.get("dataChange", True))
-
-    @property
-    def time(self) -> int | None:
-        """The T of its rows, in a commit that several Ts share."""
-        time = (self.action.get("tags") or {}).get(TIME_TAG)
-        return None if time is None else int(time)
-
-    @property
     def vector(self) -> dict[str, Any] | None:
         """The descriptor of its deletion vector."""
         return self.action.get("deletionVector")
-
-    @property
-    def vector_id(self) -> str:
-        """Identifies its deletion vector; empty if it has none."""
-        vector = self.vector
-        if vector is None:
-            return ""
-        offset = f"@{vector['offset']}" if vector.get("offset") is not None else ""
-        return f"{vector['storageType']}{vector['pathOrInlineDv']}{offset}"
-
-    @property
-    def deleted_count(self) -> int:
-        """The number of its rows that the vector marks as deleted."""
-        return 0 if self.vector is None else int(self.vector["cardinality"])
-
-    @property
-    def statistics(self) -> str | None:
-        """Statistics of its values, as JSON."""
-        return self.action.get("stats")
-
-    @cached_property
-    def records_count(self) -> int | None:
-        """The number of its rows, deleted ones included; None without statistics."""
-        text = self.statistics or "{}"
-        # The bounds of the columns take longer to read than all the rest of a commit.
-        first = _COUNT_FIRST.match(text)
-        if first is not None and text.endswith("}"):
-            return int(first[1])
-        count = json.loads(text).get("numRecords")
-        return None if count is None else int(count)
 
     @property
     def rows_count(self) -> int | None:
@@ -116,14 +114,27 @@ class DataFile:
         if self.statistics is not None:
             # The minimum or the maximum may be that of a deleted row.
             action["stats"] = json.dumps({**json.loads(self.statistics), "tightBounds": False})
-        return type(self)(json.dumps({"add": action}))
+        return type(self).of(action)
 
     def without_vector(self) -> Self:
         """The same file with all of its rows."""
         if self.vector is None:
             return self
-        action = {k: v for k, v in self.action.items() if k != "deletionVector"}
-        return type(self)(json.dumps({"add": action}))
+        return type(self).of({k: v for k, v in self.action.items() if k != "deletionVector"})
+
+
+def _records_count(statistics: str) -> int | None:
+    # The bounds of the columns take longer to read than all the rest of a commit.
+    first = _COUNT_FIRST.match(statistics)
+    if first is not None and statistics.endswith("}"):
+        return int(first[1])
+    count = json.loads(statistics).get("numRecords")
+    return None if count is None else int(count)
+
+
+def _vector_id(vector: Mapping[str, Any]) -> str:
+    offset = f"@{vector['offset']}" if vector.get("offset") is not None else ""
+    return f"{vector['storageType']}{vector['pathOrInlineDv']}{offset}"
 
 
 def select_changed(

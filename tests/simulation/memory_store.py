@@ -74,6 +74,7 @@ class File:
         }
         if self.vector is not None:
             action["deletionVector"] = {
+                "storageType": "p",
                 "pathOrInlineDv": self.vector,
                 "cardinality": self.deleted_count,
             }

@@ -61,6 +61,17 @@ def test_what_nobody_asks_for_any_more_goes() -> None:
     assert all(cache.find(100 + number) is not None for number in range(8))
 
 
+def test_what_is_dropped_makes_room() -> None:
+    """At once; what was not kept is none."""
+    cache: BoundedCache[str] = BoundedCache(2 * SIZE)
+    for name in "ab":
+        cache.keep(name, name, SIZE)
+    cache.drop("a")
+    cache.drop("x")
+    cache.keep("c", "c", SIZE)
+    assert _there(cache, "abc") == "bc"
+
+
 def test_layouts_of_wide_files_take_so_many_bytes_at_most(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

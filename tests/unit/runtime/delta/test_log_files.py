@@ -1,14 +1,17 @@
 """What is said of a log that lacks commits."""
 
 import json
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.delta import local_log, log_files
 from ctsql.runtime.delta.local_log import LocalLogFiles, LocalTable, NeedsSpark
+from ctsql.runtime.log.actions import parse_commit
 
 COMMIT = '{"commitInfo":{"timestamp":1}}'
 
@@ -140,15 +143,107 @@ def test_a_file_that_is_cleaned_up_while_it_is_looked_at(
     assert log.checksum(0) == {}
 
 
-def test_commits_that_are_cached_are_bounded_by_their_length(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not by their number alone: a commit may add a thousand files."""
-    log = _log(tmp_path, *_commits(*range(20)))
-    monkeypatch.setattr(log_files, "LENGTHS_MAX", 4 * len(COMMIT))
-    for version in range(20):
-        assert log.commit_at(version).version == version
-        assert sum(map(log.remembers, range(20))) <= 6
-    assert log.remembers(19)
-    for version in reversed(range(20)):
-        assert log.commit_at(version).version == version
+@pytest.fixture
+def small_cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """A process that keeps a megabyte of all logs."""
+    monkeypatch.setenv("CTSQL_LOG_CACHE_MB", "1")
+    log_files.log_cache.cache_clear()
+    yield 1024 * 1024
+    log_files.log_cache.cache_clear()
+
+
+def _deep_size(value: Any, seen: set[int]) -> int:
+    """The bytes of an object and of all that it holds; the parts of an object are counted once."""
+    if id(value) in seen or isinstance(value, type):
+        return 0
+    seen.add(id(value))
+    slots = [
+        getattr(value, name)
+        for kind in type(value).__mro__
+        for name in vars(kind).get("__slots__", ())
+    ]
+    parts = [*slots, getattr(value, "__dict__", None)]
+    if isinstance(value, dict):
+        parts += [part for pair in value.items() for part in pair]
+    elif isinstance(value, tuple | list):
+        parts += value
+    return sys.getsizeof(value) + sum(_deep_size(part, seen) for part in parts)
+
+
+def _wide_commit(version: int, adds: int) -> str:
+    """A commit of many files, with a schema, domains, application ids and a feed of changes."""
+    fields = [
+        {"name": f"c{i}", "type": "long", "nullable": True, "metadata": {}} for i in range(50)
+    ]
+    schema = json.dumps({"type": "struct", "fields": fields})
+    stats = json.dumps({"numRecords": 5, "minValues": {f"c{i}": "ä" * i for i in range(20)}})
+    vector = {
+        "storageType": "u",
+        "pathOrInlineDv": "x" * 20,
+        "offset": 1,
+        "sizeInBytes": 40,
+        "cardinality": 2,
+    }
+    actions: list[dict[str, Any]] = [
+        {"commitInfo": {"userMetadata": json.dumps({"token": "x" * 32, "upper": version})}},
+        {"txn": {"appId": "ctsql:" + "x" * 32, "version": version}},
+        {"metaData": {"id": "x", "schemaString": schema, "configuration": {"a": "b" * 1_000}}},
+        {"domainMetadata": {"domain": "ctsql.x", "configuration": "y" * 2_000, "removed": False}},
+    ]
+    for n in range(adds):
+        file = {
+            "path": f"part-{version}-{n}-{'z' * 36}.parquet",
+            "size": 9,
+            "partitionValues": {"p": "1"},
+        }
+        actions.append(
+            {"add": {**file, "stats": stats, "deletionVector": vector, "tags": {"ctsql.t": "7"}}}
+        )
+        actions.append({"remove": {**file, "deletionTimestamp": 1, "dataChange": True}})
+        actions.append({"cdc": {"path": f"_change_data/cdc-{version}-{n}", "size": 1}})
+    return "\n".join(map(json.dumps, actions))
+
+
+@pytest.mark.parametrize("adds", [0, 1, 300])
+def test_what_is_counted_of_a_commit_is_what_it_takes(adds: int) -> None:
+    """Not less, and not three times as much; its schema is counted with what is made of it."""
+    commit = parse_commit(3, _wide_commit(3, adds), modified_ms=1)
+    assert commit.table is not None
+    assert (len(commit.table.columns), bool(commit.table.layout), bool(commit.metadata)) == (
+        50,
+        True,
+        True,
+    )
+    taken = _deep_size(commit, set())
+    assert taken <= commit.memory <= 3 * taken
+
+
+def test_commits_of_all_logs_are_bounded_together(tmp_path: Path, small_cache: int) -> None:
+    """By the bytes that they take, of each log the newest; what went is read again."""
+    logs = []
+    for name in "abc":
+        folder = tmp_path / name
+        folder.mkdir()
+        for version in range(30):
+            (folder / f"{version:020d}.json").write_text(_wide_commit(version, 20))
+        logs.append(LocalLogFiles(str(folder), folder))
+    for version in range(30):
+        for log in logs:
+            assert log.commit_at(version).version == version
+        kept = [log.commit_at(v) for log in logs for v in range(30) if log.remembers(v)]
+        assert sum(commit.memory for commit in kept) <= small_cache
+        assert all(log.remembers(version) for log in logs)
+    assert 5 < len(kept) < 60
+    for version in range(30):
+        assert [log.commit_at(version).version for log in logs] == [version] * 3
+
+
+@pytest.mark.parametrize("told", ["0", "-1", "64 MB", "1.5", "٣"])
+def test_a_bound_that_is_no_number(monkeypatch: pytest.MonkeyPatch, told: str) -> None:
+    """It is refused with its name, before anything is read."""
+    monkeypatch.setenv("CTSQL_LOG_CACHE_MB", told)
+    log_files.log_cache.cache_clear()
+    with pytest.raises(CtsqlError) as raised:
+        log_files.log_cache()
+    assert raised.value.condition == "INVALID_USAGE"
+    assert "CTSQL_LOG_CACHE_MB" in str(raised.value)

@@ -125,7 +125,8 @@ def _file(path: str, records: int | None, deletes: int = 0) -> dict[str, object]
     if records is not None:
         action["stats"] = json.dumps({"numRecords": records})
     if deletes:
-        action["deletionVector"] = {"cardinality": deletes}
+        vector = {"storageType": "i", "pathOrInlineDv": "x", "cardinality": deletes}
+        action["deletionVector"] = vector
     return action
 
 

@@ -20,12 +20,13 @@ SMALL = Limits(
 
 
 def _file(name: str, size: int, rows: int | None = 10, deletes: int = 0, p: str = "") -> DataFile:
+    vector = {"storageType": "i", "pathOrInlineDv": "x", "sizeInBytes": 1, "cardinality": deletes}
     action = {
         "path": name,
         "size": size,
         "partitionValues": {"p": p or None},
         "stats": json.dumps({} if rows is None else {"numRecords": rows}),
-        **({"deletionVector": {"cardinality": deletes}} if deletes else {}),
+        **({"deletionVector": vector} if deletes else {}),
     }
     return DataFile(json.dumps({"add": action}))
 

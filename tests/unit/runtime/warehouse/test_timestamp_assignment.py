@@ -166,7 +166,7 @@ def test_what_is_taken_back_gets_no_time() -> None:
     """
 
     def commit(version: int, **said: str) -> Commit:
-        change = DataFile("", {"path": "f"})
+        change = DataFile.of({"path": "f"})
         info = json.dumps(said)
         return Commit(version, version, (change,), (), (), (), (), info)
 

@@ -1,0 +1,91 @@
+"""The live files of a table at any version, whatever this process still has in memory."""
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyroaring import BitMap64
+
+from ctsql.runtime.delta import log_files, parquet_reader
+from ctsql.runtime.delta.file_stores import LOCAL
+from ctsql.runtime.delta.parquet_reader import ScannedFile
+from ctsql.runtime.delta.table import DeltaTable
+
+STATS = json.dumps({"numRecords": 5, "minValues": {f"column_{i}": i for i in range(20)}})
+
+
+def _action(path: str) -> dict[str, Any]:
+    return {"path": path, "size": 9, "partitionValues": {}, "dataChange": True, "stats": STATS}
+
+
+def _log(folder: Path, changes: int, files: int) -> list[set[str]]:
+    """A log that adds and removes some files a commit, by chance; the live files by version."""
+    log = folder / "_delta_log"
+    log.mkdir(parents=True)
+    draw, live, found = random.Random(folder.name), list[str](), list[set[str]]()
+    for version in range(changes):
+        lines = [{"commitInfo": {"operation": "WRITE"}}]
+        if version == 0:
+            lines.append({"metaData": {"id": "x", "schemaString": "{}"}})
+        for path in draw.sample(live, draw.randrange(len(live) // 2 + 1)):
+            live.remove(path)
+            lines.append({"remove": {"path": path, "dataChange": True}})
+        for n in range(files):
+            live.append(f"part-{version}-{n}.parquet")
+            lines.append({"add": _action(live[-1])})
+        (log / f"{version:020d}.json").write_text("\n".join(map(json.dumps, lines)))
+        state = {"allFiles": [_action(path) for path in live], "numFiles": len(live)}
+        (log / f"{version:020d}.crc").write_text(json.dumps(state))
+        found.append(set(live))
+    return found
+
+
+def _table(folder: Path) -> DeltaTable:
+    """A table whose log alone is read: no JVM."""
+    return DeltaTable(None, str(folder))  # type: ignore[arg-type]
+
+
+@pytest.fixture(params=["1", "64"])
+def megabytes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """What the process keeps: too little for all lists here, or enough."""
+    monkeypatch.setenv("CTSQL_LOG_CACHE_MB", request.param)
+    log_files.log_cache.cache_clear()
+    yield int(request.param)
+    log_files.log_cache.cache_clear()
+
+
+def test_files_of_several_tables_at_any_version(tmp_path: Path, megabytes: int) -> None:
+    """Asked for forward, back and by chance; all lists together are within the bound."""
+    wanted = {name: _log(tmp_path / name, 40, 25) for name in "ab"}
+    tables = {name: _table(tmp_path / name) for name in wanted}
+    forward = [(name, version) for version in range(40) for name in wanted]
+    by_chance = random.Random(1).sample(forward, len(forward))
+    for name, version in [*forward, *reversed(forward), *by_chance]:
+        files = tables[name].files(version)
+        assert files.keys() == wanted[name][version], (name, version)
+        assert all(file.statistics == STATS for file in files.values())
+    cache = log_files.log_cache()
+    kept = sum(entry.size for entry in cache._entries.values())
+    assert kept <= megabytes * 1024 * 1024
+
+
+def test_layouts_of_files_that_are_removed_are_dropped(tmp_path: Path) -> None:
+    """Those of live files stay."""
+    wanted = _log(tmp_path / "t", 6, 4)
+    table = _table(tmp_path / "t")
+    table._store = LOCAL
+    every = set().union(*wanted)
+    for path in every:
+        pq.write_table(pa.table({"k": [1]}), tmp_path / "t" / path)
+        place = str(tmp_path / "t" / path)
+        parquet_reader._layout(ScannedFile(path, LOCAL, place, 0, BitMap64()))
+    for version in range(6):
+        table.files(version)
+    cache = parquet_reader._layouts
+    kept = {p for p in every if cache.find((LOCAL, str(tmp_path / "t" / p))) is not None}
+    assert kept == wanted[-1] != every
