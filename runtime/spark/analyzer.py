@@ -140,6 +140,9 @@ class SparkAnalyst:
     def _is_definite(self, rows: DataFrame) -> bool:
         return is_definite(self._session, rows._jdf.queryExecution().analyzed())
 
+    def _is_by_row(self, rows: DataFrame) -> bool:
+        return is_by_row(rows)
+
     def _check_definite(self, node: Node, *frames: DataFrame) -> None:
         """Refuse conditions and values of a task's statement that read the clock."""
         if not all(map(self._is_definite, frames)):
@@ -194,9 +197,27 @@ class SparkAnalyst:
         with translate_spark_errors():
             frames = _assigned(node, view)
             self._check_definite(node, *frames)
-            if not all(map(is_by_row, frames)):
-                raise _value_of_rows(node, view)
+            if not all(map(self._is_by_row, frames)):
+                raise self._value_of_rows(node, view)
             return [tuple(type_name(f.dataType) for f in frame.schema)[1:] for frame in frames]
+
+    def _value_of_rows(self, node: Update | Merge, view: View) -> CtsqlError:
+        """The refusal of the first value that is not one of one row."""
+        alone: list[Update | Merge]
+        if isinstance(node, Update):
+            alone = [replace(node, assignments=(one,)) for one in node.assignments]
+        else:
+            clauses = [
+                replace(c, assignments=(one,)) for c in node.clauses for one in c.assignments
+            ]
+            alone = [replace(node, clauses=(clause,)) for clause in clauses]
+        of_rows = next(one for one in alone if not all(map(self._is_by_row, _assigned(one, view))))
+        (assign,) = (of_rows.clauses[0] if isinstance(of_rows, Merge) else of_rows).assignments
+        assert assign.value is not None  # NULL is a value of one row
+        message = "an aggregate, window or generator function may not stand in SET or VALUES"
+        detail = "A value there is computed from one row."
+        hint = "Compute it in a subquery: SET v = (SELECT max(v) FROM t)."
+        return invalid(assign.value.sql.span, message, detail, hint)
 
     def value_types(self, values: Sequence[Query]) -> tuple[str, ...]:
         """The types of values that read no relation."""
@@ -225,23 +246,6 @@ def _assigned(node: Update | Merge, view: View) -> list[DataFrame]:
         pieces += [" WHERE (", node.where, ")"]
     assert view.output.inserts is not None  # an empty table
     return [view.run(pieces, {"rows": view.output.inserts})]
-
-
-def _value_of_rows(node: Update | Merge, view: View) -> CtsqlError:
-    """The refusal of the first value that is not one of one row."""
-    alone: list[Update | Merge]
-    if isinstance(node, Update):
-        alone = [replace(node, assignments=(one,)) for one in node.assignments]
-    else:
-        clauses = [replace(c, assignments=(one,)) for c in node.clauses for one in c.assignments]
-        alone = [replace(node, clauses=(clause,)) for clause in clauses]
-    of_rows = next(one for one in alone if not all(map(is_by_row, _assigned(one, view))))
-    (assign,) = (of_rows.clauses[0] if isinstance(of_rows, Merge) else of_rows).assignments
-    assert assign.value is not None  # NULL is a value of one row
-    message = "an aggregate, window or generator function may not stand in SET or VALUES"
-    detail = "A value there is computed from one row."
-    hint = "Compute it in a subquery: SET v = (SELECT max(v) FROM t)."
-    return invalid(assign.value.sql.span, message, detail, hint)
 
 
 @lru_cache(maxsize=ASSIGNMENTS_CACHED_MAX)

@@ -16,7 +16,7 @@ from ctsql.catalog.items import Item
 from ctsql.catalog.names import DEFAULT_SCHEMA
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.statements.name_resolution import Namespace
-from ctsql.runtime.statements.redefinition import Definition, Redefinition
+from ctsql.runtime.statements.redefinition import Redefinition
 from ctsql.runtime.warehouse.catalog_store import OBJECT
 from ctsql.runtime.warehouse.timeline import TASKS, TaskState
 from tests.simulation.memory_store import Bag, Folder, SentCommit
@@ -120,5 +120,5 @@ class Redefiner(Swapper):
         text = _text(TASK, 100 * simulation.made_count, simulation.shape)
         change = self.redefinition(engine)
         self.simulation.stood_count += change.bring_up(engine.relations.item(TASK)) is not None
-        change.redefine(engine.relations.item(TASK), Definition(text=text))
+        change.redefine(engine.relations.item(TASK), text)
         simulation.definition_count += 1

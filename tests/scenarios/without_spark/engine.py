@@ -76,6 +76,9 @@ class DuckAnalyst(SparkAnalyst):
     def _is_definite(self, rows: Any) -> bool:
         return bool(rows.is_definite)
 
+    def _is_by_row(self, rows: Any) -> bool:
+        return True  # what Spark's plan says
+
     def is_deterministic(self, query: Query) -> bool:
         """Is there no function by chance?"""
         return self._is_definite(self._analyse(query))
