@@ -40,6 +40,7 @@ _NAMES = frozenset({
     "spark.sql.mapKeyDedupPolicy",
     "spark.sql.optimizer.decorrelateExistsSubqueryLegacyIncorrectCountHandling.enabled",
     "spark.sql.optimizer.decorrelateSubqueryLegacyIncorrectCountHandling.enabled",
+    "spark.sql.optimizeNullAwareAntiJoin",
     "spark.sql.orc.mergeSchema",
     "spark.sql.orderByOrdinal",
     "spark.sql.parquet.binaryAsString",
