@@ -5,6 +5,7 @@ further output is (:mod:`ctsql.runtime.tasks.multi_output`), so a row that break
 it exactly once, and no reader sees it before the T is in.
 """
 
+import re
 from collections.abc import Mapping
 from contextlib import ExitStack
 
@@ -30,6 +31,7 @@ from ctsql.runtime.warehouse.query_engine import OutputProposal
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
+_CAST = re.compile(r"CAST\s*\(", re.IGNORECASE)
 PLACE_TEXT_MAX = 200
 """Characters of the piece of a body that failed."""
 
@@ -121,8 +123,14 @@ def quarantine_changes(
 
 
 def _way_out(place: str | None) -> str:
-    """What to type in the body, so that the rows go through."""
-    if place is not None and place.upper().startswith("CAST"):
+    """What to type in the body, so that the rows go through.
+
+    >>> _way_out("CAST(v AS INT)")
+    'to get NULL instead, type try_CAST(v AS INT)'
+    >>> _way_out("cast_n / 0")
+    'to get NULL instead, type try_cast, try_divide or the like'
+    """
+    if place is not None and _CAST.match(place):
         return f"to get NULL instead, type try_{place}"
     return "to get NULL instead, type try_cast, try_divide or the like"
 
