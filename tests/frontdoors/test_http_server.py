@@ -128,9 +128,12 @@ def test_hostile_clients_take_nothing_from_a_service(tmp_path: Path) -> None:
             assert is_served(address)
             assert is_served(address, "127.0.0.2")
         flood = stack.enter_context(flooding(running.page))
+        end = time.monotonic() + PATIENCE_SECONDS
+        while flood() < 50:
+            assert time.monotonic() < end
+            time.sleep(0.01)
         for _ in range(5):
             assert is_served(running.page, "127.0.0.2")
-        assert flood()
     assert running.seen["ticks"] > 10
     assert running.seen["descriptors"] < DESCRIPTORS / 2 + 100
     assert running.seen["slowest"] < PATIENCE_SECONDS
