@@ -1,7 +1,7 @@
 """Rows that a caller has in Python, as DataFrames: Arrow, pandas, Polars, Spark, tuples, dicts."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from functools import partial
 from numbers import Integral
 from typing import Any
@@ -61,7 +61,8 @@ def arrow_of(rows: Any) -> pa.Table:
         message = ". ".join(map(str, problem.args))
         raise error("DATA_ERROR", message=message[:200]) from problem
     except _REFUSED as problem:
-        columns = list(map(str, getattr(rows, "columns", ())))
+        # What has no length holds no rows: a lazy frame is a query.
+        columns = list(map(str, getattr(rows, "columns", ()))) if isinstance(rows, Sized) else []
         twice = next((name for name in columns if columns.count(name) > 1), None)
         if twice is not None:
             raise error("DUPLICATE_COLUMN", column=twice) from problem

@@ -134,7 +134,7 @@ def test_hostile_clients_take_nothing_from_a_service(tmp_path: Path) -> None:
             time.sleep(0.01)
         for _ in range(5):
             assert is_served(running.page, "127.0.0.2")
-    assert running.seen["ticks"] > 10
+    assert running.seen["ticks"] > 3
     assert running.seen["descriptors"] < DESCRIPTORS / 2 + 100
     assert running.seen["slowest"] < PATIENCE_SECONDS
     assert log.stat().st_size < 100_000
