@@ -61,6 +61,6 @@ def test_mutation_is_caught(name: str) -> None:
 
 def test_a_quarantine_that_stays_is_caught() -> None:
     """A swap that leaves what the old body had set aside is noticed."""
-    mistake = (sink, "taken_over", lambda *_: None)
+    mistake = (sink, "taken_over", lambda *_: (None, None))
     name = "a quarantine stays as it was"
     check_noticed(name, mistake, lambda s: ran(Swapping(s, Shape.QUARANTINE)), SEEDS_MAX)

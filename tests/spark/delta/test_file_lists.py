@@ -47,7 +47,7 @@ def _plain(file: DataFile) -> object:
 
 def _partitioned(con: Connection, warehouse: Path) -> None:
     """A table of another writer, with partitions whose values have to be escaped."""
-    place = str(warehouse / "of_others")
+    place = str(warehouse.parent / "of_others")
     rows = con.spark.sql("SELECT id AS k, concat('a/b=', id % 3, ' ü') AS p FROM range(30)")
     rows.write.format("delta").partitionBy("p").save(place)
     con.spark.sql(f"DELETE FROM delta.`{place}` WHERE k = 4")
