@@ -137,7 +137,7 @@ MAPS = {
     "n": "map('a', 7, 'b', CAST(NULL AS INT))",
     "d": "map('b', CAST(NULL AS DOUBLE), 'a', double('NaN'))",
     "l": "array(map(1, CAST(NULL AS DATE), 2, DATE '2000-01-01'), NULL)",
-    "s": "named_struct('m', map(true, CAST(NULL AS BOOLEAN)), 'x', NULL)",
+    "s": "named_struct('m', map(true, CAST(NULL AS BOOLEAN)), 'x', CAST(NULL AS INT))",
 }
 
 
