@@ -28,14 +28,12 @@ from typing import Any
 
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.catalog.schemas import char_length
-from ctsql.catalog.spans import Span
 from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.reasons import Reason, Refusal
 from ctsql.planner.ivm.algebra.traversal import (
     columns_in,
     descend,
     equal_classes,
-    expressions,
     free,
     inputs,
     key_sources,
@@ -71,14 +69,12 @@ class Contribution:
         rows: their locations (``FILE_COLUMN``, ``ROW_COLUMN``), each once; it reads the step
             ``WANTED``. None if they cannot be told.
         operators: what they go through, from the result down. why_untold: why they cannot be told.
-        span: where the operator that is to blame for that is.
     """
 
     table: str
     operators: tuple[str, ...]
     rows: Text | None
     why_untold: str = ""
-    span: Span | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +85,8 @@ class Lineage:
         compared_columns: the places of the columns by which a wanted row is found again; the step
             ``WANTED`` has these columns, called as :func:`wanted_columns` says.
         inexact: the places of the others: their values depend on the order of their rows.
-        asked_rows: those rows of the query that are asked about, by the columns that are compared.
     """
 
-    asked_rows: Text
     contributions: tuple[Contribution, ...]
     compared_columns: tuple[int, ...]
     inexact: tuple[int, ...]
@@ -151,12 +145,6 @@ def lineage(query: alg.Node) -> Lineage:
     places = tuple(i for i, c in enumerate(query.columns) if c not in inexact)
     step = alg.Step(name=WANTED, columns=wanted_columns(len(places)))
     pairs = tuple(zip((query.columns[i] for i in places), step.columns, strict=True))
-    compared_columns = tuple(query.columns[i] for i in places)
-    asked_rows = Text(
-        node=alg.Project(child=restrict(query, step, pairs), items=pass_through(compared_columns)),
-        columns=compared_columns,
-        names=tuple(c.sql for c in compared_columns),
-    )
     contributions = []
     query, tables = _told_apart(query)
     for scan in [n for n in descend(query) if isinstance(n, alg.Scan)]:
@@ -166,9 +154,7 @@ def lineage(query: alg.Node) -> Lineage:
             marked_query = _Marking(scan, step, query).of(query, pairs)
         except _Untold as why:
             contributions.append(
-                Contribution(
-                    table=table, operators=path, rows=None, why_untold=why.words, span=why.span
-                )
+                Contribution(table=table, operators=path, rows=None, why_untold=str(why))
             )
             continue
         if marked_query is not None:
@@ -183,7 +169,7 @@ def lineage(query: alg.Node) -> Lineage:
             )
             contributions.append(Contribution(table=table, operators=path, rows=text))
     others = tuple(i for i, c in enumerate(query.columns) if c in inexact)
-    return Lineage(asked_rows, tuple(contributions), places, others)
+    return Lineage(tuple(contributions), places, others)
 
 
 def _told_apart(query: alg.Node) -> tuple[alg.Node, dict[str, str]]:
@@ -245,10 +231,7 @@ def _inexact_columns(query: alg.Node) -> frozenset[alg.Col]:
 
 
 class _Untold(Exception):
-    def __init__(self, words: str, span: Span | None = None) -> None:
-        super().__init__(words)
-        self.words = words
-        self.span = span
+    """Where rows come from cannot be told; its text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,9 +393,9 @@ class _Marking:
         if isinstance(node, alg.TwoSided):
             return self._from_subquery_of_join(node)
         if not isinstance(node, alg.Filter | alg.Project):
-            raise _Untold(f"a subquery in {label(node)}", _span(node))
+            raise _Untold(f"a subquery in {label(node)}")
         if inner.left is not None and list(subqueries(inner.left)):
-            raise _Untold("a subquery before IN", _span(node))
+            raise _Untold("a subquery before IN")
         if isinstance(node, alg.Filter) and any(_finds_none(p, inner) for p in node.predicates):
             return None
         below: alg.Node = inner.node
@@ -430,7 +413,7 @@ class _Marking:
         if fresh:
             operands = _operands(inner, len(fresh))
             if operands is None:
-                raise _Untold("what stands before IN cannot be taken apart", _span(node))
+                raise _Untold("what stands before IN cannot be taken apart")
             pairs = zip(operands, fresh, strict=True)
             conditions = tuple(alg.Expr.of("(", one, ") =", col) for one, col in pairs)
         if isinstance(node, alg.Filter):
@@ -487,7 +470,7 @@ class _Marking:
         for below in descend(right):
             if isinstance(below, _NOT_THROUGH) and free(below) & around:
                 words = f"a subquery that depends on the row around it below: {label(below)}"
-                raise _Untold(words, _span(below))
+                raise _Untold(words)
         return alg.LateralJoin(left=left, right=right, is_left=False, conditions=conditions)
 
 
@@ -561,7 +544,3 @@ def _below(node: alg.Node, child: alg.Node, pairs: Pairs) -> Pairs:
         case _:
             return ()
     return tuple((place[a], k) for a, k in pairs if a in place)
-
-
-def _span(node: alg.Node) -> Span | None:
-    return next((e.span for e in expressions(node) if e.span is not None), None)

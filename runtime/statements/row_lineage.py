@@ -79,7 +79,7 @@ class TracedRows:
 
 
 @dataclass
-class Reader:
+class _Reader:
     """The text of a query with a name for each relation that it reads.
 
     Attributes:
@@ -179,7 +179,7 @@ class RowLineage:
 
     def _trace(self, step: "_Step", rows: DataFrame, level: int) -> None:
         """Show and follow what some rows come from through one query."""
-        reader = Reader(self.engine, step.at)
+        reader = _Reader(self.engine, step.at)
         text, relations = reader.read(step.query)
         whole = whole_query(text.text, relations)
         why = reader.refusal(step.query, whole)
