@@ -12,13 +12,14 @@ from functools import reduce
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from ctsql.catalog.items import Item, ObjectKind
-from ctsql.catalog.names import backtick, backtick_all
+from ctsql.catalog.names import backtick
 from ctsql.catalog.schemas import Column
 from ctsql.planner.binding.constraints import QUARANTINE_REASON
-from ctsql.planner.lowering import AS_JSON, Context, lower_query
+from ctsql.planner.lowering import Context, lower_query
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.row_request import RowRequest
 from ctsql.runtime.rows.given_rows import rows_for
+from ctsql.runtime.tasks.constraints import as_quarantined
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.table_checks import are_there
 
@@ -60,13 +61,13 @@ def _rows_of(reader: LogReader, owner: Item) -> DataFrame | None:
         rows = _of_view(reader, quarantine, shown_at)
         own = rows.columns
         names, reasons = own[: -len(QUARANTINE_REASON)], own[-len(QUARANTINE_REASON) :]
-        rows = rows.select(
-            F.lit(None).cast("bigint").alias("t"),
-            F.lit(owner.name.qualified()).alias("relation"),
-            F.col(backtick(reasons[0])).alias("constraint_name"),
-            F.col(backtick(reasons[1])).alias("reason"),
-            F.lit(None).cast("string").alias("place"),
-            F.to_json(F.struct(*backtick_all(names)), AS_JSON).alias("row_json"),
+        rows = as_quarantined(
+            rows,
+            names,
+            at=None,
+            relation=owner.name.qualified(),
+            constraint_name=F.col(backtick(reasons[0])),
+            reason=F.col(backtick(reasons[1])),
         )
     object_column = F.lit(str(owner.name)).alias("object")
     return rows.select(object_column, F.lit(owner.kind.value).alias("kind"), "*")

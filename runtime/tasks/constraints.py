@@ -23,7 +23,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from pyspark.sql import DataFrame, functions as F
+from pyspark.sql import Column, DataFrame, functions as F
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.names import backtick_all
@@ -250,11 +250,32 @@ def quarantine_rows(
     reason = F.expr(broken(reasons, "; "))
     if STAYS in rows.columns:
         reason = F.concat_ws("; the row stays ", reason, F.col(STAYS))
+    names = F.expr(broken([c.name for c in constraints], ", "))
+    return as_quarantined(
+        rows, columns, at=at, relation=relation, constraint_name=names, reason=reason
+    )
+
+
+def as_quarantined(
+    rows: DataFrame,
+    columns: Sequence[str],
+    *,
+    at: int | None,
+    relation: str,
+    constraint_name: Column,
+    reason: Column,
+    place: str | None = None,
+) -> DataFrame:
+    """Rows as a quarantine holds them: the columns of ``QUARANTINE_COLUMNS``.
+
+    Args:
+        columns: those of the row itself.
+    """
     return rows.select(
         F.lit(at).cast("bigint").alias("t"),
         F.lit(relation).alias("relation"),
-        F.expr(broken([c.name for c in constraints], ", ")).alias("constraint_name"),
+        constraint_name.cast("string").alias("constraint_name"),
         reason.alias("reason"),
-        F.lit(None).cast("string").alias("place"),
+        F.lit(place).cast("string").alias("place"),
         F.to_json(F.struct(*backtick_all(columns)), AS_JSON).alias("row_json"),
     )

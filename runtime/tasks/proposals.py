@@ -13,11 +13,10 @@ from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item, quarantine_copied, written_under
-from ctsql.catalog.names import backtick_all
-from ctsql.planner.lowering import AS_JSON, union_all
+from ctsql.planner.lowering import union_all
 from ctsql.planner.nodes import TaskWrite
 from ctsql.runtime.delta.change_feed import InputChange
-from ctsql.runtime.tasks.constraints import check_rows, quarantine_rows
+from ctsql.runtime.tasks.constraints import as_quarantined, check_rows, quarantine_rows
 from ctsql.runtime.tasks.key_constraints import Surroundings, mark_keys
 from ctsql.runtime.tasks.multi_output import OutputBatches, PendingOutput
 from ctsql.runtime.tasks.tallies import (
@@ -110,13 +109,14 @@ def quarantine_changes(
         name = warehouse.relations.item(object_id).name.qualified()
         for relation, rows in ((name, change.inserts), (f"deletes({name})", change.deletes)):
             parts.append(
-                rows.select(
-                    F.lit(at).cast("bigint").alias("t"),
-                    F.lit(relation).alias("relation"),
-                    F.lit(None).cast("string").alias("constraint_name"),
-                    F.lit(f"{fault.message}; {_way_out(place)}").alias("reason"),
-                    F.lit(place).cast("string").alias("place"),
-                    F.to_json(F.struct(*backtick_all(rows.columns)), AS_JSON).alias("row_json"),
+                as_quarantined(
+                    rows,
+                    rows.columns,
+                    at=at,
+                    relation=relation,
+                    constraint_name=F.lit(None),
+                    reason=F.lit(f"{fault.message}; {_way_out(place)}"),
+                    place=place,
                 )
             )
     return union_all(*parts)
