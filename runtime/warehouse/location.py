@@ -26,8 +26,7 @@ from ctsql.runtime.delta.locks import local_path
 if TYPE_CHECKING:
     from ctsql.runtime.delta.table import Gateway
 
-SYSTEM_FOLDER = "_ctsql"
-LOG_FOLDER = "_delta_log"
+SYSTEM_FOLDER, LOG_FOLDER = OWN_FOLDERS
 SYSTEM_TABLE = {
     "delta.enableInCommitTimestamps": "true",
     "delta.feature.domainMetadata": "supported",
