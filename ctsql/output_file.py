@@ -19,22 +19,22 @@ class OutputFile(io.TextIOWrapper):
 
     def __init__(self, path: str | Path) -> None:
         self._target = os.path.realpath(path)
-        self._beside: str | None = None
+        self._draft: str | None = None
         if os.path.exists(self._target) and not os.path.isfile(self._target):
             file = open(self._target, "wb")  # noqa: SIM115  closed with this object
         else:
-            file = self._open_beside()
+            file = self._open_draft()
         super().__init__(file, encoding="utf-8", newline="")
 
-    def _open_beside(self) -> io.BufferedWriter:
+    def _open_draft(self) -> io.BufferedWriter:
         folder, name = os.path.split(self._target)
         mode = None
         if os.path.exists(self._target):
             with open(self._target, "r+b") as old:  # raises if it may not be written
                 mode = os.fstat(old.fileno()).st_mode & 0o777
-        beside = os.path.join(folder, f".{name[:50]}.{uuid.uuid4().hex}.tmp")
-        file = open(beside, "xb")  # noqa: SIM115  closed with this object
-        self._beside = beside
+        draft = os.path.join(folder, f".{name[:50]}.{uuid.uuid4().hex}.tmp")
+        file = open(draft, "xb")  # noqa: SIM115  closed with this object
+        self._draft = draft
         if mode is not None:
             os.fchmod(file.fileno(), mode)
         return file
@@ -42,26 +42,26 @@ class OutputFile(io.TextIOWrapper):
     @property
     def is_empty(self) -> bool:
         """Whether no row is in it yet; never for what is written at once."""
-        if self._beside is None:
+        if self._draft is None:
             return False
         self.flush()
-        return os.path.getsize(self._beside) == 0
+        return os.path.getsize(self._draft) == 0
 
     def publish(self) -> None:
         """Replace the file at the path now; what is written later is in it, too."""
-        if self._beside is not None:
+        if self._draft is not None:
             self.flush()
-            os.replace(self._beside, self._target)
-            self._beside = None
+            os.replace(self._draft, self._target)
+            self._draft = None
 
     def close(self) -> None:
         """Close; what is not published is removed."""
-        beside, self._beside = self._beside, None
+        draft, self._draft = self._draft, None
         try:
             super().close()
         finally:
-            if beside is not None:
-                os.unlink(beside)
+            if draft is not None:
+                os.unlink(draft)
 
 
 def publish_if_file(out: object) -> None:

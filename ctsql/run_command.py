@@ -111,7 +111,7 @@ def follow(runner: Runner, options: RunOptions) -> int:
 
 @dataclass(slots=True)
 class _Observers:
-    """What looks at the service besides the log: its pulse, and who is told of events."""
+    """The service's pulse, and the functions that are called with its events."""
 
     pulse: "Pulse | None" = None
     events: "list[Callable[[Event], object]]" = field(default_factory=list)

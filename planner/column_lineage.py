@@ -188,7 +188,7 @@ class _Origins:
 
 
 class _Text:
-    """A text made of pieces of a definition, in which each relation has a name of its own.
+    """A text made of pieces of a definition, in which each relation has another name.
 
     Attributes:
         relations: the relations, by these names.
