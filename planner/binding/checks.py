@@ -112,6 +112,17 @@ def check_storable(columns: Sequence[Column], span: Span, creates: str = "") -> 
         check_type(column, span)
 
 
+def not_assignable(column: Column, given: str, span: Span, text: str) -> CtsqlError:
+    """TYPE_MISMATCH for a value that a column cannot store; the caller raises it.
+
+    Args:
+        given: what the value is, for the message. text: the value, for the hint.
+    """
+    message = f'column "{column.name}" is of type {column.type}, but {given}'
+    hint = f"Write CAST({text} AS {column.type}) if that is meant."
+    return error("TYPE_MISMATCH", span=span, message=message, hint=hint)
+
+
 def check_type(column: Column, span: Span) -> None:
     """Refuse a column of a type that no table can have: INVALID_COLUMN_TYPE, NOT_SUPPORTED."""
     check_not_void(column, span)

@@ -11,7 +11,7 @@ from ctsql.catalog.schemas import Column, check_unique
 from ctsql.catalog.spans import Span
 from ctsql.planner import nodes as lp
 from ctsql.planner.binding.binder import Binder
-from ctsql.planner.binding.checks import refuse_nondeterministic
+from ctsql.planner.binding.checks import not_assignable, refuse_nondeterministic
 from ctsql.planner.binding.constraints import bind_constraint, check_key, check_reference
 from ctsql.planner.syntax import ast as st
 
@@ -112,11 +112,7 @@ class BodyBinder:
     def _check_type(self, column: Column, value_type: str, span: Span, text: str) -> None:
         assert self.analyst is not None  # only new definitions are checked
         if not self.analyst.assignable(value_type, column.type):
-            message = (
-                f'column "{column.name}" is of type {column.type}, but the query gives {value_type}'
-            )
-            hint = f"Write CAST({text} AS {column.type}) if that is meant."
-            raise error("TYPE_MISMATCH", span=span, message=message, hint=hint)
+            raise not_assignable(column, f"the query gives {value_type}", span, text)
 
     def _check_defaults(self, column_defs: Sequence[st.ColumnDef]) -> None:
         """A default is a value of its column's type that needs nothing else."""

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
-from ctsql.catalog.errors import CtsqlError, error, invalid
+from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.schemas import Column
 from ctsql.planner.binding.checks import indefinite
@@ -29,7 +29,7 @@ from ctsql.planner.lowering.queries import run_text
 from ctsql.planner.lowering.type_names import type_name
 from ctsql.planner.nodes import Delete, Get, Merge, Node, Query, Role, Update, descend
 from ctsql.planner.rules import transform
-from ctsql.runtime.spark.definite import is_by_row, is_definite
+from ctsql.runtime.spark.definite import is_by_row, is_definite, not_by_row
 from ctsql.runtime.spark.empty_tables import empty
 from ctsql.runtime.spark.errors import translate_spark_errors
 
@@ -215,9 +215,7 @@ class SparkAnalyst:
         (assign,) = (of_rows.clauses[0] if isinstance(of_rows, Merge) else of_rows).assignments
         assert assign.value is not None  # NULL is a value of one row
         message = "an aggregate, window or generator function may not stand in SET or VALUES"
-        detail = "A value there is computed from one row."
-        hint = "Compute it in a subquery: SET v = (SELECT max(v) FROM t)."
-        return invalid(assign.value.sql.span, message, detail, hint)
+        return not_by_row(assign.value.sql.span, message)
 
     def value_types(self, values: Sequence[Query]) -> tuple[str, ...]:
         """The types of values that read no relation."""

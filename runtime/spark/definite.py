@@ -5,6 +5,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from ctsql.catalog.errors import CtsqlError, invalid
+from ctsql.catalog.spans import Span
 from ctsql.runtime.spark.scala import class_name, singleton
 
 
@@ -27,6 +29,13 @@ def is_by_row(frame: DataFrame) -> bool:
     while class_name(node) == "Project":
         node = node.child()
     return class_name(node) not in ("Aggregate", "Generate", "Window")
+
+
+def not_by_row(span: Span, message: str) -> CtsqlError:
+    """The refusal of values of which :func:`is_by_row` is false; the caller raises it."""
+    detail = "A value there is computed from one row."
+    hint = "Compute it in a subquery: SET v = (SELECT max(v) FROM t)."
+    return invalid(span, message, detail, hint)
 
 
 @lru_cache(maxsize=2)

@@ -13,10 +13,10 @@ from contextlib import ExitStack
 
 from pyspark.sql import DataFrame, functions as F
 
-from ctsql.catalog.errors import error, invalid
 from ctsql.catalog.names import backtick, fold
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN, VALUE_
 from ctsql.catalog.schemas import Column, get
+from ctsql.planner.binding.checks import not_assignable
 from ctsql.planner.lowering import temporary_view
 from ctsql.planner.lowering.store_assignment import as_stored, may_store
 from ctsql.planner.lowering.type_names import type_name
@@ -26,7 +26,7 @@ from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.staging import Staging, discard_on_error
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import RowSet, SparkRows
-from ctsql.runtime.spark.definite import is_by_row
+from ctsql.runtime.spark.definite import is_by_row, not_by_row
 from ctsql.runtime.spark.errors import translate_spark_errors
 
 _GENERATED = "delta.generationExpression"
@@ -72,10 +72,8 @@ def _check(
 ) -> list[Column]:
     """The columns that are assigned; raises UNKNOWN_COLUMN and TYPE_MISMATCH."""
     if not is_by_row(selected):
-        detail = "A value of SET is computed from one row."
-        hint = "Compute it in a subquery: SET v = (SELECT max(v) FROM t)."
-        span = assignments[0].span
-        raise invalid(span, "an aggregate, window or generator function in SET", detail, hint)
+        message = "an aggregate, window or generator function in SET"
+        raise not_by_row(assignments[0].span, message)
     targets = []
     for number, one in enumerate(assignments):
         column = get(columns, one.column, span=one.span, heading="The table has the columns")
@@ -83,9 +81,7 @@ def _check(
         given = type_name(selected.schema[f"{VALUE_}{number}"].dataType)
         if not may_store(given, column.type):
             span = one.span if one.value is None else one.value.span
-            message = f'column "{column.name}" is of type {column.type}, but the value is {given}'
-            hint = f"Write CAST({span.text} AS {column.type}) if that is meant."
-            raise error("TYPE_MISMATCH", span=span, message=message, hint=hint)
+            raise not_assignable(column, f"the value is {given}", span, span.text)
     return targets
 
 
