@@ -147,7 +147,7 @@ def measured(warehouse: Path, middle: int, rounds: int) -> Iterator[tuple[str, l
     for name, text in QUESTIONS.items():
         engine = con._engine
         assert engine is not None
-        engine._system_queries._local = None
+        engine._system_rows._local = None
         seconds = []
         for _ in range(rounds + 1):
             query = text.format(middle=middle)

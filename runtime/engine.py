@@ -4,7 +4,7 @@ Order of a read: mint Ts for what is committed, look at the catalog, bring every
 depends on up to the newest T (each object after what it reads), then read one cut as of T.
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 
 from pyspark.sql import DataFrame, SparkSession
@@ -27,7 +27,7 @@ from ctsql.runtime.log import clock
 from ctsql.runtime.log.failures import note_view_failure
 from ctsql.runtime.log.write_handle import disturbance_error
 from ctsql.runtime.log_reader import LogReader
-from ctsql.runtime.monitoring.system_query import SystemQueries
+from ctsql.runtime.monitoring.spark_rows import SystemRows
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.session import clone_session
 from ctsql.runtime.spark_engine import SparkEngine
@@ -98,7 +98,7 @@ class Engine(LogReader):
 
     def _use(self, warehouse: Warehouse) -> None:
         super()._use(warehouse)
-        self._system_queries = SystemQueries(self.session, self)
+        self._system_rows = SystemRows(self.session, self)
 
     def _make(self, system: str, catalog_at: str, timeline_at: str) -> None:
         # Creation is a commit too. The catalog comes last: where it is, all is.
@@ -301,37 +301,26 @@ class Engine(LogReader):
         reading = nullcontext() if strict or as_of is not None else self.as_stored()
         with reading, translate_spark_errors():
             items = [self.relations.item(i) for i in read_objects(query)]
-            system = _system_tables(query, as_of_span)
-            # Alone they show what the logs say, for which nothing is bound or brought up.
-            strict = strict and (bool(items) or not system)
+            # System tables alone show what the logs record, for which no T is minted.
+            reads_system = _reads_system_tables(query, as_of_span)
+            strict = strict and (bool(items) or not reads_system)
             at = self.read_time(items, as_of=as_of, as_of_span=as_of_span, strict=strict)
             check_columns(self.warehouse, query)
             sources = StoredSources(
                 self.warehouse, span=as_of_span, own_writes=own_writes or {}, as_now=True
             )
             context = Context(self.session, sources, at)
-            if system:
-                external = self.external_rows(query.relations, leave_out=system)
-
-                def lower(frames: Mapping[int, DataFrame]) -> DataFrame:
-                    rows = {**external, **frames}
-                    return lower_query(query, context, rows, parameters=parameters)
-
-                is_alone = len(system) == len(query.relations)
-                return self._system_queries.run(system, lower, is_alone=is_alone)
             external = self.external_rows(query.relations)
             return lower_query(query, context, external, parameters=parameters)
 
-    def external_rows(
-        self, relations: Sequence[Node], *, leave_out: Container[int] = ()
-    ) -> dict[int, DataFrame]:
-        """The rows of what is no object, by place in ``relations``; of a system table all."""
+    def external_rows(self, relations: Sequence[Node]) -> dict[int, DataFrame]:
+        """The rows of what is no object, by place in ``relations``."""
         return {
             i: self.external.rows(node.ref)
             if node.system is None
-            else self._system_queries.all_rows(node.system)
+            else self._system_rows.of(node.system)
             for i, node in enumerate(relations)
-            if isinstance(node, External) and i not in leave_out
+            if isinstance(node, External)
         }
 
     def read_time(
@@ -395,22 +384,17 @@ def run_task(
     raise disturbance_error(f"{KNOWN_TRIES_MAX} tries to find the definition of {item.name}")
 
 
-def _system_tables(query: Query, as_of_span: Span | None) -> dict[int, str]:
-    """The names of the system tables that a query reads, by their places in it.
-
-    Raises NOT_SUPPORTED for a query that reads the past.
-    """
-    names = {
-        i: node.system
-        for i, node in enumerate(query.relations)
-        if isinstance(node, External) and node.system is not None
-    }
-    if names and as_of_span is not None:
+def _reads_system_tables(query: Query, as_of_span: Span | None) -> bool:
+    """Whether a query reads a system table; raises NOT_SUPPORTED if it reads the past."""
+    nodes = (node for node in query.relations if isinstance(node, External))
+    if not any(node.system is not None for node in nodes):
+        return False
+    if as_of_span is not None:
         what = "AS OF with a system table"
         why = "A system table shows what the logs say now, the past included."
         hint = "Compare its columns: WHERE t <= 1700000000000"
         raise not_supported(as_of_span, what, why=why, hint=hint)
-    return names
+    return True
 
 
 def read_objects(node: Node) -> list[str]:

@@ -7,7 +7,7 @@ one thread.
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice
@@ -22,10 +22,9 @@ from ctsql.runtime.log import clock
 from ctsql.runtime.log.actions import Commit, rows_changed
 from ctsql.runtime.log.protocol import LogTable
 from ctsql.runtime.log_reader import LogReader
-from ctsql.runtime.monitoring.failures import OPEN, FailureRow, failures
+from ctsql.runtime.monitoring.failures import FailureRow, failures, open_failures
 from ctsql.runtime.monitoring.objects import DependencyRow, ObjectRow, dependencies, lags, objects
-from ctsql.runtime.monitoring.refreshes import Refresh, refreshes
-from ctsql.runtime.monitoring.row_request import ALL, Bounds, Newest, RowRequest
+from ctsql.runtime.monitoring.refreshes import refreshes
 from ctsql.runtime.monitoring.status import State
 from ctsql.runtime.monitoring.storage import ROWS, StorageRow, storage
 from ctsql.runtime.statements.show import current_definition
@@ -127,16 +126,16 @@ class Lookup:
             catalog = reader.refresh_catalog()
             now_t = reader.timeline.refresh()
             if catalog is not self._catalog:
-                self._objects = list(objects(reader, ALL))
-                self._reads = list(dependencies(reader, RowRequest(columns=frozenset())))
+                self._objects = list(objects(reader, catalog))
+                self._reads = list(dependencies(reader, catalog))
                 self._recent = {i: r for i, r in self._recent.items() if i in catalog.items}
                 self._catalog = catalog
                 self._catalogs += 1
             return overview(
                 self._objects,
-                lags(reader, ALL),
+                lags(reader, catalog),
                 self._reads,
-                failures(reader, RowRequest(states=frozenset({OPEN}))),
+                open_failures(reader, catalog),
                 self._paces(reader),
                 now_t,
                 (self._catalogs, _moves(reader)),
@@ -149,29 +148,27 @@ class Lookup:
         summary = overview.of(object_id)
         if item is None or summary is None:
             return None
-        request = RowRequest(objects=frozenset({str(item.name)}))
         with reader.as_stored():
+            (row,) = objects(reader, [item])
             item = reader.relations.current(item)
-            (row,) = objects(reader, request)
             page = Details(
                 node=summary,
                 row=row,
                 definition=current_definition(reader, item),
                 plan=_plan(reader, item, summary),
                 refreshes=(),
-                failures=tuple(islice(failures(reader, request), FAILURES_MAX)),
+                failures=tuple(islice(failures(reader, [item]), FAILURES_MAX)),
                 reads=tuple(_reads_of(overview, object_id)),
                 readers=tuple(_readers_of(reader, overview, object_id)),
-                storage=_storage_rows(reader, request),
+                storage=_storage_rows(reader, [item]),
                 quarantine=_quarantine_of(reader, item),
             )
             if summary.state == State.UNREADABLE.value:
                 return page
-            newest = replace(request, newest=Newest(REFRESHES_MAX, "at"))
             first, at = _oldest(reader, item)
             return replace(
                 page,
-                refreshes=tuple(refreshes(reader, newest)),
+                refreshes=tuple(islice(refreshes(reader, [item]), REFRESHES_MAX)),
                 logged_from=first,
                 logged_at=at,
             )
@@ -180,18 +177,19 @@ class Lookup:
         """The newest refreshes and failures of all objects, and the files of each."""
         overview = self.overview(reader)
         with reader.as_stored():
-            names = frozenset(o.name for o in overview.objects if o.state != State.UNREADABLE.value)
-            request = RowRequest(objects=names)
-            last = list(refreshes(reader, replace(request, newest=Newest(REFRESHES_MAX, "at"))))
+            readable = {o.id for o in overview.objects if o.state != State.UNREADABLE.value}
+            items = [i for i in reader.catalog if i.id in readable]
+            last = list(islice(refreshes(reader, items), REFRESHES_MAX))
+            since_ms = round(last[-1].at.timestamp() * 1_000) if last else 0
             failure_rows: list[FailureRow] = []
-            for name in sorted(names):
-                one = failures(reader, RowRequest(objects=frozenset({name}), at=_since(last)))
-                failure_rows += islice(one, FAILURES_MAX)
+            for item in items:
+                of_item = failures(reader, [item], since_ms=since_ms)
+                failure_rows += islice(of_item, FAILURES_MAX)
             failure_rows.sort(key=lambda f: f.at, reverse=True)
             return History(
                 refreshes=tuple(last),
                 failures=tuple(failure_rows[:FAILURES_MAX]),
-                storage=self._seldom("storage", lambda: _storage_rows(reader, ALL)),
+                storage=self._seldom("storage", lambda: _storage_rows(reader, reader.catalog)),
             )
 
     def _seldom(self, name: str, ask: Callable[[], T]) -> T:
@@ -221,13 +219,6 @@ class Lookup:
                 continue
             paces[item.id] = recent.pace(now)
         return paces
-
-
-def _since(last: list[Refresh]) -> Bounds:
-    """The instants of some refreshes."""
-    if not last:
-        return Bounds()
-    return Bounds(lower=round(last[-1].at.timestamp() * 1_000_000))
 
 
 def _plan(reader: LogReader, item: Item, row: GraphNode) -> str | None:
@@ -267,9 +258,9 @@ def _readers_of(reader: LogReader, overview: Overview, object_id: str) -> Iterat
             yield Reader(subscription.name, "subscription", "input", needs_from)
 
 
-def _storage_rows(reader: LogReader, request: RowRequest) -> tuple[StorageRow, ...] | None:
+def _storage_rows(reader: LogReader, items: Iterable[Item]) -> tuple[StorageRow, ...] | None:
     try:
-        return tuple(storage(reader, request))
+        return tuple(storage(reader, items))
     except NeedsSpark:
         return None
 
@@ -278,9 +269,11 @@ def _quarantine_of(reader: LogReader, item: Item) -> QuarantineRows | None:
     """How many rows an object's quarantine holds; None without one."""
     if item.quarantine is None:
         return None
-    name = str(reader.catalog.items[item.quarantine].name)
-    files = _storage_rows(reader, RowRequest(objects=frozenset({name})))
-    return QuarantineRows(name, next((f.rows for f in files or () if f.part == ROWS), None))
+    quarantine = reader.catalog.items[item.quarantine]
+    files = _storage_rows(reader, [quarantine])
+    return QuarantineRows(
+        str(quarantine.name), next((f.rows for f in files or () if f.part == ROWS), None)
+    )
 
 
 def _oldest(reader: LogReader, item: Item) -> tuple[int | None, datetime | None]:

@@ -3,9 +3,8 @@
 Everything is read from logs; nothing is computed by Spark, and nothing is written. The rows are
 frozen dataclasses, so a page, a terminal or a query shows the same values.
 
-    system_rows(reader, "refreshes", wanted)   rows of a system table, no more than are wanted
-    watched(reader, 20)                        each task and view with its last refreshes
-    Pulse, Counts, Traces                      what a service does, told by itself
+    system_rows(reader, "refreshes")   the rows of a system table
+    Pulse, Counts                      what a service does, reported by itself
 
 ``reader`` is any :class:`ctsql.runtime.log_reader.LogReader`: a local one needs no Spark and
 raises NeedsSpark where logs on a local disk cannot tell.

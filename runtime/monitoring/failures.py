@@ -1,15 +1,15 @@
 """One row for each T that a task or a materialized view could not compute.
 
 A failure is open until a later commit moves the upper past it; that commit says whether its T was
-skipped. The newest commit that moves the upper or records a failure tells what is open, so nothing
-else is read for ``state = 'open'``. For all others the texts of commits are searched for the words
-that are in a failure's, and few are parsed.
+skipped. The newest commit that moves the upper or records a failure tells what is open. For all
+others the texts of commits are searched for the words that are in a failure's, and few are parsed.
 
 The place of a failure is one in the definition that failed, which may have been given up for
 another one since. Where that cannot be told there is none.
 """
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -21,8 +21,6 @@ from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.failures import Failure
 from ctsql.runtime.log.uppers import FAILURE
 from ctsql.runtime.log_reader import LogReader
-from ctsql.runtime.monitoring.history import MICROSECONDS, first_within
-from ctsql.runtime.monitoring.row_request import RowRequest
 from ctsql.runtime.warehouse.table_checks import are_there
 
 if TYPE_CHECKING:
@@ -51,44 +49,62 @@ class FailureRow:
     what_to_do: str | None
 
 
-def failures(reader: LogReader, request: RowRequest) -> Iterator[FailureRow]:
-    """The failures that are asked for, by the cached catalog; none of a table that is gone."""
-    for item in tasks_and_views(reader.catalog):
-        is_wanted = request.has(str(item.name))
-        if is_wanted and are_there(reader.relations, [item]):
-            yield from _of_item(reader, item, request)
+def failures(
+    reader: LogReader, items: Iterable[Item], *, since_ms: int = 0
+) -> Iterator[FailureRow]:
+    """The failures of tasks and views, each one's newest first; none of a missing table.
+
+    Args:
+        since_ms: without failures that were recorded earlier.
+    """
+    for item in _with_table(reader, items):
+        table = reader.relations.table(item)
+        oldest = _first_since(table, since_ms)
+        for version in range(table.version(), oldest - 1, -1):
+            if not table.has(version):
+                break
+            if table.log_files.may_mention(version, _WORDS):
+                yield from _of_commit(reader, item, table.commit_at(version))
 
 
-def _of_item(reader: LogReader, item: Item, request: RowRequest) -> Iterator[FailureRow]:
+def open_failures(reader: LogReader, items: Iterable[Item]) -> Iterator[FailureRow]:
+    """The failures that stop a task or view now; reads few commits of each."""
+    for item in _with_table(reader, items):
+        table = reader.relations.table(item)
+        commit = _decisive(table, reader.relations.lead(item).app, table.version(), -1)
+        rows = () if commit is None else _of_commit(reader, item, commit)
+        yield from (row for row in rows if row.state == OPEN)
+
+
+def _with_table(reader: LogReader, items: Iterable[Item]) -> Iterator[Item]:
+    return (i for i in tasks_and_views(items) if are_there(reader.relations, [i]))
+
+
+def _of_commit(reader: LogReader, item: Item, commit: Commit) -> Iterator[FailureRow]:
+    """The failures that a commit records or skips."""
     app, table = reader.relations.lead(item).app, reader.relations.table(item)
-    if request.states == frozenset({OPEN}):
-        versions = _newest_decisive(table, app)
-    else:
-        # Without upper bounds: what ended a failure may be behind them.
-        versions = range(table.version(), first_within(table, app, request.t, request.at) - 1, -1)
-    for version in versions:
-        if not table.has(version):
-            return
-        if not table.log_files.may_mention(version, _WORDS):
-            continue
-        commit = table.commit_at(version)
-        rows = [_row(item, commit, f, commit, None) for f in _left_out(commit)]
-        before = _decisive(table, app, version - 1, -1) if rows else None
-        earlier_failure = None if before is None else _failure_of(before)
+    skipped = list(_left_out(commit))
+    before = _decisive(table, app, commit.version - 1, -1) if skipped else None
+    earlier_failure = None if before is None else _failure_of(before)
+    for failure in skipped:
         # Its own record says more than the commit that skipped it.
-        rows = [r for r in rows if earlier_failure is None or earlier_failure.time != r.t]
-        own = _failure_of(commit)
-        if own is not None:
-            later = _decisive(table, app, version + 1, 1)
-            place = _place(reader, item, own, is_open=later is None)
-            rows.append(_row(item, commit, own, later, place))
-        yield from (row for row in rows if _is_wanted(row, request))
+        if earlier_failure is None or earlier_failure.time != failure.time:
+            yield _row(item, commit, failure, commit, None)
+    own = _failure_of(commit)
+    if own is not None:
+        later = _decisive(table, app, commit.version + 1, 1)
+        place = _place(reader, item, own, is_open=later is None)
+        yield _row(item, commit, own, later, place)
 
 
-def _newest_decisive(table: "DeltaTable", app: str) -> Sequence[int]:
-    """The version of the newest commit that moves the upper or records a failure."""
-    commit = _decisive(table, app, table.version(), -1)
-    return () if commit is None else (commit.version,)
+def _first_since(table: "DeltaTable", since_ms: int) -> int:
+    """The first version not older than an instant; found by halving, as instants increase."""
+
+    def is_recent(version: int) -> bool:
+        commit = table.find_commit(version)
+        return commit is not None and commit.time_ms >= since_ms
+
+    return bisect_left(range(table.version() + 1), True, key=is_recent) if since_ms else 0
 
 
 def _decisive(table: "DeltaTable", app: str, version: int, step: int) -> Commit | None:
@@ -166,14 +182,6 @@ def _what_to_do(item: Item, failure: Failure) -> str | None:
     if item.kind is not ObjectKind.CONTINUAL_TASK:
         return "Mend the rows that the query fails on; the view heals by itself."
     return failure.task_error(item).hint
-
-
-def _is_wanted(row: FailureRow, request: RowRequest) -> bool:
-    return (
-        request.t.holds(row.t)
-        and request.at.holds(round(row.at.timestamp() * 1_000) * MICROSECONDS)
-        and (request.states is None or row.state in request.states)
-    )
 
 
 def _instant(commit: Commit) -> datetime:

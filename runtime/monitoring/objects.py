@@ -1,6 +1,6 @@
 """One row for each object, for what each reads, and for how far each task and view is."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ctsql.catalog.items import Item, ObjectKind
@@ -10,7 +10,6 @@ from ctsql.planner.nodes import TaskWrite, ViewWrite
 from ctsql.planner.syntax.tokens.named_columns import named_columns
 from ctsql.runtime.log.table_changes import due_changes
 from ctsql.runtime.log_reader import LogReader
-from ctsql.runtime.monitoring.row_request import RowRequest
 from ctsql.runtime.monitoring.status import Status, status_of
 from ctsql.runtime.tasks.progress import complete_through
 from ctsql.runtime.warehouse.table_checks import are_there
@@ -64,14 +63,9 @@ class DependencyRow:
     column_lineage: Mapping[str, tuple[str, ...]]
 
 
-def _wanted_items(reader: LogReader, request: RowRequest) -> list[Item]:
-    items = (i for i in reader.catalog if request.has(str(i.name)))
-    return sorted(items, key=lambda i: i.name.key)
-
-
-def objects(reader: LogReader, request: RowRequest) -> Iterator[ObjectRow]:
-    """The objects, by the cached catalog and timeline."""
-    for item in _wanted_items(reader, request):
+def objects(reader: LogReader, items: Iterable[Item]) -> Iterator[ObjectRow]:
+    """The objects in order of name, by the cached catalog and timeline."""
+    for item in sorted(items, key=lambda i: i.name.key):
         run = item.is_run or bool(item.problem)
         known = not item.problem and item.kind is ObjectKind.TABLE
         is_there = known and are_there(reader.relations, [item])
@@ -91,9 +85,9 @@ def objects(reader: LogReader, request: RowRequest) -> Iterator[ObjectRow]:
         )
 
 
-def lags(reader: LogReader, request: RowRequest) -> Iterator[LagRow]:
+def lags(reader: LogReader, items: Iterable[Item]) -> Iterator[LagRow]:
     """How far the tasks and views are, by the cached catalog and timeline."""
-    for item in _wanted_items(reader, request):
+    for item in sorted(items, key=lambda i: i.name.key):
         if item.is_run or item.problem:
             yield lag_of(reader, status_of(reader, item))
 
@@ -116,13 +110,11 @@ def lag_of(reader: LogReader, status: Status) -> LagRow:
     )
 
 
-def dependencies(reader: LogReader, request: RowRequest) -> Iterator[DependencyRow]:
+def dependencies(reader: LogReader, items: Iterable[Item]) -> Iterator[DependencyRow]:
     """What the objects read, by the cached catalog and timeline."""
     catalog = reader.catalog
-    for item in _wanted_items(reader, request):
-        inputs = _inputs(reader, item)
-        follows = request.looks_at("column_lineage")  # it takes longer than all the rest
-        origins = _column_origins(reader, item) if follows else {}
+    for item in sorted(items, key=lambda i: i.name.key):
+        inputs, origins = _inputs(reader, item), _column_origins(reader, item)
         for reading in item.reads:
             read = catalog.items.get(reading.object_id)
             if read is None or read.id == item.id:

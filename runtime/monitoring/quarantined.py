@@ -1,7 +1,7 @@
 """The rows of all quarantines: ``system.quarantine``.
 
-Unlike the other system tables it is made of rows, not of logs: one relation over the tables of the
-quarantines that are asked for, of which Spark reads what the query needs. The quarantine of a view
+Unlike the other system tables it is made of rows, not of logs: one relation over the tables of all
+quarantines, of which Spark reads what the query needs. The quarantine of a view
 is a view beside it, which may be written later: as long as it is not, its query is read instead, as
 of the T that the view shows.
 """
@@ -17,7 +17,6 @@ from ctsql.catalog.schemas import Column
 from ctsql.planner.binding.constraints import QUARANTINE_REASON
 from ctsql.planner.lowering import Context, lower_query
 from ctsql.runtime.log_reader import LogReader
-from ctsql.runtime.monitoring.row_request import RowRequest
 from ctsql.runtime.rows.given_rows import rows_for
 from ctsql.runtime.tasks.constraints import as_quarantined
 from ctsql.runtime.warehouse.sources import StoredSources
@@ -26,15 +25,12 @@ from ctsql.runtime.warehouse.table_checks import are_there
 NAME = "quarantine"
 
 
-def quarantined(
-    session: SparkSession, reader: LogReader, columns: Sequence[Column], request: RowRequest
-) -> DataFrame:
+def quarantined(session: SparkSession, reader: LogReader, columns: Sequence[Column]) -> DataFrame:
     """The rows that are set aside, as stored; none of a table that is gone."""
     with reader.as_stored():
         reader.refresh_catalog()
         reader.timeline.refresh()
         owners = [i for i in reader.catalog if i.quarantine is not None and not i.problem]
-        owners = [i for i in owners if request.has(str(i.name))]
         frames = (_rows_of(reader, owner) for owner in sorted(owners, key=lambda i: i.name.key))
         parts = [rows for rows in frames if rows is not None]
     if not parts:

@@ -1,6 +1,6 @@
 """One row for each Delta table in which an object's rows, or what is beside a view, are."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -8,7 +8,6 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
 from ctsql.runtime.log.actions import sum_known
 from ctsql.runtime.log_reader import LogReader
-from ctsql.runtime.monitoring.row_request import RowRequest
 from ctsql.runtime.spark.first_import import import_pyspark
 from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
 
@@ -33,8 +32,8 @@ class StorageRow:
     location: str
 
 
-def storage(reader: LogReader, request: RowRequest) -> Iterator[StorageRow]:
-    """The tables of the objects that are asked for; those that are not there are left out.
+def storage(reader: LogReader, items: Iterable[Item]) -> Iterator[StorageRow]:
+    """The tables of some objects; missing tables are left out.
 
     Raises:
         NeedsSpark: a table has too many files for its log alone to list them.
@@ -42,8 +41,8 @@ def storage(reader: LogReader, request: RowRequest) -> Iterator[StorageRow]:
     import_pyspark()
     from ctsql.runtime.views.side_table import tables_beside  # imports Spark
 
-    for item in sorted(reader.catalog, key=lambda i: i.name.key):
-        if item.location is None or item.problem or not request.has(str(item.name)):
+    for item in sorted(items, key=lambda i: i.name.key):
+        if item.location is None or item.problem:
             continue
         try:
             yield _row(item, ROWS, reader.relations.table(item))

@@ -1,8 +1,9 @@
 """The rows of system tables: what each table asks its part of this room for."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ctsql.catalog.items import Item
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.failures import FailureRow, failures
 from ctsql.runtime.monitoring.objects import (
@@ -14,14 +15,13 @@ from ctsql.runtime.monitoring.objects import (
     objects,
 )
 from ctsql.runtime.monitoring.refreshes import Refresh, refreshes
-from ctsql.runtime.monitoring.row_request import ALL, RowRequest
 from ctsql.runtime.monitoring.storage import StorageRow, storage
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import types as T
 
-ROWS_OF: dict[str, tuple[type, Callable[[LogReader, RowRequest], Iterator[Any]]]] = {
+ROWS_OF: dict[str, tuple[type, Callable[[LogReader, Iterable[Item]], Iterator[Any]]]] = {
     "dependencies": (DependencyRow, dependencies),
     "failures": (FailureRow, failures),
     "lag": (LagRow, lags),
@@ -32,20 +32,20 @@ ROWS_OF: dict[str, tuple[type, Callable[[LogReader, RowRequest], Iterator[Any]]]
 """By the table's name: the class of its rows, and what gives them."""
 
 
-def system_rows(reader: LogReader, name: str, request: RowRequest = ALL) -> list[Any]:
+def system_rows(reader: LogReader, name: str) -> list[Any]:
     """The rows of a system table, as values of its class; nothing is written or computed.
 
     Args:
-        name: without the schema. request: rows outside it may be among them.
+        name: without the schema.
     """
     with reader.as_stored():
         reader.refresh_catalog()
         reader.timeline.refresh()
-        return list(ROWS_OF[name][1](reader, request))
+        return list(ROWS_OF[name][1](reader, reader.catalog))
 
 
-def as_arrow(rows: list[Any], request: RowRequest, schema: "T.StructType") -> "pa.Table":
-    """Rows of a system table as Arrow, with NULL in columns that nobody looks at.
+def as_arrow(rows: list[Any], schema: "T.StructType") -> "pa.Table":
+    """Rows of a system table as Arrow.
 
     Args:
         schema: of the table, as Spark has it.
@@ -56,13 +56,10 @@ def as_arrow(rows: list[Any], request: RowRequest, schema: "T.StructType") -> "p
     wide = to_arrow_schema(schema, timezone="UTC")
     arrays = []
     for field in wide:
-        if request.looks_at(field.name):
-            values = [getattr(row, field.name) for row in rows]
-            if not pa.types.is_primitive(field.type) and not pa.types.is_string(field.type):
-                values = [_plain(value) for value in values]
-            arrays.append(pa.array(values, field.type))
-        else:
-            arrays.append(pa.nulls(len(rows), field.type))
+        values = [getattr(row, field.name) for row in rows]
+        if not pa.types.is_primitive(field.type) and not pa.types.is_string(field.type):
+            values = [_plain(value) for value in values]
+        arrays.append(pa.array(values, field.type))
     return pa.table(arrays, schema=wide)
 
 

@@ -174,14 +174,6 @@ def derive(
     return _PreparedRows(Recipe(key, tuple(recipes), build, origin=origin))
 
 
-def compute(
-    inputs: Sequence[LocalRows], build: Callable[[Sequence[DataFrame]], DataFrame]
-) -> LocalRows | Declined:
-    """The rows that Spark makes of others once, computed now; declined when they are not few."""
-    recipe = Recipe(None, tuple(_leaf(rows) for rows in inputs), build)
-    return prepared_plans(inputs[0].session).compute(recipe)
-
-
 def together(rows: Sequence[RowSet]) -> list[LocalRows] | Declined:
     """Several sets of few rows, computed now in one job.
 

@@ -25,7 +25,6 @@ from ctsql.runtime.rows.arrow_exchange import (
 )
 from ctsql.runtime.rows.collect import FEW, NARROW, Bounds, JvmRows, hold
 from ctsql.runtime.rows.declined import Declined
-from ctsql.runtime.rows.sorted_rows import HELD
 from ctsql.runtime.spark.scala import class_name
 from ctsql.runtime.spark.session import without_code
 
@@ -218,7 +217,7 @@ class LocalRows(RowSet):
         """The rows as the JVM has them."""
         query = self.plain_frame._jdf.queryExecution()
         plan = query.analyzed()
-        if class_name(plan) == HELD:
+        if class_name(plan) == "LocalRelation":
             return JvmRows(plan.data(), plan.output())  # as Spark would give them, without a plan
         with without_code(self.session):
             rows = row_classes(self.session).wrap(query.executedPlan().executeCollect())

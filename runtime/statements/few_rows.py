@@ -25,11 +25,11 @@ _MAKES_ROWS = re.compile(
 
 
 def reads_few(engine: Engine, query: Query) -> bool:
-    """Whether a query reads few rows of objects, and nothing else, and makes no more of them."""
+    """Whether a query reads few rows of objects, or one system table, and makes no more of them."""
     counts: list[int] = []
     for node in descend(query):
         match node:
-            case External():
+            case External(system=system) if system is None or len(query.relations) > 1:
                 return False
             case Query(sql=sql) if _MAKES_ROWS.search(sql.span.text):
                 return False

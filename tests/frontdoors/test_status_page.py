@@ -411,7 +411,7 @@ def test_bars_are_as_high_as_their_values() -> None:
 
 def test_the_pace_reads_new_commits_only() -> None:
     """Rows a minute, by the commits of the last minute; a long log is not read."""
-    from tests.unit.runtime.monitoring.test_history import ADD, Log, made as commit
+    from tests.unit.runtime.monitoring.test_refreshes import ADD, Log, made as commit
 
     now = 10_000_000
     log = Log([commit(v, now - 1_000 * (5_000 - v), None, None, ADD) for v in range(5_000)])

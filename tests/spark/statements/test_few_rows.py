@@ -27,7 +27,8 @@ QUERIES = {
     "SELECT * FROM small, range(10)": False,
     "SELECT explode(sequence(1, 10)) FROM small": False,
     "SELECT * FROM many": False,  # which reads range()
-    "SELECT * FROM system.objects": False,
+    "SELECT * FROM system.objects": True,
+    "SELECT * FROM system.objects AS a, system.lag AS b": False,
 }
 
 

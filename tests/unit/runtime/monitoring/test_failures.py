@@ -9,10 +9,9 @@ import pytest
 from ctsql.catalog.items import Item, ObjectKind, Reading
 from ctsql.catalog.names import Name
 from ctsql.runtime.log.failures import Failure
-from ctsql.runtime.monitoring.failures import failures
-from ctsql.runtime.monitoring.row_request import Bounds, RowRequest
+from ctsql.runtime.monitoring.failures import failures, open_failures
 from ctsql.runtime.warehouse.timeline import TaskState
-from tests.unit.runtime.monitoring.test_history import Log, made
+from tests.unit.runtime.monitoring.test_refreshes import Log, made, reader_of
 
 TEXT = "CREATE CONTINUAL TASK m\n  ON INPUT t AS (INSERT INTO m SELECT 1 / 0 FROM t)"
 READS = (Reading(name=Name("default", "t"), object_id="t", columns=()),)
@@ -39,15 +38,16 @@ def _log(*texts: str) -> Log:
 
 
 def _rows(
-    log: Log, row_request: RowRequest, kind: ObjectKind
+    log: Log, kind: ObjectKind, *, only_open: bool = False, since_ms: int = 0
 ) -> list[tuple[int, int, str, int | None]]:
     item = Item(
         id="m", kind=kind, name=Name("default", "m"), columns=(), definition=TEXT, reads=READS
     )
-    relations: Any = SimpleNamespace(lead=lambda i: i, table=lambda _: log)
-    reader: Any = SimpleNamespace(catalog=[item], relations=relations)
-    found = []
-    for row in failures(reader, row_request):
+    reader, found = reader_of(item, m=log), []
+    rows = (
+        open_failures(reader, [item]) if only_open else failures(reader, [item], since_ms=since_ms)
+    )
+    for row in rows:
         ended = None if row.ended_at is None else round(row.ended_at.timestamp())
         assert (row.what_to_do is None) == (row.state != "open")
         assert row.condition == "DATA_ERROR"
@@ -55,42 +55,49 @@ def _rows(
     return found
 
 
-ALL = RowRequest()
-OPEN = RowRequest(states=frozenset({"open"}))
 CASES = [
-    (("upper 5",), ALL, []),
-    (("upper 5", "failed 7"), ALL, [(7, 2, "open", None)]),
-    (("upper 5", "failed 7", "upper 8"), ALL, [(7, 2, "resolved", 3)]),
-    (("upper 5", "failed 7", "skip 7 8"), ALL, [(7, 2, "skipped", 3)]),
-    (("upper 5", "skip 7 8", "upper 9"), ALL, [(7, 2, "skipped", 2)]),
-    (("skip 7 8",), ALL, [(7, 1, "skipped", 1)]),
-    (("skip 3 4", "failed 7", "skip 7 8"), ALL, [(7, 2, "skipped", 3), (3, 1, "skipped", 1)]),
-    (("failed 7", "failed 7"), ALL, [(7, 2, "open", None), (7, 1, "resolved", 2)]),
-    (("held 7 8", "compacted"), ALL, [(7, 1, "open", None)]),
-    (("held 7 8", "held 9 10"), ALL, [(9, 2, "open", None), (7, 1, "resolved", 2)]),
-    (("failed 3", "upper 8", "failed 9"), OPEN, [(9, 3, "open", None)]),
-    (("failed 3", "upper 8"), OPEN, []),
-    (("failed 3", "upper 8", "failed 9"), RowRequest(t=Bounds(upper=4)), [(3, 1, "resolved", 2)]),
-    (("failed 3", "upper 8", "failed 9"), RowRequest(at=Bounds(2_500_000)), [(9, 3, "open", None)]),
-    (("failed 3", "upper 8", "failed 9"), RowRequest(t=Bounds(9)), [(9, 3, "open", None)]),
-    (("upper 8", "failed 12", "compacted"), RowRequest(t=Bounds(10, 12)), [(12, 2, "open", None)]),
-    (("upper 8", "failed 9", "skip 9 10"), RowRequest(t=Bounds(9)), [(9, 2, "skipped", 3)]),
-    (("upper 8", "failed 9", "upper 10"), RowRequest(t=Bounds(10)), []),
+    (("upper 5",), []),
+    (("upper 5", "failed 7"), [(7, 2, "open", None)]),
+    (("upper 5", "failed 7", "upper 8"), [(7, 2, "resolved", 3)]),
+    (("upper 5", "failed 7", "skip 7 8"), [(7, 2, "skipped", 3)]),
+    (("upper 5", "skip 7 8", "upper 9"), [(7, 2, "skipped", 2)]),
+    (("skip 7 8",), [(7, 1, "skipped", 1)]),
+    (("skip 3 4", "failed 7", "skip 7 8"), [(7, 2, "skipped", 3), (3, 1, "skipped", 1)]),
+    (("failed 7", "failed 7"), [(7, 2, "open", None), (7, 1, "resolved", 2)]),
+    (("held 7 8", "compacted"), [(7, 1, "open", None)]),
+    (("held 7 8", "held 9 10"), [(9, 2, "open", None), (7, 1, "resolved", 2)]),
+    (("failed 3", "upper 8", "failed 9"), [(9, 3, "open", None), (3, 1, "resolved", 2)]),
+    (("failed 3", "upper 8"), [(3, 1, "resolved", 2)]),
+    (("upper 8", "failed 12", "compacted"), [(12, 2, "open", None)]),
+    (("upper 8", "failed 9", "skip 9 10"), [(9, 2, "skipped", 3)]),
+    (("upper 8", "failed 9", "upper 10"), [(9, 2, "resolved", 3)]),
 ]
+SINCE = [(1_000, [9, 3]), (1_001, [9]), (3_000, [9]), (3_001, [])]
 
 
 @pytest.mark.parametrize("kind", [ObjectKind.CONTINUAL_TASK, ObjectKind.MATERIALIZED_VIEW])
-@pytest.mark.parametrize(("texts", "row_request", "expected"), CASES)
+@pytest.mark.parametrize(("texts", "expected"), CASES)
 def test_a_failure_is_open_until_the_upper_passes_it(
-    texts: tuple[str, ...], row_request: RowRequest, expected: list[object], kind: ObjectKind
+    texts: tuple[str, ...], expected: list[tuple[int, int, str, int | None]], kind: ObjectKind
 ) -> None:
     """Each recorded failure is one row, the newest first, with what ended it."""
-    assert _rows(_log(*texts), row_request, kind) == expected
+    assert _rows(_log(*texts), kind) == expected
+    is_open = [row for row in expected if row[2] == "open"]
+    assert _rows(_log(*texts), kind, only_open=True) == is_open
+
+
+@pytest.mark.parametrize(("since_ms", "times"), SINCE)
+def test_failures_since_an_instant(since_ms: int, times: list[int]) -> None:
+    """Only those that were recorded since then, although what ended one is later."""
+    log = _log("failed 3", "upper 8", "failed 9")
+    found = _rows(log, ObjectKind.CONTINUAL_TASK, since_ms=since_ms)
+    assert [time for time, *_ in found] == times
 
 
 def test_what_is_open_costs_one_commit() -> None:
     log = _log("failed 3", *(f"upper {n}" for n in range(4, 500)), "failed 700")
-    assert _rows(log, OPEN, ObjectKind.CONTINUAL_TASK) == [(700, 498, "open", None)]
+    found = _rows(log, ObjectKind.CONTINUAL_TASK, only_open=True)
+    assert found == [(700, 498, "open", None)]
     assert len(log.read) == 1
 
 
@@ -100,8 +107,7 @@ def test_a_row_has_the_place_in_the_definition() -> None:
         definition=TEXT, reads=READS,
     )  # fmt: skip
     log = _log("failed 7")
-    relations: Any = SimpleNamespace(lead=lambda i: i, table=lambda _: log)
-    (row,) = failures(SimpleNamespace(catalog=[item], relations=relations), ALL)  # type: ignore[arg-type]
+    (row,) = failures(reader_of(item, m=log), [item])
     assert (row.line, row.condition, row.message) == (2, "DATA_ERROR", "failed 7")
     assert TEXT.splitlines()[1][(row.column or 0) - 1 :].startswith("1 / 0")
     assert json.loads(json.dumps(row.what_to_do)).count("RETRY") == 1
@@ -128,5 +134,5 @@ def test_a_place_is_in_the_definition_that_failed(
     log, state = _log("failed 7", "upper 8", "failed 9"), TaskState(revisions)
     relations: Any = SimpleNamespace(lead=lambda i: i, table=lambda _: log, current=lambda i: i)
     timeline = SimpleNamespace(task=lambda _: state)
-    reader: Any = SimpleNamespace(catalog=[item], relations=relations, timeline=timeline)
-    assert [row.line for row in failures(reader, ALL)] == lines
+    reader: Any = SimpleNamespace(relations=relations, timeline=timeline)
+    assert [row.line for row in failures(reader, [item])] == lines
