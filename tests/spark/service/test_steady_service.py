@@ -92,6 +92,7 @@ def _last_versions(warehouse: Path) -> dict[str, int]:
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.timeout(2 * SECONDS)
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="what a process has stands in /proc")
 def test_a_service_stays_as_large_as_it_is(tmp_path: Path) -> None:
     """After its first third its RSS is flat within 10 %; descriptors and threads are, too."""
