@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog import schemas
 from ctsql.catalog.errors import error
-from ctsql.catalog.names import backtick
-from ctsql.catalog.reserved_columns import COLUMN_, VALUE_
+from ctsql.catalog.names import backtick, backtick_all
+from ctsql.catalog.reserved_columns import COLUMN_, COPY, VALUE_
 from ctsql.planner import nodes as lp
 from ctsql.planner.delete_by_key import sole_lookup
 from ctsql.planner.lowering.constraints import mark_broken
@@ -116,7 +116,10 @@ def _step(
     output = view.output
     match statement:
         case lp.Insert():
-            inserts = union_all(output.inserts, _insert(statement, view))
+            rows = _insert(statement, view)
+            if len(statement.query.relations) > 1:
+                rows = _planned_apart(rows)
+            inserts = union_all(output.inserts, rows)
             return OutputState(output.stored_rows, inserts, output.victims)
         case lp.Merge():
             return lower_merge(statement, view, later=later)
@@ -221,6 +224,8 @@ def _update(statement: lp.Update, view: View, rows: DataFrame) -> DataFrame:
     if statement.where is not None:
         pieces += [" WHERE (", statement.where, ")"]
     matches = view.run(pieces, {"rows": rows})
+    if any(a.value is not None and a.value.relations for a in statement.assignments):
+        matches = _planned_apart(matches)
     place = {a.column: i for i, a in enumerate(statement.assignments)}
     return matches.select(
         *(
@@ -230,3 +235,13 @@ def _update(statement: lp.Update, view: View, rows: DataFrame) -> DataFrame:
             for c in statement.target
         )
     )
+
+
+def _planned_apart(rows: DataFrame) -> DataFrame:
+    """The same rows, which Spark's optimizer does not push into a UNION ALL above or below them.
+
+    Its rule CombineUnions fails with "key not found" where a projection with a correlated subquery
+    stands between two UNION ALL. A row generator of one row keeps them apart.
+    """
+    one = F.explode(F.array(F.lit(0))).alias(COPY)
+    return rows.select("*", one).select(*backtick_all(rows.columns))

@@ -44,7 +44,13 @@ from ctsql.runtime.spark.definite import is_definite
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.job_metrics import without_files
 from ctsql.runtime.spark.scala import class_name, singleton
-from ctsql.runtime.spark.session import active, setting, settings_of, without_code
+from ctsql.runtime.spark.session import (
+    active,
+    setting,
+    settings_of,
+    without_code,
+    without_merged_subqueries,
+)
 
 PLANS_MAX = 1_000
 """Plans, and recipes that were seen once, of one session; the oldest ones go."""
@@ -66,9 +72,6 @@ _FEW_ROWS = {
     # To make code for few rows takes longer than to evaluate expressions as they are.
     _WHOLE_STAGES: "false",
 }
-_EXCLUDED = "spark.sql.optimizer.excludedRules"
-_MERGES_TOTALS = "org.apache.spark.sql.catalyst.optimizer.MergeSubplans"
-"""Makes one subquery of two totals of the same rows, and a plan with one is not kept."""
 _NOT_WITH_RANGE = (
     # Without a broadcast a join with range() that compares no keys is a product, for which Spark
     # first stores all of the range.
@@ -448,8 +451,8 @@ class PreparedPlans:
                 if has_range and name in _NOT_WITH_RANGE:
                     continue
                 stack.enter_context(setting(self._session, name, value))
-            rules = [self._session.conf.get(_EXCLUDED, ""), _MERGES_TOTALS]
-            stack.enter_context(setting(self._session, _EXCLUDED, ",".join(filter(None, rules))))
+            # Two totals of the same rows would be one subquery; a plan with one is not kept.
+            stack.enter_context(without_merged_subqueries(self._session))
             yield
 
     def _prepare(self, recipe: Recipe, bounds: Bounds) -> Plan | Declined:

@@ -22,6 +22,7 @@ from ctsql.runtime.spark.plain_start import LOCAL
 from ctsql.runtime.spark.result_settings import changes_results
 from ctsql.runtime.spark.start_settings import start_settings
 
+_EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"
 _RUNTIME = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
@@ -35,6 +36,9 @@ _RUNTIME = {
     # Spark's own join for NOT IN compares the bits of floating-point numbers, so that -0.0 is not
     # in (0.0), and its other joins compare values. Which one it takes depends on sizes.
     "spark.sql.optimizeNullAwareAntiJoin": "false",
+    # This rule fails with "key not found" on a correlated subquery over UNION ALL. Spark pushes
+    # filters and prunes columns through UNION ALL without it.
+    _EXCLUDED_RULES: "org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughUnion",
     # Parquet's writers give each page a checksum, and its readers look at none unless asked to.
     "parquet.page.verify-checksum.enabled": "true",
     # Delta refuses to read columns that are mapped by id without it. It sets it itself, but only in
@@ -134,7 +138,22 @@ def engine_session(base: SparkSession) -> SparkSession:
                 session.conf.unset(key)
         for key, value in _RUNTIME.items():
             session.conf.set(key, value)
+        _compare_not_in_by_value(session)
     return session
+
+
+def _compare_not_in_by_value(session: SparkSession) -> None:
+    """Make 0.0 and -0.0 equal keys of every NOT IN.
+
+    Spark's optimizer normalizes the keys of equi-joins and then still makes one of NOT IN over
+    columns that are NOT NULL; its join compares the bits. The rule runs once more at the end.
+    """
+    jvm: Any = session._jvm
+    rules = jvm.org.apache.spark.sql.catalyst.optimizer
+    rule = getattr(rules, "NormalizeFloatingNumbers$").__getattr__("MODULE$")
+    as_scala = jvm.scala.jdk.javaapi.CollectionConverters.asScala
+    experimental = session._jsparkSession.experimental()
+    getattr(experimental, "extraOptimizations_$eq")(as_scala([rule]).toSeq())
 
 
 def _names_set(session: SparkSession) -> list[str]:
@@ -155,6 +174,14 @@ def clone_session(session: SparkSession) -> SparkSession:
     """A session with the same settings and with temporary views of its own."""
     jsession: Any = session._jsparkSession
     return SparkSession(session.sparkContext, jsession.cloneSession())
+
+
+@contextmanager
+def without_merged_subqueries(session: SparkSession) -> Iterator[None]:
+    """A session that does not make one subquery of several, for what is planned inside."""
+    rule = "org.apache.spark.sql.catalyst.optimizer.MergeSubplans"
+    with setting(session, _EXCLUDED_RULES, f"{session.conf.get(_EXCLUDED_RULES)},{rule}"):
+        yield
 
 
 @contextmanager

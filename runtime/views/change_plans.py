@@ -43,14 +43,12 @@ from ctsql.planner.syntax import RewrittenText, rewrite
 from ctsql.runtime.rows.row_set import RowSet, SparkRows
 from ctsql.runtime.spark.analyzer import ColumnsOf, UnknownSources
 from ctsql.runtime.spark.plan_reader import optimized_plan
-from ctsql.runtime.spark.session import setting
+from ctsql.runtime.spark.session import setting, without_merged_subqueries
 from ctsql.runtime.spark.temp_views import TemporaryNames
 from ctsql.runtime.views.plan_equivalence import same_plan
 from ctsql.runtime.views.refresh_policy import RECOMPUTE_REASONS, Policy
 from ctsql.runtime.warehouse.query_engine import QueryEngine, Table
 from ctsql.runtime.warehouse.warehouse import Warehouse
-
-_MERGES_SUBQUERIES = "org.apache.spark.sql.catalyst.optimizer.MergeSubplans"
 
 
 class PreparedQuery:
@@ -331,8 +329,8 @@ def types_given(
         with (
             # Spark makes a filter of EXCEPT over one table, where the user's text says it is one.
             setting(session, "spark.sql.optimizer.replaceExceptWithFilter", "false"),
-            # It makes one subquery of several, in the order in which each text has them.
-            setting(session, "spark.sql.optimizer.excludedRules", _MERGES_SUBQUERIES),
+            # One subquery of several has them in the order in which each text does.
+            without_merged_subqueries(session),
         ):
             try:
                 is_same = same_plan(optimized_plan(theirs), optimized_plan(ours))

@@ -40,6 +40,7 @@ NEEDS_SPARK = {
     "names_quoted_and_in_any_case": ("ünï", "DuckDB knows no other case of letters beyond ASCII"),
     "replaced_plain_views": ("'sparkContext'", PLANS),
     "replacement_with_a_quarantine": ("'_jvm'", SYSTEM),
+    "not_in_over_columns_that_are_not_null": ("NOT NULL", OF_TABLES),
     "rows_changed_by_key": ("MERGE", "MERGE into a table"),
     "rows_changed_by_subqueries": ("DEFAULT", "DuckDB has no DEFAULT in SET"),
     "wrong_names_in_merges": ("MERGE", "MERGE into a table"),

@@ -27,8 +27,8 @@ class PlannedStep:
 
     Attributes:
         must_be_stored: Spark 4.2 cannot plan what reads this step when the step is only a
-            subquery in the text (a scalar subquery above a UNION ALL, in its rule
-            PushProjectionThroughUnion).
+            subquery in the text (a scalar subquery between two UNION ALL, in its rule
+            CombineUnions).
     """
 
     name: str
