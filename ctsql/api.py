@@ -228,7 +228,7 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
         statement = _with_schema(statement, self.search_schema)
         within = self._transaction
         if within is not None and not is_transactional(statement):
-            what = " ".join(statement.span.text.split()[:2]).upper()
+            what = statement.span.text.split()[0].upper()
             raise error("TRANSACTION_OPEN", span=statement.span, what=what)
         match statement:
             case st.Transact():

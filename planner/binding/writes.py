@@ -178,7 +178,8 @@ class BodyBinder:
                 f"Given: {', '.join(c.name for c in query_columns)}.",
             )
         for column, source in zip(into, query_columns, strict=True):
-            self._check_type(column, source.type, statement.query.span, quote(source.name))
+            text = source.name if quote(source.name) == source.name else "..."
+            self._check_type(column, source.type, statement.query.span, text)
         return insert
 
     def _with_defaults(self, statement: st.InsertStatement, into: Sequence[Column]) -> st.SqlText:

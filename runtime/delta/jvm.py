@@ -7,7 +7,6 @@ every commit needs are looked up once.
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 
@@ -40,7 +39,6 @@ class JvmObjects:
         self._to_seq: Any = self.jvm.org.apache.spark.api.python.PythonUtils.toSeq
         self._list: Any = self.jvm.java.util.ArrayList
         self._text: Any = self.jvm.scala.collection.mutable.StringBuilder
-        self._adds: WeakKeyDictionary[DataFile, Any] = WeakKeyDictionary()
 
     @cached_property
     def vector_classes(self) -> "_VectorClasses":
@@ -88,10 +86,7 @@ class JvmObjects:
 
     def add_file(self, file: DataFile) -> Any:
         """Delta's own object (AddFile) for a file."""
-        add = self._adds.get(file)
-        if add is None:
-            add = self._adds[file] = self.parse_action(file.line)
-        return add
+        return self.parse_action(file.line)
 
     def join(self, texts: Any, separator: str) -> str:
         """Join the texts of a Scala collection, fetched in pieces.
