@@ -25,7 +25,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyroaring import BitMap64
 from pyspark.sql import types as T
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from ctsql.catalog.names import fold
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
@@ -34,6 +33,7 @@ from ctsql.runtime.delta.file_ranges import meets
 from ctsql.runtime.delta.file_stores import FileStore
 from ctsql.runtime.delta.key_columns import KeyColumn, column_cache, may_be_kept
 from ctsql.runtime.rows.collect import DRIVER_ROW_BYTES_MAX, DRIVER_ROWS_MAX
+from ctsql.runtime.spark.arrow_types import arrow_schema
 
 BATCH_ROWS = 1 << 16
 """Rows that are read at a time; the bounds are checked after each batch."""
@@ -143,7 +143,7 @@ def find(
         OnlySpark, TooMany.
     """
     try:
-        search = _Search(to_arrow_schema(schema, timezone="UTC"), keys, rows_max, bytes_max)
+        search = _Search(arrow_schema(schema), keys, rows_max, bytes_max)
         threads = max((file.store.threads for file in files), default=1)
         with ThreadPoolExecutor(threads) as pool:
             try:
@@ -159,7 +159,7 @@ def find(
 
 def having(rows: pa.Table, schema: T.StructType, keys: KeySet) -> pa.Table:
     """The rows, with their schema, that have a key of a set."""
-    key_set = _Keys(keys, to_arrow_schema(schema, timezone="UTC"))
+    key_set = _Keys(keys, arrow_schema(schema))
     return rows.take(pa.array(key_set.numbers([rows.column(name) for name in key_set.names])))
 
 

@@ -17,12 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import types as T
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from ctsql.runtime.delta.file_stores import FileStore
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.batches import StagedFile
 from ctsql.runtime.rows.types import has_written_bounds, is_flat
+from ctsql.runtime.spark.arrow_types import arrow_schema
 
 TEXT_MAX = 32
 """Longer texts are no bounds in statistics."""
@@ -92,7 +92,7 @@ def _write_file(
     rows: pa.Table, schema: T.StructType, store: FileStore, path: str, spark: str
 ) -> int:
     """Write a file; returns its size in bytes."""
-    arrow = to_arrow_schema(schema, timezone="UTC").with_metadata({_SPARK: spark})
+    arrow = arrow_schema(schema).with_metadata({_SPARK: spark})
     with store.open_output(path) as file:
         pq.write_table(
             rows.cast(arrow),

@@ -51,9 +51,10 @@ def as_arrow(rows: list[Any], schema: "T.StructType") -> "pa.Table":
         schema: of the table, as Spark has it.
     """
     import pyarrow as pa
-    from pyspark.sql.pandas.types import to_arrow_schema
 
-    wide = to_arrow_schema(schema, timezone="UTC")
+    from ctsql.runtime.spark.arrow_types import arrow_schema
+
+    wide = arrow_schema(schema)
     arrays = []
     for field in wide:
         values = [getattr(row, field.name) for row in rows]

@@ -13,8 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, types as T
-from pyspark.sql.pandas.types import to_arrow_schema
 
+from ctsql.runtime.spark.arrow_types import arrow_schema
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.scala import singleton
 from ctsql.runtime.spark.session import settings_of, without_code
@@ -100,7 +100,7 @@ def arrow_of(session: SparkSession, jvm_rows: Any, output: Any, schema: T.Struct
     classes = row_classes(session)
     with translate_spark_errors():
         if not jvm_rows.size():
-            return to_arrow_schema(schema, timezone="UTC").empty_table()
+            return arrow_schema(schema).empty_table()
         batches = classes.converters.toBatchWithSchemaIterator(
             jvm_rows.iterator(),
             classes.schema_of(output),
@@ -119,15 +119,13 @@ def arrow_of(session: SparkSession, jvm_rows: Any, output: Any, schema: T.Struct
 
 def as_spark_has_it(rows: pa.Table, schema: T.StructType) -> pa.Table:
     """Rows with the Arrow types that Spark has for a schema's, instants in UTC, in one chunk."""
-    target = to_arrow_schema(schema, timezone="UTC")
+    target = arrow_schema(schema)
     return _with_types(rows.select(schema.names), target).combine_chunks()
 
 
 def all_as_arrow(frame: DataFrame) -> pa.Table:
     """All rows of a query, by a job, as ``DataFrame.toArrow``; a VARIANT may be NULL here."""
-    target = to_arrow_schema(
-        frame.schema, timezone="UTC", error_on_duplicated_field_names_in_struct=True
-    )
+    target = arrow_schema(frame.schema, unique_fields=True)
     batches = frame._collect_as_arrow(empty_list_if_zero_records=False)  # type: ignore[operator]
     return _with_types(pa.Table.from_batches(batches), target)
 

@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 from pyspark.errors import PySparkTypeError
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from ctsql.catalog import schemas
 from ctsql.catalog.errors import CtsqlError, error, misuse
 from ctsql.catalog.names import did_you_mean, fold
 from ctsql.catalog.schemas import Column
+from ctsql.runtime.spark.arrow_types import arrow_schema
 from ctsql.runtime.spark.empty_tables import empty
 from ctsql.runtime.spark.temporary import in_session
 
@@ -182,7 +182,7 @@ def _to_arrow(
                 hint = "Give dicts to fill some columns."
                 raise error("COLUMN_COUNT_MISMATCH", message=message, detail=detail, hint=hint)
         values = [[row[i] for row in rows] for i in range(len(columns))]
-    kinds = to_arrow_schema(empty(session, columns).schema, timezone="UTC").types
+    kinds = arrow_schema(empty(session, columns).schema).types
     arrays = [
         _array(column, kind, column_values)
         for column, kind, column_values in zip(columns, kinds, values, strict=True)

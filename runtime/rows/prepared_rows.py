@@ -51,6 +51,7 @@ from ctsql.runtime.spark.session import (
     without_code,
     without_merged_subqueries,
 )
+from ctsql.runtime.spark.versions import PYSPARK
 
 PLANS_MAX = 1_000
 """Plans, and recipes that were seen once, of one session; the oldest ones go."""
@@ -83,7 +84,7 @@ _CHANGEABLE = (
     "SCALA_UDF",
     "SQL_SCALAR_FUNCTION",
     "SQL_TABLE_FUNCTION",
-    "VARIABLE_REFERENCE",
+    *(["VARIABLE_REFERENCE"] if PYSPARK >= (4, 1) else []),
 )
 """Kinds of expressions that can be defined anew [definite-query]."""
 _LAST_COMMIT = "spark.databricks.delta.lastCommitVersionInSession"

@@ -4,14 +4,17 @@ from pyspark.sql import types as T
 
 from ctsql.catalog.schemas import decimal_size
 from ctsql.planner.lowering import is_padded
+from ctsql.runtime.spark.versions import PYSPARK
 
 _INSTANTS = (T.DateType, T.TimestampType, T.TimestampNTZType)
 _BITWISE = (T.IntegralType, T.DecimalType, T.BooleanType, T.BinaryType, *_INSTANTS)
 _FLAT = (*_BITWISE, T.FloatType, T.DoubleType)
-_FIXED = (
-    T.NumericType, T.BooleanType, T.TimeType, T.NullType, *_INSTANTS,
+_FIXED: tuple[type[T.DataType], ...] = (
+    T.NumericType, T.BooleanType, T.NullType, *_INSTANTS,
     T.DayTimeIntervalType, T.YearMonthIntervalType, T.CalendarIntervalType,
 )  # fmt: skip
+if PYSPARK >= (4, 1):
+    _FIXED = (*_FIXED, T.TimeType)
 
 DIGITS_ADDED = 36
 """Two decimals of at most so many digits are added without rounding, and their sum negated."""

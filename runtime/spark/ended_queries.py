@@ -11,10 +11,16 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from ctsql.runtime.spark.scala import singleton
+from ctsql.runtime.spark.versions import PYSPARK
 
 
 def forget_ended_queries(session: SparkSession) -> None:
-    """Make Spark forget the jobs of queries that have ended; one call where there are none."""
+    """Make Spark forget the jobs of queries that have ended; one call where there are none.
+
+    Spark remembers them since 4.2 only.
+    """
+    if PYSPARK < (4, 2):
+        return
     scheduler, jobs, executions = _handles(session.sparkContext)
     if jobs.isEmpty():
         return

@@ -8,8 +8,6 @@ from pyspark.sql import DataFrame, SparkSession
 _CONSTANTS = ("LocalRelation", "OneRowRelation")
 _VALUES = ("LocalRelation", "UnresolvedInlineTable")
 """What Spark's parser makes of VALUES."""
-_FIELDS = 9
-"""Of ``InsertIntoStatement``; the first one is the table."""
 
 
 class NotAnAppend(Exception):
@@ -36,7 +34,8 @@ class Insert:
         plan = state.sqlParser().parsePlan(text)
         self._by_known = target is not None and _inserts_values(plan)
         if self._by_known:
-            others = (getattr(plan, f"copy$default${n}")() for n in range(2, _FIELDS + 1))
+            fields = range(2, plan.productArity() + 1)  # seven before Spark 4.2, now nine
+            others = (getattr(plan, f"copy$default${n}")() for n in fields)
             plan = plan.copy(target, *others)
         # In this mode Spark analyses a command and does not run it.
         self._plan = state.executePlan(plan, skip).analyzed()
