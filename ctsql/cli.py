@@ -180,7 +180,9 @@ def main(context: click.Context, /, **arguments: Any) -> None:
     A file with one of these names is given as ./run, for example.
     """
     if arguments["version"]:
-        click.echo(f"ctsql {_version()}")
+        from ctsql.runtime.spark.versions import NEWEST, OLDEST, as_text
+
+        click.echo(f"ctsql {_version()} for Spark {as_text(OLDEST)} to {as_text(NEWEST)}")
         context.exit(OK)
     files: Sequence[str] = arguments["files"]
     command = files[0] if files and files[0] in COMMANDS else None

@@ -172,6 +172,14 @@ RUNNING: tuple[Condition, ...] = (
         hint="Give Spark its package, in spark-defaults.conf: spark.jars.packages {package}",
     ),
     Condition(
+        "SPARK_VERSION",
+        "58000",
+        EnvironmentProblem,
+        message="Spark {version} lacks a method that ctsql needs",
+        detail="{detail}",
+        hint="Use Apache Spark {oldest} to {newest}; ctsql doctor tells what this one lacks.",
+    ),
+    Condition(
         "SPARK_WITHOUT_DELTA",
         "58000",
         EnvironmentProblem,

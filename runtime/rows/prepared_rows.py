@@ -51,7 +51,7 @@ from ctsql.runtime.spark.session import (
     without_code,
     without_merged_subqueries,
 )
-from ctsql.runtime.spark.versions import PYSPARK
+from ctsql.runtime.spark.versions import at_least
 
 PLANS_MAX = 1_000
 """Plans, and recipes that were seen once, of one session; the oldest ones go."""
@@ -84,7 +84,7 @@ _CHANGEABLE = (
     "SCALA_UDF",
     "SQL_SCALAR_FUNCTION",
     "SQL_TABLE_FUNCTION",
-    *(["VARIABLE_REFERENCE"] if PYSPARK >= (4, 1) else []),
+    *(["VARIABLE_REFERENCE"] if at_least(4, 1) else []),
 )
 """Kinds of expressions that can be defined anew [definite-query]."""
 _LAST_COMMIT = "spark.databricks.delta.lastCommitVersionInSession"

@@ -4,7 +4,7 @@ from pyspark.sql import types as T
 
 from ctsql.catalog.schemas import decimal_size
 from ctsql.planner.lowering import is_padded
-from ctsql.runtime.spark.versions import PYSPARK
+from ctsql.runtime.spark.versions import at_least
 
 _INSTANTS = (T.DateType, T.TimestampType, T.TimestampNTZType)
 _BITWISE = (T.IntegralType, T.DecimalType, T.BooleanType, T.BinaryType, *_INSTANTS)
@@ -13,7 +13,7 @@ _FIXED: tuple[type[T.DataType], ...] = (
     T.NumericType, T.BooleanType, T.NullType, *_INSTANTS,
     T.DayTimeIntervalType, T.YearMonthIntervalType, T.CalendarIntervalType,
 )  # fmt: skip
-if PYSPARK >= (4, 1):
+if at_least(4, 1):
     _FIXED = (*_FIXED, T.TimeType)
 
 DIGITS_ADDED = 36

@@ -6,9 +6,9 @@ import pyarrow as pa
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from ctsql.runtime.spark.versions import PYSPARK
+from ctsql.runtime.spark.versions import at_least
 
-_TIMEZONE: dict[str, Any] = {"timezone": "UTC"} if PYSPARK >= (4, 2) else {}
+_TIMEZONE: dict[str, Any] = {"timezone": "UTC"} if at_least(4, 2) else {}
 """Before 4.2 the conversion takes no time zone, and instants are in UTC."""
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from ctsql.runtime.spark.scala import singleton
-from ctsql.runtime.spark.versions import PYSPARK
+from ctsql.runtime.spark.versions import at_least
 
 
 def forget_ended_queries(session: SparkSession) -> None:
@@ -19,7 +19,7 @@ def forget_ended_queries(session: SparkSession) -> None:
 
     Spark remembers them since 4.2 only.
     """
-    if PYSPARK < (4, 2):
+    if not at_least(4, 2):
         return
     scheduler, jobs, executions = _handles(session.sparkContext)
     if jobs.isEmpty():

@@ -37,6 +37,7 @@ from ctsql.runtime.spark.messages import (
 )
 from ctsql.runtime.spark.sent_texts import SentText, sent_texts
 from ctsql.runtime.spark.storage_errors import storage_problem
+from ctsql.runtime.spark.versions import NEWEST, OLDEST, as_text
 
 _CONFLICTS = (
     delta_errors.ConcurrentAppendException,
@@ -131,10 +132,11 @@ def _from_gateway(problem: Py4JError | ConnectionError) -> CtsqlError:
     refused = _REFUSED_CALL.search(str(problem))
     if refused is not None:
         return error(
-            "SPARK_ERROR",
-            message="this Spark refuses a call of ctsql",
+            "SPARK_VERSION",
+            version=pyspark.__version__,
             detail=f"{refused[1] or refused[2]}.",
-            hint="Use Apache Spark 4.0 to 4.2, or report it with the version of this Spark.",
+            oldest=as_text(OLDEST),
+            newest=as_text(NEWEST),
         )
     return error(
         "SPARK_ERROR",

@@ -6,6 +6,7 @@ The engine evaluates SQL in a session of its own made by ``newSession()``: it sh
 
 import logging
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -21,6 +22,7 @@ from ctsql.runtime.spark.jvm_start import start_spark
 from ctsql.runtime.spark.plain_start import LOCAL
 from ctsql.runtime.spark.result_settings import changes_results
 from ctsql.runtime.spark.start_settings import start_settings
+from ctsql.runtime.spark.versions import untested
 
 _EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"
 _RUNTIME = {
@@ -130,6 +132,8 @@ def engine_session(base: SparkSession) -> SparkSession:
         )
         raise error("SPARK_WITHOUT_DELTA", detail=detail, hint=hint)
     with translate_spark_errors():
+        if warning := untested(base.version):
+            warnings.warn(warning, stacklevel=2)
         session = base.newSession()
         partitions = base.conf.get("spark.sql.shuffle.partitions", "200") or "200"
         session.conf.set("spark.sql.shuffle.partitions", partitions)

@@ -1,7 +1,5 @@
 """The releases of Spark that ctsql runs on; the only place that says so."""
 
-import pyspark
-
 Version = tuple[int, ...]
 
 OLDEST: Version = (4, 0, 1)
@@ -24,5 +22,21 @@ def parse(text: str) -> Version:
     return tuple(numbers)
 
 
-PYSPARK: Version = parse(pyspark.__version__)
-"""The release of PySpark in this process, which is that of its JVM too."""
+def as_text(version: Version) -> str:
+    """The numbers as a release is called."""
+    return ".".join(map(str, version))
+
+
+def untested(version: str) -> str:
+    """A warning about a release of Spark outside the range; empty within it."""
+    if OLDEST <= parse(version) <= NEWEST:
+        return ""
+    tested = f"{as_text(OLDEST)} to {as_text(NEWEST)}"
+    return f"ctsql was tested with Spark {tested}, and this is Spark {version}"
+
+
+def at_least(*version: int) -> bool:
+    """Is the PySpark of this process, whose JVM is of the same release, as new as this or newer?"""
+    from pyspark import __version__
+
+    return parse(__version__) >= version
