@@ -7,6 +7,7 @@
 #   make check    the same without Java: for the edit loop
 #   make venv     set up only          make slow    the tests that take minutes
 #   make bench    the benchmarks       make s3      the tests on an emulation of S3
+#   make versions  make test's Spark tests on Spark 4.0, 4.1 and 4.2
 #   make stores   on emulations of Google's and Azure's stores, and on HDFS
 #   make kafka    on a Kafka broker  make browser  the status page in a headless Chromium
 #   make clean    remove what make made
@@ -16,11 +17,12 @@
 SHELL := /bin/bash
 VENV ?= .venv
 BIN := $(VENV)/bin
+SPARK ?= 4.0 4.1 4.2
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test rest test-all check lint slow s3 stores kafka browser bench venv java clean
+.PHONY: help demo test rest test-all check lint slow versions s3 stores kafka browser bench venv java clean
 
 help:
 	@sed -n '1,/^$$/s/^# \{0,1\}//p' Makefile
@@ -98,7 +100,7 @@ check: lint
 	@"$(BIN)/python" -m pytest -m "not spark and not slow" -n auto
 
 # Tests start ctsql some hundred times. Without bytecode each start compiles all of it again.
-check test rest slow s3 stores kafka browser: export PYTHONDONTWRITEBYTECODE :=
+check test rest slow versions s3 stores kafka browser: export PYTHONDONTWRITEBYTECODE :=
 
 # A Spark test waits for its driver more than it computes: two processes fill two cores.
 test: java lint
@@ -112,6 +114,16 @@ test-all: test rest
 
 slow: java venv
 	@"$(BIN)/python" -m pytest -m "slow and not s3 and not stores and not kafka and not browser"
+
+# An environment each, with the newest patch. SPARK=4.0 make versions  takes one only.
+versions: java
+	@mkdir -p build
+	@set -e; for spark in $(SPARK); do \
+	  echo "pyspark~=$$spark.0" >build/spark-$$spark.txt; \
+	  PIP_CONSTRAINT="$$PWD/build/spark-$$spark.txt" $(MAKE) venv VENV="$(VENV)-$$spark"; \
+	  "$(VENV)-$$spark/bin/ctsql" --version; \
+	  "$(VENV)-$$spark/bin/python" -m pytest -m "spark and core and not slow" -n 2 --dist loadfile; \
+	done
 
 # Spark fetches its connector for S3 at the first start: 700 MB.
 s3: java venv
@@ -150,6 +162,6 @@ bench: java venv
 	@"$(BIN)/python" -m benchmarks.time_views
 
 clean:
-	rm -rf "$(VENV)" build dist ctsql.egg-info demo-warehouse spark-warehouse metastore_db derby.log
+	rm -rf "$(VENV)" "$(VENV)"-* build dist ctsql.egg-info demo-warehouse spark-warehouse metastore_db derby.log
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .grimp_cache
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
