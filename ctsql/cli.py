@@ -44,7 +44,7 @@ BROKEN_PIPE = 141
 TESTS_OF_SHORT = 10
 """So few tests are over before Java's second compiler pays (docs/decisions/0077)."""
 _WITH_FOLDER = ("dump", "plan", "apply", "test")
-COMMANDS = ("run", "status", "serve", *_WITH_FOLDER, "warm-up")
+COMMANDS = ("run", "status", "serve", *_WITH_FOLDER, "warm-up", "doctor")
 """The words that stand for a command in the place of a file."""
 
 
@@ -55,7 +55,7 @@ COMMANDS = ("run", "status", "serve", *_WITH_FOLDER, "warm-up")
 @click.argument(
     "files",
     nargs=-1,
-    metavar="[FILE... | run | status | serve | dump, test, plan, apply FOLDER | warm-up]",
+    metavar="[FILE... | run | status | serve | dump, test, plan, apply FOLDER | warm-up | doctor]",
 )
 @click.option(
     "-c", "--command", "commands", multiple=True, metavar="SQL", help="Run this; repeatable."
@@ -174,6 +174,7 @@ def main(context: click.Context, /, **arguments: Any) -> None:
     "ctsql run" follows the sources until it is stopped; "ctsql status" lists tasks and views;
     "ctsql serve" shows them in a browser; "ctsql dump FOLDER" writes the statements that make the
     same objects again; "ctsql warm-up" makes later starts of Spark faster.
+    "ctsql doctor" looks for what is wrong with Python, Java, Spark, Delta and the warehouse's disk.
     "ctsql test FOLDER" runs the TEST statements in its .sql files.
     "ctsql plan FOLDER" says what the definitions in a folder of .sql files would change;
     "ctsql apply FOLDER" does it.
@@ -241,6 +242,12 @@ _ABOUT = {
         "it and with it. Repeat it after Java, Spark or Delta was updated: an archive that does "
         "not fit is not used.",
         ("--remove", "--quiet"),
+    ),
+    "doctor": (
+        "Look at Python, Java, Spark, Delta and its JARs, and the warehouse's disk, and run some "
+        "statements in a temporary warehouse. Exit status: 0 all is well, 1 something is not; it "
+        "says what to do.",
+        (),
     ),
     "test": (
         "Run the TEST statements in the .sql files of a folder, each in a throw-away warehouse "
@@ -393,6 +400,8 @@ def _dispatch(
     try:
         if command == "warm-up":
             return _warm_up(runner, is_removal=arguments["remove"])
+        if command == "doctor":
+            return _doctor(runner, arguments)
         if command == "run":
             return follow(runner, _run_options(arguments))
         if command == "serve":
@@ -585,6 +594,24 @@ def _warm_up(runner: Runner, *, is_removal: bool) -> int:
 
     act = warm_up.remove if is_removal else warm_up.warm_up
     return runner.guard(lambda: act(say))
+
+
+def _doctor(runner: Runner, arguments: dict[str, Any]) -> int:
+    """``ctsql doctor``: a line for each thing that it looks at."""
+    from ctsql.doctor import examine
+
+    remedies = []
+
+    def work() -> None:
+        out = runner.settings.out
+        for finding in examine(runner.connection.warehouse, arguments["master"]):
+            out.write(f"{finding.name:<10} {finding.text}\n")
+            if finding.remedy:
+                remedies.append(finding.remedy)
+                out.write(f"{'':<10} {finding.remedy}\n")
+
+    code = runner.guard(work)
+    return FAILED if code == OK and remedies else code
 
 
 def _test(runner: Runner, arguments: dict[str, Any]) -> int:

@@ -100,23 +100,33 @@ def would_help(spark: "SparkSession") -> bool:
     return is_plain(conf.get("spark.master")) and "SharedArchiveFile" not in options
 
 
+def run_typical_statements(
+    warehouse: str, *, spark: "SparkSession | None" = None, master: str | None = None
+) -> int:
+    """Run statements of each kind in a warehouse of their own; returns how many."""
+    from ctsql.api import connect
+
+    statements = list(split(Source(STATEMENTS, "<typical statements>")))
+    with connect(warehouse, spark=spark, master=master) as connection:
+        for statement in statements:
+            result = connection.run_statement(statement)
+            if result.has_rows:
+                result.fetchall()
+        connection.status()
+    return len(statements)
+
+
 def _train(draft: Path, warehouse: Path) -> None:
     """Run the statements, and have their JVM write the draft of an archive."""
     from pyspark import SparkContext
 
-    from ctsql.api import connect
     from ctsql.runtime.spark.session import training_session
 
     session = training_session(draft)
     gateway = SparkContext._gateway
     assert gateway is not None  # a session was started
     try:
-        with connect(str(warehouse), spark=session) as connection:
-            for statement in split(Source(STATEMENTS, "<warm-up>")):
-                result = connection.run_statement(statement)
-                if result.has_rows:
-                    result.fetchall()
-            connection.status()
+        run_typical_statements(str(warehouse), spark=session)
         session.stop()
         gateway.proc.stdin.close()  # the JVM ends, and writes
         status = gateway.proc.wait(JVM_SECONDS_MAX)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from ctsql.runtime.spark.versions import at_least
+
 if TYPE_CHECKING:
     from ctsql.api import Connection
 
@@ -31,6 +33,13 @@ SHORT_LIVED_JVM = f"{JVM} -XX:TieredStopAtLevel=1"
 # it to processes of theirs, which must be as a person's are.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before 4.1 PySpark leaves the socket of a result for Python to close."""
+    if not at_least(4, 1):
+        for warning in ("ResourceWarning", "pytest.PytestUnraisableExceptionWarning"):
+            config.addinivalue_line("filterwarnings", f"ignore:.*socket.socket fd=:{warning}")
 
 
 # How long an example takes says something of the machine, not of what is tested.

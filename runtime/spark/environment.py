@@ -178,6 +178,11 @@ def delta_jars(folder: Path | None = None) -> tuple[Path, ...]:
     return jars if all(jar.is_file() for jar in jars) else ()
 
 
+def delta_coordinate() -> str:
+    """The name of Delta's package in a Maven repository."""
+    return COORDINATE.format(**_versions())
+
+
 def spark_builder_config(*, folder: Path | None = None) -> dict[str, str]:
     """The setting that brings Delta's JARs into Spark, with what is configured for the same.
 
@@ -189,7 +194,7 @@ def spark_builder_config(*, folder: Path | None = None) -> dict[str, str]:
     """
     jars = [str(jar) for jar in delta_jars(folder)]
     name = "spark.jars" if jars else "spark.jars.packages"
-    mine = jars or [COORDINATE.format(**_versions())]
+    mine = jars or [delta_coordinate()]
     # A setting of a builder takes the place of the one in spark-defaults.conf.
     entries = (one.strip() for one in (configured(name) or "").split(","))
     theirs = [one for one in entries if one and one not in mine]

@@ -10,7 +10,7 @@ tests/unit/runtime/spark/test_messages.py runs through :func:`plain_message`.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from py4j.java_gateway import JavaObject, is_instance_of
@@ -20,6 +20,7 @@ from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.captured import CapturedException
 
 from ctsql.planner.syntax.ast import ClockKind
+from ctsql.runtime.spark.versions import at_least
 
 _CHAIN_MAX = 12
 # 22 data exception, 23 constraint violation; an analysis that says so looked at values as well.
@@ -132,7 +133,7 @@ def _of_java(java: JavaObject) -> Throwable:
     text = str(java.getMessage() or "")
     if not is_instance_of(gateway, java, "org.apache.spark.SparkThrowable"):
         return Throwable(kind=kind, text=text)
-    says = gateway.jvm.PythonErrorUtils
+    says = gateway.jvm.PythonErrorUtils if at_least(4, 1) else _AskedDirectly
     return Throwable(
         kind=kind,
         text=text,
@@ -144,6 +145,30 @@ def _of_java(java: JavaObject) -> Throwable:
         ),
         is_analysis=is_instance_of(gateway, java, "org.apache.spark.sql.AnalysisException"),
     )
+
+
+class _AskedDirectly:
+    """What Spark's ``PythonErrorUtils`` does since 4.1; before, PySpark asks the exception too."""
+
+    @staticmethod
+    def getCondition(java: JavaObject) -> str | None:
+        """The name of its condition."""
+        return java.getCondition()
+
+    @staticmethod
+    def getSqlState(java: JavaObject) -> str | None:
+        """Its SQLSTATE."""
+        return java.getSqlState()
+
+    @staticmethod
+    def getMessageParameters(java: JavaObject) -> Mapping[str, str] | None:
+        """What its message is made of."""
+        return java.getMessageParameters()
+
+    @staticmethod
+    def getQueryContext(java: JavaObject) -> Iterable[JavaObject]:
+        """The places that it is about."""
+        return java.getQueryContext()
 
 
 def _place(context: JavaObject) -> Place:
