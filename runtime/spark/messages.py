@@ -10,8 +10,9 @@ tests/unit/runtime/spark/test_messages.py runs through :func:`plain_message`.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import methodcaller
 
 from py4j.java_gateway import JavaObject, is_instance_of
 from py4j.protocol import Py4JJavaError
@@ -150,25 +151,12 @@ def _of_java(java: JavaObject) -> Throwable:
 class _AskedDirectly:
     """What Spark's ``PythonErrorUtils`` does since 4.1; before, PySpark asks the exception too."""
 
-    @staticmethod
-    def getCondition(java: JavaObject) -> str | None:
-        """The name of its condition."""
-        return java.getCondition()
-
-    @staticmethod
-    def getSqlState(java: JavaObject) -> str | None:
-        """Its SQLSTATE."""
-        return java.getSqlState()
-
-    @staticmethod
-    def getMessageParameters(java: JavaObject) -> Mapping[str, str] | None:
-        """What its message is made of."""
-        return java.getMessageParameters()
-
-    @staticmethod
-    def getQueryContext(java: JavaObject) -> Iterable[JavaObject]:
-        """The places that it is about."""
-        return java.getQueryContext()
+    getCondition: Callable[[JavaObject], str | None] = methodcaller("getCondition")
+    getSqlState: Callable[[JavaObject], str | None] = methodcaller("getSqlState")
+    getMessageParameters: Callable[[JavaObject], Mapping[str, str] | None] = methodcaller(
+        "getMessageParameters"
+    )
+    getQueryContext: Callable[[JavaObject], Iterable[JavaObject]] = methodcaller("getQueryContext")
 
 
 def _place(context: JavaObject) -> Place:
