@@ -1,0 +1,73 @@
+"""``ctsql doctor``: one line for each thing, and what to do where something is wrong."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ctsql.runtime.spark.versions import NEWEST, as_text
+
+NAMES = ["Python", "Java", "Spark", "Delta", "JARs", "warehouse", "archive", "self-test"]
+
+
+def _run(warehouse: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ctsql", "-w", str(warehouse), "doctor"],
+        env={**os.environ, **environ},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def _lines(output: str) -> dict[str, str]:
+    """By name, with what to do about it."""
+    lines: dict[str, str] = {}
+    for line in output.splitlines():
+        name, text = line[:10].strip(), line[11:]
+        lines[name or list(lines)[-1]] = lines.get(name or list(lines)[-1], "") + text
+    return lines
+
+
+@pytest.mark.spark
+def test_all_is_well(tmp_path: Path) -> None:
+    """Each thing has a line, the statements run, and nothing is left behind."""
+    run = _run(tmp_path / "w")
+    assert run.returncode == 0, run.stdout
+    lines = _lines(run.stdout)
+    assert list(lines) == NAMES
+    assert "statements ran in" in lines["self-test"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_java_and_without_a_place_to_write(tmp_path: Path) -> None:
+    """Each fault has its remedy, and Spark is not started without Java."""
+    tmp_path.joinpath("file").write_text("no folder")
+    run = _run(tmp_path / "file" / "w", JAVA_HOME=str(tmp_path))
+    assert run.returncode == 1
+    lines = _lines(run.stdout)
+    assert "[JAVA_NOT_FOUND]" in lines["Java"]
+    assert "unset JAVA_HOME" in lines["Java"]
+    assert "self-test" not in lines
+    assert "Traceback" not in run.stderr
+
+
+@pytest.mark.spark
+def test_a_release_that_lacks_a_class(tmp_path: Path) -> None:
+    """The self-test names what is missing, and which releases have it."""
+    hide = (
+        "import ctsql.runtime.spark.session as session\n"
+        "def missing(session):\n"
+        "    session._jsparkSession.noSuchMethod()\n"
+        "session._compare_not_in_by_value = missing\n"
+        "from ctsql.cli import main\n"
+        f"main(['-w', {str(tmp_path / 'w')!r}, 'doctor'])\n"
+    )
+    run = subprocess.run([sys.executable, "-c", hide], capture_output=True, text=True, check=False)
+    assert run.returncode == 1
+    found = _lines(run.stdout)["self-test"]
+    assert "[SPARK_VERSION]" in found
+    assert "noSuchMethod" in found
+    assert as_text(NEWEST) in found
