@@ -1,5 +1,7 @@
-"""What was read of data files, kept in memory up to a number of bytes. A data file never changes.
+"""What was read of files that never change, kept in memory up to a number of bytes.
 
+A value that nobody asked for in five minutes goes with the next new one: a service that follows
+tables for days keeps of their files what it reads again, not as much as there is room for.
 What was used last stays. Where more is asked for in turn than there is room for, as by lookups that
 go through the same files at each change, that alone would keep nothing until it is asked for again.
 So with ``rounds`` a value that was used lately is not given up for a new one: of what is asked for
@@ -10,9 +12,11 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass
 from threading import Lock
+from time import monotonic
 from typing import Generic, TypeVar
 
 Value = TypeVar("Value")
+IDLE_SECONDS_MAX = 300
 
 
 @dataclass(slots=True)
@@ -22,6 +26,7 @@ class _Entry(Generic[Value]):
     value: Value
     size: int
     last_call: int
+    last_use: float
 
 
 class BoundedCache(Generic[Value]):
@@ -47,13 +52,15 @@ class BoundedCache(Generic[Value]):
             entry = self._entries.get(name)
             if entry is None:
                 return None
-            entry.last_call = self._calls
+            entry.last_call, entry.last_use = self._calls, monotonic()
             self._entries.move_to_end(name)
             return entry.value
 
     def keep(self, name: Hashable, value: Value, size: int) -> None:
         """Keep a value of so many bytes, if there is room, or others were not used for long."""
         with self._lock:
+            now = monotonic()
+            self._drop_idle(now - IDLE_SECONDS_MAX)
             if name in self._entries or size > self._bytes_max:
                 return
             while self._bytes + size > self._bytes_max:
@@ -63,8 +70,16 @@ class BoundedCache(Generic[Value]):
                 ):
                     return
                 self._bytes -= self._entries.pop(oldest).size
-            self._entries[name] = _Entry(value, size, self._calls)
+            self._entries[name] = _Entry(value, size, self._calls, now)
             self._bytes += size
+
+    def _drop_idle(self, since: float) -> None:
+        """Drop what was not used since a time; the entries are in the order of their last use."""
+        while self._entries:
+            name, entry = next(iter(self._entries.items()))
+            if entry.last_use >= since:
+                return
+            self._bytes -= self._entries.pop(name).size
 
     def drop(self, name: Hashable) -> None:
         """Do not keep a value any longer, if it is kept."""

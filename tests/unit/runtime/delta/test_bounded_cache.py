@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyroaring import BitMap64
 
-from ctsql.runtime.delta import parquet_reader
+from ctsql.runtime.delta import bounded_cache, parquet_reader
 from ctsql.runtime.delta.bounded_cache import BoundedCache
 from ctsql.runtime.delta.file_stores import LOCAL
 from ctsql.runtime.delta.parquet_reader import ScannedFile
@@ -70,6 +70,26 @@ def test_what_is_dropped_makes_room() -> None:
     cache.drop("x")
     cache.keep("c", "c", SIZE)
     assert _there(cache, "abc") == "bc"
+
+
+def test_what_nobody_asks_for_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After five minutes, with the next new value, though there is room."""
+    now = 0.0
+    monkeypatch.setattr(bounded_cache, "monotonic", lambda: now)
+    cache: BoundedCache[str] = BoundedCache(10 * SIZE)
+    for name in "abc":
+        cache.keep(name, name, SIZE)
+    now = 299.0
+    assert cache.find("b") == "b"
+    cache.keep("d", "d", SIZE)
+    assert _there(cache, "ac") == "ac"  # which uses them
+    now = 599.5
+    cache.keep("e", "e", SIZE)
+    assert _there(cache, "abcde") == "e"
+    now = 800.0
+    cache.keep("f", "f", SIZE)
+    assert _there(cache, "ef") == "ef"
+    assert cache._bytes == 2 * SIZE
 
 
 def test_layouts_of_wide_files_take_so_many_bytes_at_most(
