@@ -1,4 +1,4 @@
-"""Lists of many files, by few calls into the JVM, not by one or more for each file.
+"""Lists of many files for Delta, by few calls into the JVM, not by one or more for each file.
 
 A table that gets some rows at a time has thousands of files until somebody compacts it, and each
 read names all of them. Delta's own reader and writer of JSON takes an array of them as well.
@@ -18,7 +18,7 @@ _ANY_FILE = (
 
 
 class FileLists:
-    """Gives Delta many files, and takes them from it."""
+    """Gives Delta many files."""
 
     def __init__(self, jvm: Any) -> None:
         delta = jvm.org.apache.spark.sql.delta
@@ -35,12 +35,3 @@ class FileLists:
             actions = [file.action for file in files[first : first + FILES_A_CALL]]
             java_list.addAll(self._json.readValue(json.dumps(actions), self._adds))
         return java_list
-
-    def from_java(self, files: Any) -> list[DataFile]:
-        """The files of a Java list of Delta's own objects."""
-        actions: list[dict[str, Any]] = []
-        count = int(files.size())
-        for first in range(0, count, FILES_A_CALL):
-            part = files.subList(first, min(first + FILES_A_CALL, count))
-            actions += json.loads(str(self._json.writeValueAsString(part)))
-        return list(map(DataFile.of, actions))

@@ -226,20 +226,8 @@ def first_logged(table: DeltaTable) -> int:
     """
     if table.oldest_seen is not None and table.has(table.oldest_seen):
         return table.oldest_seen
-    if table.log_files.table_folder is not None:
-        table.oldest_seen = table.log_files.first_version(after=-1)
-        return table.version() if table.oldest_seen is None else table.oldest_seen
-    with translate_spark_errors():
-        statuses = table.log.store().listFrom(
-            table.gateway.delta.util.FileNames.listingPrefix(table.log.logPath(), 0),
-            table._handle.hadoop,
-        )
-        while statuses.hasNext():
-            name = str(statuses.next().getPath().getName())
-            if name.endswith(".json") and name[:-5].isdigit():
-                table.oldest_seen = int(name[:-5])
-                return table.oldest_seen
-    return table.version()
+    table.oldest_seen = table.log_files.first_version(after=-1)
+    return table.version() if table.oldest_seen is None else table.oldest_seen
 
 
 def log_names(table: DeltaTable) -> list[str]:

@@ -1,4 +1,4 @@
-"""Where the files of a table's log are, and how they are asked for.
+"""The stores of logs: listing and reading the files of one log.
 
 On a local disk this process reads them itself, whether or not Spark has started: a call into the
 JVM takes a hundred times as long as what it asks for.
@@ -12,6 +12,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from ctsql.runtime.spark.storage_errors import damaged_file, translate_os_errors
 
@@ -42,8 +43,12 @@ class LogStore(ABC):
         """The time, in milliseconds, and the length of a file; None if there is none."""
 
     @abstractmethod
-    def names(self) -> Sequence[str]:
-        """The names in the folder; none without one."""
+    def open(self, name: str) -> Any:
+        """A file that Arrow reads from any place of it, to be closed."""
+
+    @abstractmethod
+    def names(self, first: int = 0) -> Sequence[str]:
+        """The names in the folder, from those of a version on; maybe earlier ones, too."""
 
 
 class LocalStore(LogStore):
@@ -84,7 +89,13 @@ class LocalStore(LogStore):
             raise damaged_file(f"{self.uri}/{name}", how)
         return data.decode("utf-8", errors="replace")
 
-    def names(self) -> Sequence[str]:
+    def open(self, name: str) -> Any:
+        """A file that Arrow reads."""
+        from pyarrow import OSFile
+
+        return OSFile(f"{self._folder}/{name}")
+
+    def names(self, first: int = 0) -> Sequence[str]:
         """The names in the folder."""
         with translate_os_errors(self._folder):
             try:

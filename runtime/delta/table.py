@@ -33,7 +33,6 @@ from pyspark.sql.types import StructType
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.names import table_at
-from ctsql.runtime.delta.checkpoint_files import checkpointed_files
 from ctsql.runtime.delta.connector_store import ConnectorStore
 from ctsql.runtime.delta.deletion_vectors import Vectors
 from ctsql.runtime.delta.file_stores import (
@@ -45,28 +44,24 @@ from ctsql.runtime.delta.file_stores import (
     path_in_store,
 )
 from ctsql.runtime.delta.jvm import JvmObjects
-from ctsql.runtime.delta.local_log import LocalLogFiles
 from ctsql.runtime.delta.locks import local_path
-from ctsql.runtime.delta.log_files import log_cache
+from ctsql.runtime.delta.log_files import LogFiles
+from ctsql.runtime.delta.log_stores import LocalStore, LogStore
 from ctsql.runtime.delta.parquet_reader import forget as forget_layouts
-from ctsql.runtime.delta.spark_log import DeltaHandle, SparkLogFiles, java_of
+from ctsql.runtime.delta.snapshots import Snapshot
+from ctsql.runtime.delta.spark_log import DeltaHandle, HadoopStore
 from ctsql.runtime.delta.table_rows import CHANGE_TYPE as CHANGE_TYPE, DeltaRows
 from ctsql.runtime.delta.transaction import Transaction
-from ctsql.runtime.log.actions import roll_files, sum_known
-from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.log.actions import sum_known
 from ctsql.runtime.log.table_metadata import TableMetadata
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.spark.errors import conflict_errors, translate_spark_errors
 from ctsql.runtime.spark.storage_errors import check_scheme, translate_os_errors
 
-VERSIONS_CACHED_MAX = 8
-"""Lists of live files of a table that are kept, if the bound of the process allows it."""
-ROLLED_MAX = 2_000
-"""The most commits that are read to make a list of live files from an earlier one."""
 FILES_COUNTED_MAX = 500
-SMALL_LOG_BYTES = 16 * 1024 * 1024
-"""Of the newest checkpoint and the commits behind it, which this process replays."""
+SMALL_CHECKPOINT_BYTES = 16 * 1024 * 1024
+"""From which the live files are listed where no checksum file has their number."""
 ENTRIES_MAX = 100
 
 
@@ -256,14 +251,20 @@ class DeltaTable(DeltaRows):
         """The folder, for Hadoop."""
         return self.gateway.path(self.location)
 
-    def _open_log(self) -> SparkLogFiles:
-        self._handle = DeltaHandle(self._delta_log)
-        self._listed_versions: list[int] = []  # of which the live files may be in the cache
+    def _open_log(self) -> LogFiles:
+        self._handle = DeltaHandle(self.gateway, self._delta_log)
         self.vectors = Vectors(self.gateway, self._handle)
         self._store: FileStore | None = None
         self.insert_target: tuple[TableMetadata, Any] | None = None  # as Spark resolved it last
         self.oldest_seen: int | None = None  # the oldest version at the last listing of the log
-        return SparkLogFiles(self.gateway, self._handle, self.location)
+        store: LogStore
+        folder = local_path(self.location)
+        if folder is not None:
+            store = LocalStore(folder / "_delta_log")
+        else:
+            files = self.gateway.connector_store(self.location)
+            store = HadoopStore(self.gateway, self._handle, files)
+        return LogFiles(self.location, store, self._check_protocol)
 
     @property
     def log(self) -> Any:
@@ -280,10 +281,19 @@ class DeltaTable(DeltaRows):
             with translate_spark_errors():
                 return self.gateway.delta.DeltaLog.forTable(self.gateway.jsession, self.location)
         except CtsqlError:
-            folder = local_path(self.location)
-            if folder is not None:
-                LocalLogFiles(self.location, folder / "_delta_log").check_whole()
+            if local_path(self.location) is not None:
+                self.check_whole()
             raise
+
+    def _check_protocol(self, snapshot: Snapshot) -> None:
+        """Leave it to Delta to say whether it reads a table of this protocol."""
+        if not snapshot.is_understood:
+            self.snapshot_in_jvm(snapshot.version)
+
+    def snapshot_in_jvm(self, version: int) -> Any:
+        """Delta's own snapshot of a version."""
+        mark = self.log_files.mark(version)
+        return self._handle.snapshot_at(version, None if mark is None else mark[0])
 
     def _read_log_anew(self) -> None:
         """Open the log of which something was known."""
@@ -322,52 +332,23 @@ class DeltaTable(DeltaRows):
         is_same = mark is not None and size == mark[1]
         return store if is_same else self.gateway.connector_store(self.location)
 
-    def files(self, version: int) -> dict[str, DataFile]:
-        """The live files at a version, by path as the log writes it."""
-        below, live_files = self._files_near(version)
-        if below == version:
-            return live_files
-        if below is None:
-            live_files = self._files_from_log(version)
-        else:
-            commits = [self.commit_at(v) for v in range(below + 1, version + 1)]
-            live_files = roll_files(dict(live_files), commits)
-            removed = {r.path for c in commits for r in c.removes}.difference(live_files)
-            if self._store is not None:
-                folder = path_in_store(self.location)
-                forget_layouts(self._store, (f"{folder}/{unquote(path)}" for path in removed))
-        memory = sum(file.memory for file in live_files.values())
-        log_cache().keep(self._files_name(version), live_files, memory)
-        others = [v for v in self._listed_versions if v != version]
-        self._listed_versions = [*others[1 - VERSIONS_CACHED_MAX :], version]
-        return live_files
+    def _read_log(self) -> None:
+        super()._read_log()
+        self.live_files.forget = self._forget_layouts
 
-    def _files_name(self, version: int) -> tuple[object, str, int]:
-        return self.log_files.cache_key, "files", version
-
-    def _files_near(self, version: int) -> tuple[int | None, dict[str, DataFile]]:
-        """A version at or few commits before one whose files are cached, and these; else None."""
-        for below in sorted(self._listed_versions, reverse=True):
-            if version - ROLLED_MAX < below <= version:
-                files = log_cache().find(self._files_name(below))
-                if isinstance(files, dict):
-                    return below, files
-        return None, {}
+    def _forget_layouts(self, paths: Iterable[str]) -> None:
+        if self._store is not None:
+            folder = path_in_store(self.location)
+            forget_layouts(self._store, (f"{folder}/{unquote(path)}" for path in paths))
 
     def files_count(self, version: int) -> int | None:
         """The number of live files at a version; None where it takes reading all of a large log."""
-        if self._files_near(version)[0] is not None:
+        if self.live_files.has(version):
             return len(self.files(version))
         count: int | None = self.log_files.checksum(version).get("files_count")
-        if count is None and self._has_small_log():
+        if count is None and self.log_files.checkpoint_bytes(version) <= SMALL_CHECKPOINT_BYTES:
             return len(self.files(version))  # another writer may keep no count
         return count
-
-    def _has_small_log(self) -> bool:
-        state = java_of(self.update())
-        with translate_spark_errors():
-            size = state.checkpointSizeInBytes() + state.deltaFileSizeInBytes()
-        return int(size) <= SMALL_LOG_BYTES
 
     def rows_count(self, version: int) -> int | None:
         """The number of rows at a version; None with many files or missing statistics."""
@@ -375,20 +356,6 @@ class DeltaTable(DeltaRows):
         if len(files) > FILES_COUNTED_MAX:
             return None
         return sum_known(file.rows_count for file in files.values())
-
-    def _files_from_log(self, version: int) -> dict[str, DataFile]:
-        checksum_files = self.log_files.checksum(version).get("files")
-        if checksum_files is not None:
-            return dict(checksum_files)
-        live_files = checkpointed_files(self.log_files, version)
-        if live_files is not None:
-            return live_files
-        snapshot = self.update()
-        if snapshot.version != version:
-            snapshot = self.versions.snapshot_at(version)
-        with translate_spark_errors():
-            files = self.gateway.file_lists.from_java(java_of(snapshot).allFiles().collectAsList())
-        return {file.path: file for file in files}
 
     # ---- writing
 
@@ -408,7 +375,7 @@ class DeltaTable(DeltaRows):
         """Start an optimistic transaction on the newest version."""
         if self.gateway.read_only:
             raise error("READ_ONLY_MODE", what="A COMMIT")
-        newest = java_of(self.update())  # which spares Delta a list of the log
+        newest = self.snapshot_in_jvm(self.update().version)
         with translate_spark_errors():
             return Transaction(
                 self, self.log.startTransaction(self.gateway.none, self.gateway.option(newest))

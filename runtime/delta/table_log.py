@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 
 from ctsql.catalog.errors import CtsqlError, error
+from ctsql.runtime.delta.live_files import LiveFiles
 from ctsql.runtime.delta.log_files import LogFiles
 from ctsql.runtime.delta.snapshots import Snapshot
 from ctsql.runtime.delta.table_versions import Identity, Versions
@@ -32,6 +33,7 @@ class TableLog(ABC):
     def _read_log(self) -> None:
         """Open the log, and know nothing of it yet."""
         self.log_files = self._open_log()
+        self.live_files = LiveFiles(self.log_files)
         self.versions = Versions(self.log_files, self.update)
         self._snapshot: Snapshot | None = None
 

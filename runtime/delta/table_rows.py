@@ -19,7 +19,6 @@ from ctsql.runtime.delta.deletion_vectors import Vectors
 from ctsql.runtime.delta.file_stores import FileStore, path_in_store, pattern_of
 from ctsql.runtime.delta.jvm import JvmObjects
 from ctsql.runtime.delta.reshaping import align
-from ctsql.runtime.delta.spark_log import java_of
 from ctsql.runtime.delta.table_log import TableLog
 from ctsql.runtime.log.data_files import DataFile, is_elsewhere, select_changed
 from ctsql.runtime.log.table_changes import added_files
@@ -47,8 +46,8 @@ class DeltaRows(TableLog):
         """Delta's own handle on the table's log."""
 
     @abstractmethod
-    def files(self, version: int) -> dict[str, DataFile]:
-        """The live files at a version, by path."""
+    def snapshot_in_jvm(self, version: int) -> Any:
+        """Delta's own snapshot of a version."""
 
     @property
     @abstractmethod
@@ -59,6 +58,10 @@ class DeltaRows(TableLog):
     def discard(self, paths: Iterable[str]) -> None:
         """Delete files by path below the table."""
 
+    def files(self, version: int) -> dict[str, DataFile]:
+        """The live files at a version, by path as the log writes it."""
+        return self.live_files.at(version)
+
     # ---- rows
 
     def frame(self, version: int) -> DataFrame:
@@ -68,10 +71,13 @@ class DeltaRows(TableLog):
     def frame_of(self, files: Iterable[DataFile], version: int | None = None) -> DataFrame:
         """The rows of some files, lazily, by the metadata of a version; None for the newest."""
         gateway = self.gateway
-        snapshot = self.update() if version is None else self.versions.snapshot(version)
+        newest = self.update().version
+        snapshot = self.snapshot_in_jvm(
+            newest if version is None else self.versions.read_like(version)
+        )
         with translate_spark_errors():
             adds = gateway.add_files(files)
-            jdf = self.log.createDataFrame(java_of(snapshot), adds, False, gateway.none)
+            jdf = self.log.createDataFrame(snapshot, adds, False, gateway.none)
         return DataFrame(jdf, self.gateway.session)
 
     def locate_rows(self, version: int) -> DataFrame:
@@ -165,7 +171,7 @@ class DeltaRows(TableLog):
         if not is_alike or not is_told:
             return self._difference(first - 1, last)
         none = self.gateway.none
-        snapshot = java_of(self.versions.snapshot(last))
+        snapshot = self.snapshot_in_jvm(self.versions.read_like(last))
         reader = singleton(self.gateway.delta.commands.cdc, "CDCReader")
         with translate_spark_errors():
             jdf = reader.changesToBatchDF(

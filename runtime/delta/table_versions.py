@@ -1,8 +1,8 @@
 """The metadata of a table at each version, and the check that its log was not replaced.
 
 [newest-metadata] the metadata of a version is that of the newest ``metaData`` action at or before
-    it. It is rolled forward and back over commits that are read anyway; without them it is taken
-    from the checksum file, or from the snapshot of that version.
+    it. It is rolled forward and back over commits that are read anyway; without them it is that
+    of the state of that version.
 [same-table] a log that was started again at the same location is another table's, although Delta
     continues with it silently. So each look checks the file of the newest commit seen first; on a
     local disk that costs no call of the JVM. If it is another file or none, the log is opened
@@ -29,27 +29,27 @@ if TYPE_CHECKING:
 KNOWN_MAX = 64
 READ_MAX = 32
 """The most commits to read to roll the metadata of a version."""
-SNAPSHOTS_MAX = 8
+LAYOUTS_MAX = 8
 
 ReplacedError = Callable[[str], CtsqlError]
 """Makes the error for a table that was replaced, from its detail."""
 
 
 class Versions:
-    """The metadata and snapshots of a table's versions; its columns as rows are read, by layout."""
+    """The metadata of a table's versions, and how their rows are read."""
 
     def __init__(self, log: LogFiles, update: Callable[[], Snapshot]) -> None:
         self.log = log
         self._update = update
         self._metadata_by_version: dict[int, TableMetadata] = {}
-        self._snapshots: dict[str, Snapshot] = {}
+        self._version_by_layout: dict[str, int] = {}
         self.schemas: dict[str, StructType] = {}
 
     def metadata(self, version: int) -> TableMetadata:
         """The metadata of a version; raises HISTORY_LOST if the log no longer has it."""
         metadata = self._metadata_by_version.get(version)
         if metadata is None:
-            metadata = self._roll(version) or self._read_metadata(version)
+            metadata = self._roll(version) or self.log.snapshot_at(version).metadata
             if len(self._metadata_by_version) >= KNOWN_MAX:
                 del self._metadata_by_version[min(self._metadata_by_version)]
             self._metadata_by_version[version] = metadata
@@ -77,38 +77,15 @@ class Versions:
             self.log.remembers(v) for v in range(first + 1, last + 1)
         )
 
-    def _read_metadata(self, version: int) -> TableMetadata:
-        if self.log.has(version) and (table := self.log.commit_at(version).table) is not None:
-            return table
-        newest = self._update()
-        if newest.version != version:
-            metadata = self.log.checksum(version).get("table")
-            if isinstance(metadata, TableMetadata):
-                return metadata
-            newest = self.snapshot_at(version)
-        return newest.metadata
-
-    def snapshot_at(self, version: int) -> Snapshot:
-        """The state of a version; raises HISTORY_LOST if the log no longer has it."""
-        try:
-            return self.log.snapshot_at(version)
-        except CtsqlError:
-            self.log.commit_at(version)  # raises HISTORY_LOST if its log was cleaned up
-            raise
-
-    def snapshot(self, version: int) -> Snapshot:
-        """A snapshot with which Delta reads files as at a version."""
-        newest = self._update()
+    def read_like(self, version: int) -> int:
+        """A version whose files are read as those of this one; the newest, if it is one."""
+        newest = self._update().version
         layout = self.metadata(version).layout
-        if layout == self.metadata(newest.version).layout:
+        if layout == self.metadata(newest).layout:
             return newest
-        snapshot = self._snapshots.get(layout)
-        if snapshot is None:
-            snapshot = self.snapshot_at(version)
-            if len(self._snapshots) >= SNAPSHOTS_MAX:
-                del self._snapshots[next(iter(self._snapshots))]
-            self._snapshots[layout] = snapshot
-        return snapshot
+        if len(self._version_by_layout) >= LAYOUTS_MAX and layout not in self._version_by_layout:
+            del self._version_by_layout[next(iter(self._version_by_layout))]
+        return self._version_by_layout.setdefault(layout, version)
 
     def read_alike(self, first: int, last: int) -> bool:
         """Whether files are read alike at all versions first..last, both inclusive."""

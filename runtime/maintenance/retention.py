@@ -24,6 +24,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 
+from ctsql.runtime.delta.checkpoints import complete_checkpoints
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.data_files import DataFile, StoredFile
 
@@ -38,7 +39,6 @@ LOG_AGE_MS = DAY_MS
 """Younger log files are kept, so a process that reads the log once a day misses nothing."""
 
 _LOG_FILE = re.compile(r"(\d{20})\.(json|crc|checkpoint\.parquet|checkpoint\.\d+\.\d+\.parquet)")
-_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(\.\d{10}\.(\d{10}))?\.parquet")
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _UUID_LENGTH = 20  # of a UUID in Z85
 
@@ -140,25 +140,7 @@ def removable_log(names: Iterable[str], floor: int) -> list[str]:
         names: of the log's files, without their folder. floor: the oldest version needed.
     """
     name_list = list(names)
-    base = max((v for v in _checkpoints(name_list) if v <= floor), default=None)
+    base = max((v for v in complete_checkpoints(name_list) if v <= floor), default=None)
     if base is None:
         return []
     return sorted(n for n in name_list if _LOG_FILE.fullmatch(n) and int(n[:20]) < base)
-
-
-def _checkpoints(names: Sequence[str]) -> set[int]:
-    """The versions with a complete checkpoint: one file, or all parts of one by their names.
-
-    Writers that cut a checkpoint into other numbers of parts may have left some of each.
-    """
-    parts: dict[tuple[int, int], int] = {}
-    whole: set[int] = set()
-    for name in names:
-        match = _CHECKPOINT.fullmatch(name)
-        if match is None:
-            continue
-        version, number = int(match[1]), int(match[3] or 1)
-        parts[version, number] = parts.get((version, number), 0) + 1
-        if parts[version, number] == number:
-            whole.add(version)
-    return whole

@@ -2,7 +2,6 @@
 
 from ctsql.api import Connection
 from ctsql.catalog.items import Item
-from ctsql.runtime.delta.spark_log import java_of
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
 from tests.scenarios.runner import assert_rows
@@ -27,7 +26,7 @@ def table_of(con: Connection, name: str) -> DeltaTable:
 
 def write_checkpoint(table: DeltaTable) -> int:
     """Have Delta write a checkpoint of the newest version; returns that."""
-    state = java_of(table.update())
+    state = table.snapshot_in_jvm(table.version())
     table.log.checkpoint(state, table.gateway.none)
     return int(state.version())
 

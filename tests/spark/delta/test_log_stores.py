@@ -25,11 +25,17 @@ def test_a_log_is_the_same_log(con: Connection) -> None:
     folder = local_path(table.location)
     assert folder is not None
     here = LocalStore(folder / "_delta_log")
-    spark = HadoopStore(table.gateway, table._handle)
+    files = table.gateway.connector_store(table.location)
+    spark = HadoopStore(table.gateway, table._handle, files)
     assert here.uri == spark.uri
     seen = {n for n in here.names() if not n.startswith(".")}
     assert seen == {n for n in spark.names() if not n.startswith(".")}
     commits = sorted(n for n in seen if n.endswith(".json"))
+    for store in (here, spark):
+        later = {n for n in store.names(1) if n.endswith(".json")}
+        assert {*commits[1:]} <= later <= {*commits}
+        with store.open(commits[0]) as file:
+            assert file.read() == (folder / "_delta_log" / commits[0]).read_bytes()
     for name in [*commits, "nothing.json"]:
         assert here.exists(name) == spark.exists(name)
         assert here.mark(name) == spark.mark(name)

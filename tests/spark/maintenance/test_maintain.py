@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection, connect as connect_to
-from ctsql.runtime.delta.spark_log import java_of
 from ctsql.runtime.maintenance import retention
 from tests.conftest import TEST_MASTER
 from tests.helpers.clock_ahead import Clock
@@ -305,7 +304,7 @@ def test_no_binding_is_lost_with_the_log(
     tables += [engine.relations.table(i) for i in engine.catalog]
     for table in tables:
         table.update()
-        table.log.checkpoint(java_of(table.update()), engine.gateway.option(None))
+        table.log.checkpoint(table.snapshot_in_jvm(table.version()), engine.gateway.option(None))
     con.execute("INSERT INTO t VALUES (9, 9); SELECT * FROM copy")
     idle = connect()
     idle.execute("SELECT * FROM copy")

@@ -9,17 +9,19 @@ from typing import Any
 import pytest
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.runtime.delta import local_log, log_files
-from ctsql.runtime.delta.local_log import LocalLogFiles, LocalTable, NeedsSpark
+from ctsql.runtime.delta import log_files
+from ctsql.runtime.delta.local_log import LocalTable
+from ctsql.runtime.delta.log_files import LogFiles
+from ctsql.runtime.delta.log_stores import LocalStore
 from ctsql.runtime.log.actions import parse_commit
 
 COMMIT = '{"commitInfo":{"timestamp":1}}'
 
 
-def _log(folder: Path, *names: str) -> LocalLogFiles:
+def _log(folder: Path, *names: str) -> LogFiles:
     for name in names:
         (folder / name).write_text(COMMIT if name.endswith(".json") else "")
-    return LocalLogFiles(str(folder), folder)
+    return LogFiles(str(folder), LocalStore(folder))
 
 
 def _commits(*versions: int) -> list[str]:
@@ -51,7 +53,7 @@ def test_a_commit_that_is_missing(
         return
     looks: list[Callable[[], object]] = [log.check_whole]
     if max(checkpoints, default=-1) <= max(versions):
-        looks.append(log.newest)  # who opens the log; Delta reads one with a checkpoint behind it
+        looks.append(log.newest)  # which opens the log
     for look in looks:
         with pytest.raises(CtsqlError) as raised:
             look()
@@ -101,11 +103,8 @@ def test_the_oldest_commit_behind_those_that_were_cleaned_up(
     assert table.oldest_kept_after(seen) == oldest
 
 
-def test_files_are_told_from_as_many_commits_as_may_be_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """From the first commit on, or from a checksum that lists them; one more is left to Spark."""
-    monkeypatch.setattr(local_log, "ROLLED_MAX", 3)
+def test_files_by_commits_and_checksums(tmp_path: Path) -> None:
+    """From the first commit on, or from a checksum in front that lists them."""
     folder = tmp_path / "_delta_log"
     folder.mkdir()
     for version in range(8):
@@ -117,8 +116,6 @@ def test_files_are_told_from_as_many_commits_as_may_be_read(
         return sorted(LocalTable(str(tmp_path)).files(version))
 
     assert files(2) == ["f0", "f1", "f2"]
-    with pytest.raises(NeedsSpark):
-        files(3)
     listed = {"path": "all", "size": 1, "partitionValues": {}}
     (folder / f"{4:020d}.crc").write_text(json.dumps({"allFiles": [listed]}))
     assert files(7) == ["all", "f5", "f6", "f7"]
@@ -226,7 +223,7 @@ def test_commits_of_all_logs_are_bounded_together(tmp_path: Path, small_cache: i
         folder.mkdir()
         for version in range(30):
             (folder / f"{version:020d}.json").write_text(_wide_commit(version, 20))
-        logs.append(LocalLogFiles(str(folder), folder))
+        logs.append(LogFiles(str(folder), LocalStore(folder)))
     for version in range(30):
         for log in logs:
             assert log.commit_at(version).version == version

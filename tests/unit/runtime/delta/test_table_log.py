@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ctsql.runtime.delta.local_log import LocalLogFiles
-from ctsql.runtime.delta.log_files import commit_name
+from ctsql.runtime.delta.log_files import LogFiles, commit_name
+from ctsql.runtime.delta.log_stores import LocalStore
 from ctsql.runtime.delta.log_watch import LogWatch
 from ctsql.runtime.delta.table_log import LOOKS_APART_MS, TableLog
 from ctsql.runtime.log import clock
@@ -24,8 +24,8 @@ class RemoteTable(TableLog):
         self._files = folder
         super().__init__("s3a://bucket/t")
 
-    def _open_log(self) -> LocalLogFiles:
-        return LocalLogFiles(self.location, self._files)
+    def _open_log(self) -> LogFiles:
+        return LogFiles(self.location, LocalStore(self._files))
 
 
 def _commit(folder: Path, version: int) -> None:
