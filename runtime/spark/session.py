@@ -22,8 +22,9 @@ from ctsql.runtime.spark.jvm_start import start_spark
 from ctsql.runtime.spark.plain_start import LOCAL
 from ctsql.runtime.spark.result_settings import changes_results
 from ctsql.runtime.spark.start_settings import start_settings
-from ctsql.runtime.spark.versions import untested
+from ctsql.runtime.spark.versions import at_least, untested
 
+_RULES = "org.apache.spark.sql.catalyst.optimizer"
 _EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"
 _RUNTIME = {
     "spark.sql.ansi.enabled": "true",
@@ -40,7 +41,7 @@ _RUNTIME = {
     "spark.sql.optimizeNullAwareAntiJoin": "false",
     # This rule fails with "key not found" on a correlated subquery over UNION ALL. Spark pushes
     # filters and prunes columns through UNION ALL without it.
-    _EXCLUDED_RULES: "org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughUnion",
+    _EXCLUDED_RULES: f"{_RULES}.PushProjectionThroughUnion",
     # Parquet's writers give each page a checksum, and its readers look at none unless asked to.
     "parquet.page.verify-checksum.enabled": "true",
     # Delta refuses to read columns that are mapped by id without it. It sets it itself, but only in
@@ -183,7 +184,7 @@ def clone_session(session: SparkSession) -> SparkSession:
 @contextmanager
 def without_merged_subqueries(session: SparkSession) -> Iterator[None]:
     """A session that does not make one subquery of several, for what is planned inside."""
-    rule = "org.apache.spark.sql.catalyst.optimizer.MergeSubplans"
+    rule = f"{_RULES}.{'MergeSubplans' if at_least(4, 2) else 'MergeScalarSubqueries'}"
     with setting(session, _EXCLUDED_RULES, f"{session.conf.get(_EXCLUDED_RULES)},{rule}"):
         yield
 
