@@ -18,7 +18,6 @@ from ctsql.catalog.errors import (
     CtsqlError,
     error,
     not_readable,
-    not_supported,
     unknown_relation,
 )
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, did_you_mean, fold
@@ -106,13 +105,11 @@ class Item:
             holds no rows, and each output reads the task and nothing else. The first one leads:
             its log has the task's upper.
         quarantine: the id of the table for rows that a task's outputs do not take, which reads the
-            task, as an output does; of a view that of a view of the rows that it leaves out; of a
-            table that of another table. None for none.
+            task, as an output does; of a view that of a view of the rows that it leaves out. None
+            for none.
         flow: of the task and the view of a flow what CREATE FLOW said behind its name; else empty.
         once, retry: of a task at an earlier revision, see :class:`Revision`.
         alterations: of a table what ALTER TABLE changed of it, as typed behind its name.
-        refers: of a table the names of its constraints, folded, that are REFERENCES, each with the
-            id of the object that it refers to.
         replaces: of a replacement the id of the view or task that it is for; else None.
         backfill: of a task the id of the table whose rows it began with; None for none.
         built_beside: of a view whose replacement was applied the replacement's id, and the
@@ -149,7 +146,6 @@ class Item:
     flow: str = ""
     once: bool = False
     alterations: tuple[str, ...] = ()
-    refers: tuple[tuple[str, str], ...] = ()
     replaces: str | None = None
     backfill: str | None = None
     built_beside: tuple[str, int] | None = None
@@ -273,7 +269,6 @@ class Item:
             "table_id": self.table_id,
             "flow": self.flow,
             "alterations": self.alterations,
-            "refers": self.refers,
             "replaces": self.replaces,
             "backfill": self.backfill,
             "built_beside": self.built_beside,
@@ -325,7 +320,6 @@ class Item:
                 table_id=raw.get("table_id"),
                 flow=raw.get("flow", ""),
                 alterations=tuple(raw.get("alterations", ())),
-                refers=_pairs(raw.get("refers", [])),
                 replaces=raw.get("replaces"),
                 backfill=raw.get("backfill"),
                 built_beside=_built_beside(raw),
@@ -452,10 +446,6 @@ def _revision(raw: Mapping[str, Any]) -> Revision:
         once=raw["once"],
         columns=tuple(tuple(map(Column.from_json, schema)) for schema in raw["columns"]),
     )
-
-
-def _pairs(raw: list[Any]) -> tuple[tuple[str, str], ...]:
-    return tuple((name, value) for name, value in raw)
 
 
 def _readings_json(reads: Iterable[Reading]) -> list[list[Any]]:
@@ -765,18 +755,6 @@ class Catalog:
         """The named readers that follow this object itself, in order of name."""
         subscriptions = [s for s in self.subscriptions.values() if s.object_id == object_id]
         return sorted(subscriptions, key=lambda s: fold(s.name))
-
-
-def check_not_referred_to(catalog: Catalog, items: Iterable[Item]) -> None:
-    """Raise NOT_SUPPORTED where the constraint of a table that stays refers to what is to go."""
-    going = {item.id: item for item in items}
-    for table in catalog:
-        for constraint, object_id in table.refers if table.id not in going else ():
-            if object_id in going:
-                what = f'dropping "{going[object_id].name}"'
-                why = f'Constraint "{constraint}" of table "{table.name}" refers to it.'
-                hint = f"Type first: ALTER TABLE {table.name} DROP CONSTRAINT {constraint}"
-                raise not_supported(None, what, why=why, hint=hint)
 
 
 def with_plain_views(catalog: Catalog, item: Item) -> list[Item]:

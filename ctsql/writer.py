@@ -71,8 +71,9 @@ class Writer:
 
         Raises:
             UpperMismatch: the upper is another one; nothing was changed.
-            CtsqlError: CONSTRAINT_VIOLATED where a row breaks one of the table's constraints that
-                refuses; nothing was changed, and batches can still be appended.
+            CtsqlError: DATA_ERROR if a row breaks a CHECK or NOT NULL of the table.
+                ALTERED_MEANWHILE if the table got one after a batch was staged; nothing was
+                changed, and the batch can be discarded.
         """
         from ctsql.runtime.statements.job_writer import Write
 

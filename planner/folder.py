@@ -225,19 +225,17 @@ def define(statement: Defining, schema: str) -> Definition:
 
 
 def has_quarantine(statement: Defining) -> bool:
-    """Whether a table, task or view gets a quarantine by its definition."""
+    """Whether a task or view gets a quarantine by its definition."""
     match statement:
         case st.CreateContinualTask():
             lists = (statement.constraints, *(o.constraints for o in statement.outputs))
-        case st.CreateMaterializedView() | st.CreateTable():
+        case st.CreateMaterializedView():
             lists = (statement.constraints,)
         case _:
             return False
     quarantined = any(
         c.action is st.OnViolation.QUARANTINE for constraints in lists for c in constraints
     )
-    if isinstance(statement, st.CreateTable):
-        return quarantined
     return quarantined or any(
         o.name == "ON ERROR" and o.value == "quarantine" for o in statement.options
     )
@@ -247,7 +245,6 @@ def _relations(statement: Defining) -> Iterator[st.RelationRef]:
     match statement:
         case st.CreateTable():
             yield from statement.text.relations
-            yield from _referred(statement)
         case st.CreateView():
             yield from statement.query.relations
         case st.CreateMaterializedView():
@@ -278,9 +275,7 @@ def _relations(statement: Defining) -> Iterator[st.RelationRef]:
                     yield ref
 
 
-def _referred(
-    statement: st.CreateTable | st.CreateMaterializedView,
-) -> Iterator[st.RelationRef]:
+def _referred(statement: st.CreateMaterializedView) -> Iterator[st.RelationRef]:
     return (c.references for c in statement.constraints if c.references is not None)
 
 

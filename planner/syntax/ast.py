@@ -243,15 +243,6 @@ class ConstraintDef:
             return f"FOREIGN KEY ({column_list}) REFERENCES {other}"
         return f"UNIQUE ({column_list})" if self.unique else f"NOT NULL ({column_list})"
 
-    @property
-    def is_of_delta(self) -> bool:
-        """Whether Delta's protocol has such a constraint, so that every writer of a table keeps it.
-
-        Others of a table are kept by ctsql's statements.
-        """
-        is_of_row = self.references is None and not self.unique
-        return is_of_row and self.action is OnViolation.FAIL
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:

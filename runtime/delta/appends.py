@@ -4,7 +4,6 @@ A transaction that only appends needs no copy of the table (:mod:`ctsql.runtime.
 what it reads is the version that it saw and these files.
 """
 
-from collections.abc import Sequence
 from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, functions as F
@@ -14,7 +13,7 @@ from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.batches import StagedDelete, StagedFile
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.rows.declined import Declined
-from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
+from ctsql.runtime.rows.row_set import LocalRows, SparkRows
 from ctsql.runtime.spark.inserts import NotAnAppend, are_constants
 
 _PLAIN = ("comment", "delta.columnMapping.")
@@ -28,7 +27,6 @@ class Appends:
         self.origin = table
         self.version = version
         self.files: list[StagedFile] = []
-        self._of_others: frozenset[StagedFile] = frozenset()
 
     def frame(self) -> DataFrame:
         """The table's rows as of the version and the appended ones, lazily."""
@@ -48,29 +46,13 @@ class Appends:
         self.files += files
         return sum(DataFile(file.action).rows_count or 0 for file in files)
 
-    def take(self, files: Sequence[StagedFile]) -> None:
-        """Add files that somebody else has staged, who deletes them if they do not come in."""
-        self.files += files
-        self._of_others = frozenset(files)
-
-    def put_instead(self, rows: RowSet | DataFrame, numbers: DataFrame | None = None) -> None:
-        """Put rows, under the table's columns, in place of all that was staged."""
-        assert numbers is None  # no row of the table goes
-        files = self.origin.begin().stage(rows)
-        self.drop()
-        self.files += files
-
-    def victims(self) -> None:
-        """None: no row goes."""
-
     def changes(self) -> tuple[tuple[StagedFile, ...], tuple[StagedDelete, ...]]:
         """What is inserted and deleted, as files for the table."""
         return tuple(self.files), ()
 
     def drop(self) -> None:
         """Delete the files."""
-        own = (file for file in self.files if file not in self._of_others)
-        self.origin.discard(unquote(file.path) for file in own)
+        self.origin.discard(unquote(file.path) for file in self.files)
         self.files.clear()
 
     def release(self) -> None:

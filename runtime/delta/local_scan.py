@@ -4,11 +4,11 @@ Delta's reader checks a vector for every row, and plans every scan with two quer
 files. To find few rows among many, it is cheaper to check the vectors for those rows only.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import pyarrow as pa
 from pyroaring import BitMap64
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
@@ -44,16 +44,6 @@ TOO_MANY_HERE = Declined("more rows, or bytes, than this process reads")
 
 Changed = tuple[pa.Table, pa.Table]
 """The rows that came, and those that went."""
-
-
-def row_locations(session: SparkSession, rows: Iterable[tuple[str, Iterable[int]]]) -> LocalRows:
-    """The places of rows, by the paths of files and the numbers in them."""
-    files, numbers = list[str](), list[int]()
-    for path, some in rows:
-        numbers += some
-        files += [path] * (len(numbers) - len(files))
-    columns = {FILE_COLUMN: pa.array(files), ROW_COLUMN: pa.array(numbers, pa.int64())}
-    return LocalRows(session, StructType([*PLACES]), pa.table(columns))
 
 
 def rows_with_deleted(table: DeltaTable, files: Sequence[DataFile], version: int) -> DataFrame:

@@ -300,18 +300,6 @@ class Transaction:
         return self._commit(optimize(empty, empty, False, none, False))
 
 
-def set_properties(
-    transaction: Transaction, properties: Mapping[str, str], names_to_remove: Collection[str] = ()
-) -> None:
-    """Set properties of a table, and remove some."""
-    with translate_spark_errors():
-        action = json.loads(transaction.txn.metadata().json())
-        there = action["metaData"]["configuration"]
-        configuration = {key: value for key, value in there.items() if key not in names_to_remove}
-        action["metaData"]["configuration"] = {**configuration, **properties}
-        transaction.txn.updateMetadata(transaction.gateway.parse_action(json.dumps(action)), False)
-
-
 def _rewrite_by_spark(transaction: Transaction, adds: Sequence[Any]) -> list[StagedFile]:
     """Write the live rows of some files as one new file."""
     gateway = transaction.gateway

@@ -12,7 +12,7 @@ log is searched for its token, and the commit is never repeated blindly.
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ctsql.catalog.errors import CtsqlError, broken, error
@@ -74,8 +74,7 @@ class _UnresolvedCommit:
 class Write:
     """The content of a commit beside its parts; ``new`` is None to leave the upper.
 
-    With ``schema`` all old rows are deleted. ``also`` are the uppers of other applications that the
-    commit moves.
+    With ``schema`` all old rows are deleted.
     """
 
     expected: int
@@ -84,7 +83,6 @@ class Write:
     metadata: Mapping[str, Any]
     schema: str | None = None
     domains: tuple[tuple[str, str | None], ...] = ()
-    also: Mapping[str, int] = field(default_factory=dict)
 
 
 class Commits:
@@ -177,9 +175,6 @@ class Commits:
             txn.set_application(self.uppers.app, write.new, clock.now_ms())
             if self.uppers.failure is not None and FAILURE not in dict(domains):
                 domains.append((FAILURE, None))
-        for app, upper in write.also.items():
-            txn.read_application(app)
-            txn.set_application(app, upper, clock.now_ms())
         for domain, configuration in domains:
             txn.set_domain(domain, configuration or "", removed=configuration is None)
 

@@ -84,8 +84,6 @@ class Batch:
         rebase: whether it may be committed on a newer version than the one it was made from.
         travelled: whether it was read from a text. Then it may be in already, or its files gone.
         domains: the domain metadata that its commit writes; None removes it.
-        lent_files: those of its files that stay somebody else's unless they come in, so it deletes
-            none.
     """
 
     def __init__(
@@ -101,7 +99,6 @@ class Batch:
         self.txn = txn
         self.rebase = rebase
         self.domains: dict[str, str | None] = {}
-        self.lent_files: frozenset[str] = frozenset()
         self._stagings: dict[int, Staging] = {}
         self._used_up = False
         self.travelled = txn is None
@@ -182,7 +179,7 @@ class Batch:
 
     def discard(self) -> None:
         """Delete the files."""
-        self._table.discard(own_files(self.text.parts) - self.lent_files)
+        self._table.discard(own_files(self.text.parts))
         self.release()
 
 

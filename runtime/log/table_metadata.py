@@ -25,8 +25,6 @@ PHYSICAL = "delta.columnMapping.physicalName"
 MODE = "delta.columnMapping.mode"
 CURRENT_DEFAULT = "CURRENT_DEFAULT"
 """The key of a column's metadata that has its DEFAULT, as text."""
-KEPT = "ctsql.constraints."
-"""Begins the table properties that are constraints which only ctsql keeps."""
 _OF_VALUES = ("delta.typeChanges", "__CHAR_VARCHAR_TYPE_STRING", "__COLLATIONS")
 _COUNTING = (PHYSICAL, "delta.columnMapping.id", *_OF_VALUES)
 """The keys of a column's metadata that decide how it is read."""
@@ -46,6 +44,11 @@ class TableColumn:
     def name(self) -> str:
         """Its logical name."""
         return str(self.field["name"])
+
+    @property
+    def is_not_null(self) -> bool:
+        """Whether each row has a value in it."""
+        return not self.field.get("nullable", True)
 
     @property
     def physical(self) -> str:
@@ -271,8 +274,3 @@ def is_on(configuration: Mapping[str, str], key: str) -> bool | None:
     """
     value = configuration.get(key)
     return None if value is None else value.strip().lower() == "true"
-
-
-def keeps_any(configuration: Mapping[str, str]) -> bool:
-    """Whether a table has constraints that only ctsql keeps, by its properties. Pure."""
-    return any(key.startswith(KEPT) for key in configuration)

@@ -50,12 +50,6 @@ def _entry(upper: int, commit: Commit) -> Entry:
     return Entry(upper, commit.version, times, anew, commit.metadata.get(REVISION, 0))
 
 
-def commits_to(table: LogTable, app: str, upper: int, *, after: int) -> list[Commit]:
-    """The commits behind a version that move the upper of an application id to ``upper``."""
-    commits = (table.commit_at(v) for v in range(after + 1, table.version() + 1))
-    return [c for c in commits if c.transaction(app) == upper]
-
-
 class Uppers:
     """The uppers and the recorded failure of one application id, as of the last look at its log."""
 

@@ -229,14 +229,12 @@ class Output:
         expected: int,
         new: int,
         metadata: Mapping[str, Any] | None = None,
-        also: Mapping[str, int] | None = None,
     ) -> Appended:
         """Write in one commit iff the upper is the expected one.
 
         Args:
             changes: batches with exactly these bounds, rows to be staged, or nothing.
             expected, new: in T, exclusive; new may be CLOSED, and nothing follows.
-            also: the uppers of other applications that the commit moves.
 
         Returns:
             Committed; Unwritten if new is the expected upper; UpperMismatch, with nothing
@@ -256,7 +254,7 @@ class Output:
             return self._clean_up(batches, Unwritten(upper))
         own = self._stage(rows, expected, new)
         with discard_on_error(own):
-            return self._append(batches + own, expected, new, metadata or {}, also)
+            return self._append(batches + own, expected, new, metadata or {})
 
     def append(
         self,
@@ -351,10 +349,9 @@ class Output:
         expected: int,
         new: int | None,
         metadata: Mapping[str, Any],
-        also: Mapping[str, int] | None = None,
     ) -> Outcome:
         for _ in range(DISTURBED_TRIES_MAX):
-            outcome = self._try(batches, expected, new, metadata, also)
+            outcome = self._try(batches, expected, new, metadata)
             if isinstance(outcome, Committed):
                 return outcome
             if outcome is not None:
@@ -386,7 +383,6 @@ class Output:
         expected: int,
         new: int | None,
         metadata: Mapping[str, Any],
-        also: Mapping[str, int] | None = None,
     ) -> Outcome | None:
         """Commit once; None if another commit came first and this one can be tried again."""
         txn = next((batch.txn for batch in batches if not batch.rebase), None)
@@ -413,7 +409,6 @@ class Output:
             metadata=full_metadata,
             schema=schema_of(batches),
             domains=tuple(domain for batch in batches for domain in batch.domains.items()),
-            also=also or {},
         )
         try:
             outcome = self._commits.commit(txn, write, parts, batches)

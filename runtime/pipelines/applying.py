@@ -32,7 +32,6 @@ from ctsql.catalog.items import (
     Item,
     ObjectKind,
     Revision,
-    check_not_referred_to,
     in_use,
 )
 from ctsql.catalog.names import fold
@@ -55,7 +54,7 @@ from ctsql.runtime.statements.dropped import dropped
 from ctsql.runtime.statements.failed_task import retry_failed
 from ctsql.runtime.statements.first_rows import begin_after
 from ctsql.runtime.statements.name_resolution import Namespace
-from ctsql.runtime.statements.output_tables import create_table_text, make_table, undo_on_failure
+from ctsql.runtime.statements.output_tables import create_table_text, undo_on_failure
 from ctsql.runtime.statements.refresh_view import (
     bring_to_an_end,
     end_if_followed,
@@ -280,7 +279,7 @@ class _Application:
         return new_items
 
     def _make_table(self, bound: BoundObject, statement: st.CreateTable) -> list[Item]:
-        (item, *beside), engine = bound.items, self.engine
+        (item,), engine = bound.items, self.engine
         creation = Creation(Namespace(engine, bound.definition.schema))
         if statement.location is not None:
             return [item]  # it is there
@@ -293,9 +292,8 @@ class _Application:
             bound.definition.schema,
             run=engine.session.sql,
         )
-        store_constraints(engine, item, statement.constraints)
-        item = creation.as_stored(item)
-        return [item, *(make_table(engine, one) for one in beside)]
+        store_constraints(engine, item.location, statement.constraints)
+        return [creation.as_stored(item)]
 
     def _propose(
         self,
@@ -319,7 +317,6 @@ class _Application:
         begun_ids = {i.id for i in new_items if i.kind not in (ObjectKind.TABLE, ObjectKind.VIEW)}
         begun_ids.update(anew)
         dropped_items = [current.items[i.id] for i in self.planned_folder.items_to_drop]
-        check_not_referred_to(current, dropped_items)
         _check_not_followed(current, dropped_items)
         return Proposal(
             id=uuid.uuid4().hex,

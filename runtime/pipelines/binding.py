@@ -48,7 +48,6 @@ from ctsql.runtime.statements.first_rows import with_first_rows
 from ctsql.runtime.statements.name_resolution import check_free, drop_text, new_quarantine
 from ctsql.runtime.statements.redefinition import definition_statement
 from ctsql.runtime.statements.refresh_view import check_not_finished
-from ctsql.runtime.statements.table_constraints import bind_constraints
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_followed, same_rows
 
@@ -136,9 +135,7 @@ class FolderBinder:
         statement = definition.statement
         match statement:
             case st.CreateTable():
-                item = self._table(definition, statement)
-                item, beside = bind_constraints(names, item, statement.constraints)
-                return self._new_object(definition, [item, *beside])
+                return self._new_object(definition, [self._table(definition, statement)])
             case st.CreateView():
                 item = names.new(
                     definition.name, definition.kind, statement.span, statement.comment
@@ -251,7 +248,7 @@ class FolderBinder:
             case st.CreateTable() as statement:
                 change, parts = self._altered_table(definition, statement, old, parts), ()
                 if change is not None:
-                    items, parts = change.after, change.parts
+                    items, parts = (change.after,), change.parts
             case st.CreateView() as statement if is_other:
                 item, parts = self._other_view(definition, statement, old, parts)
                 items = (item,)
@@ -360,7 +357,7 @@ class FolderBinder:
             )
         change = self.tables.change(definition, statement, old)  # its query has run
         if change is not None:
-            self.overlay.altered_columns[old.id] = change.after[0].columns
+            self.overlay.altered_columns[old.id] = change.after.columns
         return change
 
     def _sees_others(self, definition: Definition, old: Item) -> bool:

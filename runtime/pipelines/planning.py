@@ -293,12 +293,6 @@ class _Planning:
     def _check_altered(self, items_to_drop: Sequence[Item]) -> None:
         """Say what the alterations of tables change for readers; refuse those that break one."""
         altered_objects = [o for o in self.objects if o.table_change is not None]
-        dropped_constraints = {
-            c
-            for o in altered_objects
-            if o.table_change is not None
-            for c in o.table_change.dropped_constraints
-        }
         without = {i.id for o in self.objects for i in o.redefined_items} | {
             i.id for i in items_to_drop
         }
@@ -307,11 +301,7 @@ class _Planning:
             assert change is not None  # those are looked at
             try:
                 effects = effects_of_alterations(
-                    self.engine,
-                    change,
-                    dropped_constraints=dropped_constraints,
-                    catalog=self.overlay.catalog,
-                    without=without,
+                    self.engine, change, catalog=self.overlay.catalog, without=without
                 )
             except REFUSALS as problem:
                 problem.span = bound_object.definition.span

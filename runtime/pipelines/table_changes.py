@@ -17,11 +17,10 @@ from pyspark.sql import types as T
 
 from ctsql.catalog.errors import CtsqlError, capitalised, error, not_supported
 from ctsql.catalog.items import Catalog, Item
-from ctsql.catalog.names import Name, fold, quote
-from ctsql.catalog.schemas import Column, Schema, changes_between, commented, find, lacking
+from ctsql.catalog.names import fold, quote
+from ctsql.catalog.schemas import Column, Schema, changes_between, commented, find
 from ctsql.catalog.spans import Source, Span
-from ctsql.planner.binding import qualify
-from ctsql.planner.binding.constraints import bind_constraint, check_text
+from ctsql.planner.binding.constraints import bind_constraint
 from ctsql.planner.definition_parts import Part
 from ctsql.planner.folder import Definition
 from ctsql.planner.lowering.type_names import type_name
@@ -32,25 +31,13 @@ from ctsql.runtime.delta.clones import Clone
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.pipelines.overlay import Overlay
 from ctsql.runtime.pipelines.plan import Effect
-from ctsql.runtime.statements.alter_table import (
-    TableAlteration,
-    has_features,
-)
+from ctsql.runtime.statements.alter_table import TableAlteration, has_features
 from ctsql.runtime.statements.altered_columns import altered_columns, features
 from ctsql.runtime.statements.column_defaults import default_changes
 from ctsql.runtime.statements.effects_on_readers import Effect as OnReader, effects_on_readers
 from ctsql.runtime.statements.name_resolution import Namespace
-from ctsql.runtime.statements.stored_constraints import (
-    constraint_changes,
-    property_of_delta,
-    stored_constraints,
-)
-from ctsql.runtime.statements.table_constraints import (
-    TableConstraints,
-    bind_constraints,
-    properties_of,
-    referring,
-)
+from ctsql.runtime.statements.stored_constraints import constraint_changes, stored_constraints
+from ctsql.runtime.statements.table_constraints import TableConstraints, store_constraints
 
 Alteration = st.AlterTable | st.ChangeConstraints
 OF_TABLES = (Part.COLUMNS, Part.DEFAULTS, Part.CONSTRAINTS)
@@ -65,8 +52,7 @@ class TableChange:
         table: as it is. there: the columns that it has. schema: of the names in constraints.
         first: before definitions come into force, those that drop constraints in front. last: when
             they have. Each with its text.
-        after: the table as it would be, and the quarantine that it would get.
-        own_properties: without the constraints that go. notices: what is turned on for it.
+        after: the table as it would be. notices: what is turned on for it.
     """
 
     table: Item
@@ -74,8 +60,7 @@ class TableChange:
     schema: str
     first: tuple[Alteration, ...]
     last: tuple[Alteration, ...]
-    after: tuple[Item, ...]
-    own_properties: Mapping[str, str]
+    after: Item
     notices: tuple[str, ...]
 
     @property
@@ -98,14 +83,6 @@ class TableChange:
     def is_looked_at(self) -> bool:
         """Are rows read, to see whether they may stay?"""
         return any(_looks_at_rows(one) for one in self.first)
-
-    @property
-    def dropped_constraints(self) -> set[tuple[Name, str]]:
-        """The constraints that go: the table, and the folded name."""
-        constraints = (one for one in self.first if isinstance(one, st.ChangeConstraints))
-        return {
-            (self.table.name, fold(c.dropped_name)) for c in constraints if c.new_constraint is None
-        }
 
     def columns_before(self, alteration: Alteration) -> Schema:
         """The columns that the table has when an alteration is made."""
@@ -143,22 +120,13 @@ class TableComparison:
         there = self.engine.relations.columns_now(table)
         delta_table = self.engine.relations.table(table)
         columns = declared_columns(statement.columns)
-
-        def id_of(ref: st.RelationRef) -> str | None:
-            item = self.overlay.catalog.find(qualify(ref, definition.schema))
-            return None if item is None else item.id
-
         place = statement.columns_span or statement.target.span
         texts = changes_between(there, columns)
         texts += default_changes(statement.columns, delta_table.metadata)
-        texts += constraint_changes(statement.constraints, delta_table.configuration(), id_of)
+        texts += constraint_changes(statement.constraints, delta_table.configuration())
         if self._prune:
             names = self._constraints_unsaid(statement, table)
             texts += (f"DROP CONSTRAINT {quote(name)}" for name in names)
-        stored_names = {fold(one.name) for one in stored_constraints(delta_table.configuration())}
-        # What a process that was killed has dropped, but not noted.
-        lost_names = (name for name, _ in table.refers if fold(name) not in stored_names)
-        texts += (f"DROP CONSTRAINT IF EXISTS {quote(name)}" for name in lost_names)
         if not texts:
             return None
         alterations = [_parse(table, text) for text in texts]
@@ -170,7 +138,7 @@ class TableComparison:
         first.sort(key=lambda one: not drops_constraint(one))
         try:
             table_change = self._simulate(definition, table, there, first, last)
-            self._check_constraints(definition, statement, table_change.after[0])
+            self._check_constraints(definition, statement, table_change.after)
             return table_change
         except CtsqlError as problem:
             problem.span = place
@@ -230,8 +198,7 @@ class TableComparison:
         last: Sequence[Alteration],
     ) -> TableChange:
         """Go through the alterations without making them."""
-        engine, delta_table = self.engine, self.engine.relations.table(table)
-        has, now = has_features(delta_table), dict(delta_table.configuration())
+        has = has_features(self.engine.relations.table(table))
         columns, notices = there, dict[str, None]()
         for one in (*first, *last):
             if isinstance(one, st.AlterTable):
@@ -240,34 +207,13 @@ class TableComparison:
                 for feature in features(one.change, has):
                     has[feature.name] = feature.value
                     notices[capitalised(feature.notice)] = None
-        item, beside = replace(table, columns=commented(table.columns, columns)), list[Item]()
-        for one in first:
-            if isinstance(one, st.ChangeConstraints) and one.new_constraint is None:
-                for constraint in list(stored_constraints(now)):
-                    if fold(constraint.name) == fold(one.dropped_name):
-                        del now[constraint.key]
-                item = referring(item, one.dropped_name, None)
-        own_properties, names = dict(now), self.overlay.names(definition.schema)
-        for one in first:
-            if isinstance(one, st.ChangeConstraints) and one.new_constraint is not None:
-                self._check_refers(one.new_constraint, definition.schema)
-                item, quarantines = bind_constraints(names, item, [one.new_constraint])
-                beside += quarantines
-                if one.new_constraint.is_of_delta:
-                    key, value = property_of_delta(
-                        one.new_constraint.name, check_text(one.new_constraint)
-                    )
-                    now[key] = value
-                else:
-                    now |= properties_of(engine, item, [one.new_constraint], now)
         return TableChange(
             table=table,
             there=there,
             schema=definition.schema,
             first=tuple(first),
             last=tuple(last),
-            after=(item, *beside),
-            own_properties=own_properties,
+            after=replace(table, columns=commented(table.columns, columns)),
             notices=tuple(notices),
         )
 
@@ -294,45 +240,25 @@ class TableComparison:
             hint = f"Write {change.column.name} without NOT NULL, apply, UPDATE the rows, and add "
             raise not_supported(None, what, why=why, hint=f"{hint}NOT NULL then.")
 
-    def _check_refers(self, constraint: st.ConstraintDef, schema: str) -> None:
-        """Raise NOT_SUPPORTED for a reference to what is not there yet."""
-        if constraint.references is None:
-            return
-        name = qualify(constraint.references, schema)
-        other = self.overlay.catalog.find(name)
-        if other is not None and other.id not in self.overlay.stored_catalog.items:
-            what = "a constraint of a table that is there, which refers to an object that is new,"
-            why = f'"{name}" is not there before the folder is applied.'
-            hint = f"Apply the folder without constraint {constraint.name} first."
-            raise not_supported(None, what, why=why, hint=hint)
-
 
 def effects_of_alterations(
     engine: Engine,
     change: TableChange,
     *,
-    dropped_constraints: Collection[tuple[Name, str]],
     catalog: Catalog,
     without: Collection[str],
 ) -> list[OnReader]:
     """What the alterations of a table mean for who reads it: what changes, and what breaks.
 
     Args:
-        dropped_constraints: those that go, of all tables. catalog: with the folder's definitions.
+        catalog: with the folder's definitions.
         without: the ids of readers that have another definition, or are gone, when columns go.
-
-    Raises:
-        COLUMNS_IN_USE: a constraint is about a column that goes. And what a topic says of columns.
     """
-    alteration = TableAlteration(Namespace(engine, change.schema))
     on_readers: list[OnReader] = []
     for one in (*change.first, *change.last):
         if not isinstance(one, st.AlterTable):
             continue
         columns = change.columns_before(one)
-        alteration.check_constraints(
-            change.table, one, own=change.own_properties, dropped_constraints=dropped_constraints
-        )
         after = altered_columns(columns, one.change)
         if one in change.last:
             on_readers += effects_on_readers(
@@ -360,11 +286,9 @@ class Altering:
 
     def try_all(self, changes: Iterable[TableChange]) -> None:
         """Make what may fail of copies of the tables first; raises as the alterations would."""
-        all_changes = list(changes)
-        others = {change.table.id: change for change in all_changes}
-        for change in all_changes:
+        for change in changes:
             if not all(map(drops_constraint, (*change.first, *change.last))):
-                self._try(change, others)
+                self._try(change)
 
     def make(self, change: TableChange, alterations: Iterable[Alteration]) -> None:
         """Make alterations of a table.
@@ -385,11 +309,8 @@ class Altering:
                     TableConstraints(names).change(one)
             self._expected = self._digest(self._engine.refresh_catalog())
 
-    def _try(self, change: TableChange, others: Mapping[str, TableChange]) -> None:
-        """Make the alterations of a copy.
-
-        A reference to columns that another table gets as well is looked at only when it is made.
-        """
+    def _try(self, change: TableChange) -> None:
+        """Make the alterations of a copy."""
         engine, table = self._engine, self._engine.relations.table(change.table)
         names = Namespace(engine, change.schema)
         columns, constraints = change.there, TableConstraints(names)
@@ -403,22 +324,10 @@ class Altering:
                         columns = altered_columns(columns, one.change)
                     elif one.new_constraint is None:
                         constraints.drop_on(copy.location, one)
-                    elif not _awaits_keys(change.after[0], one.new_constraint, others):
-                        item = replace(change.after[0], columns=columns)
-                        constraints.try_on(copy.location, item, one.new_constraint)
+                    else:
+                        store_constraints(engine, copy.location, [one.new_constraint])
         finally:
             copy.drop()
-
-
-def _awaits_keys(
-    item: Item, constraint: st.ConstraintDef, others: Mapping[str, TableChange]
-) -> bool:
-    """Does a reference need key columns that the other table gets only now?"""
-    other = others.get(dict(item.refers).get(fold(constraint.name), ""))
-    if other is None or other.table.id == item.id:
-        return False
-    keys = {fold(key) for key in constraint.keys}
-    return bool(lacking([c for c in other.after[0].columns if fold(c.name) in keys], other.there))
 
 
 @contextmanager
@@ -467,7 +376,7 @@ def _around_types(
     constraints = {fold(c.name): constraint_text(c) for c in statement.constraints}
     texts = []
     for one in stored_constraints(properties):
-        if one.definition is not None or fold(one.name) in dropped_names:
+        if fold(one.name) in dropped_names:
             continue
         words = words_of(Source(properties[one.key], "constraint").whole())
         if not retyped_columns & {fold(word.strip("`")) for word in words}:
@@ -499,7 +408,5 @@ def _part(one: Alteration) -> Part:
 
 def _looks_at_rows(one: Alteration) -> bool:
     if isinstance(one, st.ChangeConstraints):
-        return (
-            one.new_constraint is not None and one.new_constraint.action is not st.OnViolation.WARN
-        )
+        return one.new_constraint is not None
     return isinstance(one.change, st.SetNotNull) and one.change.not_null

@@ -13,7 +13,6 @@ from ctsql.catalog.items import (
     Item,
     ObjectKind,
     beside,
-    check_not_referred_to,
     in_use,
     replacement_of,
     still_there,
@@ -220,7 +219,6 @@ def _without(
     current: Catalog, items: Sequence[Item], statement: st.DropObject, schema: str = ""
 ) -> Catalog:
     """The catalog without objects that are dropped; without PURGE it keeps them beside."""
-    check_not_referred_to(current, items)
     drop = dropped(current, items, schema)
     catalog = current.with_dropped(drop).without(i.id for i in items)
     is_kept = (drop.items or schema) and not statement.purge

@@ -5,7 +5,7 @@ would break a reader is refused before.
 """
 
 import uuid
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ctsql.catalog.errors import not_supported
@@ -16,11 +16,10 @@ from ctsql.catalog.items import (
     still_there,
     with_columns_there,
 )
-from ctsql.catalog.names import Name, backtick, fold, quote, table_at
+from ctsql.catalog.names import backtick, fold, quote, table_at
 from ctsql.catalog.schemas import Schema, same_columns
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
-from ctsql.planner.syntax.tokens.tokenizer import words_of
 from ctsql.runtime.delta.clones import Clone
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log import fault_points as faults
@@ -34,14 +33,12 @@ from ctsql.runtime.statements.altered_columns import (
     altered_columns,
     delta_text,
     features,
-    named_columns,
     not_null_schema,
 )
 from ctsql.runtime.statements.dml import target_table
 from ctsql.runtime.statements.effects_on_readers import effects_on_readers
 from ctsql.runtime.statements.name_resolution import OnNames
-from ctsql.runtime.statements.stored_constraints import kept_constraints
-from ctsql.runtime.statements.table_constraints import COMMITTED_BESIDE, references_to
+from ctsql.runtime.statements.table_constraints import COMMITTED_BESIDE
 from ctsql.runtime.warehouse.multi_table_commit import alone
 from ctsql.runtime.warehouse.replaced_views import altered_meanwhile
 
@@ -66,7 +63,6 @@ class TableAlteration(OnNames):
         if there is not None and not same_columns(columns, there):
             raise altered_meanwhile(item)
         after = altered_columns(columns, change)
-        self.check_constraints(item, statement)
         if after == columns and not isinstance(change, st.SetDefault):
             return "ALTER TABLE (unchanged)", []
         catalog = engine.refresh_catalog()
@@ -159,52 +155,6 @@ class TableAlteration(OnNames):
                 _set_not_null(self.engine.gateway.table(location), change)
             else:
                 self.engine.session.sql(delta_text(table_at(location), change, columns))
-
-    def check_constraints(
-        self,
-        item: Item,
-        statement: st.AlterTable,
-        *,
-        own: Mapping[str, str] | None = None,
-        dropped_constraints: Collection[tuple[Name, str]] = (),
-    ) -> None:
-        """Raise COLUMNS_IN_USE where a constraint that ctsql keeps is about a column that goes.
-
-        So is one that gets another type, if it is a key: its values may no longer be one.
-
-        Args:
-            own: the properties of the table; None for those that it has now.
-            dropped_constraints: constraints of other tables that do not count: the table, and the
-                folded name.
-        """
-        change = statement.change
-        if not isinstance(change, st.DropColumns | st.RenameColumn | st.RetypeColumn):
-            return
-        column_names = named_columns(change)
-        if own is None:
-            own = self.engine.relations.table(item).configuration()
-        constraints = self._constraints_about(
-            item, own, only_keys=isinstance(change, st.RetypeColumn)
-        )
-        for table, name, about in constraints:
-            if column_names & about and (table, fold(name)) not in dropped_constraints:
-                of = "" if table == item.name else f' of table "{table}"'
-                detail = f'Constraint "{name}"{of} is about the column.'
-                hint = f"Type first: ALTER TABLE {table} DROP CONSTRAINT {quote(name)}"
-                raise columns_in_use(item, detail, statement.span, hint)
-
-    def _constraints_about(
-        self, item: Item, own: Mapping[str, str], *, only_keys: bool
-    ) -> Iterator[tuple[Name, str, set[str]]]:
-        """Constraints of a table, and those that refer to it, each with its columns, folded."""
-        for one in kept_constraints(own):
-            assert one.definition is not None  # it is one that ctsql keeps
-            about = {fold(column) for column in one.definition.columns}
-            if one.definition.predicate is not None and not only_keys:
-                about = {fold(word.strip("`")) for word in words_of(one.definition.predicate.span)}
-            yield item.name, one.name, about
-        for table, name, keys in references_to(self.engine, self.engine.refresh_catalog(), item):
-            yield table.name, name, keys
 
     # ---- readers
 

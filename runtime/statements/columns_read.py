@@ -20,7 +20,6 @@ from ctsql.planner.nodes import Query, TaskWrite, ViewWrite
 from ctsql.planner.syntax import ast as st
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.spark.columns_read import reads_columns
-from ctsql.runtime.statements.table_constraints import references_to
 from ctsql.runtime.tasks.progress import complete_through
 
 
@@ -99,17 +98,11 @@ def is_behind(engine: Engine, reader: Item) -> bool:
 def readers_of_changed(engine: Engine, catalog: Catalog, item: Item, columns: Schema) -> list[Item]:
     """Those of the readers that read a column which an object lacks, or has otherwise, then.
 
-    So does a table of which a constraint refers to it.
-
     Args:
         columns: those that it gets. More of them, or another order, are nothing to who reads it.
     """
     names = [c.name for c in lacking(item.columns, columns)]
-    if not names:
-        return []
-    folded_names = {*map(fold, names)}
-    tables = {t.id: t for t, _, keys in references_to(engine, catalog, item) if keys & folded_names}
-    return [*readers_of_columns(engine, catalog, item, names), *tables.values()]
+    return readers_of_columns(engine, catalog, item, names) if names else []
 
 
 def columns_with_readers(

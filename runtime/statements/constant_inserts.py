@@ -19,23 +19,18 @@ from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.protocol import Conflict
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.spark.inserts import Insert, NotAnAppend
-from ctsql.runtime.statements.kept_constraints import Gate
 
 _COMPACTS = "delta.autoOptimize"
 """Begins the table properties that make Spark's own INSERT compact files."""
 
 
-def append_constants(
-    table: DeltaTable, version: int, statement: Insert, gate: Gate | None = None
-) -> int | Declined:
+def append_constants(table: DeltaTable, version: int, statement: Insert) -> int | Declined:
     """Append the rows of a statement in one commit; returns their number.
 
     Declined where Spark is to run it; then the table is as it was.
 
     Args:
-        version: the newest one of the table. gate: looks at the rows first.
-
-    Raises CONSTRAINT_VIOLATED.
+        version: the newest one of the table.
     """
     try:
         rows = constants(complete(table, version, statement.rows))
@@ -47,8 +42,6 @@ def append_constants(
     txn = table.begin()
     if not count or _compacts(txn.metadata):
         return Declined("there are no rows, or Delta compacts after them")
-    if gate is not None and not gate.lets(txn, rows):
-        return Declined("rows are set aside, or only counted")
     file = txn.stage_local(rows)
     if file is None:
         return Declined("Delta has to write the rows")

@@ -22,7 +22,6 @@ from ctsql.catalog.items import (
     check_no_cycle,
     columns_in_use,
     in_use,
-    item_there,
     was_dropped,
 )
 from ctsql.catalog.names import Name, fold, quarantine_name
@@ -77,7 +76,7 @@ from ctsql.runtime.statements.refresh_view import (
     end_if_followed,
     refresh_view,
 )
-from ctsql.runtime.statements.table_constraints import bind_constraints, store_constraints
+from ctsql.runtime.statements.table_constraints import store_constraints
 from ctsql.runtime.statements.view_texts import quarantine_text
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_followed
@@ -141,27 +140,25 @@ class Creation(OnNames):
             span = statement.location_span
             self.register(item, check=lambda current, new: check_place_free(current, new, span))
         else:
-            assert item.location is not None  # a table has a folder
+            location = item.location
+            assert location is not None  # a table has a folder
             check_listed(statement.columns)
-            new = [item]
-            with undo_on_failure(self.engine, new):
+            with undo_on_failure(self.engine, [item]):
                 run_on_table(
                     self.engine,
                     statement.text,
                     statement.target,
-                    item.location,
+                    location,
                     self.names.search_schema,
                     run=self.engine.session.sql,
                 )
                 item = self.as_stored(item)
-                item, beside = bind_constraints(self.names, item, statement.constraints)
-                new += (beside := [make_table(self.engine, one) for one in beside])
-                store_constraints(self.engine, item, statement.constraints)
+                store_constraints(self.engine, location, statement.constraints)
                 faults.point("catalog_table_made")
                 for column in item.columns:
                     check_not_void(column, statement.span)
                 check_updatable(item.columns, statement.span)
-                self.register(item, *beside)
+                self.register(item)
         self.engine.mint()
         return "CREATE TABLE"
 
@@ -242,8 +239,7 @@ class Creation(OnNames):
         if readers:
             losses = lacking(old.columns, new.columns)
             losses = columns_with_readers(self.engine, catalog, old, losses)
-            of = {ObjectKind.TABLE: "a constraint of "}
-            reader_names = ", ".join(f"{of.get(i.kind, '')}{i.name}" for i in readers)
+            reader_names = ", ".join(str(i.name) for i in readers)
             hint = "Keep what is read, or make one under another name and change its readers one "
             hint += "by one."
             current = self.engine.relations.current
@@ -596,8 +592,6 @@ class Creation(OnNames):
                 missing_reads = [r for r in item.reads if r.object_id not in catalog.items]
                 if missing_reads:
                     raise was_dropped(missing_reads[0].name, "while this object was being created")
-                for _, object_id in item.refers:
-                    item_there(catalog, object_id)
             return catalog
 
         self.engine.change_catalog(add_items)

@@ -16,7 +16,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from ctsql.catalog.errors import CtsqlError, error, not_supported
+from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import quote, table_at
 from ctsql.catalog.spans import Span
@@ -29,7 +29,6 @@ from ctsql.planner.syntax.statements.changed_rows import changed_rows
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine, read_objects
 from ctsql.runtime.log import fault_points as faults
-from ctsql.runtime.log.table_metadata import keeps_any
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.spark.empty_tables import empty
 from ctsql.runtime.spark.errors import translate_spark_errors
@@ -38,7 +37,6 @@ from ctsql.runtime.spark.messages import thrown_by
 from ctsql.runtime.statements.changed_rows import change_rows
 from ctsql.runtime.statements.column_defaults import stored_default
 from ctsql.runtime.statements.constant_inserts import append_constants
-from ctsql.runtime.statements.kept_constraints import Gate
 from ctsql.runtime.statements.transaction import OpenTransaction
 from ctsql.runtime.warehouse.loaded_files import insert_rows
 from ctsql.runtime.warehouse.multi_table_commit import alone
@@ -149,9 +147,6 @@ def write_source(
             raise error("INVALID_STATEMENT", span=statement.span, message=NAME_NOT_FOUND.reason)
         if rows is not NO_SUBQUERIES or not is_copy:
             return rows
-        if statement.verb == "UPDATE" and keeps_any(table.configuration()):
-            what = f"UPDATE with subqueries of {item.name}, which has constraints that ctsql keeps"
-            raise not_supported(statement.span, what, hint="Put the rows into a MERGE's USING.")
         metadata = table.metadata_at(table.version())
         query, assignments = changed_rows(
             statement, lambda column: stored_default(metadata, column) or "NULL"
@@ -183,19 +178,12 @@ def write_table(
     Args:
         within: the open transaction, if any.
         verb: INSERT, UPDATE, DELETE or MERGE.
-
-    Raises CONSTRAINT_VIOLATED; in a transaction its COMMIT does.
     """
     if within is not None:
         return _write_within(engine, item, write, within, verb)
     for _ in range(TRIES_MAX):
-        with (
-            alone(engine.timeline, item, engine.mint, engine.catalog_store.load) as location,
-            engine.leaving_intents(),
-        ):
-            table = engine.gateway.table(location)
-            is_kept = keeps_any(table.configuration())
-            rows = _write_alone(engine, item, location, write, verb, is_kept=is_kept)
+        with alone(engine.timeline, item, engine.mint) as location, engine.leaving_intents():
+            rows = _write_alone(engine, location, write, verb)
             if isinstance(rows, Declined):
                 rows = _write_as_transaction(engine, item, write, verb)
         if not isinstance(rows, Declined):
@@ -206,24 +194,17 @@ def write_table(
     raise error("TRANSACTION_CONFLICT", name=str(item.name), detail=detail)
 
 
-def _write_alone(
-    engine: Engine, item: Item, location: str, write: Write, verb: str, *, is_kept: bool
-) -> int | Declined:
-    """Run a statement by itself; declined where constraints need more than a look at few rows."""
-    if is_kept and verb not in ("INSERT", "DELETE"):  # a DELETE brings no row
-        return Declined("constraints look at the rows that come")
+def _write_alone(engine: Engine, location: str, write: Write, verb: str) -> int | Declined:
+    """Run a statement by itself; declined if it has to be run on a copy of the table."""
     table = engine.gateway.table(location)
     before = table.version()
-    gate = Gate(engine, item) if is_kept else None
 
     def run(text: str) -> int | Declined:
         if verb != "INSERT":
             return _change(engine, text, verb)
         insert = _insert_of(table, before, text)
-        row_count = append_constants(table, before, insert, gate)
-        if is_kept or not isinstance(row_count, Declined):
-            return row_count
-        return _count_affected(insert.run())
+        row_count = append_constants(table, before, insert)
+        return _count_affected(insert.run()) if isinstance(row_count, Declined) else row_count
 
     rows = write(location, run, False)
     return rows if isinstance(rows, Declined) else _row_count(table, before, rows)
@@ -233,12 +214,11 @@ def _write_as_transaction(engine: Engine, item: Item, write: Write, verb: str) -
     """Run a statement as a transaction of its own; declined if another writer was first."""
     try:
         with OpenTransaction(engine, engine.mint(), alone=item) as own:
-            rows = _write_within(engine, item, write, own, verb)
+            return _write_within(engine, item, write, own, verb)
     except CtsqlError as problem:
         if problem.condition != "TRANSACTION_CONFLICT":
             raise
         return Declined(problem.detail or problem.message)
-    return rows - own.left_out
 
 
 def _write_within(

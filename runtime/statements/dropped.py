@@ -155,8 +155,6 @@ class Undropping(OnNames):
             )
         for reading in item.reads:
             self._check_reading(after, item, reading.object_id, statement)
-        for _, object_id in item.refers:
-            _check_not_dropped(after, item, "refers to", object_id, statement)
         if item.replaces is not None:
             self._check_replaced(current, after, item, statement)
         if item.location is None:
@@ -191,7 +189,7 @@ class Undropping(OnNames):
         read = catalog.items.get(object_id)
         readings = [r for r in item.reads if r.object_id == object_id]
         if read is None:
-            _check_not_dropped(catalog, item, "reads", object_id, statement)
+            _check_not_dropped(catalog, item, object_id, statement)
             detail = f"{item.kind.value} {item.name} reads {readings[0].name}, which is gone."
             raise _blocked_error(statement, capitalised(detail), "Create both again.")
         if read.kind is ObjectKind.TABLE or read.problem:
@@ -206,12 +204,12 @@ class Undropping(OnNames):
 
 
 def _check_not_dropped(
-    catalog: Catalog, item: Item, does: str, object_id: str, statement: st.UndropObject
+    catalog: Catalog, item: Item, object_id: str, statement: st.UndropObject
 ) -> None:
-    """Raise UNDROP_BLOCKED where an object needs another one that can be had back first."""
+    """Raise UNDROP_BLOCKED if an object reads another one that can be had back first."""
     for earlier, other in catalog.all_dropped():
         if other.id == object_id:
-            detail = f"{item.kind.value} {item.name} {does} {other.kind.value} {other.name}, "
+            detail = f"{item.kind.value} {item.name} reads {other.kind.value} {other.name}, "
             detail += f"which was dropped at {to_iso(earlier.at_ms)}."
             hint = f"First: {earlier.undrop_text(other)}"
             raise _blocked_error(statement, capitalised(detail), hint)

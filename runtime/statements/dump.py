@@ -14,7 +14,7 @@ from ctsql.planner.syntax import ast as st, parse, parse_as, splice
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.statements.column_defaults import stored_default
 from ctsql.runtime.statements.show import column_changes, current_definition
-from ctsql.runtime.statements.stored_constraints import names_of, stored_constraints
+from ctsql.runtime.statements.stored_constraints import stored_constraints
 
 
 def dump(engine: Engine) -> list[tuple[str, str]]:
@@ -40,11 +40,10 @@ def dump(engine: Engine) -> list[tuple[str, str]]:
 
 
 def _in_order(catalog: Catalog, items: Iterable[Item]) -> list[Item]:
-    """Objects, each behind what it reads and what its constraints refer to."""
+    """Objects, each behind what it reads."""
 
     def needs(object_id: str) -> Iterator[str]:
-        item = catalog.items[object_id]
-        others = (*(r.object_id for r in item.reads), *(other for _, other in item.refers))
+        others = (r.object_id for r in catalog.items[object_id].reads)
         return (other for other in others if other in catalog.items)
 
     return [catalog.items[object_id] for object_id in behind_needs((i.id for i in items), needs)]
@@ -82,7 +81,7 @@ def _column_list(engine: Engine, item: Item) -> str:
     for column in engine.relations.columns_now(item):
         value = stored_default(table.metadata, column.name)
         columns.append(column.ddl() + (f" DEFAULT {value}" if value else ""))
-    columns += (s.text for s in stored_constraints(table.configuration(), names_of(engine.catalog)))
+    columns += (s.text for s in stored_constraints(table.configuration()))
     return f"({', '.join(columns)})"
 
 

@@ -3,46 +3,42 @@
 The write handle (:mod:`ctsql.runtime.log.write_handle`) of a table that others write as well: the
 job's name makes the application id, so each job has an upper of its own. Its Ts count what the job
 counts; the commit gets its T of the warehouse as any commit of a table does.
-
-Where the table has constraints that only ctsql keeps, the rows are looked at when they are to be
-committed, in whatever process they were staged: the commit is that of a transaction, on the version
-that they were compared with, and rows that are set aside are in with it.
 """
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types as T
 
-from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item, was_dropped
 from ctsql.catalog.names import backtick, fold
 from ctsql.catalog.schemas import Column
 from ctsql.planner.lowering.store_assignment import as_stored, may_store
 from ctsql.planner.lowering.type_names import type_name
+from ctsql.runtime.delta.table import DeltaTable
+from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults
-from ctsql.runtime.log.batches import own_files
 from ctsql.runtime.log.staging import discard_on_error
-from ctsql.runtime.log.table_metadata import CURRENT_DEFAULT, keeps_any
-from ctsql.runtime.log.uppers import commits_to
+from ctsql.runtime.log.table_metadata import CURRENT_DEFAULT
 from ctsql.runtime.log.write_handle import (
     Appended,
     Batch,
     Committed,
     Disturbed,
     Output,
-    Unwritten,
     UpperMismatch,
     disturbance_error,
 )
 from ctsql.runtime.rows.given_rows import rows_for
 from ctsql.runtime.spark.errors import translate_spark_errors
-from ctsql.runtime.statements.dml import TRIES_MAX
-from ctsql.runtime.statements.transaction import OpenTransaction
-from ctsql.runtime.warehouse.multi_table_commit import WriterProgress, alone, is_being_changed
+from ctsql.runtime.statements.stored_constraints import constraint_rules
+from ctsql.runtime.warehouse.multi_table_commit import alone
+from ctsql.runtime.warehouse.replaced_views import altered_meanwhile
 from ctsql.runtime.warehouse.table_checks import check_table_to_write
 
 _FILLED_BY_DELTA = (CURRENT_DEFAULT, "delta.generationExpression", "delta.identity.start")
@@ -55,6 +51,7 @@ class JobWriter:
         self.item = item
         self.job = job
         self._output: Output | None = None
+        self._due: Sequence[Batch] = ()  # what the next commit holds
 
     @property
     def upper(self) -> int:
@@ -62,21 +59,31 @@ class JobWriter:
         return 0 if self._output is None else self._output.upper
 
     def output(self, engine: Engine) -> Output:
-        """The write handle, with nothing decided that is not in.
-
-        Raises UNKNOWN_RELATION if the table was dropped.
-        """
+        """The write handle; raises UNKNOWN_RELATION if the table was dropped."""
         item = engine.refresh_catalog().items.get(self.item.id)
         if item is None:
             raise was_dropped(self.item.name, "since the writer was made")
         self.item = item
         check_table_to_write(engine.relations, item, engine.mint)
         table = engine.relations.table(item)
-        if keeps_any(table.configuration()) and is_being_changed(engine.timeline, item):
-            engine.mint()  # completes what a killed writer has decided, which moves the upper
         if self._output is None or self._output.table is not table:
-            self._output = Output(table, f"ctsql:job:{self.job}", shared=True)
+            begin = partial(self._begin, table)
+            self._output = Output(table, f"ctsql:job:{self.job}", shared=True, begin=begin)
         return self._output
+
+    def _begin(self, table: DeltaTable) -> Transaction:
+        """Begin a commit; raises ALTERED_MEANWHILE if a constraint came after rows were staged."""
+        txn = table.begin()
+        constraints = set(constraint_rules(table.metadata_at(txn.version_read)))
+        for batch in self._due:
+            new = constraints - {*constraint_rules(table.metadata_at(batch.version_read))}
+            if new:
+                rules = ", ".join(sorted(new))
+                detail = f"It has {rules} now, and rows were staged before."
+                problem = altered_meanwhile(self.item, detail)
+                problem.hint = "Discard the batch, and stage its rows again."
+                raise problem
+        return txn
 
     def stage(self, engine: Engine, rows: Mapping[int, Any], lower: int, upper: int) -> Batch:
         """Write rows, by T, into files that nobody sees; a batch of ``[lower, upper)``."""
@@ -94,17 +101,15 @@ class JobWriter:
 
         Raises:
             UPPER_MISMATCH: another writer was first, or this one would leave a gap.
-            CONSTRAINT_VIOLATED: a row breaks a constraint that refuses; texts stay as they are.
+            ALTERED_MEANWHILE: the table got a constraint after rows were staged.
         """
-        output = self.output(engine)
+        output, self._due = self.output(engine), write.batches
         with (
             discard_on_error(own),
-            alone(engine.timeline, self.item, engine.mint, engine.catalog_store.load),
+            alone(engine.timeline, self.item, engine.mint),
             engine.leaving_intents(),
         ):
-            output = self.output(engine)  # whose constraints nobody changes now
-            is_kept = keeps_any(engine.relations.table(self.item).configuration())
-            outcome = self._write_kept(engine, write) if is_kept else write.commit(output)
+            outcome = write.commit(output)
         if isinstance(outcome, Committed):
             faults.point("source_committed")
         if isinstance(outcome, UpperMismatch):
@@ -112,73 +117,6 @@ class JobWriter:
         if isinstance(outcome, Disturbed):
             raise disturbance_error(f"{self.item.name}: rows that are only added")
         return output.fetch_recent_upper()
-
-    def _write_kept(self, engine: Engine, write: "Write") -> Appended:
-        """Commit what a table takes that has constraints which ctsql keeps."""
-        for _ in range(TRIES_MAX):
-            output = self.output(engine)
-            output.check(write.batches, write.lower, write.upper)
-            current = output.fetch_recent_upper()
-            if not write.is_due(current):
-                outcomes = [output.drop(batch) for batch in write.batches]
-                if outcomes and all(isinstance(one, Committed) for one in outcomes):
-                    return outcomes[-1]
-                is_in = write.cuts and current >= write.upper
-                return Unwritten(current) if is_in else UpperMismatch(current, write.lower)
-            write.truncate(current)
-            if not any(part.inserts for batch in write.batches for part in batch.text.parts):
-                return write.commit(output)
-            version = self._commit_kept(engine, output, write, current)
-            if version is not None:
-                return Committed(version)
-            engine.mint()
-        detail = f"{TRIES_MAX} times another writer was first."
-        raise error("TRANSACTION_CONFLICT", name=str(self.item.name), detail=detail)
-
-    def _commit_kept(
-        self, engine: Engine, output: Output, write: "Write", expected: int
-    ) -> int | None:
-        """Commit batches as a transaction; returns the version, None if another commit was first.
-
-        The batches are used up if it is in; else their files are there as before.
-        """
-        files = [f for b in write.batches for p in b.text.parts for f in p.inserts]
-        ids = [b.text.batch_id for b in write.batches if b.travelled]
-        for batch in write.batches:
-            batch.check_files()
-        metadata = {"batches": ids} if ids else {}
-        progress = WriterProgress(
-            app=output.app,
-            expected=expected,
-            upper=write.upper,
-            metadata=metadata,
-            lent_files=frozenset(own_files(p for b in write.batches for p in b.text.parts)),
-        )
-        before = output.table.version()
-        at = engine.mint()
-        if output.fetch_recent_upper() != expected:
-            return None  # what the rows would be compared with may have them already
-        own = OpenTransaction(engine, at, alone=self.item, progress=progress)
-        try:
-            with own:
-                appends = own.appends(self.item)
-                assert appends is not None  # it is the transaction's first statement
-                appends.take(files)
-        except BaseException as problem:
-            if own.may_be_in:  # so may be its files
-                for batch in write.batches:
-                    batch.release()
-            elif isinstance(problem, CtsqlError) and problem.condition == "TRANSACTION_CONFLICT":
-                return None
-            raise
-        table = engine.relations.table(self.item)
-        (commit,) = commits_to(table, output.app, write.upper, after=before)
-        used = {file.path for file in commit.adds}
-        for batch in write.batches:
-            # Where rows were left out, others are in place of its files.
-            is_used = all(f.path in used for part in batch.text.parts for f in part.inserts)
-            batch.release() if is_used else batch.discard()
-        return commit.version
 
     def mismatch(self, current: int, expected: int) -> Exception:
         """The error of a write at another upper."""
@@ -245,15 +183,6 @@ class Write:
     lower: int
     upper: int
     cuts: bool
-
-    def is_due(self, current: int) -> bool:
-        """Whether there is something to commit at an upper, and no gap before it."""
-        return self.lower <= current < self.upper if self.cuts else current == self.lower
-
-    def truncate(self, current: int) -> None:
-        """Leave out of its batches what is in at an upper, if it cuts."""
-        for batch in self.batches if self.cuts else ():
-            batch.truncate(current)
 
     def commit(self, output: Output) -> Appended:
         """Commit it as it is."""

@@ -27,11 +27,7 @@ from ctsql.runtime.log import clock
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.status import Status, status_of
 from ctsql.runtime.statements.column_defaults import unsaid_defaults
-from ctsql.runtime.statements.stored_constraints import (
-    names_of,
-    stored_constraints,
-    unsaid_constraints,
-)
+from ctsql.runtime.statements.stored_constraints import stored_constraints, unsaid_constraints
 from ctsql.runtime.subscriptions.cursors import Readers
 from ctsql.runtime.tasks.progress import complete_through
 
@@ -220,10 +216,7 @@ def _constraints(engine: LogReader, item: Item) -> list[tuple[str, object]]:
     rows: list[tuple[str, object]] = []
     if item.kind is ObjectKind.TABLE:
         configuration = engine.relations.table(item).configuration()
-        rows += (
-            (f"constraint {c.name}", f"{c.rule} ON VIOLATION {c.action.value}")
-            for c in stored_constraints(configuration, names_of(engine.catalog))
-        )
+        rows += ((f"constraint {c.name}", c.rule) for c in stored_constraints(configuration))
     elif item.kind is ObjectKind.CONTINUAL_TASK:
         rows += _bound_constraints(engine.relations.bound(item).task.transaction.constraints)
     elif item.kind is ObjectKind.MATERIALIZED_VIEW:
@@ -322,10 +315,9 @@ def _unsaid_changes(engine: LogReader, item: Item, changes: Sequence[str]) -> li
     if not isinstance(definition, st.CreateTable):
         return []
     metadata = engine.relations.table(item).metadata
-    name_of = names_of(engine.catalog)
     return [
         *unsaid_defaults([definition, *statements], metadata),
-        *unsaid_constraints([definition, *statements], metadata.configuration, name_of),
+        *unsaid_constraints([definition, *statements], metadata.configuration),
     ]
 
 
@@ -367,8 +359,7 @@ def current_definition(engine: LogReader, item: Item) -> str:
             if gone and statement.beginning_span is not None:
                 edits.append(_without(statement.beginning_span))
         case st.CreateTable():
-            targets, refers_to = [statement.target], dict(item.refers)
-            beside = [(c.references, refers_to.get(fold(c.name))) for c in statement.constraints]
+            targets = [statement.target]
         case _:
             return item.definition
     own = qualify(targets[0], item.search_schema) if targets else item.name

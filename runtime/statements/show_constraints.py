@@ -9,14 +9,9 @@ from ctsql.planner.nodes import Constraint
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.ast import OnViolation
 from ctsql.runtime.delta.local_log import NeedsSpark
-from ctsql.runtime.log.table_metadata import keeps_any
 from ctsql.runtime.log_reader import LocalLogReader, LogReader
 from ctsql.runtime.statements.show import Rows
-from ctsql.runtime.statements.stored_constraints import (
-    StoredConstraint,
-    names_of,
-    stored_constraints,
-)
+from ctsql.runtime.statements.stored_constraints import stored_constraints
 from ctsql.runtime.tasks.tallies import Tally, tallies_of
 from ctsql.runtime.warehouse.table_checks import are_there
 
@@ -50,25 +45,10 @@ def _of(engine: LogReader, item: Item) -> Iterator[tuple[object, ...]]:
 
 
 def _of_table(engine: LogReader, item: Item) -> Iterator[tuple[object, ...]]:
-    """The rows that statements kept out, and those that are in the table and break it all the same.
-
-    The second are other writers', or those of a constraint that only counts.
-    """
-    table = engine.relations.table(item)
-    configuration = table.configuration()
-    there: dict[str, int] = {}
-    if keeps_any(configuration):
-        if isinstance(engine, LocalLogReader):
-            raise NeedsSpark("the rows of a table that break its constraints")
-        from ctsql.runtime.statements.kept_constraints import count_broken  # imports Spark
-
-        there = count_broken(engine.warehouse, item)
-    tallies = tallies_of(table.domains()[1])
-    for one in stored_constraints(configuration, names_of(engine.catalog)):
-        rows, last_rows, last_at = _tally_of(tallies, one)
-        if one.action not in (OnViolation.DROP, OnViolation.QUARANTINE):
-            rows = 0
-        yield (*_description(item, one), there.get(one.name, 0) + rows, last_rows, last_at)
+    """The CHECKs of a table, which no row breaks: Delta refuses a commit with one that does."""
+    for one in stored_constraints(engine.relations.table(item).configuration()):
+        fail = OnViolation.FAIL.value.lower()
+        yield (item.name.schema, item.name.name, one.name, one.rule, fail, 0, 0, None)
 
 
 def _of_view(engine: LogReader, view: Item) -> Iterator[tuple[object, ...]]:
@@ -98,7 +78,7 @@ def _of_task(engine: LogReader, task: Item) -> Iterator[tuple[object, ...]]:
             yield (*_description(output, constraint), *_tally_of(tallies, constraint))
 
 
-def _description(item: Item, constraint: Constraint | StoredConstraint) -> tuple[str, ...]:
+def _description(item: Item, constraint: Constraint) -> tuple[str, ...]:
     return (
         item.name.schema,
         item.name.name,
@@ -108,9 +88,7 @@ def _description(item: Item, constraint: Constraint | StoredConstraint) -> tuple
     )
 
 
-def _tally_of(
-    tallies: Mapping[str, Tally], constraint: Constraint | StoredConstraint
-) -> tuple[int, int, str | None]:
+def _tally_of(tallies: Mapping[str, Tally], constraint: Constraint) -> tuple[int, int, str | None]:
     """How many rows broke a constraint as it is now, and at the newest T, and which that is."""
     tally = tallies.get(constraint.name)
     if tally is None or tally.rule != constraint.rule:

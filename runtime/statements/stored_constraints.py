@@ -1,29 +1,25 @@
-"""Constraints of a table as its log has them, in two kinds. Pure.
+"""Constraints of a table as its log has them. Pure.
 
-CHECK and NOT NULL that refuse are CHECKs of Delta's protocol, which every writer keeps. A CHECK of
-Delta is broken by NULL, one of SQL is not: so what is written is ``(condition) IS NOT FALSE``.
-
-All others are properties of ours, which ctsql's own statements keep
-(:mod:`ctsql.runtime.statements.kept_constraints`). They are in the table's metadata, so they change
-with a commit of the table, and a statement that has not seen one cannot commit after it.
+They are CHECKs of Delta's protocol, which every writer enforces; NOT NULL of a column is part of
+the column. NULL breaks a CHECK of Delta, but none of SQL: so ``(condition) IS NOT FALSE`` is
+written.
 
 Source: the Delta protocol, "CHECK constraints".
 """
 
-import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ctsql.catalog.errors import CtsqlError, error, not_readable
-from ctsql.catalog.items import Catalog, Item
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.items import Item
 from ctsql.catalog.names import did_you_mean, fold, quote
 from ctsql.catalog.spans import Source
 from ctsql.planner.binding.constraints import check_text
 from ctsql.planner.syntax import ast as st
-from ctsql.planner.syntax.statements.constraints import constraint_of, constraint_text
+from ctsql.planner.syntax.statements.constraints import constraint_text
 from ctsql.planner.syntax.tokens.tokenizer import tokenise, words_of
-from ctsql.runtime.log.table_metadata import KEPT
+from ctsql.runtime.log.table_metadata import TableMetadata
 
 _PROPERTY = "delta.constraints."
 _OURS = re.compile(r"\((.*)\) IS NOT FALSE", re.DOTALL)
@@ -35,23 +31,16 @@ class StoredConstraint:
 
     Attributes:
         key: its property. rule: what it asks for, as SQL.
-        definition: as it was typed, of one that ctsql keeps; None for a CHECK of Delta.
-        refers: the id of the object that a REFERENCES is about.
     """
 
     name: str
     key: str
     rule: str
-    action: st.OnViolation = st.OnViolation.FAIL
-    definition: st.ConstraintDef | None = None
-    refers: str | None = None
 
     @property
     def text(self) -> str:
         """As a column list and ALTER TABLE have it."""
-        if self.definition is None:
-            return f"CONSTRAINT {quote(self.name)} {self.rule}"
-        return constraint_text(self.definition)
+        return f"CONSTRAINT {quote(self.name)} {self.rule}"
 
 
 def unknown_constraint(
@@ -71,15 +60,8 @@ def unknown_constraint(
     )
 
 
-def stored_constraints(
-    configuration: Mapping[str, str], name_of: Callable[[str], str | None] = lambda _: None
-) -> Iterator[StoredConstraint]:
+def stored_constraints(configuration: Mapping[str, str]) -> Iterator[StoredConstraint]:
     """The constraints of a table, whoever made them, by its properties. Pure.
-
-    Args:
-        name_of: the name that the object of an id has now; None where there is none.
-
-    Raises STORED_DATA_INVALID.
 
     >>> found = stored_constraints({"delta.constraints.c": "(v > 0) IS NOT FALSE", "other": "1"})
     >>> [one.text for one in found]
@@ -90,83 +72,12 @@ def stored_constraints(
             ours = _OURS.fullmatch(text)
             rule = f"CHECK ({_plain(text if ours is None else ours[1])})"
             yield StoredConstraint(key.removeprefix(_PROPERTY), key, rule)
-    yield from kept_constraints(configuration, name_of)
 
 
-def names_of(catalog: Catalog) -> Callable[[str], str | None]:
-    """What gives the name that the object of an id has now; None where there is none."""
-
-    def name_of(object_id: str) -> str | None:
-        item = catalog.items.get(object_id)
-        return None if item is None else item.name.qualified()
-
-    return name_of
-
-
-def kept_constraints(
-    configuration: Mapping[str, str], name_of: Callable[[str], str | None] = lambda _: None
-) -> list[StoredConstraint]:
-    """The constraints that only ctsql keeps, in the order in which they were made. Pure."""
-    pairs = []
-    for key, text in configuration.items():
-        if key.startswith(KEPT):
-            pairs.append(_read_property(key, text, name_of))
-    return [one for _, one in sorted(pairs, key=lambda pair: (pair[0], pair[1].key))]
-
-
-def _read_property(
-    key: str, text: str, name_of: Callable[[str], str | None]
-) -> tuple[int, StoredConstraint]:
-    try:
-        raw = json.loads(text)
-        refers = None if raw["refers"] is None else str(raw["refers"])
-        before, after = (str(raw[part]) for part in ("before", "after"))
-        number, other = int(raw["number"]), str(raw["other"])
-    except (ValueError, KeyError, TypeError) as problem:
-        what, hint = f"the table's property {key}", "Drop the constraint and add it again."
-        raise not_readable(what, problem, hint) from problem
-    if refers is not None:
-        other = name_of(refers) or other
-    definition = constraint_of(f"{before}{other}{after}")
-    return number, StoredConstraint(
-        definition.name, key, definition.rule, definition.action, definition, refers
-    )
-
-
-def property_of(
-    definition: st.ConstraintDef, configuration: Mapping[str, str], refers: tuple[str, str] | None
-) -> tuple[str, str]:
-    """The property of a constraint that only ctsql keeps, and its value. Pure.
-
-    Args:
-        configuration: of the table before. refers: the id and the name of what it refers to.
-    """
-    columns = ", ".join(map(quote, definition.columns))
-    head = f"CONSTRAINT {quote(definition.name)} "
-    fate = f" ON VIOLATION {definition.action.value}"
-    if definition.references is not None:
-        before = f"{head}FOREIGN KEY ({columns}) REFERENCES "
-        after = f" ({', '.join(map(quote, definition.keys))}){fate}"
-    elif definition.predicate is not None:
-        before, after = f"{head}CHECK (", f"{definition.predicate.span.text}\n){fate}"
-    else:
-        rule = "UNIQUE" if definition.unique else "NOT NULL"
-        before, after = f"{head}{rule} (", f"{columns}){fate}"
-    object_id, other = refers or (None, "")
-    numbers = [json.loads(v)["number"] for k, v in configuration.items() if k.startswith(KEPT)]
-    value = {
-        "number": max(numbers, default=0) + 1,
-        "before": before,
-        "other": other,
-        "after": after,
-        "refers": object_id,
-    }
-    return KEPT + fold(definition.name), json.dumps(value)
-
-
-def property_of_delta(name: str, text: str) -> tuple[str, str]:
-    """The property of a CHECK of Delta, and its value."""
-    return _PROPERTY + fold(name), text
+def constraint_rules(metadata: TableMetadata) -> Iterator[str]:
+    """What each row of a table must keep, as texts: its CHECKs, and NOT NULL of its columns."""
+    yield from (one.text for one in stored_constraints(metadata.configuration))
+    yield from (f"NOT NULL ({c.name})" for c in metadata.columns.values() if c.is_not_null)
 
 
 def _plain(text: str) -> str:
@@ -188,34 +99,19 @@ _BEFORE = ("AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "WHEN", "THEN", "ELSE", 
 
 
 def constraint_changes(
-    definitions: Sequence[st.ConstraintDef],
-    configuration: Mapping[str, str],
-    id_of: Callable[[st.RelationRef], str | None],
+    definitions: Sequence[st.ConstraintDef], configuration: Mapping[str, str]
 ) -> list[str]:
-    """What ALTER TABLE is to say so that a table has these constraints and no other. Pure.
+    """The ALTER TABLE actions that give a table these constraints and no others. Pure.
 
-    Nothing where none are said.
-
-    Args:
-        id_of: the id of what a constraint refers to.
+    None if the definitions are empty. Conditions are compared by their words.
     """
     if not definitions:
         return []
-    meanings = {
-        fold(c.name): _words(check_text(c))
-        if c.is_of_delta
-        else _meaning(c, None if c.references is None else id_of(c.references))
-        for c in definitions
-    }
+    wanted = {fold(c.name): _words(check_text(c)) for c in definitions}
     constraints = list(stored_constraints(configuration))
-    there = {
-        fold(s.name): _words(configuration[s.key])
-        if s.definition is None
-        else _meaning(s.definition, s.refers)
-        for s in constraints
-    }
-    drops = [s.name for s in constraints if meanings.get(fold(s.name)) != there[fold(s.name)]]
-    additions = [c for c in definitions if there.get(fold(c.name)) != meanings[fold(c.name)]]
+    there = {fold(s.name): _words(configuration[s.key]) for s in constraints}
+    drops = [s.name for s in constraints if wanted.get(fold(s.name)) != there[fold(s.name)]]
+    additions = [c for c in definitions if there.get(fold(c.name)) != wanted[fold(c.name)]]
     return [
         *(f"DROP CONSTRAINT {quote(name)}" for name in drops),
         *(f"ADD {constraint_text(c)}" for c in additions),
@@ -223,9 +119,7 @@ def constraint_changes(
 
 
 def unsaid_constraints(
-    statements: Iterable[st.Statement],
-    configuration: Mapping[str, str],
-    name_of: Callable[[str], str | None] = lambda _: None,
+    statements: Iterable[st.Statement], configuration: Mapping[str, str]
 ) -> list[str]:
     """What ALTER TABLE is to say after some statements, so that a table has its constraints. Pure.
 
@@ -241,26 +135,11 @@ def unsaid_constraints(
                 names[fold(constraint.name)] = constraint.name
             case st.ChangeConstraints():
                 names.pop(fold(statement.dropped_name), None)
-    there = {fold(s.name): s for s in stored_constraints(configuration, name_of)}
+    there = {fold(s.name): s for s in stored_constraints(configuration)}
     return [
         *(f"DROP CONSTRAINT {quote(name)}" for key, name in names.items() if key not in there),
         *(f"ADD {one.text}" for key, one in there.items() if key not in names),
     ]
-
-
-def _meaning(definition: st.ConstraintDef, refers: str | None) -> tuple[object, ...]:
-    """What two constraints have in common that mean the same, as texts."""
-    check = "" if definition.predicate is None else " ".join(_words(check_text(definition)))
-    columns, keys = ([fold(c) for c in names] for names in (definition.columns, definition.keys))
-    return (
-        fold(definition.name),
-        definition.action.value,
-        definition.unique,
-        check,
-        columns,
-        keys,
-        refers or "",
-    )
 
 
 def _words(text: str) -> list[str]:

@@ -17,42 +17,24 @@ are removed like all files that no version of the table names.
 """
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 
-from ctsql.catalog.errors import CtsqlError, error, not_supported
+from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item
-from ctsql.catalog.ordering import behind_needs
-from ctsql.planner.nodes import Constraint, NormalReference
-from ctsql.planner.syntax.ast import OnViolation
 from ctsql.runtime.delta.appends import Appends
 from ctsql.runtime.delta.clones import Clone
 from ctsql.runtime.delta.locks import commit_lock
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.batches import BatchPart, BatchText, new_writer_id
-from ctsql.runtime.log.data_files import DataFile
-from ctsql.runtime.log.table_metadata import keeps_any
-from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
-from ctsql.runtime.rows.row_set import row_set
-from ctsql.runtime.spark.errors import translate_spark_errors
-from ctsql.runtime.statements.kept_constraints import (
-    ProposedWrite,
-    bound_constraints,
-    check_proposed,
-    staying_rows,
-    with_staying,
-)
-from ctsql.runtime.tasks.constraints import quarantine_rows
-from ctsql.runtime.tasks.tallies import COUNTED, TALLIES, add_tallies, tallies_of
 from ctsql.runtime.warehouse.multi_table_commit import (
     APP,
     Change,
     WriteConflict,
-    WriterProgress,
     commit_alone,
     prepare,
     resolve,
@@ -66,21 +48,16 @@ class OpenTransaction:
     Attributes:
         at: the T that it reads.
         alone: the table of the one statement that it is made of, whose lock is held.
-        progress: how far the writer of that table is, which its commit says; None for no writer.
-        left_out: how many rows constraints kept out of their tables, once it is committed.
         may_be_in: whether its files may be in the tables, or come into them, also after an error.
     """
 
     engine: Engine
     at: int
     alone: Item | None = None
-    progress: WriterProgress | None = None
-    left_out: int = 0
     may_be_in: bool = False
     group: str = field(default_factory=lambda: uuid.uuid4().hex)
     _copies: dict[str, Clone | Appends] = field(default_factory=dict)
     _items: dict[str, Item] = field(default_factory=dict)
-    _counts: dict[str, tuple[str, dict[str, int]]] = field(default_factory=dict)
 
     @property
     def own_writes(self) -> dict[str, Callable[[], DataFrame]]:
@@ -102,11 +79,7 @@ class OpenTransaction:
         if not isinstance(copy, Clone):
             version = self._version(item)
             table = self.engine.relations.table(item)
-            is_kept = keeps_any(table.metadata_at(version).configuration)
-            # Delta numbers the rows of files that say how many they are; others may not say it.
-            are_counted = all(f.rows_count is not None for f in table.files(version).values())
-            numbers = is_kept and are_counted
-            clone = Clone(self.engine.gateway, table, version, self.group, numbers_rows=numbers)
+            clone = Clone(self.engine.gateway, table, version, self.group)
             if copy is not None and copy.files:
                 clone.take(copy.files)
             copy = self._copies[item.id] = clone
@@ -157,7 +130,6 @@ class OpenTransaction:
         """
         try:
             self._check_there()
-            self._keep_constraints()
             changes = {i: c for i, copy in self._copies.items() if (c := self._change(i, copy))}
             faults.point("transaction_staged")
             if changes:
@@ -222,7 +194,7 @@ class OpenTransaction:
                 locks.enter_context(commit_lock(location))
             self.may_be_in = True
             try:
-                if self.alone is not None and len(changes) == 1:
+                if self.alone is not None:
                     ((object_id, change),) = changes.items()
                     commit_alone(object_id, tables[object_id][1], change)
                 else:
@@ -239,113 +211,10 @@ class OpenTransaction:
     def _conflict(self, item: Item, detail: str) -> CtsqlError:
         return error("TRANSACTION_CONFLICT", name=str(item.name), detail=detail)
 
-    def _keep_constraints(self) -> None:
-        """Look at what comes into each table, and set aside what it does not take.
-
-        Raises CONSTRAINT_VIOLATED.
-        """
-        engine, constraints_by_id = self.engine, {}
-        for item in self._items.values():
-            configuration = engine.relations.table(item).configuration()
-            if keeps_any(configuration):
-                constraints_by_id[item.id] = bound_constraints(
-                    engine.warehouse, item, configuration
-                )
-        nodes = [c.references for constraints in constraints_by_id.values() for c in constraints]
-        refers = {n.object_id for n in nodes if isinstance(n, NormalReference)}
-        others = [engine.catalog.items[i] for i in sorted(refers - self._copies.keys())]
-        engine.advance(others, self.at)
-        for object_id in in_order(constraints_by_id):
-            item, copy = self._items[object_id], self._copies[object_id]
-            inserts, _ = copy.changes()
-            if inserts:
-                files = [DataFile(file.action) for file in inserts]
-                self._keep(item, copy, files, constraints_by_id[object_id])
-
-    def _keep(
-        self,
-        item: Item,
-        copy: Clone | Appends,
-        files: Sequence[DataFile],
-        constraints: Sequence[Constraint],
-    ) -> None:
-        if not keeps_any(copy.origin.metadata_at(copy.version).configuration):
-            raise self._conflict(item, "Another writer gave it constraints since.")
-        clone = copy if isinstance(copy, Clone) and copy.numbers_rows else None
-        rows = clone.new_rows() if clone is not None else copy.origin.frame_of(files, copy.version)
-        victims = copy.victims()
-        row_count = sum(file.rows_count or 0 for file in files)
-        proposal = ProposedWrite(
-            version=copy.version,
-            rows=rows,
-            victims=victims,
-            at=self.at,
-            own_writes=self.own_writes,
-        )
-        with ExitStack() as stack, translate_spark_errors():
-            outcome = check_proposed(
-                self.engine.warehouse,
-                item,
-                constraints,
-                proposal,
-                small=row_count <= DRIVER_ROWS_MAX,
-                stack=stack,
-            )
-            if not outcome.violations:
-                return
-            if outcome.left_out is not None and victims is not None and clone is None:
-                raise not_supported(
-                    None,
-                    f"an UPDATE or MERGE of {item.name} of which its constraints leave out rows",
-                    why="Files of the table do not say how many rows they have, so it cannot be "
-                    "told which stored row stays.",
-                    hint="Leave these rows out in its WHERE, or write the files anew, with "
-                    "statistics.",
-                )
-            stay = staying_rows(outcome)
-            away = outcome.quarantined_rows
-            if away is not None:
-                if stay is not None and clone is not None:
-                    away = with_staying(away, clone.replaced_rows(stay))
-                self._quarantine(item, constraints, away)
-            if outcome.left_out is not None:
-                names = copy.origin.schema_at(copy.version).names
-                assert outcome.output_rows is not None  # there are rows, be they none that are kept
-                copy.put_instead(row_set(outcome.output_rows).select(names), stay)
-                self.left_out += outcome.left_out.count
-        _, domains = copy.origin.domains()
-        tallies = add_tallies(tallies_of(domains), constraints, outcome.violations, self.at)
-        self._counts[item.id] = tallies, dict(outcome.violations)
-
-    def _quarantine(
-        self, item: Item, constraints: Sequence[Constraint], broken_rows: DataFrame
-    ) -> None:
-        """Add rows to a table's quarantine."""
-        now = self.engine.catalog.items[item.id]  # _check_there has looked
-        quarantine = self.engine.catalog.items.get(now.quarantine or "")
-        if quarantine is None:
-            what = f"ON VIOLATION QUARANTINE of {item.name} here"
-            why = "Its quarantine is a table of the warehouse in which the constraint was made."
-            name = next(c.name for c in constraints if c.action is OnViolation.QUARANTINE)
-            hint = f"Type: ALTER TABLE {item.name} DROP CONSTRAINT {name}"
-            raise not_supported(None, what, why=why, hint=hint)
-        names = self.engine.relations.table(item).schema.names
-        rows = quarantine_rows(constraints, broken_rows, item.name.qualified(), names, self.at)
-        appends = self.appends(quarantine)
-        if appends is not None:
-            appends.stage(rows)
-        else:
-            copy = self._copies[quarantine.id]
-            assert isinstance(copy, Clone)  # what takes no appends is a copy
-            copy.add(rows)
-
     def _change(self, object_id: str, copy: Clone | Appends) -> Change | None:
         """The change of a table; None if there is none."""
         inserts, deletes = copy.changes()
-        tallies, broken_counts = self._counts.get(object_id, ("", {}))
-        of_writer = self.alone is not None and object_id == self.alone.id
-        progress = self.progress if of_writer else None
-        if not inserts and not deletes and not tallies and progress is None:
+        if not inserts and not deletes:
             return None
         text = BatchText(
             batch_id=self.group,  # of one table there is one
@@ -355,25 +224,6 @@ class OpenTransaction:
             lower=0,
             upper=1,
             version=copy.version,
-            parts=(BatchPart(0, inserts, deletes),) if inserts or deletes else (),
+            parts=(BatchPart(0, inserts, deletes),),
         )
-        domains, metadata = ({TALLIES: tallies}, {COUNTED: broken_counts}) if tallies else ({}, {})
-        if progress is None:
-            return Change(copy.version, text, domains, metadata)
-        metadata = {**metadata, **progress.metadata}
-        also, after = {progress.app: progress.upper}, {progress.app: progress.expected}
-        return Change(copy.version, text, domains, metadata, also, after, progress.lent_files)
-
-
-def in_order(constraints: Mapping[str, Sequence[Constraint]]) -> list[str]:
-    """Tables by id, each behind those that its rows refer to, as far as these are not a circle."""
-
-    def needs(object_id: str) -> Iterator[str]:
-        nodes = (c.references for c in constraints[object_id])
-        return (
-            n.object_id
-            for n in nodes
-            if isinstance(n, NormalReference) and n.object_id in constraints
-        )
-
-    return behind_needs(constraints, needs)
+        return Change(copy.version, text)

@@ -27,20 +27,21 @@ from pyspark.sql import Column, DataFrame, functions as F
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.names import backtick_all
-from ctsql.catalog.reserved_columns import BROKEN, ROW_ID, STAYS
+from ctsql.catalog.reserved_columns import BROKEN
 from ctsql.catalog.schemas import quote_text
 from ctsql.planner.lowering import AS_JSON, row_text
 from ctsql.planner.nodes import Constraint
 from ctsql.planner.syntax.ast import OnViolation
 from ctsql.runtime.rows.declined import Declined
-from ctsql.runtime.rows.row_set import AnyRows, LocalRows, RowSet, SparkRows, persisted, row_set
+from ctsql.runtime.rows.row_set import AnyRows, LocalRows, SparkRows, persisted, row_set
 from ctsql.runtime.rows.types import fits_arrow
 from ctsql.runtime.tasks.fates import fate, mask_of
 
 ROWS_NAMED_MAX = 3
-_LEAVES_OUT = (OnViolation.QUARANTINE, OnViolation.DROP)
-OTHER_FATE = "give the constraint another fate: ON VIOLATION DROP, WARN or QUARANTINE."
-_OF_TASK = "Mend the rows in the input and type ALTER CONTINUAL TASK ... RETRY, or " + OTHER_FATE
+_HINT = (
+    "Mend the rows in the input and type ALTER CONTINUAL TASK ... RETRY, or give the constraint "
+    "another action: ON VIOLATION DROP, WARN or QUARANTINE."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,27 +52,11 @@ class CheckedRows:
         output_rows: those that go into the output, without the mark.
         violations: of each constraint that rows break, how many.
         quarantined_rows: those that go into the quarantine, with the mark; None for none.
-        left_out: those that do not go into the output.
     """
 
     output_rows: AnyRows
     violations: Mapping[str, int] = field(default_factory=dict)
     quarantined_rows: DataFrame | None = None
-    left_out: "LeftOut | None" = None
-
-
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """Rows that do not go into an output.
-
-    Attributes:
-        rows: with the mark. count: how many.
-        violations: of each constraint that they break, how many.
-    """
-
-    rows: RowSet
-    count: int
-    violations: Mapping[str, int]
 
 
 def count_marks(marks: Mapping[int, int], constraints: Sequence[Constraint]) -> dict[str, int]:
@@ -90,13 +75,12 @@ def check_rows(
     *,
     small: bool,
     stack: ExitStack,
-    hint: str = _OF_TASK,
 ) -> CheckedRows:
     """Sort the rows proposed for an output, which have ``BROKEN`` if it has constraints.
 
     Args:
         columns: the output's. small: whether few rows are expected.
-        stack: keeps what Spark holds until the rows are staged. hint: what to do about FAIL.
+        stack: keeps what Spark holds until the rows are staged.
 
     Raises:
         CONSTRAINT_VIOLATED: a row breaks a constraint ON VIOLATION FAIL.
@@ -109,19 +93,18 @@ def check_rows(
         local_rows = rows.collect()
         if not isinstance(local_rows, Declined):
             if fits_arrow(local_rows.schema):
-                return _check_few(constraints, local_rows, columns, hint)
-            return _check_many(constraints, local_rows.plain_frame, columns, hint)
-    return _check_many(constraints, stack.enter_context(persisted(rows.frame)), columns, hint)
+                return _check_few(constraints, local_rows, columns)
+            return _check_many(constraints, local_rows.plain_frame, columns)
+    return _check_many(constraints, stack.enter_context(persisted(rows.frame)), columns)
 
 
 def _check_few(
-    constraints: Sequence[Constraint], rows: LocalRows, columns: Sequence[str], hint: str
+    constraints: Sequence[Constraint], rows: LocalRows, columns: Sequence[str]
 ) -> CheckedRows:
     marks: list[int] = rows.arrow.column(BROKEN).to_pylist()
-    kept_columns = _carried_columns(rows.schema.names, columns)
     broken_counts = count_marks(Counter(marks), constraints)
     if not broken_counts:
-        return CheckedRows(rows.select(kept_columns))
+        return CheckedRows(rows.select(columns))
     fates = [fate(mark, constraints) for mark in marks]
 
     def having(*actions: OnViolation | None) -> LocalRows:
@@ -129,54 +112,35 @@ def _check_few(
 
     if OnViolation.FAIL in fates:
         failing = having(OnViolation.FAIL).plain_frame
-        raise _violation(constraints, failing, columns, broken_counts, hint)
+        raise _violation(constraints, failing, columns, broken_counts)
     away = having(OnViolation.QUARANTINE)
-    output_rows = having(None, OnViolation.WARN).select(kept_columns)
-    out = [i for i, one in enumerate(fates) if one in _LEAVES_OUT]
-    left_out_counts = count_marks(Counter(marks[i] for i in out), constraints)
-    left_out = LeftOut(rows.take(out), len(out), left_out_counts) if out else None
-    return CheckedRows(
-        output_rows, broken_counts, None if away.is_empty else away.plain_frame, left_out
-    )
-
-
-def _carried_columns(names: Sequence[str], columns: Sequence[str]) -> list[str]:
-    """The columns that rows keep: the output's, and which stored row each replaces, if known."""
-    return [*columns, *(name for name in (ROW_ID,) if name in names)]
+    output_rows = having(None, OnViolation.WARN).select(columns)
+    return CheckedRows(output_rows, broken_counts, None if away.is_empty else away.plain_frame)
 
 
 def _check_many(
-    constraints: Sequence[Constraint], rows: DataFrame, columns: Sequence[str], hint: str
+    constraints: Sequence[Constraint], rows: DataFrame, columns: Sequence[str]
 ) -> CheckedRows:
     fails, quarantines, drops = (
         mask_of(constraints, action)
         for action in (OnViolation.FAIL, OnViolation.QUARANTINE, OnViolation.DROP)
     )
     out = quarantines | drops
-    is_out = f"CAST({BROKEN} & {out}L != 0 AS BIGINT)"
-    bits = [f"(shiftright({BROKEN}, {i}) & 1L)" for i in range(len(constraints))]
-    texts = [*bits, *(f"{bit} * {is_out}" for bit in bits), is_out]
-    totals = rows.agg(*(F.expr(f"sum({text})").alias(f"n{i}") for i, text in enumerate(texts)))
-    first = totals.first()
-    assert first is not None  # an aggregate without groups gives one row
-    sums, names = list(first), [c.name for c in constraints]
-    broken_counts = {name: n for name, n in zip(names, sums, strict=False) if n}
-    quoted_columns = backtick_all(_carried_columns(rows.columns, columns))
+    bits = (f"sum(shiftright({BROKEN}, {i}) & 1L) AS n{i}" for i in range(len(constraints)))
+    sums = rows.agg(*map(F.expr, bits)).first()
+    assert sums is not None  # an aggregate without groups gives one row
+    broken_counts = {c.name: n for c, n in zip(constraints, sums, strict=True) if n}
+    quoted_columns = backtick_all(columns)
     if not broken_counts:
         return CheckedRows(rows.select(*quoted_columns))
     if any(c.name in broken_counts for c in constraints if c.action is OnViolation.FAIL):
         failing = rows.where(f"{BROKEN} & {fails}L != 0")
-        raise _violation(constraints, failing, columns, broken_counts, hint)
+        raise _violation(constraints, failing, columns, broken_counts)
     output_rows = rows.where(f"{BROKEN} & {out}L = 0").select(*quoted_columns)
     away = None
     if any(c.name in broken_counts for c in constraints if c.action is OnViolation.QUARANTINE):
         away = rows.where(f"{BROKEN} & {quarantines}L != 0")
-    left_out = None
-    if sums[-1]:
-        left_out_counts = {name: n for name, n in zip(names, sums[len(names) :], strict=False) if n}
-        out_rows = SparkRows(rows.where(f"{BROKEN} & {out}L != 0"))
-        left_out = LeftOut(out_rows, sums[-1], left_out_counts)
-    return CheckedRows(SparkRows(output_rows), broken_counts, away, left_out)
+    return CheckedRows(SparkRows(output_rows), broken_counts, away)
 
 
 def check_none_broken(rows: DataFrame) -> None:
@@ -186,7 +150,7 @@ def check_none_broken(rows: DataFrame) -> None:
     """
     if not rows.where(f"{BROKEN} != 0").isEmpty():
         message = "a constraint is broken at one of several Ts"
-        raise error("CONSTRAINT_VIOLATED", message=message, hint=_OF_TASK)
+        raise error("CONSTRAINT_VIOLATED", message=message, hint=_HINT)
 
 
 def _violation(
@@ -194,7 +158,6 @@ def _violation(
     failing: DataFrame,
     columns: Sequence[str],
     broken_counts: Mapping[str, int],
-    hint: str,
 ) -> CtsqlError:
     """CONSTRAINT_VIOLATED at the first constraint that is broken, with some of the rows."""
     violations = [
@@ -218,7 +181,7 @@ def _violation(
         message=f'constraint "{first.name}" is broken by {broken_counts[first.name]} row(s)',
         detail=f"{first.rule} does not hold for: {row_list}."
         + (f" Also broken: {others}." if others else ""),
-        hint=hint,
+        hint=_HINT,
     )
 
 
@@ -235,7 +198,6 @@ def quarantine_rows(
     """Rows that break constraints, as the quarantine holds them.
 
     Args:
-        rows: maybe with ``STAYS``, the rows that stay in their place.
         relation: the output that they are not in. columns: the output's.
     """
 
@@ -248,8 +210,6 @@ def quarantine_rows(
 
     reasons = [f"{c.rule} does not hold" for c in constraints]
     reason = F.expr(broken(reasons, "; "))
-    if STAYS in rows.columns:
-        reason = F.concat_ws("; the row stays ", reason, F.col(STAYS))
     names = F.expr(broken([c.name for c in constraints], ", "))
     return as_quarantined(
         rows, columns, at=at, relation=relation, constraint_name=names, reason=reason

@@ -1,4 +1,4 @@
-"""UNIQUE and REFERENCES of a task's output, or of a table: which proposed rows break them.
+"""UNIQUE and REFERENCES of a task's output: which proposed rows break them.
 
 What CHECK and NOT NULL say of a row is told from the row (:mod:`ctsql.planner.lowering
 .constraints`); these two need other rows:
@@ -19,9 +19,9 @@ whose statistics allow one, as a DELETE by key does. So the cost follows the cha
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 
@@ -31,7 +31,7 @@ from pyspark.sql import Column as SparkColumn, DataFrame, Window, functions as F
 from ctsql.catalog.errors import error, not_supported
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import backtick, backtick_all, fold
-from ctsql.catalog.reserved_columns import BROKEN, FILE_COLUMN, KEY_, ROW_COLUMN, ROW_ID
+from ctsql.catalog.reserved_columns import BROKEN, FILE_COLUMN, KEY_, ROW_COLUMN
 from ctsql.catalog.schemas import Column
 from ctsql.planner.binding.constraints import compares
 from ctsql.planner.lowering import AS_JSON
@@ -55,14 +55,12 @@ class Surroundings:
     Attributes:
         output: with the version that the proposal builds on; None before it had one.
         victims: its rows that the proposal takes out, with their places. at: the T.
-        own_writes: the rows of tables that the same transaction writes, by object id.
     """
 
     warehouse: Warehouse
     output: tuple[Item, int | None]
     victims: AnyRows
     at: int
-    own_writes: Mapping[str, Callable[[], DataFrame]] = field(default_factory=dict)
 
     def stored_keys(self, constraint: Constraint) -> DataFrame | None:
         """The keys of the output's rows that stay, or those that rows may refer to."""
@@ -81,7 +79,7 @@ class Surroundings:
     def _referred_rows(self, constraint: Constraint) -> DataFrame:
         """All that rows may refer to; raises UNKNOWN_COLUMN if another writer took a key away."""
         node = _referred_relation(constraint)
-        sources = StoredSources(self.warehouse, own_writes=self.own_writes)
+        sources = StoredSources(self.warehouse)
         rows = sources.contents(node.object_id, self.at)
         missing_columns = {fold(c) for c in constraint.keys} - {fold(c) for c in rows.columns}
         for column in (c for c in constraint.keys if fold(c) in missing_columns):
@@ -100,8 +98,6 @@ class Surroundings:
             item, version = self.output
         else:
             item = self.warehouse.relations.item(_referred_relation(constraint).object_id)
-            if item.id in self.own_writes:
-                return Declined("the same transaction has written it")
             if item.kind is ObjectKind.MATERIALIZED_VIEW:
                 return Declined("what a view holds as of T may have to be computed")
             storage = self.warehouse.versions.find_storage(item, self.at)
@@ -221,16 +217,9 @@ def _breaking(
     if rivals:
         row_numbers = [n for numbers in rivals for n in numbers]
         texts = dict(zip(row_numbers, _texts(rows, row_numbers), strict=True))
-        ids = rows.arrow.column(ROW_ID).to_pylist() if ROW_ID in rows.schema.names else None
         for numbers in rivals:
-            breaking_numbers += sorted(numbers, key=lambda n: (texts[n], _rank(ids, n), n))[1:]
+            breaking_numbers += sorted(numbers, key=lambda n: (texts[n], n))[1:]
     return breaking_numbers
-
-
-def _rank(ids: Sequence[int | None] | None, number: int) -> int:
-    """The place of a row among equal ones: those that are new first, as Spark sorts NULL."""
-    row_id = None if ids is None else ids[number]
-    return -1 if row_id is None else row_id
 
 
 def _texts(rows: LocalRows, numbers: Sequence[int]) -> list[bytes]:
@@ -239,7 +228,7 @@ def _texts(rows: LocalRows, numbers: Sequence[int]) -> list[bytes]:
 
 
 def _text(rows: DataFrame) -> SparkColumn:
-    own = [c for c in rows.columns if c not in (BROKEN, ROW_ID)]
+    own = [c for c in rows.columns if c != BROKEN]
     text = F.to_json(F.struct(*backtick_all(own)), AS_JSON)
     return F.encode(text, "UTF-8")
 
@@ -280,9 +269,8 @@ def _mark_many(
             is_there = F.col(_THERE).isNotNull()
         is_broken = ~is_there
         if constraint.references is None:
-            order = [_text(rows.select(*backtick_all(columns)))]
-            order += [F.col(ROW_ID)] if ROW_ID in columns else []
-            first = Window.partitionBy(looked_at, *key).orderBy(*order)
+            text = _text(rows.select(*backtick_all(columns)))
+            first = Window.partitionBy(looked_at, *key).orderBy(text)
             is_broken = is_there | (F.row_number().over(first) > 1)
         bit = F.when(looked_at & is_broken, F.lit(1 << index)).otherwise(F.lit(0)).cast("bigint")
         mark = F.col(BROKEN).bitwiseOR(bit).alias(BROKEN)

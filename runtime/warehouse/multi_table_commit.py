@@ -19,22 +19,19 @@ the missing parts, and the timeline binds the parts only when all are there.
     locks) can come in between; then the transaction is undone: the parts that are in are taken
     back, tables without one are fenced, and the timeline binds neither.
 [undone-on-timeline] undoing is decided on the timeline too, so two processes never do both.
-[writer-moves-from-where-it-read] how far a writer is moves only from where the writer was when it
-    staged its rows. Without locks two processes may bring the same rows at once; the second changes
-    nothing, also if what it saw of the table has the rows of the first already.
 
 :mod:`ctsql.runtime.log.fault_points` says what a crash leaves at each step.
 """
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from ctsql.catalog.errors import CtsqlError, broken, error
-from ctsql.catalog.items import Catalog, Item, beside
-from ctsql.runtime.delta.locks import commit_lock, local_path
+from ctsql.catalog.items import Item
+from ctsql.runtime.delta.locks import commit_lock
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.log import clock, fault_points as faults
@@ -42,7 +39,7 @@ from ctsql.runtime.log.batches import BatchText, own_files
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.protocol import Conflict, RowsGone
 from ctsql.runtime.log.staging import discard_on_error
-from ctsql.runtime.log.write_handle import NO_UPPER, Committed, Output, UpperMismatch
+from ctsql.runtime.log.write_handle import Committed, Output, UpperMismatch
 from ctsql.runtime.warehouse.replaced_tables import LOST
 from ctsql.runtime.warehouse.timeline import STUCK, Timeline, check_not_stuck
 from ctsql.runtime.warehouse.timestamp_assignment import TRANSACTION, UNDOES, candidates_of
@@ -69,39 +66,11 @@ class Change:
     """What a transaction does to one table, staged.
 
     Attributes:
-        version: what it saw. batch: the rows; without any its commit is no change of the table.
-        domains: domain metadata that its commit writes. metadata: of its commit.
-        also: the uppers of other applications that its commit moves. after: what they were when it
-            was staged; that they are others by now is a conflict.
-        lent_files: those of its files that a writer has staged, and deletes itself if they do not
-            come in. They are never part of an intent: rows that are set aside have left them.
+        version: what it saw. batch: the rows.
     """
 
     version: int
     batch: BatchText
-    domains: Mapping[str, str] = field(default_factory=dict)
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    also: Mapping[str, int] = field(default_factory=dict)
-    after: Mapping[str, int] = field(default_factory=dict)
-    lent_files: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriterProgress:
-    """How far a writer is that puts rows into a table, as the commit with the rows says it.
-
-    Attributes:
-        app: its application id. expected: its upper when the rows were read. upper: after the
-            commit.
-        metadata: of its commit.
-        lent_files: the files that it has staged itself, which are its own if they do not come in.
-    """
-
-    app: str
-    expected: int
-    upper: int
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    lent_files: frozenset[str] = frozenset()
 
 
 def prepare(timeline: Timeline, group: str, changes: Mapping[str, Change], tables: Tables) -> Any:
@@ -116,8 +85,7 @@ def prepare(timeline: Timeline, group: str, changes: Mapping[str, Change], table
         for source, change in changes.items():
             if source in busy:
                 raise WriteConflict(source, change.version)
-            check_unchanged(source, tables[source][1], change.version, change.domains)
-            _check_uppers(source, tables[source][1], change.after)
+            check_unchanged(source, tables[source][1], change.version)
         uppers = {
             source: Output(tables[source][1], APP, since=c.version).fetch_recent_upper()
             for source, c in changes.items()
@@ -128,11 +96,6 @@ def prepare(timeline: Timeline, group: str, changes: Mapping[str, Change], table
                 "expected": uppers[source],
                 "version": change.version,
                 "batch": change.batch.at(uppers[source], upper).to_json(),
-                "domains": dict(change.domains),
-                "earlier": _stored_domains(tables[source][1], change.domains),
-                "said": dict(change.metadata),
-                "also": dict(change.also),
-                "after": dict(change.after),
             }
             for source, change in changes.items()
         }
@@ -144,72 +107,40 @@ def prepare(timeline: Timeline, group: str, changes: Mapping[str, Change], table
     return intent
 
 
-def _stored_domains(table: DeltaTable, names: Collection[str]) -> dict[str, str | None]:
-    """What some domains of a table hold; None for nothing."""
-    stored = table.domains()[1] if names else {}
-    return {name: stored.get(name) for name in names}
-
-
 def commit_alone(source: str, table: DeltaTable, change: Change) -> None:
-    """Commit a change of one table, whose lock is held.
-
-    Raises WriteConflict, with its files deleted except those that are lent.
-    """
-    output = _output(source, table, change.version, change.after, change.domains)
+    """Commit a change of one table, whose lock is held; raises WriteConflict, its files deleted."""
+    output = _output(source, table, change.version)
     expected = output.fetch_recent_upper()
     upper = max(clock.now_ms(), expected) + 1
     batch = output.batch_of(change.batch.at(expected, upper).to_json())
-    batch.domains.update(change.domains)
-    batch.lent_files = change.lent_files
     with discard_on_error([batch]):
-        outcome = output.compare_and_append(
-            [batch], expected=expected, new=upper, metadata=change.metadata, also=change.also
-        )
+        outcome = output.compare_and_append([batch], expected=expected, new=upper)
     if not isinstance(outcome, Committed):
         raise WriteConflict(source, table.version())
 
 
-def _output(
-    source: str,
-    table: DeltaTable,
-    version: int,
-    after: Mapping[str, int],
-    domains: Collection[str],
-) -> Output:
-    """The handle of a table whose batches go in only on a version, as it is, and after uppers."""
+def _output(source: str, table: DeltaTable, version: int) -> Output:
+    """The handle of a table whose batches go in only on a version, as it is."""
 
     def begin() -> Transaction:
         txn = table.begin()
         txn.depend_on_all()
-        check_unchanged(source, table, version, domains)
-        _check_uppers(source, table, after)
+        check_unchanged(source, table, version)
         return txn
 
     return Output(table, APP, since=version, begin=begin)
 
 
-def check_unchanged(source: str, table: DeltaTable, version: int, domains: Collection[str]) -> None:
-    """Raise :class:`WriteConflict` when a commit after a version changes rows or columns.
+def check_unchanged(source: str, table: DeltaTable, version: int) -> None:
+    """Raise :class:`WriteConflict` when a commit after a version changes rows or metadata.
 
-    Or one of the ``domains``, as what is counted there is added to what was. A transaction that was
-    taken back changed nothing.
+    A transaction that was taken back changed nothing.
     """
     commits = [table.commit_at(v) for v in range(version + 1, table.version() + 1)]
     versions = [c.version for c in candidates_of(source, "", commits)]
-    written = {*domains}
-    versions += [c.version for c in commits if c.changes_schema or written & {*dict(c.domains)}]
+    versions += [c.version for c in commits if c.changes_schema]
     if versions:
         raise WriteConflict(source, min(versions))
-
-
-def _check_uppers(source: str, table: DeltaTable, after: Mapping[str, int]) -> None:
-    """Raise :class:`WriteConflict` when the upper of an application is another one.
-
-    One that moves later is Delta's to find: the transaction depends on each that it moves.
-    """
-    for app, upper in after.items():
-        if (table.application_version(app) or NO_UPPER) != upper:
-            raise WriteConflict(source, table.version())
 
 
 def resolve(
@@ -250,51 +181,29 @@ def resolve(
     return conflict
 
 
-def is_being_changed(timeline: Timeline, item: Item) -> bool:
+def _is_being_changed(timeline: Timeline, item: Item) -> bool:
     """Is a transaction decided that changes a table, and not bound yet?"""
     timeline.refresh()
     return any(item.id in intent["tables"] for intent in timeline.intents.values())
 
 
 @contextmanager
-def alone(
-    timeline: Timeline,
-    item: Item,
-    complete: Callable[[], object],
-    catalog: Callable[[], Catalog] | None = None,
-) -> Iterator[str]:
+def alone(timeline: Timeline, item: Item, complete: Callable[[], object]) -> Iterator[str]:
     """Hold a table's lock while no decided transaction changes it; yields its folder.
 
     Args:
         complete: completes the transaction of a process that was killed; no lock is held then.
-        catalog: gives the newest one; the same is to hold for the table's quarantine by that. All
-            take the locks of both in one order.
     """
     assert item.location is not None  # a table has a folder
     for _ in range(INTENT_TRIES_MAX):
-        together = _with_quarantine(item, catalog)
-        with ExitStack() as locks:
-            for location in sorted(together):
-                locks.enter_context(commit_lock(location))
-            # It may have got a quarantine while the lock was waited for, where there is one.
-            has_lock = local_path(item.location) is not None
-            is_same = not has_lock or together.keys() == _with_quarantine(item, catalog).keys()
-            if is_same and not any(is_being_changed(timeline, one) for one in together.values()):
+        with commit_lock(item.location):
+            if not _is_being_changed(timeline, item):
                 yield item.location
                 return
         complete()
-        for one in together.values():
-            check_not_stuck(timeline, one.id)
+        check_not_stuck(timeline, item.id)
     detail = f"{item.name}: {INTENT_TRIES_MAX} looks found one."
     raise broken("a decided transaction comes to an end", detail)
-
-
-def _with_quarantine(item: Item, catalog: Callable[[], Catalog] | None) -> dict[str, Item]:
-    """A table and its quarantine by the newest catalog, if it is given, by their locations."""
-    newest = None if catalog is None else catalog()
-    now = None if newest is None else newest.items.get(item.id)
-    others = [] if newest is None or now is None else beside(newest, now)
-    return {str(one.location): one for one in (item, *others)}
 
 
 def mint_resolved(timeline: Timeline, tables: Callable[[], Tables], *, tick_ms: int) -> int:
@@ -350,18 +259,11 @@ def _participants(group: str, intent: Any, tables: Tables) -> "Iterator[_Partici
     """The tables of a transaction, without those that were dropped since and nobody reads."""
     for source, entry in intent["tables"].items():
         if source in tables:
-            names = ("expected", "version", "batch", "domains", "earlier", "also", "after")
-            values = {name: entry[name] for name in names}
-            table = tables[source][1]
-            yield _Participant(
-                group, intent["upper"], source, table, **values, metadata=entry["said"]
-            )
+            yield _Participant(group, intent["upper"], source, tables[source][1], **entry)
 
 
 def _roll_forward(group: str, intent: Any, tables: Tables) -> WriteConflict | None:
-    # What moves the upper of a writer comes last: it is in only when all others are, never undone.
-    participants = _participants(group, intent, tables)
-    for participant in sorted(participants, key=lambda p: (bool(p.also), p.source)):
+    for participant in _participants(group, intent, tables):
         try:
             participant.commit()
         except WriteConflict as conflict:
@@ -391,11 +293,6 @@ class _Participant:
     expected: int
     version: int
     batch: str
-    domains: Mapping[str, str]
-    earlier: Mapping[str, str | None]
-    metadata: Mapping[str, Any]
-    also: Mapping[str, int]
-    after: Mapping[str, int]
 
     @property
     def is_replaced(self) -> bool:
@@ -419,17 +316,15 @@ class _Participant:
             return
         if self.is_replaced:
             raise WriteConflict(self.source, self.table.version())
-        output = _output(self.source, self.table, self.version, self.after, self.domains)
+        output = _output(self.source, self.table, self.version)
         batch = output.batch_of(self.batch)
-        batch.domains.update(self.domains)
         conflict: WriteConflict | None = None
         try:
             outcome = output.compare_and_append(
                 [batch],
                 expected=self.expected,
                 new=self.upper,
-                metadata={**self.metadata, TRANSACTION: self.group},
-                also=self.also,
+                metadata={TRANSACTION: self.group},
             )
             if isinstance(outcome, Committed):
                 return
@@ -491,10 +386,6 @@ class _Participant:
         except RowsGone as problem:
             if not self._was_restored(version):
                 raise self._rewritten(version, problem) from problem
-        stored = _stored_domains(self.table, self.domains)
-        for name, text in self.earlier.items():
-            if stored[name] == self.domains[name]:  # else others have added to it
-                txn.set_domain(name, text or "", removed=text is None)
         txn.commit(label=APP, epoch=self.upper, metadata=json.dumps({UNDOES: self.group}))
 
     def _was_restored(self, version: int) -> bool:

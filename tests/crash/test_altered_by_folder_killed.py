@@ -21,12 +21,12 @@ CREATE MATERIALIZED VIEW every AS SELECT * FROM p;
 CREATE CONTINUAL TASK c (k INT, v INT) ON INPUT t AS (INSERT INTO c SELECT k, gone FROM t);
 """
 NEW = """
-CREATE TABLE t (k INT UNIQUE ON VIOLATION QUARANTINE, v INT8, n INT DEFAULT 5);
+CREATE TABLE t (k INT CHECK (k < 5), v INT8, n INT DEFAULT 5);
 CREATE VIEW p AS SELECT * FROM t;
 CREATE MATERIALIZED VIEW m AS SELECT k, v, n FROM t;
 CREATE MATERIALIZED VIEW every AS SELECT * FROM p;
 CREATE CONTINUAL TASK c (k INT, v INT) ON INPUT t AS (INSERT INTO c SELECT k, n FROM t);
-CREATE MATERIALIZED VIEW aside AS SELECT count(*) AS n FROM t_quarantine;
+CREATE MATERIALIZED VIEW aside AS SELECT count(*) AS n FROM t WHERE v > 3;
 """
 POINTS = (
     "table_prepared",
@@ -65,7 +65,9 @@ def test_killed_at(
     assert_rows(con.execute("SELECT * FROM c").fetchall(), rows, point)
     applied(con, NEW, prune=True)
     assert exit_code(planned(con, NEW, prune=True)) == 0
-    con.execute("INSERT INTO t (k, v) VALUES (3, 4), (4, 4)")
+    con.execute("INSERT INTO t (k, v) VALUES (4, 4)")
+    with pytest.raises(CtsqlError, match="DATA_ERROR"):
+        con.execute("INSERT INTO t (k, v) VALUES (5, 5)")
     rows.append((4, 5))
     assert_rows(con.execute("SELECT * FROM c").fetchall(), rows, point)
     found = con.execute("SELECT k, v FROM every").fetchall()

@@ -31,11 +31,8 @@ OF_KEYS = "keys are looked up in Delta's files, or by Spark"
 PLANS = "it is told by what Spark's optimizer leaves of a plan"
 SYSTEM = "rows of system tables are given to Spark"
 NEEDS_SPARK = {
-    "changed_rows_of_kept_tables": ("'txn'", OF_TABLES),
     "constraints_of_tables": ("ALTER", OF_TABLES),
     "fail_of_keys_of_views": ("'_jvm'", SYSTEM),
-    "fates_of_rows_of_tables": ("'txn'", OF_TABLES),
-    "keys_of_tables": ("'txn'", OF_TABLES),
     "keys_of_tasks_and_views": ("bitwiseAND", OF_KEYS),
     "names_quoted_and_in_any_case": ("ünï", "DuckDB knows no other case of letters beyond ASCII"),
     "replaced_plain_views": ("'sparkContext'", PLANS),

@@ -12,7 +12,7 @@ import pytest
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.log import clock
-from ctsql.runtime.log.batches import BatchText, own_files
+from ctsql.runtime.log.batches import BatchText
 from ctsql.runtime.log.write_handle import Output
 from ctsql.runtime.warehouse import multi_table_commit
 from ctsql.runtime.warehouse.multi_table_commit import (
@@ -343,29 +343,6 @@ def test_a_table_that_was_replaced_in_its_log(name: str) -> None:
     assert not store.folders[other].contents(store.folders[other].newest)[NEW]
 
 
-def test_counts_that_a_transaction_wrote_are_undone() -> None:
-    """What is counted of its rows goes with them."""
-    store = made(gone=False)
-    killed = Process(store, Link("killed"))
-    assert commit_counts(killed, "w", "1")
-    assert not commit_counts(killed, "x", "2", FOREIGN)
-    assert killed.tables["a"].domains()[1]["counts"] == "1"
-    assert not commit_counts(Process(made(gone=False), Link("first")), "x", "1", FOREIGN)
-
-
-def commit_counts(process: Process, group: str, text: str, *rows: tuple[str, ...]) -> bool:
-    """A transaction that writes a domain of a; rows come into b before it does."""
-    changes = {name: process.change(name) for name in ("a", "b")}
-    changes["a"] = replace(changes["a"], domains={"counts": text})
-    intent = prepare(process.timeline, group, changes, process.sources)
-    if rows:
-        foreign(process.gateway.store, "b", *rows)
-    conflict = resolve(process.timeline, group, process.sources, intent)
-    process.mint()
-    assert (process.tables["a"].domains()[1].get("counts") == text) == (conflict is None)
-    return conflict is None
-
-
 def test_killed_again_before_the_undoing_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its part in b cannot come in, and its files are gone: whoever comes next undoes it."""
     store = made()
@@ -480,126 +457,6 @@ def test_a_decided_transaction_keeps_others_out() -> None:
     assert "x" in json.dumps([c.metadata for c in store.folders["a"].commits])
 
 
-JOB = "job"
-
-
-def with_upper(process: Process, *, is_empty: bool) -> dict[str, Change]:
-    """The changes of both tables; that of a moves the upper of a job, maybe without any row."""
-    changes = {name: process.change(name) for name in ("a", "b")}
-    batch = replace(changes["a"].batch, parts=()) if is_empty else changes["a"].batch
-    changes["a"] = replace(changes["a"], batch=batch, also={JOB: 7}, after={JOB: 0})
-    return changes
-
-
-def upper_of_job(store: Store) -> int | None:
-    """As whoever comes next finds it in the log of a."""
-    found = [c.transaction(JOB) for c in store.folders["a"].commits]
-    uppers = [upper for upper in found if upper is not None]
-    assert len(uppers) <= 1, "it moves once"
-    return uppers[0] if uppers else None
-
-
-@pytest.mark.parametrize("is_empty", [False, True])
-@pytest.mark.parametrize("conflict", ["", "a", "b"])
-def test_an_upper_moves_with_all_of_the_rows(conflict: str, is_empty: bool) -> None:
-    """Killed at every call, completed or undone: where a job says that it is, its rows are."""
-    ends = {True: 0, False: 0}
-    for dies_at in itertools.count():
-        store = made()
-        finished = True
-        process = Process(store, Link("first", dies_at))
-        try:
-            prepare(process.timeline, "x", with_upper(process, is_empty=is_empty), process.sources)
-            assert resolve(process.timeline, "x", process.sources) is None
-            process.mint()
-        except Kill:
-            finished = False
-        if conflict:
-            foreign(store, conflict, FOREIGN)
-        cuts = list(seen(store))
-        last_a, last_b = cuts[-1]
-        is_in = last_b[NEW] == 1
-        assert all(b[NEW] + b[GONE] == 1 for _, b in cuts)
-        assert is_empty or all(a[NEW] == b[NEW] for a, b in cuts), "all or none, at every T"
-        assert upper_of_job(store) == (7 if is_in else None)
-        assert last_a[NEW] == (is_in and not is_empty)
-        assert not Process(store, Link("after")).timeline.intents
-        ends[is_in] += 1
-        if finished:
-            assert is_in
-            break
-    assert all(ends.values()), "some calls come before the decision and some after"
-
-
-def of_job(process: Process, *names: str) -> dict[str, Change]:
-    """Changes of tables that insert only; that of a moves the upper of a job from 0 to 7."""
-    changes = {name: process.change(name) for name in names}
-    return changes | {"a": replace(changes["a"], also={JOB: 7}, after={JOB: 0})}
-
-
-def check_refused(process: Process, changes: dict[str, Change]) -> None:
-    """A change of a alone, or the transaction over both tables, is a conflict."""
-    if changes.keys() == {"a"}:
-        with pytest.raises(WriteConflict):
-            commit_alone("a", process.tables["a"], changes["a"])
-    else:
-        with pytest.raises(WriteConflict):
-            prepare(process.timeline, "y", changes, process.sources)
-
-
-@pytest.mark.parametrize("names", ["a", "ab"])
-@pytest.mark.parametrize("is_seen", [False, True])
-def test_two_bring_the_same_rows(names: str, is_seen: bool) -> None:
-    """[writer-moves-from-where-it-read]: without locks the second changes nothing, also if it saw
-    the rows of the first.
-    """
-    store = made(gone=False)
-    first, second = Process(store, Link("first")), Process(store, Link("second"))
-    changes = {} if is_seen else of_job(second, *names)
-    commit_alone("a", first.tables["a"], of_job(first, "a")["a"])
-    first.mint()
-    changes = changes or of_job(second, *names)
-    check_refused(second, changes)
-    second.mint()
-    a, b = list(seen(store))[-1]
-    assert (a[NEW], b[NEW]) == (1, 0)
-    assert upper_of_job(store) == 7
-
-
-def test_an_upper_that_moves_behind_an_intent() -> None:
-    """[writer-moves-from-where-it-read]: a part that goes in last finds the upper moved, without a
-    row; all parts are undone.
-    """
-    store = made(gone=False)
-    first, second = Process(store, Link("first")), Process(store, Link("second"))
-    prepare(second.timeline, "y", of_job(second, "a", "b"), second.sources)
-    moved = Output(first.tables["a"], JOB, shared=True)  # type: ignore[arg-type]
-    moved.compare_and_append([], expected=0, new=7)
-    assert resolve(second.timeline, "y", second.sources) is not None
-    second.mint()
-    a, b = list(seen(store))[-1]
-    assert (a[NEW], b[NEW]) == (0, 0)
-    assert upper_of_job(store) == 7
-
-
-COUNTS = "counts"
-
-
-@pytest.mark.parametrize("names", ["a", "ab"])
-def test_counts_are_added_to_those_that_were_seen(names: str) -> None:
-    """A statement of which all rows were left out has counted them, and changed no row."""
-    store = made(gone=False)
-    first, second = Process(store, Link("first")), Process(store, Link("second"))
-    first.mint()
-    counted = replace(first.change("a"), domains={COUNTS: "5"})
-    counted = replace(counted, batch=replace(counted.batch, parts=()))
-    changes = {name: second.change(name) for name in names}
-    changes["a"] = replace(changes["a"], domains={COUNTS: "1"})
-    commit_alone("a", first.tables["a"], counted)
-    check_refused(second, changes)
-    assert second.tables["a"].domains()[1][COUNTS] == "5"
-
-
 @pytest.mark.parametrize("alone", ["a", "b"])
 def test_a_part_whose_upper_another_statement_moved_is_undone(alone: str) -> None:
     """Without locks a statement of one table that looked for intents before commits behind one."""
@@ -619,26 +476,15 @@ def test_a_part_whose_upper_another_statement_moved_is_undone(alone: str) -> Non
     assert Process(store, Link("again")).commit("y", "a", "b")
 
 
-@pytest.mark.parametrize("is_lent", [True, False])
-def test_a_conflict_leaves_what_is_lent(is_lent: bool) -> None:
-    """A foreign commit is first: what the writer has staged is there for its next try."""
+def test_a_conflict_leaves_no_file() -> None:
+    """A foreign commit is first: what the statement has staged is deleted."""
     store = made(gone=False)
-    process, folder = Process(store, Link("first")), store.folders["a"]
-    change = of_job(process, "a")["a"]
-    files = frozenset(own_files(change.batch.parts))
-    if is_lent:
-        change = replace(change, lent_files=files)
+    process = Process(store, Link("first"))
+    change = process.change("a")
     foreign(store, "a", FOREIGN)
     with pytest.raises(WriteConflict):
         commit_alone("a", process.tables["a"], change)
-    process.mint()
-    assert folder.unnamed() == (files if is_lent else set())
-    if is_lent:
-        commit_alone("a", process.tables["a"], replace(change, version=folder.newest))
-        a, _ = list(seen(store))[-1]
-        assert (a[NEW], a[FOREIGN]) == (1, 1)
-        assert not folder.unnamed()
-        assert upper_of_job(store) == 7
+    assert not store.folders["a"].unnamed()
 
 
 def test_who_does_not_know_a_new_table_leaves_it_bound() -> None:

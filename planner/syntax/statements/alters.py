@@ -7,7 +7,11 @@ from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.body import read_body
-from ctsql.planner.syntax.statements.constraints import at_constraint, read_constraint
+from ctsql.planner.syntax.statements.constraints import (
+    at_constraint,
+    check_of_table,
+    read_constraint,
+)
 from ctsql.planner.syntax.statements.options import (
     COALESCE,
     NOT_NULL,
@@ -71,6 +75,8 @@ def read_alter_constraints(
             cursor.fail("CONSTRAINT", hint="Type: ADD CONSTRAINT <name> CHECK (<condition>)")
         constraint = read_constraint(cursor)
         cursor.end()
+        if kind is ObjectKind.TABLE:
+            check_of_table(constraint, target.span.text)
         return st.ChangeConstraints(
             span=cursor.span, kind=kind, target=target, new_constraint=constraint
         )

@@ -12,13 +12,13 @@ One without a name gets one of its column and kind, so that it can be dropped an
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ctsql.catalog.errors import invalid, not_supported, not_yet
+from ctsql.catalog.errors import invalid, not_supported
 from ctsql.catalog.names import check_new_name, fold, quote
-from ctsql.catalog.spans import Source
 from ctsql.planner.syntax.ast import ConstraintDef, OnViolation, RelationRef
+from ctsql.planner.syntax.statements.refusals import refusal
 from ctsql.planner.syntax.tokens.sqltext import analyse
 from ctsql.planner.syntax.tokens.token_reader import Cursor
-from ctsql.planner.syntax.tokens.tokenizer import span_of, tokenise
+from ctsql.planner.syntax.tokens.tokenizer import span_of
 
 CONSTRAINTS_MAX = 60
 """Of one output: which of them a row breaks is kept in the bits of a number."""
@@ -33,7 +33,7 @@ def at_constraint(cursor: Cursor, ahead: int = 0) -> bool:
         return cursor.upper(ahead + 2) in _KINDS
     if word == "NOT":
         return cursor.upper(ahead + 1) == "NULL" and cursor.upper(ahead + 2) == "("
-    if word == "FOREIGN":
+    if word in ("FOREIGN", "PRIMARY"):
         return cursor.upper(ahead + 1) == "KEY"
     return word in ("CHECK", "UNIQUE") and cursor.upper(ahead + 1) == "("
 
@@ -52,8 +52,7 @@ def read_constraint(cursor: Cursor, column: str | None = None) -> ConstraintDef:
         check_new_name(token.text, token.span)
         name = token.text
     if cursor.at("PRIMARY"):
-        hint = "Write UNIQUE and NOT NULL, each with what becomes of a row that breaks it."
-        raise not_yet(cursor.here, "a PRIMARY KEY constraint", hint)
+        raise refusal(cursor.here, "PRIMARY KEY")
     columns: tuple[str, ...] = ()
     predicate, is_unique = None, False
     references: RelationRef | None = None
@@ -105,14 +104,6 @@ def read_constraint(cursor: Cursor, column: str | None = None) -> ConstraintDef:
     )
 
 
-def constraint_of(text: str) -> ConstraintDef:
-    """The constraint of a text as :func:`constraint_text` makes it."""
-    cursor = Cursor(tokenise(Source(text, "constraint").whole()), of="constraint")
-    constraint = read_constraint(cursor)
-    cursor.end()
-    return constraint
-
-
 def _names(cursor: Cursor) -> tuple[str, ...]:
     group = cursor.group("columns")
     if not group:
@@ -147,6 +138,23 @@ def with_names(constraints: Sequence[ConstraintDef]) -> tuple[ConstraintDef, ...
         names_in_use.add(fold(name))
         named_constraints.append(replace(one, name=name))
     return tuple(named_constraints)
+
+
+def check_of_table(constraint: ConstraintDef, table: str) -> None:
+    """Raise NOT_SUPPORTED for a constraint that Delta does not have.
+
+    Args:
+        table: its name, as typed.
+    """
+    what = ""
+    if constraint.action is not OnViolation.FAIL:
+        what = "ON VIOLATION of a table"
+    if constraint.unique:
+        what = "UNIQUE of a table"
+    if constraint.references is not None:
+        what = "REFERENCES"
+    if what:
+        raise refusal(constraint.span, what, name=table)
 
 
 def _free_name(constraint: ConstraintDef, names_in_use: set[str]) -> str:

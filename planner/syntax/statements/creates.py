@@ -8,7 +8,7 @@ from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.body import QUERY_WORDS, read_body
 from ctsql.planner.syntax.statements.columns import column_text, read_columns, type_edits
-from ctsql.planner.syntax.statements.constraints import with_names
+from ctsql.planner.syntax.statements.constraints import check_of_table, with_names
 from ctsql.planner.syntax.statements.header import read_header
 from ctsql.planner.syntax.statements.options import task_options, view_options
 from ctsql.planner.syntax.statements.queries import TIME_HINT, read_instant
@@ -188,6 +188,8 @@ def _table(cursor: Cursor) -> st.CreateTable:
             constraints=constraint_defs,
         )
         constraints = with_names(constraint_defs)
+        for one in constraints:
+            check_of_table(one, target.span.text)
         edits = type_edits(clauses.columns)
         if constraints and clauses.columns_list is not None:
             column_list = ", ".join(map(column_text, columns))

@@ -51,6 +51,22 @@ REFUSED: dict[str, tuple[str, str]] = {
     ),
     "FROM FILES": ("", "Type: COPY t FROM 'file'; new files of a folder: examples/ingest_files.py"),
     "FROM KAFKA": ("", "Write the table with con.writer, as examples/ingest_kafka.py does."),
+    "UNIQUE of a table": (
+        "Delta has no such constraint, so other writers would not enforce it.",
+        "Type: CREATE CONTINUAL TASK x (k INT UNIQUE) ON INPUT {name} AS (INSERT INTO x SELECT ... "
+        "FROM {name}); the newest row of each key: docs/recipes/upsert.md",
+    ),
+    "REFERENCES": (
+        "",
+        "Keep a view of the rows without a match: CREATE MATERIALIZED VIEW orphans AS SELECT * "
+        "FROM t LEFT ANTI JOIN other ON t.k = other.k",
+    ),
+    "ON VIOLATION of a table": (
+        "A statement with such a row is refused as a whole.",
+        "Leave the clause out, or type: CREATE CONTINUAL TASK x (k INT CHECK (k > 0) ON VIOLATION "
+        "QUARANTINE) ON INPUT {name} AS (INSERT INTO x SELECT ... FROM {name})",
+    ),
+    "PRIMARY KEY": ("", "Type UNIQUE and NOT NULL, in the list of a task or view."),
     "SCHEDULE": ("", "Type: WITH (REFRESH EVERY '1 hour')"),
     "PARTITIONED BY": (_LAYOUT, "Leave the clause out."),
     "CLUSTER BY": (_LAYOUT, "Leave the clause out."),

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from ctsql import Connection
+from ctsql.catalog.names import table_at
 from ctsql.runtime.delta.table import DeltaTable
-from ctsql.runtime.delta.transaction import Transaction, set_properties, whole_file
+from ctsql.runtime.delta.transaction import Transaction, whole_file
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.protocol import Conflict
 from ctsql.runtime.rows.declined import Declined
@@ -96,9 +97,8 @@ def _compact_and_append(table: DeltaTable) -> None:
 
 
 def _set_property(table: DeltaTable) -> None:
-    txn = table.begin()
-    set_properties(txn, {"a": "b"})
-    _commit(txn)
+    text = f"ALTER TABLE {table_at(table.location)} SET TBLPROPERTIES ('a' = 'b')"
+    table.gateway.session.sql(text)
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ class EditedFolder:
                         del self.defaults[name]
                 case 5 if name != "k" and self.columns[name] == "BIGINT":
                     self.constraints[name] = self.choose.choice(
-                        [f"CHECK ({name} < 1000)", f"UNIQUE ({name}) ON VIOLATION WARN"]
+                        [f"CHECK ({name} < 1000)", f"CHECK ({name} > -9)"]
                     )
                 case _:
                     self.constraints.pop(name, None)

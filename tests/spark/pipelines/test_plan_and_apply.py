@@ -269,40 +269,6 @@ def test_views_and_tasks_change_with_their_quarantines(connect: Callable[[], Con
     assert set(statuses(planned(con, *dumped)).values()) == {"unchanged"}
 
 
-KEYED = """
-CREATE TABLE orders (
-    n INT, customer INT REFERENCES customers (id) ON VIOLATION QUARANTINE,
-    CONSTRAINT once UNIQUE (n) ON VIOLATION DROP
-);
-CREATE TABLE customers (id INT UNIQUE, age INT CHECK (age > 0));
-CREATE MATERIALIZED VIEW lost AS SELECT count(*) AS n FROM orders_quarantine;
-"""
-
-
-def test_tables_with_keys(connect: Callable[[], Connection]) -> None:
-    """A folder makes what its tables refer to first; it says later whether that is there."""
-    con, other = connect(), connect()
-    applied(con, KEYED)
-    con.execute("INSERT INTO customers VALUES (1, 5); INSERT INTO orders VALUES (1, 1), (2, 2)")
-    check_rows(other, "SELECT * FROM orders", (1, 1))
-    check_rows(other, "SELECT n FROM lost", (1,))
-    before = moments_of(con)
-    again = applied(con, KEYED.replace("CONSTRAINT once UNIQUE", "constraint Once unique"))
-    assert (exit_code(again), moments_of(con)) == (0, before)
-    with con._running("test") as engine:
-        dumped = [text for _, text in dump(engine)]
-    assert set(statuses(planned(con, *dumped)).values()) == {"unchanged"}
-    made = planned(con, KEYED.replace("UNIQUE (n) ON VIOLATION DROP", "UNIQUE (n)"))
-    assert change_of(made, "orders").alterations == (
-        "ALTER TABLE orders DROP CONSTRAINT once",
-        "ALTER TABLE orders ADD CONSTRAINT once UNIQUE (n)",
-    )
-    con.execute("ALTER TABLE customers RENAME TO clients")
-    with con._running("test") as engine:
-        text = "".join(text for _, text in dump(engine))
-    assert text.index("CREATE TABLE clients (id") < text.index("REFERENCES clients (id)")
-
-
 def test_letters_of_names_do_not_count(con: Connection) -> None:
     """A folder may write names in other letters than the warehouse has; one line tells of each."""
     con.execute("CREATE TABLE orders (k INT); CREATE VIEW good AS SELECT * FROM orders")

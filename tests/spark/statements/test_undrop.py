@@ -116,10 +116,6 @@ def test_what_is_in_the_way_is_named_and_nothing_changes(con: Connection, wareho
     con.execute("CREATE VIEW q AS SELECT k FROM p; DROP VIEW q")
     con.execute("CREATE OR REPLACE VIEW p AS SELECT v FROM c")
     _refused(con, "UNDROP VIEW q", "UNDROP_BLOCKED", "no column k")
-    con.execute("CREATE TABLE parent (k INT); CREATE TABLE child (k INT REFERENCES parent (k))")
-    con.execute("DROP TABLE child; DROP TABLE parent")
-    _refused(con, "UNDROP TABLE child", "UNDROP_BLOCKED", "First: UNDROP TABLE parent")
-    con.execute("UNDROP TABLE parent; UNDROP TABLE child; DROP TABLE child; DROP TABLE parent")
     _refused(con, "UNDROP VIEW never", "UNKNOWN_RELATION", "SHOW DROPPED")
     expect_error(con, "UNDROP SUBSCRIPTION 'r'", "NOT_SUPPORTED")
 

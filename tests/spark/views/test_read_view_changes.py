@@ -166,21 +166,6 @@ def test_a_body_from_before(con: Connection) -> None:
     check_rows(con, "SELECT * FROM told", (1, "bb"), (2, "new"), (1, "new"))
 
 
-def test_a_constraint_of_a_table(con: Connection) -> None:
-    """A key of the view to which a table refers stays as it is; other columns change."""
-    con.execute(f"{TABLE} CREATE MATERIALIZED VIEW m AS {OLD}")
-    con.execute("CREATE TABLE sold (k INT REFERENCES m (k) ON VIOLATION DROP)")
-    for key in ("CAST(k AS STRING) AS k", "k AS item"):
-        text = (
-            f"CREATE OR REPLACE MATERIALIZED VIEW m AS SELECT {key}, sum(v) AS s FROM t GROUP BY k"
-        )
-        refused = expect_error(con, text, "COLUMNS_IN_USE")
-        assert (refused.detail or "").endswith("a constraint of sold."), refused.detail
-    con.execute(NEW)
-    con.execute("INSERT INTO sold VALUES (1), (9)")
-    check_rows(con, "SELECT * FROM sold", (1,))
-
-
 @pytest.mark.parametrize(
     "text",
     [

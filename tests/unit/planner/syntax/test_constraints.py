@@ -80,7 +80,7 @@ def test_what_is_read(constraints: str, expected: list[str]) -> None:
         ("k INT, CONSTRAINT c REFERENCES t (k)", "SYNTAX_ERROR"),
         ("k INT, FOREIGN KEY (k)", "SYNTAX_ERROR"),
         ("k INT, FOREIGN KEY (k) REFERENCES t (a, b)", "INVALID_STATEMENT"),
-        ("k INT, PRIMARY KEY (k)", "NOT_SUPPORTED_YET"),
+        ("k INT, PRIMARY KEY (k)", "NOT_SUPPORTED"),
     ],
 )
 def test_what_is_refused(constraints: str, condition: str) -> None:

@@ -22,7 +22,7 @@ WORDS = word_set("""
     when where why window with within year zone
 """)
 STATEMENTS = [
-    "CREATE TABLE {} (a int, {} int NOT NULL COMMENT 'x', CONSTRAINT {} UNIQUE ({}))",
+    "CREATE TABLE {} (a int, {} int NOT NULL COMMENT 'x', CONSTRAINT {} NOT NULL ({}))",
     "CREATE TABLE t ({} int, CONSTRAINT c CHECK ({} > 0))",
     "CREATE VIEW {} AS SELECT {}.{} AS {} FROM default.{} WHERE {} = 1",
     "CREATE CONTINUAL TASK u (a int) ON INPUT {} AS (INSERT INTO u SELECT {} FROM {})",
