@@ -118,7 +118,7 @@ class Metrics:
     def _look(self, reader: "LogReader") -> Sequence[LagRow]:
         rows: list[LagRow] = system_rows(reader, "lag")
         for item in reader.catalog:
-            if item.quarantine is not None and item.is_run:  # statements write that of a table
+            if item.quarantine is not None:
                 self._counts.add_quarantined(str(item.name), 0)  # so that its first row is seen
         return rows
 

@@ -141,14 +141,12 @@ class Words:
 
 def _constraints(*lists: Iterable[st.ConstraintDef]) -> object:
     return [
-        [(fold(c.name), c.action, _text(c.predicate), c.unique, *_key(c)) for c in constraints]
+        [
+            (fold(c.name), c.action, _text(c.predicate), c.unique, [*map(fold, c.columns)])
+            for c in constraints
+        ]
         for constraints in lists
     ]
-
-
-def _key(constraint: st.ConstraintDef) -> tuple[object, ...]:
-    refers = constraint.references and [fold(part) for part in constraint.references.parts]
-    return [fold(n) for n in constraint.columns], refers, [fold(n) for n in constraint.keys]
 
 
 def _text(text: st.SqlText | None) -> list[str]:

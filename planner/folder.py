@@ -249,7 +249,6 @@ def _relations(statement: Defining) -> Iterator[st.RelationRef]:
             yield from statement.query.relations
         case st.CreateMaterializedView():
             yield from statement.query.relations
-            yield from _referred(statement)
         case st.CreateFlow():
             yield statement.source
         case st.CreateContinualTask():
@@ -260,23 +259,12 @@ def _relations(statement: Defining) -> Iterator[st.RelationRef]:
                 task_input.rows for task_input in statement.inputs if task_input.rows is not None
             ]
             texts += [text for part in statement.body for text in st.texts_of(part)]
-            lists = (statement.constraints, *(o.constraints for o in statement.outputs))
-            yield from (
-                c.references
-                for constraints in lists
-                for c in constraints
-                if c.references is not None
-            )
             aliases = {
                 fold(task_input.alias) for task_input in statement.inputs if task_input.alias
             }
             for ref in (ref for text in texts for ref in text.relations):
                 if len(ref.parts) > 1 or fold(ref.parts[0]) not in aliases:
                     yield ref
-
-
-def _referred(statement: st.CreateMaterializedView) -> Iterator[st.RelationRef]:
-    return (c.references for c in statement.constraints if c.references is not None)
 
 
 def _attach(contents: _Definitions, comment: st.CommentOn, schema: str) -> None:

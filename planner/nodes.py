@@ -208,10 +208,9 @@ def output_of(statement: Insert | Delete | Update | Merge) -> str:
 class Constraint:
     """What every row proposed for an output must keep, and what becomes of one that breaks it.
 
-    A row breaks a CHECK when ``predicate`` is false for it, not when it is NULL; NOT NULL has none,
-    and is broken by a NULL in any of ``not_null``. The others are about a ``key``: UNIQUE, where
-    another row has it, and REFERENCES, where no row of ``references`` has it in its columns
-    ``keys``. ``rule`` is all that as SQL. ``of`` is the output's name where there are several.
+    A row breaks a CHECK when ``predicate`` is false for it, not when it is NULL; NOT NULL, by a
+    NULL in any of ``not_null``; UNIQUE, when another row has its ``key``. ``rule`` is all that as
+    SQL. ``of`` is the output's name where there are several.
     """
 
     object_id: str
@@ -221,14 +220,12 @@ class Constraint:
     predicate: Query | None = None
     not_null: tuple[str, ...] = ()
     key: tuple[str, ...] = ()
-    references: "Node | None" = None
-    keys: tuple[str, ...] = ()
     of: Name | None = None
 
     def __post_init__(self) -> None:
         kinds = (self.predicate is not None, bool(self.not_null), bool(self.key))
-        if sum(kinds) != 1 or (self.references is not None and not self.key):
-            raise ValueError("a constraint is a CHECK, NOT NULL, UNIQUE or REFERENCES")
+        if sum(kinds) != 1:
+            raise ValueError("a constraint is a CHECK, NOT NULL or UNIQUE")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

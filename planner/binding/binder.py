@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ctsql.catalog import schemas
 from ctsql.catalog.errors import CtsqlError, error, invalid
 from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading, writer_of
 from ctsql.catalog.names import Name, backtick_all, check_new_name, fold, quote
@@ -26,7 +25,6 @@ from ctsql.planner.binding.checks import (
 from ctsql.planner.binding.constraints import (
     bind_constraint,
     check_key,
-    check_reference,
     without_broken,
 )
 from ctsql.planner.binding.definitions import definition_of, is_no_definition, reading_definition
@@ -303,31 +301,6 @@ class Binder:
         columns = {ref: n.columns for ref, n in relations if isinstance(n, lp.Relation)}
         return QualifiedNames(texts, self.search_schema, {**targets, **columns}.get)
 
-    def _refer(self, constraint: st.ConstraintDef, columns: Sequence[Column]) -> None:
-        """Note that a view of some columns reads what a constraint refers to.
-
-        Raises UNKNOWN_COLUMN, and NOT_SUPPORTED for types that differ.
-        """
-        if constraint.references is None:
-            return
-        self.relation(constraint.references, {})
-        if self.analyst is not None and constraint.references.file is None:
-            key = [
-                schemas.get(columns, name, span=constraint.span, heading="")
-                for name in constraint.columns
-            ]
-            check_reference(
-                constraint, key, self.key_there(constraint, self.resolve(constraint.references))
-            )
-
-    def key_there(self, constraint: st.ConstraintDef, item: Item) -> list[Column]:
-        """The columns of what a constraint refers to that are its key; raises UNKNOWN_COLUMN."""
-        columns, heading = self.columns_of(item), "Columns there:"
-        return [
-            schemas.get(columns, name, span=constraint.span, heading=heading)
-            for name in constraint.keys
-        ]
-
     # ---- definitions
 
     def bind_select(self, statement: st.Select) -> lp.Query:
@@ -379,8 +352,6 @@ class Binder:
                 refuse_nondeterministic(
                     constraint, "materialized view", self.analyst.is_deterministic
                 )
-        for definition in statement.constraints:
-            self._refer(definition, columns)
         sql = without_broken(statement, [c.name for c in columns])
         query = replace(self.piece(sql), columns=query.columns)
         stored_node = lp.Get(

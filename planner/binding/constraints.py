@@ -1,20 +1,17 @@
 """Binding of constraints, and the query of a view whose constraints leave rows out."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ctsql.catalog import schemas
 from ctsql.catalog.errors import not_supported
 from ctsql.catalog.items import Item, ObjectKind
-from ctsql.catalog.names import backtick, quote
-from ctsql.catalog.reserved_columns import KEY_, OTHER_, PROPOSED, REFERS_, UNIQUE_
+from ctsql.catalog.names import backtick
+from ctsql.catalog.reserved_columns import PROPOSED, UNIQUE_
 from ctsql.catalog.schemas import Column, quote_text
-from ctsql.catalog.spans import Source
 from ctsql.planner import nodes as lp
 from ctsql.planner.binding.analyst import Analyst
 from ctsql.planner.syntax import ast as st, splice
-from ctsql.planner.syntax.tokens.sqltext import analyse
 from ctsql.planner.syntax.tokens.tokenizer import word_set
 
 QUARANTINE_REASON = ("constraint_name", "reason")
@@ -31,15 +28,14 @@ def bind_constraint(
         schemas.get(own.columns, name, span=constraint.span, heading=heading).name
         for name in constraint.columns
     )
-    is_key = _is_key(constraint)
     bound = lp.Constraint(
         object_id=own.id,
         name=constraint.name,
         action=constraint.action,
         predicate=None if predicate is None else lp.Query(sql=predicate, relations=(), columns=()),
         rule=constraint.rule,
-        not_null=() if is_key else columns,
-        key=columns if is_key else (),
+        not_null=() if constraint.unique else columns,
+        key=columns if constraint.unique else (),
         of=own.name if own.kind is ObjectKind.TASK_OUTPUT else None,
     )
     if analyst is not None and bound.predicate is not None:
@@ -59,61 +55,12 @@ _COMPARED = word_set("""
 def check_key(constraint: st.ConstraintDef, key: Sequence[Column]) -> None:
     """Refuse a key of values that may be equal and look different: NOT_SUPPORTED."""
     for column in key:
-        if _kind(column).upper() not in _COMPARED or "collate" in column.type.lower():
+        kind = column.type.upper().split("(")[0].split("<")[0].split()[0]
+        if kind not in _COMPARED or "collate" in column.type.lower():
             what = f"a key of type {column.type.upper()}"
             why = "Values of it may be equal without being the same."
             hint = "Take columns of whole numbers, DECIMAL, texts, dates or times."
             raise not_supported(constraint.span, what, why=why, hint=hint)
-
-
-def _kind(column: Column) -> str:
-    return column.type.lower().split("(")[0].split("<")[0].split()[0]
-
-
-_DIGITS = {"tinyint": 3, "byte": 3, "smallint": 5, "short": 5, "int": 10, "integer": 10,
-           "bigint": 19, "long": 19, "decimal": 10, "dec": 10, "numeric": 10}  # fmt: skip
-"""Digits of types of numbers without a fraction, where the type does not say how many."""
-_DIGITS_MAX = 38
-_SAME = dict.fromkeys(("varchar", "char", "character"), "string") | {"timestamp_ltz": "timestamp"}
-"""Kinds of which the values are those of another."""
-
-
-def check_reference(
-    constraint: st.ConstraintDef, key: Sequence[Column], keys: Sequence[Column]
-) -> None:
-    """Refuse a key that is compared with another only after a cast: NOT_SUPPORTED.
-
-    Several values of the other relation could equal one, as '1' and '01' do of 1.
-
-    Args:
-        key: the columns of the rows that refer. keys: those that they refer to.
-    """
-    check_key(constraint, keys)
-    for own, other in zip(key, keys, strict=True):
-        if not compares(own, other):
-            what = f"a key of type {own.type.upper()} that refers to one of {other.type.upper()}"
-            why = "Several values there may equal one after the cast."
-            hint = f"CAST the query's value, and give {quote(own.name)} the type of the other."
-            raise not_supported(constraint.span, what, why=why, hint=hint)
-
-
-def compares(one: Column, other: Column) -> bool:
-    """Whether two keys can be compared with every value as it is."""
-    first, second = _size(one), _size(other)
-    if first and second:
-        return max(first[0], second[0]) + max(first[1], second[1]) <= _DIGITS_MAX
-    kinds = [_SAME.get(kind, kind) for kind in map(_kind, (one, other))]
-    return kinds[0] == kinds[1]
-
-
-def _size(column: Column) -> tuple[int, int] | None:
-    """The digits of numbers before and behind the point; None for other values."""
-    kind = _kind(column)
-    if kind not in _DIGITS:
-        return None
-    numbers = [int(number) for number in re.findall(r"\d+", column.type)]
-    digits, fraction = numbers + [_DIGITS[kind], 0][len(numbers) :]
-    return digits - fraction, fraction
 
 
 def without_broken(view: st.CreateMaterializedView, columns: Sequence[str]) -> st.SqlText:
@@ -122,7 +69,7 @@ def without_broken(view: st.CreateMaterializedView, columns: Sequence[str]) -> s
     key_checks = [
         (c, condition)
         for c, condition in zip(view.constraints, kept_texts(view), strict=True)
-        if _is_key(c) and c.action is st.OnViolation.FAIL
+        if c.unique and c.action is st.OnViolation.FAIL
     ]
     if not left_out and not key_checks:
         return view.query
@@ -144,10 +91,7 @@ def without_broken(view: st.CreateMaterializedView, columns: Sequence[str]) -> s
 def over_query(
     view: st.CreateMaterializedView, columns: Sequence[str], items: str, where: str = ""
 ) -> st.SqlText:
-    """A query over that of a view, with a column for each constraint of a key. Pure.
-
-    Where another relation is referred to it is a text of its own, whose errors have no place in the
-    statement.
+    """A query over that of a view, with a column for each UNIQUE. Pure.
 
     Args:
         items: what is selected.
@@ -155,9 +99,6 @@ def over_query(
     before, after = _source_texts(view, columns)
     before, after = f"SELECT {items} FROM {before}", f"{after}{where}"
     query = view.query
-    if any(c.references is not None for c in view.constraints):
-        text = f"{before}{splice(query.span, query.edits).text}{after}"
-        return analyse(Source(text, "the query with its constraints").whole(), form="query")
     edits = (
         st.Edit(span=query.span.front, text=before),
         *query.edits,
@@ -188,57 +129,25 @@ def quarantine_query(view: st.CreateMaterializedView, columns: Sequence[str]) ->
 
 def kept_texts(view: st.CreateMaterializedView) -> list[str]:
     """For each constraint the condition that a row of :func:`over_query` keeps it; never NULL."""
-    return [
-        _key_column(i, c) if _is_key(c) else f"({check_text(c)})" for i, c in _with_numbers(view)
-    ]
+    return [_key_column(i) if c.unique else f"({check_text(c)})" for i, c in _with_numbers(view)]
 
 
 def _source_texts(view: st.CreateMaterializedView, columns: Sequence[str]) -> tuple[str, str]:
     """What stands before and behind the query, to make it a relation that conditions can be about.
 
-    It has a column for each UNIQUE and each REFERENCES, which says whether it holds.
+    It has a column for each UNIQUE, which says whether it holds.
     """
     column_list = ", ".join(map(backtick, columns))
     before, after = "(", f"\n) AS {PROPOSED}({column_list})"
-    refers = [(i, c) for i, c in _with_numbers(view) if c.references is not None]
-    if refers:
-        own = ", ".join(f"{PROPOSED}.{backtick(c)} AS {backtick(c)}" for c in columns)
-        key_columns = ", ".join(f"{_referred(c, i)} AS {_key_column(i, c)}" for i, c in refers)
-        joins = "".join(_join(c, i) for i, c in refers)
-        before, after = (
-            f"(SELECT {own}, {key_columns} FROM {before}",
-            f"{after}{joins}) AS {PROPOSED}",
-        )
-    unique = [f"{_alone(c)} AS {_key_column(i, c)}" for i, c in _with_numbers(view) if c.unique]
+    unique = [f"{_alone(c)} AS {_key_column(i)}" for i, c in _with_numbers(view) if c.unique]
     if unique:
         before = f"(SELECT *, {', '.join(unique)} FROM {before}"
         after += f") AS {PROPOSED}"
     return before, after
 
 
-def _is_key(constraint: st.ConstraintDef) -> bool:
-    return constraint.unique or constraint.references is not None
-
-
-def _key_column(number: int, constraint: st.ConstraintDef) -> str:
-    return backtick(f"{UNIQUE_ if constraint.unique else REFERS_}{number}")
-
-
-def _join(constraint: st.ConstraintDef, number: int) -> str:
-    """The keys of the other relation, each once, joined to the rows of the query that have them."""
-    assert constraint.references is not None  # the caller looked
-    pairs = list(enumerate(zip(constraint.columns, constraint.keys, strict=True)))
-    other = f"{OTHER_}{number}"
-    keys = ", ".join(f"{backtick(key)} AS {KEY_}{n}" for n, (_, key) in pairs)
-    equal = " AND ".join(f"{PROPOSED}.{backtick(own)} = {other}.{KEY_}{n}" for n, (own, _) in pairs)
-    relation = constraint.references.name_span.text
-    return f" LEFT JOIN (SELECT DISTINCT {keys} FROM {relation}) AS {other} ON {equal}"
-
-
-def _referred(constraint: st.ConstraintDef, number: int) -> str:
-    """The condition that the other relation has the key; one with a NULL is no key."""
-    nulls = " OR ".join(f"{PROPOSED}.{backtick(name)} IS NULL" for name in constraint.columns)
-    return f"({nulls} OR {OTHER_}{number}.{KEY_}0 IS NOT NULL)"
+def _key_column(number: int) -> str:
+    return backtick(f"{UNIQUE_}{number}")
 
 
 _LEFT_OUT = (st.OnViolation.DROP, st.OnViolation.QUARANTINE)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ctsql.catalog import schemas
-from ctsql.catalog.errors import error, not_supported, not_yet
+from ctsql.catalog.errors import error, not_yet
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import fold, quote
 from ctsql.catalog.schemas import Column, check_unique
@@ -12,7 +12,7 @@ from ctsql.catalog.spans import Span
 from ctsql.planner import nodes as lp
 from ctsql.planner.binding.binder import Binder
 from ctsql.planner.binding.checks import not_assignable, refuse_nondeterministic
-from ctsql.planner.binding.constraints import bind_constraint, check_key, check_reference
+from ctsql.planner.binding.constraints import bind_constraint, check_key
 from ctsql.planner.syntax import ast as st
 
 
@@ -64,20 +64,8 @@ class BodyBinder:
     def bind_constraint(self, constraint: st.ConstraintDef) -> lp.Constraint:
         """Bind a constraint of the output's rows; raises UNKNOWN_COLUMN, and what Spark says."""
         bound = bind_constraint(constraint, self.own, self.analyst)
-        key = [self._column(name, constraint.span) for name in bound.key]
-        check_key(constraint, key)
-        if constraint.references is None:
-            return bound
-        ref = replace(constraint.references, change=st.ChangeKind.CONTENTS)
-        node = self.binder.relation(ref, self.roles)
-        if not isinstance(node, lp.Get) or node.role is lp.Role.SELF:
-            what = "REFERENCES to what is no table of its own"
-            why = "The rows of a plain view, a file or the task itself are not looked up by key."
-            raise not_supported(ref.span, what, why=why, hint="Refer to the table, or keep a view.")
-        keys = self.binder.key_there(constraint, self.binder.resolve(ref))
-        if self.analyst is not None:
-            check_reference(constraint, key, keys)
-        return replace(bound, references=node, keys=tuple(c.name for c in keys))
+        check_key(constraint, [self._column(name, constraint.span) for name in bound.key])
+        return bound
 
     def _piece(self, sql: st.SqlText) -> lp.Query:
         """A predicate or a value: a query without columns of its own."""

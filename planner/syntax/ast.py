@@ -219,7 +219,7 @@ class ConstraintDef:
         name: empty while it is not made up yet.
         predicate: of a CHECK; of the others there are the ``columns`` instead.
         column: the column in whose definition it stands; None for one of a whole row.
-        unique: it is UNIQUE. references: of a REFERENCES the table, ``keys`` its columns.
+        unique: it is UNIQUE.
     """
 
     name: str
@@ -229,8 +229,6 @@ class ConstraintDef:
     action: OnViolation
     column: str | None = None
     unique: bool = False
-    references: RelationRef | None = None
-    keys: tuple[str, ...] = ()
 
     @property
     def rule(self) -> str:
@@ -238,9 +236,6 @@ class ConstraintDef:
         if self.predicate is not None:
             return f"CHECK ({' '.join(self.predicate.span.text.split())})"
         column_list = ", ".join(self.columns)
-        if self.references is not None:
-            other = f"{self.references.name_span.text} ({', '.join(self.keys)})"
-            return f"FOREIGN KEY ({column_list}) REFERENCES {other}"
         return f"UNIQUE ({column_list})" if self.unique else f"NOT NULL ({column_list})"
 
 

@@ -42,12 +42,7 @@ def _rows_of(reader: LogReader, owner: Item) -> DataFrame | None:
     quarantine = reader.catalog.items[owner.quarantine or ""]
     if not are_there(reader.relations, [owner, quarantine]):
         return None
-    at = reader.timeline.now
-    if owner.kind is ObjectKind.TABLE:
-        if reader.versions.version_at(quarantine, at) is None:
-            return None  # no row has come yet
-    else:
-        at = min(reader.versions.stored_upper(owner) - 1, at)
+    at = min(reader.versions.stored_upper(owner) - 1, reader.timeline.now)
     if owner.kind is not ObjectKind.MATERIALIZED_VIEW:
         rows = reader.versions.contents_at(quarantine, at)
     else:

@@ -339,17 +339,13 @@ def current_definition(engine: LogReader, item: Item) -> str:
         case st.CreateView():
             texts, targets = [statement.query], [statement.target]
         case st.CreateMaterializedView():
-            refers = (c.references for c in statement.constraints)
-            texts = [statement.query]
-            targets = [statement.target, *(ref for ref in refers if ref is not None)]
+            texts, targets = [statement.query], [statement.target]
             beside = [(statement.replaces, item.replaces)]
         case st.CreateContinualTask():
             outputs = [o.target for o in statement.outputs]
             for ref, output in zip(outputs, engine.catalog.outputs_of(item), strict=True):
                 meaning[qualify(ref, item.search_schema)] = output
             body_refs = [p.target for p in statement.body]
-            lists = (statement.constraints, *(o.constraints for o in statement.outputs))
-            body_refs += [c.references for one in lists for c in one if c.references is not None]
             targets = [statement.target, *outputs, *(i.ref for i in statement.inputs), *body_refs]
             body = statement.body
             texts = [text for part in body for text in st.texts_of(part)]

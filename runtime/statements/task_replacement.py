@@ -476,9 +476,7 @@ def _renamed_text(
     own_refs = [definition.target, *(o.target for o in definition.outputs)]
     meaning = {i.name: i for i in now} | {w.name: n for w, n in zip(was, now, strict=True)}
     meaning |= {qualify(ref, schema): n for ref, n in zip(own_refs, now, strict=False)}
-    lists = (definition.constraints, *(o.constraints for o in definition.outputs))
     refs = [*own_refs[1:], *(p.target for p in definition.body)]
-    refs += (c.references for constraints in lists for c in constraints if c.references is not None)
     texts = [text for part in definition.body for text in st.texts_of(part)]
     edits += rename_edits(refs, texts, definition.body, schema, meaning, definition.span)
     return splice(definition.span, edits).text

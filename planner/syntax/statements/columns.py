@@ -8,6 +8,7 @@ from ctsql.catalog.schemas import quote_text
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import ColumnDef, ConstraintDef, Edit, SqlText
 from ctsql.planner.syntax.statements.constraints import at_constraint, read_constraint
+from ctsql.planner.syntax.statements.refusals import refusal
 from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.replaceable_calls import POSTGRES_TYPES, spark_types
 from ctsql.planner.syntax.tokens.rewrite import splice
@@ -97,6 +98,8 @@ def _column(
             comment = cursor.string("the comment in quotes").text
         elif defaults and cursor.accept("DEFAULT"):
             default = read_default(cursor)
+        elif cursor.at("REFERENCES"):
+            raise refusal(cursor.here, "REFERENCES")
         elif cursor.upper() in (*_LATER, "DEFAULT"):
             raise not_yet(cursor.here, f"{cursor.upper()} in a column list")
         elif typed and cursor.accept("NULL"):

@@ -3,8 +3,7 @@
     [CONSTRAINT name] CHECK (condition)    [ON VIOLATION FAIL | DROP | WARN | QUARANTINE]
     [CONSTRAINT name] NOT NULL (columns)   [ON VIOLATION ...]
     [CONSTRAINT name] UNIQUE (columns)     [ON VIOLATION ...]
-    [CONSTRAINT name] FOREIGN KEY (columns) REFERENCES table [(columns)] [ON VIOLATION ...]
-    column type [CONSTRAINT name] NOT NULL | UNIQUE | REFERENCES table [(column)] [ON VIOLATION ...]
+    column type [CONSTRAINT name] CHECK (condition) | NOT NULL | UNIQUE    [ON VIOLATION ...]
 
 One without a name gets one of its column and kind, so that it can be dropped and counted.
 """
@@ -14,7 +13,7 @@ from dataclasses import replace
 
 from ctsql.catalog.errors import invalid, not_supported
 from ctsql.catalog.names import check_new_name, fold, quote
-from ctsql.planner.syntax.ast import ConstraintDef, OnViolation, RelationRef
+from ctsql.planner.syntax.ast import ConstraintDef, OnViolation
 from ctsql.planner.syntax.statements.refusals import refusal
 from ctsql.planner.syntax.tokens.sqltext import analyse
 from ctsql.planner.syntax.tokens.token_reader import Cursor
@@ -53,26 +52,13 @@ def read_constraint(cursor: Cursor, column: str | None = None) -> ConstraintDef:
         name = token.text
     if cursor.at("PRIMARY"):
         raise refusal(cursor.here, "PRIMARY KEY")
+    if cursor.at("FOREIGN") or cursor.at("REFERENCES"):
+        raise refusal(cursor.here, "REFERENCES")
     columns: tuple[str, ...] = ()
     predicate, is_unique = None, False
-    references: RelationRef | None = None
-    keys: tuple[str, ...] = ()
     if cursor.accept("UNIQUE"):
         is_unique = True
         columns = (column,) if column is not None else _names(cursor)
-    elif cursor.at("FOREIGN", "KEY") or cursor.at("REFERENCES"):
-        if cursor.accept("FOREIGN", "KEY"):
-            columns = _names(cursor)
-        elif column is not None:
-            columns = (column,)
-        else:
-            cursor.fail("FOREIGN KEY", hint="Type: FOREIGN KEY (column) REFERENCES table (column)")
-        cursor.expect("REFERENCES")
-        references = cursor.relation("the table that is referred to", aliased=True)
-        keys = _names(cursor) if cursor.at("(") else columns
-        if len(keys) != len(columns):
-            message = f"{len(columns)} column(s) refer to {len(keys)}"
-            raise invalid(references.span, message, hint="Name as many on both sides.")
     elif cursor.accept("CHECK"):
         inside = cursor.group("a condition")
         if not inside:
@@ -99,8 +85,6 @@ def read_constraint(cursor: Cursor, column: str | None = None) -> ConstraintDef:
         action=action,
         column=column,
         unique=is_unique,
-        references=references,
-        keys=keys,
     )
 
 
@@ -146,22 +130,17 @@ def check_of_table(constraint: ConstraintDef, table: str) -> None:
     Args:
         table: its name, as typed.
     """
-    what = ""
-    if constraint.action is not OnViolation.FAIL:
-        what = "ON VIOLATION of a table"
     if constraint.unique:
-        what = "UNIQUE of a table"
-    if constraint.references is not None:
-        what = "REFERENCES"
-    if what:
-        raise refusal(constraint.span, what, name=table)
+        raise refusal(constraint.span, "UNIQUE of a table", name=table)
+    if constraint.action is not OnViolation.FAIL:
+        raise refusal(constraint.span, "ON VIOLATION of a table", name=table)
 
 
 def _free_name(constraint: ConstraintDef, names_in_use: set[str]) -> str:
     """A name like ``v_check``, ``k_not_null``, ``check``, then ``check_2``."""
     kind = "not_null" if constraint.columns else "check"
-    if constraint.unique or constraint.references is not None:
-        kind = "unique" if constraint.unique else "references"
+    if constraint.unique:
+        kind = "unique"
     base = "_".join(
         [*(constraint.columns or ((constraint.column,) if constraint.column else ())), kind]
     )
@@ -177,9 +156,6 @@ def constraint_text(constraint: ConstraintDef) -> str:
     column_list = ", ".join(map(quote, constraint.columns))
     if constraint.predicate is not None:
         rule = f"CHECK ({constraint.predicate.span.text})"
-    elif constraint.references is not None:
-        other = f"{constraint.references.name_span.text} ({', '.join(map(quote, constraint.keys))})"
-        rule = f"FOREIGN KEY ({column_list}) REFERENCES {other}"
     else:
         rule = f"{'UNIQUE' if constraint.unique else 'NOT NULL'} ({column_list})"
     fate = (

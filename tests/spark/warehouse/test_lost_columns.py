@@ -153,22 +153,6 @@ def test_a_condition_on_an_input_reads_what_it_names(con: Connection) -> None:
     assert '"v"' in _failure(con, "p", "TASK_FAILED")
 
 
-def test_a_key_that_is_referred_to_is_lost(con: Connection) -> None:
-    """The task stops at that T, and RETRY goes on once the column is there again."""
-    foreign = Foreign(con)
-    con.execute(
-        "CREATE CONTINUAL TASK o (v INT, CONSTRAINT r FOREIGN KEY (v) REFERENCES t (v) "
-        "ON VIOLATION DROP) ON INPUT u WITH (SNAPSHOT = FALSE) AS (INSERT INTO o SELECT v FROM u)"
-    )
-    foreign.rename("v", "x")
-    con.execute("INSERT INTO u VALUES (5, 10), (6, 11)")
-    assert '"v"' in _failure(con, "o", "TASK_FAILED")
-    foreign.rename("x", "v")
-    con.execute("INSERT INTO u VALUES (7, 30)")
-    con.execute("ALTER CONTINUAL TASK o SKIP")
-    assert by_ctsql(con, "SELECT * FROM o") == bag([(30,)])
-
-
 def test_another_definition_heals(con: Connection) -> None:
     """By CREATE OR REPLACE and by a folder, whatever the old one reads now."""
     foreign = Foreign(con)
