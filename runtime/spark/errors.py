@@ -30,6 +30,7 @@ from ctsql.runtime.spark.messages import (
     Place,
     Throwable,
     as_message,
+    broken_check,
     data_error,
     name_clocks,
     plain_message,
@@ -195,7 +196,8 @@ def _from_spark(
     if within is not None and "timestamp_millis" not in within.text.lower():
         message = name_clocks(message)
     if bad_row is not None:
-        return error("DATA_ERROR", span=span, message=as_message(message), detail=_place(chain))
+        message = broken_check(bad_row.text) or as_message(message)
+        return error("DATA_ERROR", span=span, message=message, detail=_place(chain))
     text = "\n".join(f"{t.kind.rpartition('.')[2]}: {t.text}" for t in chain)
     storage = storage_problem(text)
     if storage is not None:

@@ -183,6 +183,24 @@ def plain_message(text: str) -> str:
     return re.sub(r"\s+", " ", " ".join(sentences) or text).strip()
 
 
+_CHECK = re.compile(r"CHECK constraint (\S+) .*violated by row with values:\s*- (.*)", re.DOTALL)
+
+
+def broken_check(text: str) -> str:
+    r"""Delta's message about a row that breaks a CHECK, in fewer words; empty for another message.
+
+    Delta quotes the condition as Spark has rewritten it.
+
+    >>> broken_check("CHECK constraint c (NOT (k > 0)) violated by row with values:\n - k : 0")
+    'constraint "c" is broken by a row with k : 0'
+    """
+    found = _CHECK.search(text)
+    if found is None:
+        return ""
+    values = ", ".join(re.split(r"\n\s*- ", found[2].strip()))
+    return f'constraint "{found[1]}" is broken by a row with {values}'
+
+
 def name_clocks(message: str) -> str:
     """A message with the calls that a person types instead of the T that was put in their place.
 
