@@ -33,7 +33,6 @@ from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.batches import BatchPart, BatchText, new_writer_id
 from ctsql.runtime.warehouse.multi_table_commit import (
     APP,
-    Change,
     WriteConflict,
     commit_alone,
     prepare,
@@ -47,13 +46,13 @@ class OpenTransaction:
 
     Attributes:
         at: the T that it reads.
-        alone: the table of the one statement that it is made of, whose lock is held.
+        alone: whether it is made of one statement, whose table's lock is held.
         may_be_in: whether its files may be in the tables, or come into them, also after an error.
     """
 
     engine: Engine
     at: int
-    alone: Item | None = None
+    alone: bool = False
     may_be_in: bool = False
     group: str = field(default_factory=lambda: uuid.uuid4().hex)
     _copies: dict[str, Clone | Appends] = field(default_factory=dict)
@@ -133,7 +132,7 @@ class OpenTransaction:
             changes = {i: c for i, copy in self._copies.items() if (c := self._change(i, copy))}
             faults.point("transaction_staged")
             if changes:
-                if self.alone is None:
+                if not self.alone:
                     self.engine.mint()  # resolves intents that a crash left
                 self._commit(changes)
                 self.may_be_in = True
@@ -182,7 +181,7 @@ class OpenTransaction:
             if item.id not in items:
                 raise self._conflict(item, "Another writer dropped it since.")
 
-    def _commit(self, changes: dict[str, Change]) -> None:
+    def _commit(self, changes: dict[str, BatchText]) -> None:
         engine = self.engine
         tables = engine.relations.sources()
         for object_id in changes:
@@ -194,7 +193,7 @@ class OpenTransaction:
                 locks.enter_context(commit_lock(location))
             self.may_be_in = True
             try:
-                if self.alone is not None:
+                if self.alone:
                     ((object_id, change),) = changes.items()
                     commit_alone(object_id, tables[object_id][1], change)
                 else:
@@ -211,12 +210,12 @@ class OpenTransaction:
     def _conflict(self, item: Item, detail: str) -> CtsqlError:
         return error("TRANSACTION_CONFLICT", name=str(item.name), detail=detail)
 
-    def _change(self, object_id: str, copy: Clone | Appends) -> Change | None:
+    def _change(self, object_id: str, copy: Clone | Appends) -> BatchText | None:
         """The change of a table; None if there is none."""
         inserts, deletes = copy.changes()
         if not inserts and not deletes:
             return None
-        text = BatchText(
+        return BatchText(
             batch_id=self.group,  # of one table there is one
             writer=new_writer_id(),
             table_id=copy.origin.table_id,
@@ -226,4 +225,3 @@ class OpenTransaction:
             version=copy.version,
             parts=(BatchPart(0, inserts, deletes),),
         )
-        return Change(copy.version, text)

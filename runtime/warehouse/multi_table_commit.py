@@ -61,20 +61,13 @@ class WriteConflict(Exception):
         self.version = version
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What a transaction does to one table, staged.
-
-    Attributes:
-        version: what it saw. batch: the rows.
-    """
-
-    version: int
-    batch: BatchText
-
-
-def prepare(timeline: Timeline, group: str, changes: Mapping[str, Change], tables: Tables) -> Any:
+def prepare(
+    timeline: Timeline, group: str, changes: Mapping[str, BatchText], tables: Tables
+) -> Any:
     """Record the intent of a transaction, and return it.
+
+    Args:
+        changes: what is staged for each table, with the version that the transaction saw of it.
 
     Raises WriteConflict if another commit was first.
     """
@@ -95,7 +88,7 @@ def prepare(timeline: Timeline, group: str, changes: Mapping[str, Change], table
             source: {
                 "expected": uppers[source],
                 "version": change.version,
-                "batch": change.batch.at(uppers[source], upper).to_json(),
+                "batch": change.at(uppers[source], upper).to_json(),
             }
             for source, change in changes.items()
         }
@@ -107,12 +100,12 @@ def prepare(timeline: Timeline, group: str, changes: Mapping[str, Change], table
     return intent
 
 
-def commit_alone(source: str, table: DeltaTable, change: Change) -> None:
+def commit_alone(source: str, table: DeltaTable, change: BatchText) -> None:
     """Commit a change of one table, whose lock is held; raises WriteConflict, its files deleted."""
     output = _output(source, table, change.version)
     expected = output.fetch_recent_upper()
     upper = max(clock.now_ms(), expected) + 1
-    batch = output.batch_of(change.batch.at(expected, upper).to_json())
+    batch = output.batch_of(change.at(expected, upper).to_json())
     with discard_on_error([batch]):
         outcome = output.compare_and_append([batch], expected=expected, new=upper)
     if not isinstance(outcome, Committed):
