@@ -36,8 +36,8 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Before 4.1 PySpark leaves the socket of a result for Python to close."""
-    if not at_least(4, 1):
+    """Before 4.2 PySpark leaves the socket of a result for Python to close."""
+    if not at_least(4, 2):
         for warning in ("ResourceWarning", "pytest.PytestUnraisableExceptionWarning"):
             config.addinivalue_line("filterwarnings", f"ignore:.*socket.socket fd=:{warning}")
 
