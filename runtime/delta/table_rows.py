@@ -71,10 +71,8 @@ class DeltaRows(TableLog):
     def frame_of(self, files: Iterable[DataFile], version: int | None = None) -> DataFrame:
         """The rows of some files, lazily, by the metadata of a version; None for the newest."""
         gateway = self.gateway
-        newest = self.update().version
-        snapshot = self.snapshot_in_jvm(
-            newest if version is None else self.versions.read_like(version)
-        )
+        as_of = self.update().version if version is None else self.versions.read_like(version)
+        snapshot = self.snapshot_in_jvm(as_of)
         with translate_spark_errors():
             adds = gateway.add_files(files)
             jdf = self.log.createDataFrame(snapshot, adds, False, gateway.none)
