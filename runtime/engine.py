@@ -16,7 +16,7 @@ from ctsql.catalog.errors import (
     not_supported,
     out_of_range,
 )
-from ctsql.catalog.items import Item, ObjectKind, still_there
+from ctsql.catalog.items import Catalog, Item, ObjectKind, still_there
 from ctsql.catalog.spans import Span
 from ctsql.planner.lowering import Context, lower_query
 from ctsql.planner.nodes import External, Node, NormalReference as Reference, Query, descend
@@ -42,6 +42,7 @@ from ctsql.runtime.views.sink import ViewSink
 from ctsql.runtime.warehouse.advance_context import UNATTENDED, AdvanceContext
 from ctsql.runtime.warehouse.catalog_store import DeltaCatalog
 from ctsql.runtime.warehouse.external import ExternalRelations
+from ctsql.runtime.warehouse.followed_tables import keep_logs
 from ctsql.runtime.warehouse.multi_table_commit import mint_resolved
 from ctsql.runtime.warehouse.query_engine import QueryEngine
 from ctsql.runtime.warehouse.replaced_views import check_columns, check_written, is_redefined
@@ -99,6 +100,16 @@ class Engine(LogReader):
     def _use(self, warehouse: Warehouse) -> None:
         super()._use(warehouse)
         self._system_rows = SystemRows(self.session, self)
+        self._followed: frozenset[str] | None = None  # unknown: other processes may have ended
+
+    def change_catalog(self, change: Callable[[Catalog], Catalog]) -> Catalog:
+        """Commit a change of the catalog; returns the newest one.
+
+        Tables that something follows since then keep their logs, and others no more.
+        """
+        catalog = super().change_catalog(change)
+        self._followed = keep_logs(self.warehouse, self._followed)
+        return catalog
 
     def _make(self, system: str, catalog_at: str, timeline_at: str) -> None:
         # Creation is a commit too. The catalog comes last: where it is, all is.

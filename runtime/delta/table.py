@@ -45,6 +45,7 @@ from ctsql.runtime.delta.file_stores import (
 )
 from ctsql.runtime.delta.jvm import JvmObjects
 from ctsql.runtime.delta.locks import local_path
+from ctsql.runtime.delta.log_cleanup import KEEPS_LOG, keep_log
 from ctsql.runtime.delta.log_files import LogFiles
 from ctsql.runtime.delta.log_stores import LocalStore, LogStore
 from ctsql.runtime.delta.parquet_reader import forget as forget_layouts
@@ -162,6 +163,7 @@ class Gateway(JvmObjects):
 
     def create_table(self, location: str, columns: str, properties: Mapping[str, str]) -> None:
         """Create a table of the engine's own, unless it exists or is being created concurrently."""
+        properties = {**KEEPS_LOG, **properties}
         property_list = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
         try:
             with translate_spark_errors():
@@ -172,6 +174,11 @@ class Gateway(JvmObjects):
         except conflict_errors():
             if not self.exists(location):
                 raise
+
+    def keep_log(self, location: str, *, keeps: bool) -> None:
+        """See :func:`ctsql.runtime.delta.log_cleanup.keep_log`."""
+        table = self.table(location)
+        keep_log(table, table.begin, keeps=keeps)
 
     def exists(self, location: str) -> bool:
         """Whether the location has a folder for a Delta log."""

@@ -61,8 +61,6 @@ _RUNTIME = {
     # A commit waits for its checkpoint. Delta's default is 10. Outputs and the timeline have other
     # intervals, so that few checkpoints fall on the same tick.
     "spark.databricks.delta.properties.defaults.checkpointInterval": "103",
-    # What a log forgets must be nobody's need; MAINTAIN knows, a checkpoint does not.
-    "spark.databricks.delta.properties.defaults.enableExpiredLogCleanup": "false",
     # The engine follows logs itself and pins versions; age alone is no reason to refuse.
     "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false",
 }

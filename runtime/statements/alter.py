@@ -70,7 +70,7 @@ class Alteration(OnNames):
             targets[:] = _items_to_drop(current, item, statement)
             return _without(current, going, statement)
 
-        self.engine.catalog_store.change(remove)
+        self.engine.change_catalog(remove)
         if not going:
             return f"DROP {keyword} (did not exist)"
         self._let_go(going, statement)
@@ -128,7 +128,7 @@ class Alteration(OnNames):
             going[:] = current.going_with(i.id for i in inside)
             return _without(current, going, statement, current.schemas[fold(schema)])
 
-        self.engine.catalog_store.change(remove)
+        self.engine.change_catalog(remove)
         self._let_go(going, statement)
         return "DROP SCHEMA" if is_there else "DROP SCHEMA (did not exist)"
 

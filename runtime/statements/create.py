@@ -374,8 +374,7 @@ class Creation(OnNames):
             return current.with_item(item)
 
         with undo_on_failure(self.engine, [] if away is None else [away]):
-            self.engine.catalog_store.change(replace_view)
-        self.engine.refresh_catalog()
+            self.engine.change_catalog(replace_view)
         refresh_view(self.engine, old, full=True, replaced=True)
         self._end_replacement(old, before, away)
         return "CREATE MATERIALIZED VIEW"

@@ -31,6 +31,7 @@ from ctsql.runtime.statements.dropped import remove_dropped
 from ctsql.runtime.statements.name_resolution import OnNames
 from ctsql.runtime.statements.redefinition import Redefinition
 from ctsql.runtime.views.side_table import tables_beside
+from ctsql.runtime.warehouse.followed_tables import keep_logs
 from ctsql.runtime.warehouse.location import SYSTEM_FOLDER
 from ctsql.runtime.warehouse.replaced_tables import LOST
 from ctsql.runtime.warehouse.table_checks import check_tables, missing_table
@@ -103,6 +104,7 @@ class Maintenance(OnNames):
             self._complete_transactions()
         if statement.target is None and not dry:
             self._forget_definitions()
+            keep_logs(self.engine.warehouse)
         problems: dict[str, CtsqlError] = {}
         works = list(self._works(statement, problems))
         if statement.target is None and not dry:

@@ -6,6 +6,7 @@ from zlib import crc32
 
 from ctsql.catalog.items import Item
 from ctsql.catalog.names import table_at
+from ctsql.runtime.delta.log_cleanup import KEEPS_LOG
 from ctsql.runtime.delta.table_rows import ENABLE_VECTORS
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults
@@ -23,6 +24,7 @@ def create_table_text(item: Item, *, has_vectors: bool) -> str:
     Without deletion vectors there is no change feed: it would show rows that only move.
     """
     properties = {
+        **KEEPS_LOG,
         "delta.feature.domainMetadata": "supported",
         "delta.checkpointInterval": str(checkpoint_interval(item.id)),
     }

@@ -139,6 +139,9 @@ class MemoryGateway:
         """Make a table, which is done at once."""
         self.store.make(location)
 
+    def keep_log(self, location: str, *, keeps: bool) -> None:
+        """The store here cleans no log up."""
+
     def entries(self, location: str) -> list[str]:
         """No folder has others."""
         return []

@@ -1,0 +1,55 @@
+"""Tables that something follows keep their logs; the others are left to Delta's own cleanup.
+
+A task, a materialized view and a named subscription follow the tables that they read, also through
+plain views. Tables that are attached are their owners': their properties stay as they are.
+"""
+
+from collections.abc import Iterable, Set as AbstractSet
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
+from ctsql.runtime.warehouse.warehouse import Warehouse
+
+
+def followed_tables(catalog: Catalog) -> frozenset[str]:
+    """The ids of the tables in the warehouse that something follows."""
+    return frozenset(i.id for i in catalog if _is_own(i) and _is_followed(catalog, i))
+
+
+def _is_followed(catalog: Catalog, table: Item) -> bool:
+    readers = catalog.all_readers(table.id)
+    subscribed_ids = {s.object_id for s in catalog.subscriptions.values() if not s.problem}
+    return any(i.is_run or i.problem or i.id in subscribed_ids for i in (table, *readers))
+
+
+def keep_logs(warehouse: Warehouse, before: AbstractSet[str] | None = None) -> frozenset[str]:
+    """Let tables keep their logs that something follows, and no others; returns the former.
+
+    Args:
+        before: those of which that was so; only what has changed is looked at. None for all.
+    """
+    catalog = warehouse.catalog
+    now = followed_tables(catalog)
+    all_ids = {i.id for i in catalog if _is_own(i)}
+    free_ids = (all_ids if before is None else before) - now
+    if any(s.problem for s in catalog.subscriptions.values()):
+        free_ids = set()  # nobody can tell what it follows
+    _keep(warehouse, (catalog.items[i] for i in now - (before or set())), keeps=True)
+    _keep(warehouse, (catalog.items[i] for i in free_ids & all_ids), keeps=False)
+    return now
+
+
+def _keep(warehouse: Warehouse, tables: Iterable[Item], *, keeps: bool) -> None:
+    for item in tables:
+        assert item.location is not None  # a table has one
+        try:
+            warehouse.gateway.keep_log(item.location, keeps=keeps)
+        except CtsqlError as problem:
+            if problem.condition not in UNREADABLE:
+                raise
+            # Its log is gone or damaged: who reads it says so.
+
+
+def _is_own(item: Item) -> bool:
+    return item.kind is ObjectKind.TABLE and item.managed and not item.problem
