@@ -48,22 +48,28 @@ def examine(warehouse: str, master: str | None) -> Iterator[Finding]:
     yield java
     yield _spark()
     yield Finding("Delta", version("delta-spark"))
-    yield _jars()
+    yield _found("JARs", _jars)
     yield _found("warehouse", lambda: _store(warehouse))
     if not java.remedy:
         yield _found("archive", _archive)
-        yield _found("self-test", lambda: _self_test(master))
+        remedy = "Set TMPDIR to a folder that you can write"
+        yield _found("self-test", lambda: _self_test(master), remedy)
 
 
-def _found(name: str, look: Callable[[], str]) -> Finding:
+def _found(
+    name: str,
+    look: Callable[[], str],
+    remedy: str = "Give ctsql a folder that it can write: ctsql -w FOLDER doctor",
+) -> Finding:
+    """What was found; ``remedy`` is that of a failure of the operating system."""
     try:
         return Finding(name, look())
     except CtsqlError as problem:
         details = "; ".join(filter(None, (problem.message, problem.detail)))
         return Finding(name, f"{details} [{problem.condition}]", problem.hint or "Report it.")
     except OSError as problem:
-        remedy = "Give ctsql a folder that it can write: ctsql -w FOLDER doctor"
-        return Finding(name, f"{problem.filename}: {problem.strerror}", remedy)
+        place = "" if problem.filename is None else f"{problem.filename}: "
+        return Finding(name, f"{place}{problem.strerror}", remedy)
 
 
 def _java() -> str:
@@ -78,10 +84,10 @@ def _spark() -> Finding:
     return Finding("Spark", warning or installed, remedy if warning else "")
 
 
-def _jars() -> Finding:
+def _jars() -> str:
     if jars := delta_jars():
-        return Finding("JARs", f"{len(jars)} of Delta in {ivy_jars_folder()}")
-    return Finding("JARs", f"the first start of Spark fetches {delta_coordinate()}")
+        return f"{len(jars)} of Delta in {ivy_jars_folder()}"
+    return f"the first start of Spark fetches {delta_coordinate()}"
 
 
 def _archive() -> str:
@@ -96,7 +102,7 @@ def _store(location: str) -> str:
     path = local_path(location)
     if path is None:
         return f"{location} is not on a local disk; the self-test does not look at it"
-    folder = next(p for p in (path.absolute(), *path.absolute().parents) if p.is_dir())
+    folder = next(p for p in (path.absolute(), *path.absolute().parents) if p.exists())
     with tempfile.TemporaryDirectory(prefix=".ctsql-doctor-", dir=folder) as name:
         scratch = Path(name)
         with folder_lock(str(scratch)):

@@ -35,8 +35,12 @@ def archive_of(java: Java, jars: Sequence[Path]) -> Path | None:
     Args:
         jars: the JARs of the class path. After a JAR was replaced another archive is needed.
     """
+    try:
+        folder = archive_folder()
+    except RuntimeError:  # the user has no home folder, so nobody has made one
+        return None
     key = _key(java, jars)
-    for path in archive_folder().glob("*.jsa"):
+    for path in folder.glob("*.jsa"):
         match = _NAME.fullmatch(path.name)
         if match and match["key"] == key and int(match["size"]) == path.stat().st_size:
             return path

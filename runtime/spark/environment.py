@@ -164,7 +164,8 @@ def _versions() -> dict[str, str]:
 
 def ivy_jars_folder() -> Path:
     """Where Spark's Ivy puts the JARs it has fetched, and where they may be put by hand."""
-    return Path.home() / IVY_FOLDER / "jars"
+    # As it is for a user without a home folder, as containers have; Path.home() fails there.
+    return Path(os.path.expanduser("~"), IVY_FOLDER, "jars")
 
 
 def delta_jars(folder: Path | None = None) -> tuple[Path, ...]:
@@ -175,7 +176,8 @@ def delta_jars(folder: Path | None = None) -> tuple[Path, ...]:
     """
     folder = ivy_jars_folder() if folder is None else folder
     jars = tuple(folder / name.format(**_versions()) for name in JARS)
-    return jars if all(jar.is_file() for jar in jars) else ()
+    # Unlike Path.is_file this is false, and no error, in a folder that may not be read.
+    return jars if all(map(os.path.isfile, jars)) else ()
 
 
 def delta_coordinate() -> str:

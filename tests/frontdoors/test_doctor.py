@@ -1,12 +1,15 @@
 """``ctsql doctor``: one line for each thing, and what to do where something is wrong."""
 
+import errno
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from ctsql import doctor
 from ctsql.runtime.spark.versions import NEWEST, as_text
 
 NAMES = ["Python", "Java", "Spark", "Delta", "JARs", "warehouse", "archive", "self-test"]
@@ -51,7 +54,46 @@ def test_without_java_and_without_a_place_to_write(tmp_path: Path) -> None:
     assert "[JAVA_NOT_FOUND]" in lines["Java"]
     assert "unset JAVA_HOME" in lines["Java"]
     assert "self-test" not in lines
+    assert "Not a directory" in lines["warehouse"]
+    assert "-w FOLDER" in lines["warehouse"]
     assert "Traceback" not in run.stderr
+
+
+def _examined(monkeypatch: pytest.MonkeyPatch, warehouse: Path) -> dict[str, doctor.Finding]:
+    """What is found, by name, where the statements of the self-test would run."""
+    monkeypatch.setattr(doctor, "run_typical_statements", lambda *_, **__: 1)
+    return {finding.name: finding for finding in doctor.examine(str(warehouse), None)}
+
+
+def test_a_warehouse_that_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder around it says nothing about it."""
+    file = tmp_path / "w"
+    file.write_text("no folder")
+    found = _examined(monkeypatch, file)["warehouse"]
+    assert "Not a directory" in found.text
+    assert "-w FOLDER" in found.remedy
+
+
+def test_a_user_without_a_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As containers have that give each process a user id of its own."""
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr("pwd.getpwuid", lambda uid: {}[uid])
+    found = _examined(monkeypatch, tmp_path / "w")
+    assert list(found) == NAMES
+    assert not any(finding.remedy for finding in found.values())
+
+
+def test_no_folder_for_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What helps is another such folder, not another warehouse."""
+
+    def refuse() -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", refuse)
+    found = _examined(monkeypatch, tmp_path)["self-test"]
+    assert found.text == "No usable temporary directory found"
+    assert "TMPDIR" in found.remedy
 
 
 @pytest.mark.spark
