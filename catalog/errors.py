@@ -150,11 +150,6 @@ def invalid(span: Span, message: str, detail: str = "", hint: str = "") -> Ctsql
     return error("INVALID_STATEMENT", span=span, message=message, detail=detail, hint=hint)
 
 
-def not_yet(span: Span, what: str, hint: str = "") -> CtsqlError:
-    """A NOT_SUPPORTED_YET at a place; the caller raises it."""
-    return error("NOT_SUPPORTED_YET", span=span, what=what, hint=hint)
-
-
 def not_supported(span: Span | None, what: str, *, why: str = "", hint: str = "") -> CtsqlError:
     """A NOT_SUPPORTED at a place; the caller raises it."""
     return error("NOT_SUPPORTED", span=span, what=what, why=why, hint=hint)

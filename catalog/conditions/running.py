@@ -165,13 +165,6 @@ RUNNING: tuple[Condition, ...] = (
         hint="{hint}",
     ),
     Condition(
-        "SPARK_PACKAGE_MISSING",
-        "58000",
-        EnvironmentProblem,
-        message='Spark has no data source "{source}"',
-        hint="Give Spark its package, in spark-defaults.conf: spark.jars.packages {package}",
-    ),
-    Condition(
         "SPARK_VERSION",
         "58000",
         EnvironmentProblem,

@@ -135,13 +135,6 @@ STATEMENTS: tuple[Condition, ...] = (
         hint="{hint}",
     ),
     Condition(
-        "NOT_SUPPORTED_YET",
-        "0A000",
-        NotSupported,
-        message="{what} is not supported yet",
-        hint="{hint}",
-    ),
-    Condition(
         "PARAMETER_MISMATCH",
         "42P02",
         StatementError,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ctsql.catalog import schemas
-from ctsql.catalog.errors import error, not_yet
+from ctsql.catalog.errors import error, not_supported
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import fold, quote
 from ctsql.catalog.schemas import Column, check_unique
@@ -177,7 +177,7 @@ class BodyBinder:
             sql = self.defaults.get(fold(into[place].name)) if place < len(into) else None
             if sql is not None and sql.clocks:
                 hint = "Leave the column out of the INSERT's column list."
-                raise not_yet(span, "DEFAULT that reads the clock, in VALUES,", hint)
+                raise not_supported(span, "DEFAULT that reads the clock, in VALUES,", hint=hint)
             edits.append(st.Edit(span=span, text="NULL" if sql is None else f"({sql.span.text})"))
         query = statement.query
         return replace(query, edits=(*query.edits, *edits)) if edits else query

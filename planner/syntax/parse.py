@@ -2,7 +2,7 @@
 
 from typing import TypeVar
 
-from ctsql.catalog.errors import invalid, nested_too_deeply, not_supported, not_yet
+from ctsql.catalog.errors import invalid, nested_too_deeply, not_supported
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Source, Span
@@ -30,7 +30,7 @@ def parse(span: Span) -> Statement:
     Raises:
         SYNTAX_ERROR: it cannot be read. INVALID_STATEMENT, INVALID_OPTION, INVALID_NAME,
         INVALID_COLUMN_TYPE, DUPLICATE_COLUMN: a part of it is not allowed there. NOT_SUPPORTED,
-        NOT_SUPPORTED_YET: it is known and refused by name, or it is nested too deeply.
+        NOT_SUPPORTED: it is known and refused by name, or it is nested too deeply.
     """
     statements = [tokens for tokens in split_tokens(tokenise(span)) if tokens]
     if not statements:
@@ -66,7 +66,7 @@ def _statement(tokens: Tokens) -> Statement:
         cursor.take()
         return COMMANDS[first](cursor)
     if first in _LATER:
-        raise not_yet(tokens[0].span, first)
+        raise not_supported(tokens[0].span, first)
     message = f"found {found_text(tokens[0])}, expected a statement"
     raise syntax_error(tokens[0].span, message, hint=did_you_mean(first, _KNOWN) if first else "")
 

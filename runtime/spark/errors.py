@@ -212,8 +212,10 @@ def _from_spark(
         return error("SPARK_ERROR", span=span, message=_MEMORY, detail=detail, hint=_MORE_MEMORY)
     missing = _NO_SOURCE.match(throwable.text)
     if missing is not None:
+        message = f'Spark has no data source "{missing[1]}"'
         package = _PACKAGES.get(missing[1], "")
-        return error("SPARK_PACKAGE_MISSING", span=span, source=missing[1], package=package)
+        hint = f"Give Spark its package, in spark-defaults.conf: spark.jars.packages {package}"
+        return error("SPARK_ERROR", span=span, message=message, hint=hint)
     refusal = _about_the_statement(throwable, span, within, as_message(message))
     if refusal is not None:
         return refusal

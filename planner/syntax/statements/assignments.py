@@ -1,6 +1,6 @@
 """Reads ``column = value, ...`` of UPDATE SET and of MERGE."""
 
-from ctsql.catalog.errors import error, not_yet
+from ctsql.catalog.errors import error, not_supported
 from ctsql.catalog.names import fold
 from ctsql.planner.syntax.ast import Assignment, NamedSource, Scope, SqlText
 from ctsql.planner.syntax.tokens.sqltext import analyse
@@ -16,7 +16,7 @@ def read_assignments(
 ) -> tuple[Assignment, ...]:
     """Read what is behind SET; ``target`` may qualify a column, the values see ``scope``.
 
-    Raises SYNTAX_ERROR, DUPLICATE_COLUMN, NOT_SUPPORTED_YET for a field of a column.
+    Raises SYNTAX_ERROR, DUPLICATE_COLUMN, NOT_SUPPORTED for a field of a column.
     """
     assignments: list[Assignment] = []
     for group in cut_at_commas(tokens):
@@ -27,7 +27,9 @@ def read_assignments(
         qualifier = tuple(fold(part.text) for part in parts[:-1])
         if not is_qualifier(qualifier, target):
             what = "setting a field of a column"
-            raise not_yet(span_of(parts), what, "Set the whole column: SET s = named_struct(...)")
+            raise not_supported(
+                span_of(parts), what, hint="Set the whole column: SET s = named_struct(...)"
+            )
         cursor.expect("=")
         value = read_value(cursor.until(len(cursor.tokens), "a value"), scope, cte_names)
         assignments.append(

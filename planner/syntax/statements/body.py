@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from ctsql.catalog.errors import CtsqlError, invalid, not_yet
+from ctsql.catalog.errors import CtsqlError, invalid, not_supported
 from ctsql.catalog.names import fold
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
@@ -23,7 +23,7 @@ _VERBS = ("INSERT", "DELETE", "UPDATE", "MERGE")
 def read_body(tokens: Tokens, place: Span, name: str) -> tuple[st.BodyStatement, ...]:
     """Read all that follows AS (at ``place``) in the definition of the task of this name.
 
-    Raises SYNTAX_ERROR, INVALID_STATEMENT, NOT_SUPPORTED_YET.
+    Raises SYNTAX_ERROR, INVALID_STATEMENT, NOT_SUPPORTED.
     """
     example = f"Type: AS (INSERT INTO {name} SELECT ...)"
     if not tokens or tokens[0].upper != "(":
@@ -119,7 +119,7 @@ def _insert(tokens: Tokens, verb: int) -> st.InsertStatement:
     by_name = cursor.accept("BY", "NAME")
     for word in ("PARTITION", "REPLACE"):
         if cursor.at(word):
-            raise not_yet(cursor.here, f"{word} in a continual task")
+            raise not_supported(cursor.here, f"{word} in a continual task")
     columns: tuple[st.ColumnDef, ...] = ()
     if not by_name and cursor.at("(") and cursor.upper(1) not in QUERY_WORDS:
         place = cursor.here

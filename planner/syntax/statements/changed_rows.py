@@ -34,7 +34,7 @@ def changed_rows(
     Args:
         default_of: the default of a column, as a text of SQL.
 
-    Raises NOT_SUPPORTED_YET for a field of a column.
+    Raises NOT_SUPPORTED for a field of a column.
     """
     tokens = tokenise(statement.span)
     start = next(i for i, t in enumerate(tokens) if t.start == statement.target.span.start)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ctsql.catalog.errors import error, not_supported, not_yet
+from ctsql.catalog.errors import error, not_supported
 from ctsql.catalog.names import did_you_mean, fold, quote
 from ctsql.catalog.schemas import quote_text
 from ctsql.catalog.spans import Span
@@ -40,7 +40,7 @@ def read_columns(
     Args:
         constraints: gets those in the list; None where there can be none.
 
-    Raises SYNTAX_ERROR, DUPLICATE_COLUMN, INVALID_COLUMN_TYPE, NOT_SUPPORTED_YET.
+    Raises SYNTAX_ERROR, DUPLICATE_COLUMN, INVALID_COLUMN_TYPE, NOT_SUPPORTED.
     """
     columns: list[ColumnDef] = []
     names: set[str] = set()
@@ -85,7 +85,7 @@ def _column(
     if cursor.upper() in _WITHOUT_COLUMN and len(cursor.rest) > 1 and cursor.upper(1) in (
         "(", "KEY", *(t.upper for t in cursor.rest[1:2] if t.is_name and cursor.upper(2) in _LATER)
     ):  # fmt: skip
-        raise not_yet(cursor.here, cursor.upper())
+        raise not_supported(cursor.here, cursor.upper())
     name = cursor.name("a column's name")
     type_text = _type(cursor, name) if typed else None
     nullable, comment, default = True, None, None
@@ -101,7 +101,7 @@ def _column(
         elif cursor.at("REFERENCES"):
             raise refusal(cursor.here, "REFERENCES")
         elif cursor.upper() in (*_LATER, "DEFAULT"):
-            raise not_yet(cursor.here, f"{cursor.upper()} in a column list")
+            raise not_supported(cursor.here, f"{cursor.upper()} in a column list")
         elif typed and cursor.accept("NULL"):
             continue
         else:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from itertools import pairwise
 
-from ctsql.catalog.errors import CtsqlError, bad_option, error, not_supported, not_yet
+from ctsql.catalog.errors import CtsqlError, bad_option, error, not_supported
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.refreshes import parse_interval
 from ctsql.catalog.spans import Span
@@ -108,7 +108,7 @@ def _alter(cursor: Cursor) -> st.Statement:
     target = cursor.relation("the name of what to alter")
     if cursor.at("APPLY", "REPLACEMENT"):
         if kind not in (ObjectKind.MATERIALIZED_VIEW, ObjectKind.CONTINUAL_TASK):
-            raise not_yet(cursor.here, f"APPLY REPLACEMENT to a {kind.value}")
+            raise not_supported(cursor.here, f"APPLY REPLACEMENT to a {kind.value}")
         cursor.position += 2
         replacement = cursor.relation("the name of the replacement")
         cursor.end()
@@ -128,7 +128,7 @@ def _alter(cursor: Cursor) -> st.Statement:
         return statement
     if cursor.current is not None and cursor.current.kind is Kind.WORD and not cursor.at("RENAME"):
         hint = f"ALTER {kind.keyword} {target.span.text} takes: {_ALTERS.get(kind, 'RENAME TO')}"
-        raise not_yet(cursor.here, f"ALTER {kind.keyword} ... {cursor.upper()}", hint)
+        raise not_supported(cursor.here, f"ALTER {kind.keyword} ... {cursor.upper()}", hint=hint)
     cursor.expect("RENAME", "TO")
     new = cursor.relation("the new name")
     cursor.end()
@@ -286,7 +286,7 @@ def _describe(cursor: Cursor) -> st.Statement:
     if cursor.upper() in ("HISTORY", "DETAIL", "FUNCTION") and len(cursor.rest) > 1:
         raise not_supported(cursor.here, f"DESCRIBE {cursor.upper()}")
     if cursor.upper() in ("SELECT", "WITH", "VALUES", "QUERY") and len(cursor.rest) > 1:
-        raise not_yet(cursor.here, "DESCRIBE of a query")
+        raise not_supported(cursor.here, "DESCRIBE of a query")
     extended = _accept_extended(cursor)
     kind = _kind_before_name(cursor)
     extended = extended or _accept_extended(cursor)

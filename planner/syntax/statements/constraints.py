@@ -43,7 +43,7 @@ def read_constraint(cursor: Cursor, column: str | None = None) -> ConstraintDef:
     Args:
         column: the column in whose definition it stands; None for one of a whole row.
 
-    Raises SYNTAX_ERROR, NOT_SUPPORTED (a query in a CHECK), NOT_SUPPORTED_YET.
+    Raises SYNTAX_ERROR, NOT_SUPPORTED.
     """
     start, name = cursor.here, ""
     if cursor.accept("CONSTRAINT"):

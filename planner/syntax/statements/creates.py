@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from ctsql.catalog.errors import not_supported, not_yet
+from ctsql.catalog.errors import not_supported
 from ctsql.catalog.names import check_new_schema, fold
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
@@ -43,7 +43,7 @@ _DEFAULTS = "delta.feature.allowColumnDefaults"
 def read_create(tokens: Tokens) -> st.Statement:
     """Read a statement that begins with CREATE.
 
-    Raises SYNTAX_ERROR, NOT_SUPPORTED, NOT_SUPPORTED_YET and what its parts raise.
+    Raises SYNTAX_ERROR, NOT_SUPPORTED and what its parts raise.
     """
     cursor = Cursor(tokens)
     cursor.expect("CREATE")
@@ -62,7 +62,9 @@ def read_create(tokens: Tokens) -> st.Statement:
     if cursor.at("REPLACEMENT"):
         return _replacement(cursor, or_replace=or_replace)
     if word in _LATER:
-        raise not_yet(cursor.here, f"CREATE {word}", _REGISTERED if word == "FUNCTION" else "")
+        raise not_supported(
+            cursor.here, f"CREATE {word}", hint=_REGISTERED if word == "FUNCTION" else ""
+        )
     if cursor.accept("FLOW"):
         return read_flow(cursor, or_replace=or_replace)
     if cursor.at("MATERIALIZED", "VIEW"):
@@ -77,7 +79,7 @@ def read_create(tokens: Tokens) -> st.Statement:
         if or_replace:
             place = span_of(tokens[:4])
             hint = "Type DROP TABLE first, then CREATE TABLE."
-            raise not_yet(place, "CREATE OR REPLACE TABLE", hint)
+            raise not_supported(place, "CREATE OR REPLACE TABLE", hint=hint)
         return _table(cursor)
     if cursor.accept("VIEW"):
         return _view(cursor, or_replace=or_replace)
@@ -95,7 +97,7 @@ def _schema(cursor: Cursor) -> st.CreateSchema:
     name = cursor.name("the schema's name")
     check_new_schema(name.text, name.span)
     if cursor.upper() in ("LOCATION", "MANAGED", "COMMENT", "WITH"):
-        raise not_yet(cursor.here, f"{cursor.upper()} of a schema")
+        raise not_supported(cursor.here, f"{cursor.upper()} of a schema")
     cursor.end()
     return st.CreateSchema(
         span=cursor.span, name=name.text, name_span=name.span, if_not_exists=if_not_exists
@@ -150,7 +152,7 @@ class _TableClauses:
         elif any(cursor.accept(*words) for words in _LAYOUTS):
             cursor.group()
         elif word in ("LIKE", "CLONE", "SHALLOW", "DEEP", "OPTIONS", "CLUSTERED", "STORED", "ROW"):
-            raise not_yet(here, f"CREATE TABLE ... {word}")
+            raise not_supported(here, f"CREATE TABLE ... {word}")
         else:
             cursor.fail(
                 'a column list, "AS" or "LOCATION"',
@@ -204,12 +206,12 @@ def _table(cursor: Cursor) -> st.CreateTable:
     if location is not None and (clauses.columns is not None or query or clauses.layout):
         hint = f"Type: CREATE TABLE {target.span.text} LOCATION {location.span.text}"
         what = "LOCATION together with columns, a query or a layout"
-        raise not_yet(location.span, what, hint)
+        raise not_supported(location.span, what, hint=hint)
     if location is None and clauses.columns is None and query is None:
         cursor.fail("a column list, AS or LOCATION")
     if clauses.columns is not None and query is not None:
         hint = "Leave the column list out and name the columns in the query."
-        raise not_yet(clauses.columns_span, "a column list together with AS", hint)
+        raise not_supported(clauses.columns_span, "a column list together with AS", hint=hint)
     text = query or st.SqlText(span=span)
     text = dataclasses.replace(text, span=span, edits=(*edits, *text.edits))
     return st.CreateTable(
@@ -250,7 +252,7 @@ def _view(cursor: Cursor, *, or_replace: bool) -> st.CreateView:
     if cursor.accept("COMMENT"):
         comment = cursor.string("the comment in quotes").text
     if cursor.upper() in ("TBLPROPERTIES", "WITH", "SCHEMA"):
-        raise not_yet(cursor.here, f"CREATE VIEW ... {cursor.upper()}")
+        raise not_supported(cursor.here, f"CREATE VIEW ... {cursor.upper()}")
     cursor.expect("AS")
     return st.CreateView(
         span=cursor.span,

@@ -12,7 +12,7 @@ from typing import NoReturn
 from lark import Lark, Token as LarkToken, Tree
 from lark.exceptions import UnexpectedToken
 
-from ctsql.catalog.errors import invalid, not_yet
+from ctsql.catalog.errors import invalid, not_supported
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import Edit, RelationRef, SqlText, TaskInput
 from ctsql.planner.syntax.statements.refusals import refusal
@@ -76,7 +76,7 @@ def _grammar() -> Lark:
 def read_header(tokens: Tokens, *, task: bool) -> Header:
     """Read a header from CREATE on, of a continual task or else of a materialized view.
 
-    Raises SYNTAX_ERROR, NOT_SUPPORTED_YET.
+    Raises SYNTAX_ERROR, NOT_SUPPORTED.
     """
     words = (i for i, t in tk.at_depth_0(tokens) if t.upper == "AS" and tokens[i - 1].upper != ".")
     stop = next((i + 1 for i in words if not (task and _names_input(tokens, i))), len(tokens))
@@ -214,7 +214,7 @@ def _refuse(
     for words, what in _LATER.items():
         if tk.words_are(tokens, index, *words):
             hint = "Put it in WITH (...)." if words == ("REFRESH",) else ""
-            raise not_yet(place, what, hint)
+            raise not_supported(place, what, hint=hint)
     for clause in _CLAUSES_REFUSED:
         if tk.words_are(tokens, index, *clause.split()):
             raise refusal(place, clause)

@@ -3,7 +3,7 @@
 import dataclasses
 from itertools import pairwise
 
-from ctsql.catalog.errors import error, invalid, not_yet
+from ctsql.catalog.errors import error, invalid, not_supported
 from ctsql.catalog.names import fold, quote, unquote
 from ctsql.catalog.reserved_columns import SOURCE
 from ctsql.planner.syntax import ast as st
@@ -29,12 +29,14 @@ _ALLOWED = {
 def read_merge(tokens: Tokens, verb: int = 0) -> st.MergeStatement:
     """Read a MERGE; ``verb`` is its index behind a WITH clause, whose names the source may use.
 
-    Raises SYNTAX_ERROR, INVALID_STATEMENT, DUPLICATE_COLUMN, NOT_SUPPORTED_YET.
+    Raises SYNTAX_ERROR, INVALID_STATEMENT, DUPLICATE_COLUMN, NOT_SUPPORTED.
     """
     cursor = Cursor(tokens, start=verb)
     cursor.expect("MERGE")
     if cursor.at("WITH", "SCHEMA", "EVOLUTION"):
-        raise not_yet(cursor.here, "WITH SCHEMA EVOLUTION", "A task's columns do not change.")
+        raise not_supported(
+            cursor.here, "WITH SCHEMA EVOLUTION", hint="A task's columns do not change."
+        )
     cursor.expect("INTO")
     target = cursor.relation("the table to merge into", aliased=False)
     alias = None
@@ -94,7 +96,7 @@ def _source(cursor: Cursor, verb: int) -> tuple[st.SqlText, str, st.RelationRef 
         alias = quote(cursor.name('"ON"').text)
         ref = None
     if cursor.at("("):
-        raise not_yet(cursor.here, "a column list behind the source's alias")
+        raise not_supported(cursor.here, "a column list behind the source's alias")
     return text, alias, ref
 
 

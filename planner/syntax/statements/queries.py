@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ctsql.catalog.errors import error, not_supported, not_yet
+from ctsql.catalog.errors import error, not_supported
 from ctsql.catalog.names import fold
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import Dml, Instant, RelationRef, Select
@@ -147,5 +147,5 @@ def _insert_target(cursor: Cursor) -> RelationRef:
     cursor.accept("TABLE")
     target = cursor.relation("the table to write")
     if cursor.at("REPLACE"):
-        raise not_yet(cursor.here, "INSERT INTO ... REPLACE WHERE")
+        raise not_supported(cursor.here, "INSERT INTO ... REPLACE WHERE")
     return target

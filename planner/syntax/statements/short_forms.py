@@ -15,7 +15,7 @@ name: APPLY AS TRUNCATE WHEN, ONCE, SYSTEM SEQUENCE BY, SCD TYPE BITEMPORAL.
 
 from dataclasses import replace
 
-from ctsql.catalog.errors import invalid, not_supported, not_yet
+from ctsql.catalog.errors import invalid, not_supported
 from ctsql.catalog.names import quote
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.syntax.ast import (
@@ -113,7 +113,7 @@ def _group(cursor: Cursor, what: str) -> Tokens:
 def read_flow(cursor: Cursor, *, or_replace: bool) -> CreateFlow:
     """Read what follows CREATE [OR REPLACE] FLOW.
 
-    Raises SYNTAX_ERROR, INVALID_OPTION, NOT_SUPPORTED, NOT_SUPPORTED_YET.
+    Raises SYNTAX_ERROR, INVALID_OPTION, NOT_SUPPORTED.
     """
     if_not_exists = cursor.if_not_exists()
     name = cursor.relation("the flow's name")
@@ -125,7 +125,7 @@ def read_flow(cursor: Cursor, *, or_replace: bool) -> CreateFlow:
         raise refusal(cursor.here, "FLOW ... AS INSERT")
     cursor.expect("AUTO", "CDC", hint=_FLOW_HINT)
     if cursor.at("ONCE"):
-        raise not_yet(cursor.here, "AUTO CDC ONCE")
+        raise not_supported(cursor.here, "AUTO CDC ONCE")
     cursor.expect("INTO")
     target = cursor.relation("the target's name")
     cursor.expect("FROM")
@@ -144,7 +144,7 @@ def _source(cursor: Cursor) -> RelationRef:
         cursor.take()
     if cursor.at("(") and not stream:
         hint = "Type CREATE MATERIALIZED VIEW name AS the query, and FROM name here."
-        raise not_yet(cursor.here, "AUTO CDC FROM a query", hint)
+        raise not_supported(cursor.here, "AUTO CDC FROM a query", hint=hint)
     inner = stream and cursor.accept("(")
     source = cursor.relation("the table that holds the events")
     if inner:
@@ -193,7 +193,7 @@ class _FlowClauses:
             case "TRACK HISTORY ON":
                 self.tracked_columns = self._column_list()
             case _:
-                raise not_yet(here, name)
+                raise not_supported(here, name)
 
     def _read_sequence(self) -> None:
         """``expression``, or ``expression FOR (columns), ...``: one for each group of columns."""
@@ -235,7 +235,7 @@ class _FlowClauses:
         cursor = self.cursor
         cursor.expect("SCD")
         if cursor.at("TYPE", "BITEMPORAL") or cursor.at("BITEMPORAL"):
-            raise not_yet(cursor.here, "SCD TYPE BITEMPORAL")
+            raise not_supported(cursor.here, "SCD TYPE BITEMPORAL")
         cursor.expect("TYPE")
         token = cursor.current
         if token is None or token.text not in ("1", "2"):

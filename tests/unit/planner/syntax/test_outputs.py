@@ -46,7 +46,7 @@ def test_several_outputs() -> None:
         (CT + "OUTPUTS (x (k))" + BODY, "SYNTAX_ERROR", ""),
         (CT + "OUTPUTS (x ())" + BODY, "SYNTAX_ERROR", "x"),
         (CT + "(k INT) OUTPUTS (x (k INT))" + BODY, "SYNTAX_ERROR", "OUTPUTS"),
-        (CT + "OUTPUTS (x (k INT)) FROM TRANSFORM a USING (SELECT 1)", "NOT_SUPPORTED_YET", "FROM"),
+        (CT + "OUTPUTS (x (k INT)) FROM TRANSFORM a USING (SELECT 1)", "NOT_SUPPORTED", "FROM"),
         ("CREATE MATERIALIZED VIEW v OUTPUTS (x (k INT)) AS SELECT 1", "SYNTAX_ERROR", "OUTPUTS"),
     ],
 )
