@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.views import Warehouse
-from ctsql.runtime.spark.session import active
+from ctsql.runtime.spark.internals.sessions import active
 
 PARTS = (0.0001, 0.001, 0.01, 0.05, 0.2)
 POLICIES = ("incremental", "full", "auto")

@@ -28,7 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 import ctsql
 from benchmarks.measures import jobs_started
 from benchmarks.tick import KEYS, changed_rows
-from ctsql.runtime.spark.session import active
+from ctsql.runtime.spark.internals.sessions import active
 
 PARTS = ("tasks", "links", "outputs", "first")
 WARM_UP_ROUNDS = 4

@@ -27,7 +27,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import ctsql
-from ctsql.runtime.spark.session import active
+from ctsql.runtime.spark.internals.sessions import active
 
 REPLICAS = (1, 2, 3)
 KEYS = 1_000

@@ -15,7 +15,7 @@ from functools import partial
 
 import ctsql
 from benchmarks.measures import Series, delta_properties, table
-from ctsql.runtime.spark.session import active
+from ctsql.runtime.spark.internals.sessions import active
 
 QUERIES = {
     "copy": ("(k BIGINT, v BIGINT, s STRING)", "SELECT * FROM {t}"),

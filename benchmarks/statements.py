@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 import ctsql
 from benchmarks.measures import Series, delta_properties, table
-from ctsql.runtime.spark.session import active
+from ctsql.runtime.spark.internals.sessions import active
 
 WARM_UP_ROUNDS = 3
 ROWS = 100

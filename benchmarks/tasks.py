@@ -31,7 +31,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 
 import ctsql
 from benchmarks.measures import Series, table
-from ctsql.runtime.spark.session import active
+from ctsql.runtime.spark.internals.sessions import active
 
 PARTS = ("upsert", "bulk", "idle", "restart", "backlog")
 SCHEMA = "key BIGINT, val BIGINT"

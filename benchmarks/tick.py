@@ -31,7 +31,7 @@ import ctsql
 from benchmarks.hooks import Clock, tick_clock
 from benchmarks.measures import jobs_started
 from ctsql.runtime.log import write_handle
-from ctsql.runtime.spark.session import active
+from ctsql.runtime.spark.internals.sessions import active
 
 KEYS = 10_000
 CHANGED = 100

@@ -44,8 +44,8 @@ from pyspark.sql import DataFrame, SparkSession
 from benchmarks.pipelines import Pipelines, with_connect_server
 from ctsql.api import Connection, connect
 from ctsql.catalog.items import ObjectKind
+from ctsql.runtime.spark.internals.sessions import active
 from ctsql.runtime.spark.job_metrics import Meter, Work
-from ctsql.runtime.spark.session import active
 
 TABLES = ("customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier")
 MOVING = ("lineitem", "orders")

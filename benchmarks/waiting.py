@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 import ctsql
 from benchmarks.fanout import Calls
 from benchmarks.measures import jobs_started
-from ctsql.runtime.spark.session import active
+from ctsql.runtime.spark.internals.sessions import active
 
 KEYS = 10_000
 ROWS = 10

@@ -202,7 +202,7 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
                 return result
         values = literals(_parameters_of(statement), parameters)
         with self._running(span.text) as engine:
-            from ctsql.runtime.spark.ended_queries import forget_ended_queries
+            from ctsql.runtime.spark.internals.jobs import forget_ended_queries
 
             if self.read_only and writes(statement):
                 what = " ".join(span.text.split()[:2]).upper()
@@ -294,7 +294,7 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
     def known(self) -> Vocabulary:
         """What completion can offer."""
         with self._running("known") as engine:
-            from ctsql.runtime.spark.functions import function_names
+            from ctsql.runtime.spark.internals.functions import function_names
             from ctsql.settings import DESCRIPTIONS
 
             catalog, columns_of = engine.refresh_catalog(), engine.relations.columns_now
@@ -554,7 +554,7 @@ def _with_variables(
 @contextmanager
 def _with_functions(engine: "Engine", statement: st.Statement) -> Iterator[None]:
     """Let a statement that runs once call the functions of ``con.spark``; definitions must not."""
-    from ctsql.runtime.spark.temporary import has_function, with_functions
+    from ctsql.runtime.spark.internals.temporary import has_function, with_functions
 
     if runs_once(statement):
         with with_functions(engine.session, engine.caller):

@@ -128,10 +128,11 @@ class Metrics:
         if service is None:
             return ()
         from ctsql.runtime.spark.errors import translate_spark_errors
+        from ctsql.runtime.spark.internals.java import java
 
         try:
             with translate_spark_errors():
-                return _jvm_memory(service.session._jvm)
+                return _jvm_memory(java(service.session))
         except CtsqlError:
             return ()
 

@@ -7,7 +7,7 @@ from ctsql.planner.nodes import ViewWrite
 from ctsql.planner.syntax import ast as st
 from ctsql.result import Result
 from ctsql.runtime.spark.errors import translate_spark_errors
-from ctsql.runtime.spark.functions import describe_functions, function_names
+from ctsql.runtime.spark.internals.functions import describe_functions, function_names
 from ctsql.runtime.statements.alter import Alteration
 from ctsql.runtime.statements.alter_table import TableAlteration
 from ctsql.runtime.statements.alter_task import TaskAlteration

@@ -93,8 +93,9 @@ class OpenWarehouse:
             from ctsql.runtime.engine import Engine
             from ctsql.runtime.service.connection_maintenance import ConnectionMaintenance
             from ctsql.runtime.spark.errors import translate_spark_errors
+            from ctsql.runtime.spark.internals.sessions import active
             from ctsql.runtime.spark.jvm_options import Life
-            from ctsql.runtime.spark.session import active, engine_session, process_session
+            from ctsql.runtime.spark.session import engine_session, process_session
             from ctsql.settings import Settings
 
             life = Life.SHORT if self.is_short else Life.LONG
@@ -135,7 +136,7 @@ class OpenWarehouse:
         with self._lock:
             engine = self._opened()
             from ctsql.runtime.spark.errors import translate_spark_errors
-            from ctsql.runtime.spark.session import active
+            from ctsql.runtime.spark.internals.sessions import active
             from ctsql.runtime.statements.failed_task import show_rows
 
             if self._cancelled.is_set():

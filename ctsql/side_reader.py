@@ -50,7 +50,7 @@ class SideReader:
 
     def _by_spark(self, question: Callable[[LogReader], T]) -> T:
         from ctsql.runtime.spark.errors import translate_spark_errors
-        from ctsql.runtime.spark.session import active
+        from ctsql.runtime.spark.internals.sessions import active
 
         if self._engine is None:
             if not self._connection.started:  # start() waits for what the connection runs

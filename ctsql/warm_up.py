@@ -118,21 +118,20 @@ def run_typical_statements(
 
 def _train(draft: Path, warehouse: Path) -> None:
     """Run the statements, and have their JVM write the draft of an archive."""
-    from pyspark import SparkContext
-
+    from ctsql.runtime.spark.internals.jvm import jvm_process
     from ctsql.runtime.spark.session import training_session
 
     session = training_session(draft)
-    gateway = SparkContext._gateway
-    assert gateway is not None  # a session was started
+    java = jvm_process()
     try:
         run_typical_statements(str(warehouse), spark=session)
         session.stop()
-        gateway.proc.stdin.close()  # the JVM ends, and writes
-        status = gateway.proc.wait(JVM_SECONDS_MAX)
+        assert java.stdin is not None  # PySpark talks to it by that
+        java.stdin.close()  # the JVM ends, and writes
+        status = java.wait(JVM_SECONDS_MAX)
     finally:
-        gateway.proc.kill()
-        gateway.proc.wait()
+        java.kill()
+        java.wait()
     if status or not draft.is_file():
         message = "Java wrote no archive of its classes"
         detail = f"The JVM ended with status {status}. A Java without class-data sharing has none."

@@ -29,7 +29,7 @@ from ctsql.runtime.log.write_handle import disturbance_error
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.spark_rows import SystemRows
 from ctsql.runtime.spark.errors import translate_spark_errors
-from ctsql.runtime.spark.session import clone_session
+from ctsql.runtime.spark.internals.sessions import clone_session
 from ctsql.runtime.spark_engine import SparkEngine
 from ctsql.runtime.tasks.progress import (
     check_not_failed,

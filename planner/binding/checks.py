@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from ctsql.catalog import schemas
-from ctsql.catalog.errors import CtsqlError, error, not_supported
+from ctsql.catalog.errors import CtsqlError, error, invalid, not_supported
 from ctsql.catalog.items import Catalog, Item
 from ctsql.catalog.names import check_new_name, fold, quote
 from ctsql.catalog.reserved_columns import OF_SPARK, PREFIX
@@ -255,6 +255,13 @@ def indefinite(query: Query, kind: str) -> CtsqlError:
     )
     function = "a function that gives another result each time"
     return _refusal(query.sql.span, function, kind, detail)
+
+
+def not_by_row(span: Span, message: str) -> CtsqlError:
+    """The refusal of a value that is not computed from one row; the caller raises it."""
+    detail = "A value there is computed from one row."
+    hint = "Compute it in a subquery: SET v = (SELECT max(v) FROM t)."
+    return invalid(span, message, detail, hint)
 
 
 def refuse_nondeterministic(

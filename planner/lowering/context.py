@@ -46,6 +46,9 @@ class Sources(Protocol):
     ) -> AbstractContextManager[None]:
         """Translate what Spark raises inside to errors of ctsql, at places in the user's text."""
 
+    def optimized_text(self, rows: DataFrame) -> str:
+        """Spark's optimized plan of a query, with all columns."""
+
     def contents(self, object_id: str, at: int) -> DataFrame:
         """The whole contents as of T."""
 

@@ -12,7 +12,6 @@ Spark finds no plan, the text reads it. What ``*`` stands for counts where it is
 import re
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import DataFrame, functions as F, types as T
 
@@ -21,7 +20,6 @@ from ctsql.catalog.names import fold, quote
 from ctsql.catalog.spans import Span
 
 _MARK = "__ct_lost_"
-_FIELDS_MAX = 10_000_000
 _KNOWN_MAX = 1000
 _known_keys: dict[Hashable, None] = {}
 """Texts over columns, of which it has been seen that they read no lost one."""
@@ -45,11 +43,13 @@ def run_on(
     run: Callable[[Sequence[DataFrame]], DataFrame],
     span: Span,
     text: Hashable,
+    optimized_text: Callable[[DataFrame], str],
 ) -> DataFrame:
     """Give Spark a text, and refuse one that reads a column which a relation has lost.
 
     Args:
         run: gives Spark the text over frames for the relations. text: tells one text from others.
+        optimized_text: see :meth:`ctsql.planner.lowering.context.Sources.optimized_text`.
 
     Raises UNKNOWN_COLUMN, and what Spark says of the text.
     """
@@ -60,9 +60,9 @@ def run_on(
         rows = run(frames)
     except CtsqlError as problem:
         if problem.condition != "UNKNOWN_COLUMN":  # which says it, at its place
-            _check_names(relations, run, span, text)
+            _check_names(relations, run, span, text, optimized_text)
         raise
-    _check_names(relations, run, span, text)
+    _check_names(relations, run, span, text, optimized_text)
     return rows
 
 
@@ -71,11 +71,12 @@ def _check_names(
     run: Callable[[Sequence[DataFrame]], DataFrame],
     span: Span,
     text: Hashable,
+    optimized_text: Callable[[DataFrame], str],
 ) -> None:
     key = text, tuple((r.frame.schema.json(), r.name, r.lost_columns) for r in relations)
     if key in _known_keys:
         return
-    lost_column = _lost_and_read(relations, run)
+    lost_column = _lost_and_read(relations, run, optimized_text)
     if lost_column:
         raise _lost_column(span, *lost_column)
     if len(_known_keys) >= _KNOWN_MAX:
@@ -84,16 +85,18 @@ def _check_names(
 
 
 def _lost_and_read(
-    relations: Sequence[RelationRows], run: Callable[[Sequence[DataFrame]], DataFrame]
+    relations: Sequence[RelationRows],
+    run: Callable[[Sequence[DataFrame]], DataFrame],
+    optimized_text: Callable[[DataFrame], str],
 ) -> tuple[str, str] | None:
     """The name of a relation and of a lost column that the text reads; None for none."""
     columns = [(r.name, column) for r in relations for column in r.lost_columns]
     try:
-        plan = run([_as_bound(r, columns) for r in relations])._jdf.queryExecution().optimizedPlan()
+        plan = optimized_text(run([_as_bound(r, columns) for r in relations]))
     except CtsqlError as problem:
         columns_named = [one for one in columns if fold(one[1]) in fold(problem.message)]
         return (columns_named or columns)[0]
-    match = re.search(_MARK + r"(\d+)", _whole_text(plan))
+    match = re.search(_MARK + r"(\d+)", plan)
     return None if match is None else columns[int(match.group(1))]
 
 
@@ -110,11 +113,6 @@ def _as_bound(relation: RelationRows, columns: Sequence[tuple[str, str]]) -> Dat
         for c in relation.lost_columns
     ]
     return rows.select("*", *marks)
-
-
-def _whole_text(plan: Any) -> str:
-    """A plan as text, with all columns of wide operators."""
-    return str(plan.treeString(True, False, _FIELDS_MAX, False, False))
 
 
 def _lost_column(span: Span, relation: str, column: str) -> CtsqlError:

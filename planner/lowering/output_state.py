@@ -97,7 +97,10 @@ class View:
         def run(frames: Sequence[DataFrame]) -> DataFrame:
             return self._run(pieces, dict(zip(read, frames, strict=True)), rows or {})
 
-        return run_on([*read.values()], run, users[0].span, texts) if users else run([])
+        if not users:
+            return run([])
+        optimized_text = self.context.sources.optimized_text
+        return run_on([*read.values()], run, users[0].span, texts, optimized_text)
 
     def _run(
         self,

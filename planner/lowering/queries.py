@@ -78,7 +78,7 @@ def _lower_view(node: lp.ViewReference, context: Context) -> RelationRows:
     def run(frames: Sequence[DataFrame]) -> DataFrame:
         return _run_over(query, frames, context).select(*backtick_all(names))
 
-    rows = run_on([read], run, query.sql.span, (query.sql, *names))
+    rows = run_on([read], run, query.sql.span, (query.sql, *names), context.sources.optimized_text)
     return RelationRows(rows.toDF(*names), str(node.name), read.lost_columns)
 
 
@@ -115,7 +115,9 @@ def lower_query(
         return _run_over(query, frames, context, parameters)
 
     read = relation_rows(query.relations, context, rows)
-    return run_on(read, run, query.sql.span, (query.sql, *parameters))
+    return run_on(
+        read, run, query.sql.span, (query.sql, *parameters), context.sources.optimized_text
+    )
 
 
 def _run_over(

@@ -14,7 +14,8 @@ from ctsql.runtime.log.batches import StagedDelete, StagedFile
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows, SparkRows
-from ctsql.runtime.spark.inserts import NotAnAppend, are_constants
+from ctsql.runtime.spark.internals.inserts import NotAnAppend
+from ctsql.runtime.spark.internals.plans import are_constants
 
 _PLAIN = ("comment", "delta.columnMapping.")
 """Prefixes of a column's metadata that do not change what is written for its values."""

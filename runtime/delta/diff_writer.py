@@ -41,10 +41,8 @@ from ctsql.runtime.rows.multiset_local import cancel, keys
 from ctsql.runtime.rows.prepared_rows import derive
 from ctsql.runtime.rows.row_set import AnyRows, LocalRows, RowSet, SparkRows, persisted, row_set
 from ctsql.runtime.rows.types import fits_arrow, is_comparable
-from ctsql.runtime.spark.ended_queries import forget_ended_queries
-from ctsql.runtime.spark.scala import class_name, scala_items
-
-_ROW_BY_ROW = ("Project", "Filter", "Union", "Generate", "LogicalRelation")
+from ctsql.runtime.spark.internals.jobs import forget_ended_queries
+from ctsql.runtime.spark.internals.plans import is_row_by_row
 
 
 def stage(
@@ -152,7 +150,7 @@ def _stage_large(
     if stored_rows is None or (desired is not None and stored_rows.isEmpty()):
         assert desired is not None  # one of them is not None
         rows = desired.select(*backtick_all(columns))
-        with nullcontext(rows) if _is_row_by_row(rows) else persisted(rows) as inserts:
+        with nullcontext(rows) if is_row_by_row(rows) else persisted(rows) as inserts:
             if inserts.isEmpty():
                 return False
             staging.stage(inserts)
@@ -160,18 +158,6 @@ def _stage_large(
     with persisted(multiset_difference(desired, stored_rows, columns)) as change:
         inserts = repeat_by_diff(change.where(F.col(DIFF) > 0), columns)
         return _stage_counted(staging, change, inserts)
-
-
-def _is_row_by_row(rows: DataFrame) -> bool:
-    """Whether the first row costs little, so that to keep all of them costs more than to ask."""
-    # Of another DataFrame: one whose plan is known does not notice that it is persisted later.
-    waiting = [rows.select("*")._jdf.queryExecution().optimizedPlan()]
-    while waiting:
-        node = waiting.pop()
-        if class_name(node) not in _ROW_BY_ROW:
-            return False
-        waiting += scala_items(node.children())
-    return True
 
 
 def _stage_counted(staging: Staging, change: DataFrame, inserts: DataFrame) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ctsql.runtime.log.data_files import DataFile
-from ctsql.runtime.spark.scala import singleton
+from ctsql.runtime.spark.internals.java import singleton
 
 FILES_A_CALL = 5_000
 _ANY_FILE = (

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from ctsql.runtime.delta.file_lists import FileLists
 from ctsql.runtime.log.data_files import DataFile
-from ctsql.runtime.spark.scala import singleton
+from ctsql.runtime.spark.internals.java import singleton
 
 ANSWER_CHARS_MAX = 4_000
 """Of a text. A packet holds 8 KB, and a character may take two bytes."""

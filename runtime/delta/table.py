@@ -58,6 +58,7 @@ from ctsql.runtime.log.table_metadata import TableMetadata
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.spark.errors import conflict_errors, translate_spark_errors
+from ctsql.runtime.spark.internals.jobs import cancel_jobs
 from ctsql.runtime.spark.storage_errors import check_scheme, translate_os_errors
 
 FILES_COUNTED_MAX = 500
@@ -159,7 +160,7 @@ class Gateway(JvmObjects):
     def cancel(self, group: str) -> None:
         """Cancel the present and future jobs of a group."""
         with translate_spark_errors():
-            self.session.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(group)
+            cancel_jobs(self.session, group)
 
     def create_table(self, location: str, columns: str, properties: Mapping[str, str]) -> None:
         """Create a table of the engine's own, unless it exists or is being created concurrently."""

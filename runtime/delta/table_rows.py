@@ -25,7 +25,7 @@ from ctsql.runtime.log.table_changes import added_files
 from ctsql.runtime.log.table_metadata import compare_columns, is_on
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.spark.errors import translate_spark_errors
-from ctsql.runtime.spark.scala import singleton
+from ctsql.runtime.spark.internals.java import singleton
 
 CHANGE_TYPE = "_change_type"
 PLAIN_FILES_MAX = 32

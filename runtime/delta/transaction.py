@@ -29,7 +29,7 @@ from ctsql.runtime.rows.collect import unadaptive
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, row_set
 from ctsql.runtime.spark.errors import conflict_errors, translate_spark_errors
-from ctsql.runtime.spark.scala import scala_items
+from ctsql.runtime.spark.internals.java import java_frame, scala_items
 from ctsql.runtime.spark.storage_errors import translate_os_errors
 
 
@@ -85,7 +85,7 @@ class Transaction:
 
     def _write_by_spark(self, rows: DataFrame) -> list[StagedFile]:
         with translate_spark_errors():
-            files = scala_items(self.txn.writeFiles(rows._jdf))
+            files = scala_items(self.txn.writeFiles(java_frame(rows)))
             return [StagedFile(file.path(), file.json()) for file in files]
 
     @cached_property

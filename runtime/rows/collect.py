@@ -15,17 +15,23 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession, types as T
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import FILE_COLUMN, WIDE
-from ctsql.runtime.rows.arrow_exchange import arrow_of, execute, frame_over
+from ctsql.runtime.rows.arrow_exchange import arrow_of
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.types import fits_arrow, has_fixed_width
 from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.internals.held_rows import (
+    JvmRows,
+    columns_of,
+    execute,
+    frame_over,
+    physical_plan,
+)
 from ctsql.runtime.spark.session import setting
 
 DRIVER_ROWS_MAX = 10_000
@@ -58,21 +64,6 @@ _TEXT = (T.StringType, T.CharType, T.VarcharType, T.BinaryType)
 _NESTED = (T.ArrayType, T.MapType, T.StructType, T.VariantType)
 
 
-@dataclass(frozen=True, slots=True)
-class JvmRows:
-    """Few rows in the driver's JVM, as a sequence, and their columns.
-
-    Each may have more values at its end than there are columns, which nobody reads.
-
-    Attributes:
-        arrow: the rows for this process, where it has them.
-    """
-
-    rows: Any
-    output: Any
-    arrow: pa.Table | None = None
-
-
 def collect_bounded(rows: DataFrame) -> DataFrame | Declined:
     """The rows, computed now and held in the driver's JVM; declined when they are not few."""
     in_jvm = hold(rows)
@@ -92,8 +83,8 @@ def hold(rows: DataFrame, bounds: Bounds = FEW) -> JvmRows | Declined:
     if isinstance(marked_rows, Declined):
         return marked_rows
     with unadaptive(session), translate_spark_errors():
-        root = marked_rows.limit(bounds.rows + 1)._jdf.queryExecution().executedPlan()
-        output = rows._jdf.queryExecution().analyzed().output()
+        root = physical_plan(marked_rows.limit(bounds.rows + 1))
+        output = columns_of(rows)
         is_marked = marked_rows is not rows
         return held_of(session, root, output, rows.schema, bounds, is_marked=is_marked)
 

@@ -15,8 +15,9 @@ from ctsql.catalog.errors import CtsqlError, error, misuse
 from ctsql.catalog.names import did_you_mean, fold
 from ctsql.catalog.schemas import Column
 from ctsql.runtime.spark.arrow_types import arrow_schema
-from ctsql.runtime.spark.empty_tables import empty
-from ctsql.runtime.spark.temporary import in_session
+from ctsql.runtime.spark.internals.empty_tables import empty
+from ctsql.runtime.spark.internals.java import has_java_frame
+from ctsql.runtime.spark.internals.temporary import in_session
 
 _INDEX = re.compile(r"__index_level_\d+__")
 """What Arrow calls an index of pandas that has no name."""
@@ -33,7 +34,7 @@ def frame_of(session: SparkSession, rows: Any) -> DataFrame:
     Raises:
         INVALID_USAGE: it is nothing of that kind. DATA_ERROR: a column has values of several types.
     """
-    if hasattr(rows, "_jdf"):
+    if has_java_frame(rows):
         return in_session(session, rows)
     table = arrow_of(rows)
     indices = [i for i, name in enumerate(table.column_names) if not _INDEX.fullmatch(name)]
@@ -151,7 +152,7 @@ def rows_for(session: SparkSession, rows: Any, columns: Sequence[Column], table:
 def _is_plain(rows: object) -> bool:
     """Whether it is an iterator in Python, not a library's table."""
     arrow = ("__arrow_c_stream__", "__arrow_c_array__", "to_arrow")
-    return not any(hasattr(rows, name) for name in ("_jdf", *arrow))
+    return not has_java_frame(rows) and not any(hasattr(rows, name) for name in arrow)
 
 
 def _column_names(names: Sequence[str], columns: Sequence[Column], table: str) -> list[str]:

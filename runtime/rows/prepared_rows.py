@@ -35,23 +35,26 @@ from pyspark.sql import DataFrame, SparkSession, functions as F, types as T
 from ctsql.catalog.errors import DataError
 from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import PART
-from ctsql.runtime.rows.arrow_exchange import row_classes
 from ctsql.runtime.rows.collect import FEW, NARROW, Bounds, held_of, mark_wide
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
 from ctsql.runtime.rows.types import fits_arrow
-from ctsql.runtime.spark.definite import is_definite
 from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.internals.held_rows import physical_plan
+from ctsql.runtime.spark.internals.kept_plans import (
+    empty_leaf,
+    find_leaves,
+    fixed_columns,
+    settings_now,
+    with_leaves,
+)
+from ctsql.runtime.spark.internals.plans import reads_range
+from ctsql.runtime.spark.internals.sessions import active, without_code
 from ctsql.runtime.spark.job_metrics import without_files
-from ctsql.runtime.spark.scala import class_name, singleton
 from ctsql.runtime.spark.session import (
-    active,
     setting,
-    settings_of,
-    without_code,
     without_merged_subqueries,
 )
-from ctsql.runtime.spark.versions import at_least
 
 PLANS_MAX = 1_000
 """Plans, and recipes that were seen once, of one session; the oldest ones go."""
@@ -79,17 +82,6 @@ _NOT_WITH_RANGE = (
     _NO_BROADCAST,
     _WHOLE_STAGES,
 )
-_CHANGEABLE = (
-    "PYTHON_UDF",
-    "SCALA_UDF",
-    "SQL_SCALAR_FUNCTION",
-    "SQL_TABLE_FUNCTION",
-    *(["VARIABLE_REFERENCE"] if at_least(4, 1) else []),
-)
-"""Kinds of expressions that can be defined anew [definite-query]."""
-_LAST_COMMIT = "spark.databricks.delta.lastCommitVersionInSession"
-_LEAF = "RDDScanExec"
-_CONSTANTS = ("LocalTableScanExec", "OneRowRelationExec", "EmptyRelationExec")
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,12 +230,6 @@ def _leaf(rows: LocalRows) -> Recipe:
     return Recipe(None, (), lambda frames: frames[0], rows)
 
 
-def _reads_range(rows: DataFrame) -> bool:
-    """Whether a query has range() in FROM, the one leaf that may be of many rows."""
-    leaves = rows._jdf.queryExecution().analyzed().collectLeaves()
-    return any(leaves.apply(at).nodeName() == "Range" for at in range(leaves.size()))
-
-
 class _PreparedRows(RowSet):
     """Rows that Spark computes when they are read, of few rows that the driver holds."""
 
@@ -341,25 +327,6 @@ class PreparedPlans:
         self._plans: OrderedDict[Hashable, Plan | Declined] = OrderedDict()
         self._lock = threading.Lock()
         self.once_ms = 0.0
-        self._settings = settings_of(session)
-        jvm: Any = session._jvm
-        spark = jvm.org.apache.spark
-        self._copy_of = jvm.java.util.HashMap
-        self._empty_map = singleton(jvm.scala.collection.immutable, "Map").empty()
-        self._local_scan = spark.sql.execution.LocalTableScanExec
-        self._leaf = spark.sql.execution.LogicalRDD
-        self._patterns = [
-            getattr(spark.sql.catalyst.trees.TreePattern, name)() for name in _CHANGEABLE
-        ]
-        self._one_task, self._as_input = (
-            spark.sql.execution.CoalesceExec,
-            spark.sql.execution.InputAdapter,
-        )
-        # So no rows are exchanged for a join or for groups. coalesce() above a leaf does not do:
-        # Spark moves semi joins below it, and then exchanges the rows of the leaf.
-        physical = spark.sql.catalyst.plans.physical
-        self._partitioning = singleton(physical, "SinglePartition")
-        self._no_order = singleton(jvm.scala.collection.immutable, "Nil")
 
     def find(self, recipe: Recipe) -> Plan | None:
         """The plan that is kept of a recipe, if it was made under the settings of now."""
@@ -420,18 +387,12 @@ class PreparedPlans:
             raise
 
     def _is_current(self, plan: Plan) -> bool:
-        return bool(self._settings_now().equals(plan.settings))
-
-    def _settings_now(self) -> Any:
-        """All settings of the session, but what Delta notes there of each commit."""
-        settings = self._copy_of(self._settings)
-        settings.remove(_LAST_COMMIT)
-        return settings
+        return bool(settings_now(self._session).equals(plan.settings))
 
     def compute(self, recipe: Recipe, bounds: Bounds = FEW) -> LocalRows | Declined:
         """The rows, computed now by a plan that is not kept; declined when they are not few."""
         rows = recipe.frame
-        has_range = _reads_range(rows)
+        has_range = reads_range(rows)
         code = nullcontext() if has_range else self._code_for(recipe)
         with self._for_few_rows(has_range=has_range), code:
             return SparkRows(rows).collect(bounds)
@@ -458,30 +419,29 @@ class PreparedPlans:
 
     def _prepare(self, recipe: Recipe, bounds: Bounds) -> Plan | Declined:
         """The plan of a recipe over leaves without rows; declined if it cannot be kept."""
-        settings = self._settings_now()
-        empty = [self._empty(leaf) for leaf in recipe.leaves]
+        settings = settings_now(self._session)
+        empty = [empty_leaf(self._session, leaf.in_jvm.output) for leaf in recipe.leaves]
         rows = recipe.over(
             {id(leaf): frame for leaf, (frame, _) in zip(recipe.leaves, empty, strict=True)}
         )
-        with self._for_few_rows(has_range=_reads_range(rows)):
-            query = rows._jdf.queryExecution().analyzed()
-            is_fixed = not any(map(query.containsPattern, self._patterns))
-            if not is_fixed or not is_definite(self._session, query):
+        with self._for_few_rows(has_range=reads_range(rows)):
+            output = fixed_columns(rows)
+            if output is None:
                 return Declined("the query may give other rows for the same rows")
             marked_rows = mark_wide(rows, bounds)
             if isinstance(marked_rows, Declined):
                 return marked_rows
             if marked_rows is not rows and not fits_arrow(rows.schema):
                 return Declined("Arrow does not hold values of these types")
-            root = marked_rows.limit(bounds.rows + 1)._jdf.queryExecution().executedPlan()
+            root = physical_plan(marked_rows.limit(bounds.rows + 1))
         places = {number: place for place, (_, number) in enumerate(empty)}
-        leaves = _leaves(root, places)
-        if isinstance(leaves, Declined):
-            return leaves
+        leaves = find_leaves(root, places)
+        if isinstance(leaves, str):
+            return Declined(leaves)
         return Plan(
             root=root,
             leaves=tuple(leaves),
-            output=query.output(),
+            output=output,
             schema=rows.schema,
             bounds=bounds,
             is_marked=marked_rows is not rows,
@@ -489,31 +449,10 @@ class PreparedPlans:
             origins=recipe.origins,
         )
 
-    def _empty(self, leaf: LocalRows) -> tuple[DataFrame, int]:
-        """A DataFrame like some rows, and the number of the RDD that stands for these."""
-        session, classes = self._session, row_classes(self._session)
-        rdd = session.sparkContext._jsc.emptyRDD().rdd()
-        relation = self._leaf(
-            leaf.in_jvm.output,
-            rdd,
-            self._partitioning,
-            self._no_order,
-            False,
-            classes.nothing,
-            session._jsparkSession,
-            classes.nothing,
-            classes.nothing,
-        )
-        frame = classes.frame_of(session._jsparkSession, relation.newInstance())
-        return DataFrame(frame, session), rdd.id()
-
     def _run(self, plan: Plan, recipe: Recipe) -> LocalRows | Declined:
-        classes, to_put = row_classes(self._session), self._empty_map
-        for node, output, place in plan.leaves:
-            scan = self._local_scan(output, recipe.leaves[place].in_jvm.rows, classes.nothing)
-            # One partition, as was planned, also of no rows.
-            to_put = to_put.updated(node, self._as_input(self._one_task(1, scan)))
-        root = plan.root.transform(to_put)
+        rows_of = recipe.leaves
+        leaves = ((node, columns, rows_of[i].in_jvm.rows) for node, columns, i in plan.leaves)
+        root = with_leaves(self._session, plan.root, leaves)
         with without_files(self._session), self._code_for(recipe):
             in_jvm = held_of(
                 self._session,
@@ -526,21 +465,6 @@ class PreparedPlans:
         if isinstance(in_jvm, Declined):
             return in_jvm
         return LocalRows(self._session, plan.schema, in_jvm=in_jvm)
-
-
-def _leaves(root: Any, places: Mapping[int, int]) -> list[tuple[Any, Any, int]] | Declined:
-    """The nodes of a plan to replace, with columns and places, by numbers of their RDDs."""
-    if not root.subqueriesAll().isEmpty():
-        return Declined("the plan has a subquery")
-    leaves: list[tuple[Any, Any, int]] = []
-    there = root.collectLeaves()
-    for node in (there.apply(i) for i in range(there.size())):
-        kind = class_name(node)
-        if kind == _LEAF and (place := places.get(node.rdd().id())) is not None:
-            leaves.append((node, node.output(), place))
-        elif kind not in _CONSTANTS:
-            return Declined(f"the plan reads a {kind}")
-    return leaves
 
 
 @lru_cache(maxsize=16)

@@ -11,9 +11,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from ctsql.runtime.rows.given_rows import frame_of
+from ctsql.runtime.spark.internals.java import has_java_frame
 
-_GIVES_ROWS = ("_jdf", "__arrow_c_stream__", "__arrow_c_array__", "to_arrow")
-"""What a Spark DataFrame has, and what other libraries' tables have."""
+_GIVES_ROWS = ("__arrow_c_stream__", "__arrow_c_array__", "to_arrow")
+"""Methods of other libraries' tables."""
 
 
 def holds_rows(value: object) -> bool:
@@ -26,7 +27,7 @@ def holds_rows(value: object) -> bool:
         return False  # a class has the methods of its instances
     if isinstance(value, list):
         return bool(value) and all(isinstance(row, Mapping) for row in value)
-    return any(hasattr(value, name) for name in _GIVES_ROWS)
+    return has_java_frame(value) or any(hasattr(value, name) for name in _GIVES_ROWS)
 
 
 class PythonVariables:

@@ -20,13 +20,10 @@ from ctsql.runtime.rows.arrow_exchange import (
     as_spark_has_it,
     at_hand,
     collect_arrow,
-    frame_over,
-    row_classes,
 )
-from ctsql.runtime.rows.collect import FEW, NARROW, Bounds, JvmRows, hold
+from ctsql.runtime.rows.collect import FEW, NARROW, Bounds, hold
 from ctsql.runtime.rows.declined import Declined
-from ctsql.runtime.spark.scala import class_name
-from ctsql.runtime.spark.session import without_code
+from ctsql.runtime.spark.internals.held_rows import JvmRows, frame_over, rows_in_jvm
 
 
 class RowSet(ABC):
@@ -215,13 +212,7 @@ class LocalRows(RowSet):
     @cached_property
     def in_jvm(self) -> JvmRows:
         """The rows as the JVM has them."""
-        query = self.plain_frame._jdf.queryExecution()
-        plan = query.analyzed()
-        if class_name(plan) == "LocalRelation":
-            return JvmRows(plan.data(), plan.output())  # as Spark would give them, without a plan
-        with without_code(self.session):
-            rows = row_classes(self.session).wrap(query.executedPlan().executeCollect())
-        return JvmRows(rows, plan.output())
+        return rows_in_jvm(self.plain_frame)
 
     @cached_property
     def signature(self) -> str:

@@ -31,7 +31,7 @@ from ctsql.runtime.service.background_maintenance import (
 )
 from ctsql.runtime.service.events import Event, EventKind
 from ctsql.runtime.spark.errors import is_lost, translate_spark_errors
-from ctsql.runtime.spark.session import active
+from ctsql.runtime.spark.internals.sessions import active
 from ctsql.runtime.warehouse.advance_context import AdvanceContext
 
 LOG = logging.getLogger("ctsql.maintenance")

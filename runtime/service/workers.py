@@ -23,7 +23,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log.write_handle import Entry
-from ctsql.runtime.spark.session import active
+from ctsql.runtime.spark.internals.sessions import active
 from ctsql.runtime.warehouse.advance_context import AdvanceContext
 
 GROUP = "spark.jobGroup.id"

@@ -4,17 +4,15 @@ Every relation is given to Spark as an empty table with the right columns, so th
 definition costs no job and does not depend on data.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.schemas import Column
-from ctsql.planner.binding.checks import indefinite
+from ctsql.planner.binding.checks import indefinite, not_by_row
 from ctsql.planner.delete_by_key import KeyLookup
 from ctsql.planner.lowering import (
     Context,
@@ -29,12 +27,16 @@ from ctsql.planner.lowering.queries import run_text
 from ctsql.planner.lowering.type_names import type_name
 from ctsql.planner.nodes import Delete, Get, Merge, Node, Query, Role, Update, descend
 from ctsql.planner.rules import transform
-from ctsql.runtime.spark.definite import is_by_row, is_definite, not_by_row
-from ctsql.runtime.spark.empty_tables import empty
 from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.internals.empty_tables import empty
+from ctsql.runtime.spark.internals.plans import (
+    has_union,
+    is_assignable,
+    is_by_row,
+    is_definite,
+    optimized_text,
+)
 
-ASSIGNMENTS_CACHED_MAX = 10_000
-"""Pairs of types of which is kept whether the one is stored as the other."""
 ColumnsOf = Callable[[str], Sequence[Column]]
 """The columns of an object, by its id."""
 
@@ -43,6 +45,7 @@ class EmptySources:
     """Empty tables with the columns of objects."""
 
     translate_errors = staticmethod(translate_spark_errors)
+    optimized_text = staticmethod(optimized_text)
 
     def __init__(self, session: SparkSession, columns_of: ColumnsOf) -> None:
         self._session = session
@@ -122,7 +125,7 @@ class SparkAnalyst:
         """Names and types of a query's result."""
         rows = self._analyse(query)
         # Spark says of a union that its columns are those of the first query.
-        is_mixed = _has_union(rows)
+        is_mixed = has_union(rows)
         return tuple(
             Column(
                 f.name,
@@ -138,7 +141,7 @@ class SparkAnalyst:
         return self._is_definite(self._analyse(query))
 
     def _is_definite(self, rows: DataFrame) -> bool:
-        return is_definite(self._session, rows._jdf.queryExecution().analyzed())
+        return is_definite(rows)
 
     def _is_by_row(self, rows: DataFrame) -> bool:
         return is_by_row(rows)
@@ -229,7 +232,7 @@ class SparkAnalyst:
 
     def assignable(self, value_type: str, column_type: str) -> bool:
         """ANSI store assignment, as Spark's INSERT has it."""
-        return _is_assignable(self._session, value_type, column_type)
+        return is_assignable(self._session, value_type, column_type)
 
 
 def _assigned(node: Update | Merge, view: View) -> list[DataFrame]:
@@ -244,17 +247,3 @@ def _assigned(node: Update | Merge, view: View) -> list[DataFrame]:
         pieces += [" WHERE (", node.where, ")"]
     assert view.output.inserts is not None  # an empty table
     return [view.run(pieces, {"rows": view.output.inserts})]
-
-
-@lru_cache(maxsize=ASSIGNMENTS_CACHED_MAX)
-def _is_assignable(session: SparkSession, value_type: str, column_type: str) -> bool:
-    parser = session._jsparkSession.sessionState().sqlParser()
-    cast = session._jvm.org.apache.spark.sql.catalyst.expressions.Cast  # type: ignore[union-attr]
-    source, target = parser.parseDataType(value_type), parser.parseDataType(column_type)
-    return value_type == "void" or bool(cast.canANSIStoreAssign(source, target))
-
-
-def _has_union(rows: DataFrame) -> bool:
-    """Are there rows of several queries among those of one?"""
-    nodes = rows._jdf.queryExecution().analyzed().toString()
-    return re.search(r"^\W*Union(Loop)?\b", nodes, re.MULTILINE) is not None

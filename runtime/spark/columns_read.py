@@ -14,7 +14,7 @@ from ctsql.planner.lowering import Context, lower_query, lower_relation, lower_t
 from ctsql.planner.nodes import Query, TaskWrite, ViewWrite
 from ctsql.planner.rules import transform
 from ctsql.runtime.spark.analyzer import ColumnsOf, UnknownSources
-from ctsql.runtime.spark.plan_reader import Alias, Attribute, Call, Plan, optimized_plan
+from ctsql.runtime.spark.internals.plan_reader import Alias, Attribute, Call, Plan, optimized_plan
 
 _BY_NAME = frozenset(
     {

@@ -24,7 +24,7 @@ from ctsql.planner.binding.checks import forbidden_in
 from ctsql.planner.lowering.context import SparkText
 from ctsql.planner.syntax.tokens.tokenizer import tokenise
 from ctsql.planner.syntax.tokens.usual_mistakes import usual_mistake
-from ctsql.runtime.spark.functions import function_names
+from ctsql.runtime.spark.internals.functions import function_names
 from ctsql.runtime.spark.messages import (
     NESTED_VOID,
     Place,

@@ -28,18 +28,17 @@ def start_spark(
     java = check_java()
     import delta  # noqa: F401  (its import installs the conversion of Delta's exceptions)
     from py4j.protocol import Py4JError
-    from pyspark import SparkConf, SparkContext
+    from pyspark import SparkConf
     from pyspark.errors import PySparkException
-    from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
+
+    from ctsql.runtime.spark.internals.jvm import start_jvm
 
     options = {**settings, **jvm(java)}
     conf = SparkConf(loadDefaults=False).setAll(list(options.items()))
     with TemporaryFile() as chatter:
         try:
-            output = {"stdout": chatter, "stderr": chatter}
-            gateway = launch_gateway(conf, output)  # type: ignore[no-untyped-call]
-            SparkContext(conf=conf, gateway=gateway)
+            start_jvm(conf, chatter)
             return SparkSession.builder.getOrCreate()
         except (PySparkException, Py4JError, OSError) as problem:
             raise explain_start_failure(problem, chatter=_contents(chatter)) from problem

@@ -10,20 +10,16 @@ tests/unit/runtime/spark/test_messages.py runs through :func:`plain_message`.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import methodcaller
 
-from py4j.java_gateway import JavaObject, is_instance_of
+from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JJavaError
-from pyspark import SparkContext
 from pyspark.errors import PySparkException
-from pyspark.errors.exceptions.captured import CapturedException
 
 from ctsql.planner.syntax.ast import ClockKind
-from ctsql.runtime.spark.versions import at_least
+from ctsql.runtime.spark.internals.throwables import causes, is_a, spark_error_utils
 
-_CHAIN_MAX = 12
 # 22 data exception, 23 constraint violation; an analysis that says so looked at values as well.
 _DATA_STATES = ("22", "23")
 # 21 too many rows, 38 and 39 a function failed, P0 raise_error(); an analysis means the statement.
@@ -101,10 +97,9 @@ class Throwable:
 
 def thrown_by(problem: PySparkException | Py4JJavaError) -> list[Throwable]:
     """What an exception and its causes say, outermost first."""
-    if isinstance(problem, Py4JJavaError):
-        return [_of_java(java) for java in _chain(problem.java_exception)]
-    if isinstance(problem, CapturedException) and problem._origin is not None:
-        return [_of_java(java) for java in _chain(problem._origin)]
+    chain = [_of_java(java) for java in causes(problem)]
+    if chain or isinstance(problem, Py4JJavaError):
+        return chain
     return [
         Throwable(
             kind=type(problem).__name__,
@@ -116,25 +111,14 @@ def thrown_by(problem: PySparkException | Py4JJavaError) -> list[Throwable]:
     ]
 
 
-def _chain(java: JavaObject | None) -> Iterator[JavaObject]:
-    """A Java throwable and its causes, outermost first."""
-    for _ in range(_CHAIN_MAX):
-        if java is None:
-            return
-        yield java
-        java = java.getCause()
-
-
 def _of_java(java: JavaObject) -> Throwable:
     """What a Java throwable says, by Spark's own help for Python."""
-    gateway = SparkContext._gateway
-    assert gateway is not None  # it threw
-    kinds = (k for k in _ARITHMETIC if is_instance_of(gateway, java, k))
+    kinds = (k for k in _ARITHMETIC if is_a(java, k))
     kind = next(kinds, str(java.getClass().getName()))
     text = str(java.getMessage() or "")
-    if not is_instance_of(gateway, java, "org.apache.spark.SparkThrowable"):
+    if not is_a(java, "org.apache.spark.SparkThrowable"):
         return Throwable(kind=kind, text=text)
-    says = gateway.jvm.PythonErrorUtils if at_least(4, 1) else _AskedDirectly
+    says = spark_error_utils()
     return Throwable(
         kind=kind,
         text=text,
@@ -144,19 +128,8 @@ def _of_java(java: JavaObject) -> Throwable:
         places=tuple(
             _place(c) for c in says.getQueryContext(java) if c.contextType().toString() == "SQL"
         ),
-        is_analysis=is_instance_of(gateway, java, "org.apache.spark.sql.AnalysisException"),
+        is_analysis=is_a(java, "org.apache.spark.sql.AnalysisException"),
     )
-
-
-class _AskedDirectly:
-    """What Spark's ``PythonErrorUtils`` does since 4.1; before, PySpark asks the exception too."""
-
-    getCondition: Callable[[JavaObject], str | None] = methodcaller("getCondition")
-    getSqlState: Callable[[JavaObject], str | None] = methodcaller("getSqlState")
-    getMessageParameters: Callable[[JavaObject], Mapping[str, str] | None] = methodcaller(
-        "getMessageParameters"
-    )
-    getQueryContext: Callable[[JavaObject], Iterable[JavaObject]] = methodcaller("getQueryContext")
 
 
 def _place(context: JavaObject) -> Place:

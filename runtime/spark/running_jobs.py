@@ -4,12 +4,11 @@ Spark counts the rows that a task reads when the task ends and at each heartbeat
 every ten seconds unless set otherwise.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from py4j.protocol import Py4JError
-from pyspark import SparkContext
+
+from ctsql.runtime.spark.internals.jobs import running_tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,31 +32,9 @@ class RunningJobs:
 
 def running_jobs() -> RunningJobs | None:
     """What runs in this process's Spark; None for no job, and where Spark does not answer."""
-    context = SparkContext._active_spark_context
-    if context is None:
-        return None
     try:
-        return _read(context)
+        totals = running_tasks()
     except (Py4JError, ConnectionError):
         return None  # it is ending, or has just forgotten the job
-
-
-def _jobs(context: SparkContext) -> Iterator[Any]:
-    """The jobs that run now."""
-    status: Any = context._jvm.org.apache.spark.JobExecutionStatus.RUNNING  # type: ignore[union-attr]
-    running = context._jvm.java.util.List.of(status)  # type: ignore[union-attr]
-    jobs = context._jsc.sc().statusStore().jobsList(running).iterator()
-    while jobs.hasNext():
-        yield jobs.next()
-
-
-def _read(context: SparkContext) -> RunningJobs | None:
-    tasks_done = tasks = rows_read = 0
-    store = context._jsc.sc().statusStore()
-    for job in _jobs(context):
-        tasks += job.numTasks() - job.numSkippedTasks()
-        tasks_done += job.numCompletedTasks()
-        stages = job.stageIds().iterator()
-        while stages.hasNext():
-            rows_read += store.lastStageAttempt(stages.next()).inputRecords()
-    return RunningJobs(tasks_done, tasks, rows_read) if tasks else None
+    running = None if totals is None else RunningJobs(*totals)
+    return running if running is not None and running.tasks else None

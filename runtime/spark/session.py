@@ -9,22 +9,26 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import SparkSession
 
 from ctsql.catalog.errors import error
 from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.internals.java import has_java_session, is_stopped, java, java_context
+from ctsql.runtime.spark.internals.sessions import (
+    MERGE_SUBPLANS,
+    PUSH_PROJECTION,
+    compare_not_in_by_value,
+    names_set,
+)
 from ctsql.runtime.spark.jvm_options import Life, jvm_settings
 from ctsql.runtime.spark.jvm_start import start_spark
 from ctsql.runtime.spark.plain_start import LOCAL
 from ctsql.runtime.spark.result_settings import changes_results
 from ctsql.runtime.spark.start_settings import start_settings
-from ctsql.runtime.spark.versions import at_least, untested
+from ctsql.runtime.spark.versions import untested
 
-_RULES = "org.apache.spark.sql.catalyst.optimizer"
 _EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"
 _RUNTIME = {
     "spark.sql.ansi.enabled": "true",
@@ -41,7 +45,7 @@ _RUNTIME = {
     "spark.sql.optimizeNullAwareAntiJoin": "false",
     # This rule fails with "key not found" on a correlated subquery over UNION ALL. Spark pushes
     # filters and prunes columns through UNION ALL without it.
-    _EXCLUDED_RULES: f"{_RULES}.PushProjectionThroughUnion",
+    _EXCLUDED_RULES: PUSH_PROJECTION,
     # Parquet's writers give each page a checksum, and its readers look at none unless asked to.
     "parquet.page.verify-checksum.enabled": "true",
     # Delta refuses to read columns that are mapped by id without it. It sets it itself, but only in
@@ -77,7 +81,7 @@ def process_session(master: str | None = None, life: Life = Life.LONG) -> SparkS
     """
     global _process_session
     with _lock:
-        if _process_session is None or _process_session.sparkContext._jsc is None:
+        if _process_session is None or is_stopped(_process_session):
             _process_session = _start(master, life)
         return _process_session
 
@@ -106,8 +110,7 @@ def _write_no_checksum_files(session: SparkSession) -> None:
     Parquet's pages, deletion vectors and Delta's state have checksums of their own, on every store.
     Files of checksums that others wrote are still compared.
     """
-    jvm: Any = session._jvm
-    configuration = session.sparkContext._jsc.hadoopConfiguration()
+    jvm, configuration = java(session), java_context(session).hadoopConfiguration()
     local = jvm.org.apache.hadoop.fs.FileSystem.get(jvm.java.net.URI("file:///"), configuration)
     local.setWriteChecksum(False)
 
@@ -118,7 +121,7 @@ def engine_session(base: SparkSession) -> SparkSession:
     Raises:
         SPARK_WITHOUT_DELTA: the given session was started without Delta Lake.
     """
-    if not hasattr(base, "_jsparkSession"):
+    if not has_java_session(base):
         detail = "It is a Spark Connect session, which has no JVM in this process."
         hint = "Give a classic session: SparkSession.builder.master(...).getOrCreate()."
         raise error("SPARK_WITHOUT_DELTA", detail=detail, hint=hint)
@@ -136,33 +139,13 @@ def engine_session(base: SparkSession) -> SparkSession:
         session = base.newSession()
         partitions = base.conf.get("spark.sql.shuffle.partitions", "200") or "200"
         session.conf.set("spark.sql.shuffle.partitions", partitions)
-        for key in filter(changes_results, _names_set(session)):
+        for key in filter(changes_results, names_set(session)):
             if session.conf.isModifiable(key):  # a static one is the process's
                 session.conf.unset(key)
         for key, value in _RUNTIME.items():
             session.conf.set(key, value)
-        _compare_not_in_by_value(session)
+        compare_not_in_by_value(session)
     return session
-
-
-def _compare_not_in_by_value(session: SparkSession) -> None:
-    """Make 0.0 and -0.0 equal keys of every NOT IN.
-
-    Spark's optimizer normalizes the keys of equi-joins and then still makes one of NOT IN over
-    columns that are NOT NULL; its join compares the bits. The rule runs once more at the end.
-    """
-    jvm: Any = session._jvm
-    rules = jvm.org.apache.spark.sql.catalyst.optimizer
-    rule = getattr(rules, "NormalizeFloatingNumbers$").__getattr__("MODULE$")
-    as_scala = jvm.scala.jdk.javaapi.CollectionConverters.asScala
-    experimental = session._jsparkSession.experimental()
-    getattr(experimental, "extraOptimizations_$eq")(as_scala([rule]).toSeq())
-
-
-def _names_set(session: SparkSession) -> list[str]:
-    """The names of the settings that a session was given values of; few calls of the JVM."""
-    jsession: Any = session._jsparkSession
-    return str(jsession.conf().getAll().keys().mkString("\n")).split("\n")
 
 
 def reset_setting(session: SparkSession, name: str) -> None:
@@ -173,17 +156,11 @@ def reset_setting(session: SparkSession, name: str) -> None:
         session.conf.unset(name)
 
 
-def clone_session(session: SparkSession) -> SparkSession:
-    """A session with the same settings and with temporary views of its own."""
-    jsession: Any = session._jsparkSession
-    return SparkSession(session.sparkContext, jsession.cloneSession())
-
-
 @contextmanager
 def without_merged_subqueries(session: SparkSession) -> Iterator[None]:
     """A session that does not make one subquery of several, for what is planned inside."""
-    rule = f"{_RULES}.{'MergeSubplans' if at_least(4, 2) else 'MergeScalarSubqueries'}"
-    with setting(session, _EXCLUDED_RULES, f"{session.conf.get(_EXCLUDED_RULES)},{rule}"):
+    rules = f"{session.conf.get(_EXCLUDED_RULES)},{MERGE_SUBPLANS}"
+    with setting(session, _EXCLUDED_RULES, rules):
         yield
 
 
@@ -199,60 +176,3 @@ def setting(session: SparkSession, name: str, value: str) -> Iterator[None]:
             session.conf.unset(name)
         else:
             session.conf.set(name, before)
-
-
-_FACTORY = "spark.sql.codegen.factoryMode"
-
-
-@contextmanager
-def without_code(session: SparkSession) -> Iterator[None]:
-    """A session that evaluates expressions as they are, and makes no code for them, for few rows.
-
-    As Spark does itself with constants, and where code does not compile.
-    """
-    with quick_setting(session, _FACTORY, "NO_CODEGEN"):
-        yield
-
-
-@contextmanager
-def quick_setting(session: SparkSession, name: str, value: str) -> Iterator[None]:
-    """As :func:`setting`, by two calls into the JVM; the value is not checked."""
-    settings = settings_of(session)
-    before = settings.put(name, value)
-    try:
-        yield
-    finally:
-        if before is None:
-            settings.remove(name)
-        else:
-            settings.put(name, before)
-
-
-@lru_cache(maxsize=16)
-def settings_of(session: SparkSession) -> Any:
-    """A session's settings as they are at any time, by name; looked up once."""
-    return session._jsparkSession.sessionState().conf().settings()
-
-
-@contextmanager
-def active(session: SparkSession) -> Iterator[None]:
-    """Make a session this thread's active one in the JVM; Delta asks for the active session."""
-    sessions = _session_class(session._jvm)
-    before = sessions.getActiveSession()
-    if before.contains(session._jsparkSession):
-        yield
-        return
-    sessions.setActiveSession(session._jsparkSession)
-    try:
-        yield
-    finally:
-        if before.isDefined():
-            sessions.setActiveSession(before.get())
-        else:
-            sessions.clearActiveSession()
-
-
-@lru_cache(maxsize=2)
-def _session_class(jvm: Any) -> Any:
-    """Looked up once: a name below ``jvm`` costs a call for each dot."""
-    return jvm.org.apache.spark.sql.classic.SparkSession

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, functions as F
 from ctsql.catalog.names import backtick, fold
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN, VALUE_
 from ctsql.catalog.schemas import Column, get
-from ctsql.planner.binding.checks import not_assignable
+from ctsql.planner.binding.checks import not_assignable, not_by_row
 from ctsql.planner.lowering import temporary_view
 from ctsql.planner.lowering.store_assignment import as_stored, may_store
 from ctsql.planner.lowering.type_names import type_name
@@ -26,8 +26,8 @@ from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.staging import Staging, discard_on_error
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import RowSet, SparkRows
-from ctsql.runtime.spark.definite import is_by_row, not_by_row
 from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.internals.plans import is_by_row
 
 _GENERATED = "delta.generationExpression"
 

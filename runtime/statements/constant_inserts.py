@@ -18,7 +18,7 @@ from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.protocol import Conflict
 from ctsql.runtime.rows.declined import Declined
-from ctsql.runtime.spark.inserts import Insert, NotAnAppend
+from ctsql.runtime.spark.internals.inserts import Insert, NotAnAppend
 
 _COMPACTS = "delta.autoOptimize"
 """Begins the table properties that make Spark's own INSERT compact files."""

@@ -30,9 +30,9 @@ from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine, read_objects
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.rows.declined import Declined
-from ctsql.runtime.spark.empty_tables import empty
 from ctsql.runtime.spark.errors import translate_spark_errors
-from ctsql.runtime.spark.inserts import Insert, NotAnAppend
+from ctsql.runtime.spark.internals.empty_tables import empty
+from ctsql.runtime.spark.internals.inserts import Insert, NotAnAppend
 from ctsql.runtime.spark.messages import thrown_by
 from ctsql.runtime.statements.changed_rows import change_rows
 from ctsql.runtime.statements.column_defaults import stored_default

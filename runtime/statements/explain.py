@@ -9,6 +9,7 @@ from ctsql.planner.nodes import Node, Query, TaskWrite, ViewWrite
 from ctsql.planner.rules import transform
 from ctsql.planner.syntax import ast as st, parse
 from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.internals.plans import plans_text
 from ctsql.runtime.statements.create_flow import compile_texts
 from ctsql.runtime.statements.explain_refresh import last_refresh, refresh_plan
 from ctsql.runtime.statements.first_rows import source_of
@@ -94,4 +95,4 @@ class Explanation(OnNames):
                     frames = [f for f in both if f is not None]
                 case _:
                     raise TypeError(f"{type(plan).__name__} is no root of a plan")
-            return "\n".join(f._jdf.queryExecution().toString() for f in frames)
+            return "\n".join(plans_text(f) for f in frames)

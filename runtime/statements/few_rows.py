@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from ctsql.planner.nodes import External, NormalReference, Query, descend
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.rows.prepared_rows import WITHOUT_CODE_MAX
-from ctsql.runtime.spark.session import quick_setting, without_code
+from ctsql.runtime.spark.internals.sessions import quick_setting, without_code
 
 PAIRS_MAX = 1_000_000
 """Combinations of the rows of all relations, each of which a join may compare."""

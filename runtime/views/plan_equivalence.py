@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ctsql.runtime.spark.plan_reader import CHILD, Alias, Attribute, Call, Plan
+from ctsql.runtime.spark.internals.plan_reader import CHILD, Alias, Attribute, Call, Plan
 
 Columns = Mapping[int, int]
 """The form of each column, by Spark's id."""

@@ -30,7 +30,7 @@ from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.key_predicates import may_equal
 from ctsql.runtime.rows.multiset import consolidate_all, consolidate_change_feed
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
-from ctsql.runtime.spark.empty_tables import empty
+from ctsql.runtime.spark.internals.empty_tables import empty
 from ctsql.runtime.views.outcomes import Fallback
 from ctsql.runtime.warehouse.query_engine import Table
 from ctsql.runtime.warehouse.sources import StoredSources

@@ -12,8 +12,8 @@ from ctsql.planner.syntax.ast import FileRef, RelationRef
 from ctsql.runtime.delta.table import Gateway
 from ctsql.runtime.rows.python_variables import NO_VARIABLES, PythonVariables
 from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.internals.temporary import has_view, view_rows
 from ctsql.runtime.spark.messages import thrown_by
-from ctsql.runtime.spark.temporary import has_view, view_rows
 
 _NOT_OF_THE_FORMAT = ("UNABLE_TO_INFER_SCHEMA", "FAILED_READ_FILE")
 _DEFAULTS = {

@@ -23,6 +23,7 @@ from ctsql.runtime.rows.collect import collect_bounded
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.internals.plans import optimized_text
 from ctsql.runtime.warehouse.relations import columns_of
 from ctsql.runtime.warehouse.replaced_views import check_known, is_before_columns, version_before
 from ctsql.runtime.warehouse.warehouse import Warehouse
@@ -54,6 +55,7 @@ class StoredSources:
     as_now: bool = False
 
     translate_errors = staticmethod(translate_spark_errors)
+    optimized_text = staticmethod(optimized_text)
 
     def contents(self, object_id: str, at: int) -> DataFrame:
         """The whole contents as of T; raises AS_OF_OUT_OF_RANGE before there was the object."""

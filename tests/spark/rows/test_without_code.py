@@ -10,7 +10,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ctsql.api import Connection
-from ctsql.runtime.spark.session import setting, without_code
+from ctsql.runtime.spark.internals.sessions import without_code
+from ctsql.runtime.spark.session import setting
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -13,7 +13,7 @@ from ctsql.runtime.maintenance.compaction import ROUTINE, THOROUGH, Limits, choo
 from ctsql.runtime.service import background_maintenance, connection_maintenance
 from ctsql.runtime.service.background_maintenance import maintenance_lock
 from ctsql.runtime.service.events import Event, EventKind
-from ctsql.runtime.spark.session import active
+from ctsql.runtime.spark.internals.sessions import active
 from tests.helpers.opened import engine_of
 from tests.helpers.processes import Process
 from tests.helpers.table_folder import check_written_once, folder, log, orphans, transaction

@@ -8,7 +8,7 @@ import pytest
 from ctsql.api import Connection, connect as open_connection
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.write_handle import Committed
-from ctsql.runtime.spark.session import active
+from ctsql.runtime.spark.internals.sessions import active
 from ctsql.runtime.views import turn_table
 from ctsql.runtime.views.mint import Description
 from ctsql.runtime.views.side_table import Kind, tables_beside

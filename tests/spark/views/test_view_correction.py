@@ -16,7 +16,7 @@ from ctsql.catalog.items import Item
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log.write_handle import Committed, Output, UpperMismatch
-from ctsql.runtime.spark.session import active
+from ctsql.runtime.spark.internals.sessions import active
 from ctsql.runtime.views.mint import Description
 from ctsql.runtime.views.sink import StagedBatch, ViewSink
 from tests.conftest import TEST_MASTER, VECTORS
@@ -228,7 +228,7 @@ def test_vector_of_appends(view: View, case: dict[str, Any]) -> None:
 ELSEWHERE = """
 import sys
 from ctsql.api import connect
-from ctsql.runtime.spark.session import active
+from ctsql.runtime.spark.internals.sessions import active
 from ctsql.runtime.views.sink import ViewSink
 from ctsql.runtime.views.mint import Description
 con = connect(sys.argv[1], master="local[1]")

@@ -3,7 +3,7 @@
 import pytest
 
 from ctsql.runtime.spark.columns_read import is_read
-from ctsql.runtime.spark.plan_reader import CHILD, Alias, Attribute, Call, Plan
+from ctsql.runtime.spark.internals.plan_reader import CHILD, Alias, Attribute, Call, Plan
 
 TABLE = Plan("LogicalRDD", (1, 2), (), ((Attribute(1), Attribute(2)), ("rdd", 7)))
 AGAIN = Plan("LogicalRDD", (5, 6), (), ((Attribute(5), Attribute(6)), ("rdd", 7)))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctsql.runtime.spark.plan_reader import CHILD, Alias, Attribute, Call, Plan
+from ctsql.runtime.spark.internals.plan_reader import CHILD, Alias, Attribute, Call, Plan
 from ctsql.runtime.views.plan_equivalence import same_plan
 
 INNER, LEFT, RIGHT = ("Inner$",), ("LeftOuter$",), ("RightOuter$",)

@@ -1,7 +1,4 @@
-"""Tables without rows, about which Spark's analyser and optimizer are asked.
-
-They are made in the JVM by four calls; PySpark's ``createDataFrame`` makes sixty.
-"""
+"""Tables without rows, about which Spark's analyser and optimizer are asked."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -11,16 +8,20 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ctsql.catalog.names import backtick
 from ctsql.catalog.schemas import Column
+from ctsql.runtime.spark.internals.java import java, java_session
 
 
 def empty(session: SparkSession, columns: Sequence[Column]) -> DataFrame:
-    """A table of which Spark does not know that it is empty; all columns may be NULL."""
-    types, texts = _classes(session._jvm)
+    """A table of which Spark does not know that it is empty; all columns may be NULL.
+
+    The public API, ``createDataFrame``, takes sixty calls. A fast path: without it, that one does.
+    """
+    types, texts = _classes(java(session))
     ddl = ", ".join(f"{backtick(c.name)} {c.type}" for c in columns)
     fields = types.StructType.fromDDL(ddl) if columns else types.StructType()
     schema = texts.replaceCharVarcharWithStringInSchema(fields)
     rows = session.sparkContext._jsc.emptyRDD()
-    return DataFrame(session._jsparkSession.createDataFrame(rows, schema), session)
+    return DataFrame(java_session(session).createDataFrame(rows, schema), session)
 
 
 @lru_cache(maxsize=2)

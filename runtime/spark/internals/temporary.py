@@ -1,4 +1,4 @@
-"""What a session of the caller's knows for itself: temporary views and functions.
+"""Temporary views and functions of the caller's session.
 
 The engine evaluates SQL in a session of its own, beside the caller's. A query of the caller's sees
 both; a definition must not, as other processes run it.
@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from ctsql.catalog.names import backtick_all, fold
+from ctsql.runtime.spark.internals.java import frame_of_plan, java_session, query_execution
 
 _GLOBAL = "global_temp"
 _SESSION = "system.session."
@@ -18,7 +19,11 @@ _SESSION = "system.session."
 
 
 def has_view(caller: SparkSession, parts: tuple[str, ...]) -> bool:
-    """Whether a session has a temporary view of that name, a global one included."""
+    """Whether a session has a temporary view of that name, a global one included.
+
+    The public API, ``catalog.tableExists``, finds tables as well. Needed: without it, a query could
+    not read temporary views.
+    """
     catalog = _state(caller).catalog()
     if len(parts) == 1:
         return bool(catalog.getTempView(parts[0]).isDefined())
@@ -27,26 +32,38 @@ def has_view(caller: SparkSession, parts: tuple[str, ...]) -> bool:
 
 
 def view_rows(session: SparkSession, caller: SparkSession, parts: tuple[str, ...]) -> DataFrame:
-    """The rows of a temporary view of the caller's, for texts of another session."""
+    """The rows of a temporary view of the caller's, for texts of another session.
+
+    No public API moves rows between sessions. Needed: without it, a query could not read temporary
+    views.
+    """
     return in_session(session, caller.table(".".join(backtick_all(parts))))
 
 
 def in_session(session: SparkSession, rows: DataFrame) -> DataFrame:
-    """A DataFrame with the same plan, of another session of the same process."""
-    plan = rows._jdf.queryExecution().analyzed()
-    jvm: Any = session._jvm
-    frame = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan)
-    return DataFrame(frame, session)
+    """A DataFrame with the same plan, of another session of the same process.
+
+    No public API moves rows between sessions. Needed: without it, a caller's DataFrames could not
+    be appended.
+    """
+    return frame_of_plan(session, query_execution(rows).analyzed())
 
 
 def has_function(caller: SparkSession, name: str) -> bool:
-    """Whether a session has a temporary function of that name."""
+    """Whether a session has a temporary function of that name.
+
+    The public API, ``catalog.functionExists``, finds Spark's own as well. Needed: without it, a
+    definition could name a function that other processes do not have.
+    """
     return fold(name) in {fold(str(f.funcName())) for f in _functions(caller)}
 
 
 @contextmanager
 def with_functions(session: SparkSession, caller: SparkSession) -> Iterator[None]:
-    """Inside, a session knows the temporary functions of the caller's; its own come first."""
+    """Inside, a session has the temporary functions of the caller's; its own come first.
+
+    No public API copies functions. Needed: without it, a query could not call temporary functions.
+    """
     registry = _state(session).functionRegistry()
     caller_registry = _state(caller).functionRegistry()
     names = []
@@ -74,5 +91,4 @@ def _functions(session: SparkSession) -> list[Any]:
 
 
 def _state(session: SparkSession) -> Any:
-    jsession: Any = session._jsparkSession
-    return jsession.sessionState()
+    return java_session(session).sessionState()

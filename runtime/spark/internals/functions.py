@@ -1,25 +1,34 @@
-"""Spark's own functions: their names, and what each one does."""
+"""The names of Spark's own functions, and what each one does."""
 
 from collections.abc import Iterator
 
 from py4j.java_gateway import JavaObject
-from pyspark import SparkContext
+
+from ctsql.runtime.spark.internals.java import running_java
 
 _REGISTRIES = ("FunctionRegistry", "TableFunctionRegistry")
 
 
 def function_names() -> list[str]:
-    """The names, in order; none where Spark does not run."""
+    """The names, in order; none where Spark does not run.
+
+    The public API, ``SHOW FUNCTIONS``, runs a query. Optional: without it, an unknown function has
+    no hint, and the shell completes no names.
+    """
     return sorted({name for name, _ in _functions()})
 
 
 def describe_functions(names: list[str]) -> list[tuple[str, str]]:
-    """Each of these functions with what it does, in one sentence or two."""
+    """Each of these functions with what it does, in one sentence or two.
+
+    The public API, ``DESCRIBE FUNCTION``, runs a query for each. A fast path: without it, that one
+    does.
+    """
     name_set = set(names)
     descriptions: dict[str, str] = {}
     for name, registry in _functions():
         if name in name_set and name not in descriptions:
-            jvm = SparkContext._jvm
+            jvm = running_java()
             assert jvm is not None  # it listed the name
             identifier = jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name)
             usage = str(registry.lookupFunction(identifier).get().getUsage())
@@ -28,7 +37,7 @@ def describe_functions(names: list[str]) -> list[tuple[str, str]]:
 
 
 def _functions() -> Iterator[tuple[str, JavaObject]]:
-    jvm = SparkContext._jvm
+    jvm = running_java()
     if jvm is None:
         return
     for kind in _REGISTRIES:

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from py4j.java_gateway import is_instance_of
 from pyspark.sql import DataFrame
 
-from ctsql.runtime.spark.scala import scala_items
+from ctsql.runtime.spark.internals.java import query_execution, scala_items
+from ctsql.runtime.spark.internals.throwables import is_a
 
 _CATALYST = "org.apache.spark.sql.catalyst"
 _KINDS = {
@@ -80,20 +80,15 @@ _kind_of: dict[str, str] = {}
 
 
 def optimized_plan(frame: DataFrame) -> Plan:
-    """A query's optimized plan."""
-    reader = _Reader(frame.sparkSession._sc._gateway)
-    return reader.plan(frame._jdf.queryExecution().optimizedPlan())
+    """A query's optimized plan.
+
+    No public API gives plans but as text. Needed: without it, each refresh recomputes its view.
+    """
+    return _Reader().plan(query_execution(frame).optimizedPlan())
 
 
 class _Reader:
-    """Reads one plan, in few calls: a plan has thousands of parts.
-
-    Args:
-        gateway: of py4j.
-    """
-
-    def __init__(self, gateway: Any) -> None:
-        self._gateway = gateway
+    """Reads one plan, in few calls: a plan has thousands of parts."""
 
     def plan(self, plan: Any, name: str | None = None) -> Plan:
         """``name``: of its class, where it is known."""
@@ -125,7 +120,7 @@ class _Reader:
     def _kind(self, thing: Any, name: str) -> str:
         kind = _kind_of.get(name)
         if kind is None:
-            kinds = (k for k, c in _KINDS.items() if is_instance_of(self._gateway, thing, c))
+            kinds = (k for k, c in _KINDS.items() if is_a(thing, c))
             kind = _kind_of[name] = next(kinds, "other")
         return kind
 

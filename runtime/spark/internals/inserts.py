@@ -5,7 +5,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-_CONSTANTS = ("LocalRelation", "OneRowRelation")
+from ctsql.runtime.spark.internals.java import frame_of_plan, java, java_session
+
 _VALUES = ("LocalRelation", "UnresolvedInlineTable")
 """What Spark's parser makes of VALUES."""
 
@@ -15,7 +16,11 @@ class NotAnAppend(Exception):
 
 
 class Insert:
-    """A statement, analysed."""
+    """A statement, analysed.
+
+    No public API analyses an INSERT without running it. Needed: without it, tables with constraints
+    and transactions take no INSERT, and rows of constants take a job.
+    """
 
     def __init__(self, session: SparkSession, text: str, target: Any | None = None) -> None:
         """Analyse a statement.
@@ -28,9 +33,7 @@ class Insert:
         """
         self._session = session
         self._text = text
-        self._jsession: Any = session._jsparkSession
-        skip, self._frame_of = _classes(session._jvm)
-        state = self._jsession.sessionState()
+        state = java_session(session).sessionState()
         plan = state.sqlParser().parsePlan(text)
         self._by_known = target is not None and _inserts_values(plan)
         if self._by_known:
@@ -38,7 +41,7 @@ class Insert:
             others = (getattr(plan, f"copy$default${n}")() for n in fields)
             plan = plan.copy(target, *others)
         # In this mode Spark analyses a command and does not run it.
-        self._plan = state.executePlan(plan, skip).analyzed()
+        self._plan = state.executePlan(plan, _skip(java(session))).analyzed()
 
     @property
     def target(self) -> Any | None:
@@ -56,13 +59,13 @@ class Insert:
         """
         if self._plan.nodeName() != "AppendData" or not self._plan.writeOptions().isEmpty():
             raise NotAnAppend(str(self._plan.nodeName()))
-        return DataFrame(self._frame_of(self._jsession, self._plan.query()), self._session)
+        return frame_of_plan(self._session, self._plan.query())
 
     def run(self) -> DataFrame:
         """Have Spark run it as it is."""
         if self._by_known:
             return Insert(self._session, self._text).run()
-        return DataFrame(self._frame_of(self._jsession, self._plan), self._session)
+        return frame_of_plan(self._session, self._plan)
 
 
 def _inserts_values(plan: Any) -> bool:
@@ -72,13 +75,6 @@ def _inserts_values(plan: Any) -> bool:
     return plan.query().nodeName() in _VALUES
 
 
-def are_constants(rows: DataFrame) -> bool:
-    """Whether rows are made of those of a text only, so that no table is read for them."""
-    leaves = rows._jdf.queryExecution().optimizedPlan().collectLeaves()
-    return all(leaves.apply(at).nodeName() in _CONSTANTS for at in range(leaves.size()))
-
-
 @lru_cache(maxsize=2)
-def _classes(jvm: Any) -> tuple[Any, Any]:
-    sql = jvm.org.apache.spark.sql
-    return sql.execution.CommandExecutionMode.SKIP(), sql.classic.Dataset.ofRows
+def _skip(jvm: Any) -> Any:
+    return jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()

@@ -1,0 +1,191 @@
+"""Few rows in the driver's JVM, and their way to this process and back, without a Spark job.
+
+``DataFrame.toArrow`` runs a job even for rows that the driver's JVM holds, and ``createDataFrame``
+makes some fifty calls into the JVM. Here both are a few calls, by Spark's own converters; so the
+values are what Spark makes of them. The bytes go through a file, as PySpark's do: an answer of
+more than 8 KB over the socket waits 40 ms for an acknowledgement.
+"""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from ctsql.runtime.spark.internals.java import (
+    class_name,
+    frame_of_plan,
+    java,
+    java_context,
+    java_session,
+    query_execution,
+    singleton,
+)
+from ctsql.runtime.spark.internals.sessions import settings_of, without_code
+
+_UNBOUNDED = 2**62
+"""Rows, and bytes, of one batch: all go in one."""
+_LENGTH_BYTES = 4
+"""What Spark writes before each batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class JvmRows:
+    """Few rows in the driver's JVM, as a sequence, and their columns.
+
+    Each may have more values at its end than there are columns, which nobody reads.
+
+    Attributes:
+        arrow: the rows for this process, where it has them.
+    """
+
+    rows: Any
+    output: Any
+    arrow: pa.Table | None = None
+
+
+class _Classes:
+    """What the JVM keeps and converts rows with."""
+
+    def __init__(self, jvm: Any) -> None:
+        spark, collections = jvm.org.apache.spark, jvm.scala.collection
+        self.wrap = collections.immutable.ArraySeq.unsafeWrapArray
+        self.relation = spark.sql.catalyst.plans.logical.LocalRelation
+        self.nothing = jvm.scala.Option.empty()
+        types = singleton(spark.sql.catalyst.types, "DataTypeUtils")
+        self.schema_of = types.fromAttributes
+        self.converters = singleton(spark.sql.execution.arrow, "ArrowConverters")
+        self.file = jvm.java.io.FileOutputStream
+        self.stream = jvm.java.io.DataOutputStream
+        self.write = spark.api.python.PythonRDD.writeIteratorToStream
+        self.read = spark.sql.api.python.PythonSQLUtils.readArrowStreamFromFile
+        self.to_frame = spark.sql.api.python.PythonSQLUtils.toDataFrame
+
+
+_classes = lru_cache(maxsize=2)(_Classes)
+"""Looked up once: a name below ``jvm`` costs a call for each dot."""
+
+
+def physical_plan(rows: DataFrame) -> Any:
+    """What Spark runs for a query, planned now under the settings of now.
+
+    No public API gives plans but as text. A fast path: without it, small refreshes run jobs.
+    """
+    return query_execution(rows).executedPlan()
+
+
+def columns_of(rows: DataFrame) -> Any:
+    """The columns of a query, with the ids that Spark gave them.
+
+    No public API gives plans but as text. A fast path: without it, small refreshes run jobs.
+    """
+    return query_execution(rows).analyzed().output()
+
+
+def execute(session: SparkSession, plan: Any) -> Any:
+    """Run a physical plan; its rows, as a sequence in the JVM.
+
+    Tasks have the session's settings as local properties, where Spark puts them for the queries
+    that it runs itself (``SQLExecution.withSQLConfPropagated``); else they would have the defaults.
+
+    No public API runs a plan without listeners, and keeps its rows in the JVM. A fast path: without
+    it, small refreshes run jobs.
+    """
+    context = _context(session)
+    before = context.getLocalProperties()
+    properties = before.clone()
+    properties.putAll(settings_of(session))
+    context.setLocalProperties(properties)
+    try:
+        return _classes(java(session)).wrap(plan.executeCollect())
+    finally:
+        context.setLocalProperties(before)
+
+
+_context = lru_cache(maxsize=16)(java_context)
+
+
+def rows_in_jvm(rows: DataFrame) -> JvmRows:
+    """The rows of a DataFrame that the driver's JVM holds.
+
+    No public API keeps rows in the JVM. A fast path: without it, small refreshes run jobs.
+    """
+    query = query_execution(rows)
+    plan = query.analyzed()
+    if class_name(plan) == "LocalRelation":
+        return JvmRows(plan.data(), plan.output())  # as Spark would give them, without a plan
+    with without_code(rows.sparkSession):
+        wrap = _classes(java(rows.sparkSession)).wrap
+        return JvmRows(wrap(query.executedPlan().executeCollect()), plan.output())
+
+
+def collect_in_jvm(rows: DataFrame) -> JvmRows:
+    """The rows, computed now; without a job where the driver's JVM holds them.
+
+    No public API keeps rows in the JVM. A fast path: without it, ``toArrow`` runs a job.
+    """
+    query = query_execution(rows)
+    jvm_rows = _classes(java(rows.sparkSession)).wrap(query.executedPlan().executeCollect())
+    return JvmRows(jvm_rows, query.analyzed().output())
+
+
+def frame_over(session: SparkSession, rows: Any, output: Any) -> DataFrame:
+    """Rows that the JVM holds, as a DataFrame; ``output`` are their columns.
+
+    New columns, else a join with what the rows were made of had one column on both sides.
+
+    No public API makes a DataFrame of Spark's own rows. A fast path: without it, small refreshes
+    run jobs.
+    """
+    classes = _classes(java(session))
+    relation = classes.relation(output, rows, False, classes.nothing).newInstance()
+    return frame_of_plan(session, relation)
+
+
+def arrow_of_rows(session: SparkSession, jvm_rows: Any, output: Any) -> pa.Table:
+    """Rows that the JVM holds, of the columns ``output``, as this process has them; one at least.
+
+    The public API, ``toArrow``, runs a job. A fast path: without it, that one does.
+    """
+    classes = _classes(java(session))
+    batches = classes.converters.toBatchWithSchemaIterator(
+        jvm_rows.iterator(),
+        classes.schema_of(output),
+        _UNBOUNDED,
+        _UNBOUNDED,
+        "UTC",
+        False,
+        False,
+    )
+    with tempfile.NamedTemporaryFile(suffix=".arrow") as file:
+        with closing(classes.stream(classes.file(file.name))) as stream:
+            classes.write(batches, stream)
+        file.seek(_LENGTH_BYTES)
+        return pa.ipc.open_stream(file.read()).read_all()
+
+
+def frame_of_stream(session: SparkSession, path: str, schema: str) -> DataFrame:
+    """A DataFrame over a file with an Arrow stream of one batch, whose rows the JVM then holds.
+
+    The public API, ``createDataFrame``, makes some fifty calls. A fast path: without it, that one
+    does.
+
+    Args:
+        schema: Spark's, as JSON.
+    """
+    classes = _classes(java(session))
+    with without_code(session):
+        batches = classes.read(path)
+        return DataFrame(classes.to_frame(batches, schema, java_session(session)), session)
+
+
+def arrow_batches(rows: DataFrame) -> Iterator[pa.RecordBatch]:
+    """The rows of a query, by a job.
+
+    The public API, ``toArrow``, refuses a NULL of a VARIANT. Needed: without it, so do results.
+    """
+    yield from rows._collect_as_arrow(empty_list_if_zero_records=False)  # type: ignore[operator]

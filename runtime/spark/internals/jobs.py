@@ -1,0 +1,129 @@
+"""Jobs of Spark: how many, how far, what they read and wrote; cancelled, forgotten."""
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from ctsql.runtime.spark.internals.java import java_context, singleton
+from ctsql.runtime.spark.versions import at_least
+
+LISTENER_MS = 2_000
+"""How long to wait for Spark's own counters to take in what has just ended."""
+
+
+def jobs_started(session: SparkSession) -> int:
+    """How many jobs an application has started, which is the number of the next one.
+
+    No public API counts jobs. Optional: without it, refreshes have no figures, and none to choose
+    a strategy by.
+    """
+    return int(_context(session.sparkContext)[1].numTotalJobs())
+
+
+@lru_cache(maxsize=2)
+def _context(context: SparkContext) -> tuple[Any, Any]:
+    in_jvm = context._jsc.sc()
+    return in_jvm, in_jvm.dagScheduler()
+
+
+def totals_of(session: SparkSession, jobs: Iterable[int]) -> list[int]:
+    """The rows and bytes that jobs read, then those that they wrote, shuffles aside.
+
+    No public API of PySpark gives them; the REST API of Spark's UI does, which is off. Optional:
+    without it, refreshes have no such figures.
+    """
+    context, _ = _context(session.sparkContext)
+    context.listenerBus().waitUntilEmpty(LISTENER_MS)
+    store = context.statusStore()
+    totals = [0, 0, 0, 0]
+    for job in jobs:
+        for stage in _stages(store, job):
+            totals[0] += stage.inputRecords()
+            totals[1] += stage.inputBytes()
+            totals[2] += stage.outputRecords()
+            totals[3] += stage.outputBytes()
+    return totals
+
+
+def _stages(store: Any, job: int) -> list[Any]:
+    """The stages of a job that ran; none of one that Spark no longer remembers."""
+    stages = []
+    try:
+        ids = store.job(job).stageIds().iterator()
+        while ids.hasNext():
+            stage = store.lastStageAttempt(ids.next())
+            if str(stage.status()) == "COMPLETE":
+                stages.append(stage)
+    except Py4JJavaError as problem:
+        if "NoSuchElement" not in str(problem.java_exception):
+            raise
+    return stages
+
+
+def running_tasks() -> tuple[int, int, int] | None:
+    """Of the jobs that run in this process: tasks done, all tasks, rows read; None without Spark.
+
+    No public API counts rows; ``statusTracker`` counts tasks. Optional: without it, no progress
+    is shown.
+    """
+    context = SparkContext._active_spark_context
+    if context is None:
+        return None
+    done = tasks = rows_read = 0
+    store = context._jsc.sc().statusStore()
+    for job in _running(context, store):
+        tasks += job.numTasks() - job.numSkippedTasks()
+        done += job.numCompletedTasks()
+        stages = job.stageIds().iterator()
+        while stages.hasNext():
+            rows_read += store.lastStageAttempt(stages.next()).inputRecords()
+    return done, tasks, rows_read
+
+
+def _running(context: SparkContext, store: Any) -> Iterator[Any]:
+    jvm: Any = context._jvm
+    status = jvm.org.apache.spark.JobExecutionStatus.RUNNING
+    jobs = store.jobsList(jvm.java.util.List.of(status)).iterator()
+    while jobs.hasNext():
+        yield jobs.next()
+
+
+def cancel_jobs(session: SparkSession, group: str) -> None:
+    """Cancel the present and future jobs of a group.
+
+    No public API of PySpark cancels future ones; Scala's does. Needed: without it, a cancelled
+    statement starts its next job.
+    """
+    java_context(session).cancelJobGroupAndFutureJobs(group)
+
+
+def forget_ended_queries(session: SparkSession) -> None:
+    """Make Spark 4.2 forget the jobs of queries that have ended; one call where there are none.
+
+    Spark 4.2 remembers the jobs of a query, and all that they read, until the query ends. The jobs
+    of ``toLocalIterator`` run after that and are remembered for ever: some megabytes for each
+    refresh that writes deletions by Spark, and for each result that is iterated.
+
+    No public API forgets them; Spark before 4.2 does not remember them. Needed: without it, a
+    service that runs for weeks runs out of memory.
+    """
+    if not at_least(4, 2):
+        return
+    scheduler, jobs, executions = _active_queries(session.sparkContext)
+    if jobs.isEmpty():
+        return
+    for number in list(jobs.keySet().toArray()):
+        if executions.getQueryExecution(number) is None:
+            scheduler.cleanupQueryJobs(number)
+
+
+@lru_cache(maxsize=2)
+def _active_queries(context: SparkContext) -> tuple[Any, Any, Any]:
+    _, scheduler = _context(context)
+    jvm: Any = context._jvm
+    executions = singleton(jvm.org.apache.spark.sql.execution, "SQLExecution")
+    return scheduler, scheduler.activeQueryToJobs(), executions

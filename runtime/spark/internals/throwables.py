@@ -1,0 +1,65 @@
+"""The Java exceptions behind those of Python, by Spark's own help for Python."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import methodcaller
+from typing import Any
+
+from py4j.java_gateway import JavaObject, is_instance_of
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+from pyspark.errors.exceptions.captured import CapturedException
+
+from ctsql.runtime.spark.versions import at_least
+
+_CHAIN_MAX = 12
+
+
+def causes(problem: PySparkException | Py4JJavaError) -> list[JavaObject]:
+    """The Java throwable of an exception and its causes, outermost first; none of Python's own.
+
+    No public API gives the causes. Needed: without it, an error on a row could not be told from
+    other errors of a job.
+    """
+    if isinstance(problem, Py4JJavaError):
+        return list(_chain(problem.java_exception))
+    return list(_chain(problem._origin)) if isinstance(problem, CapturedException) else []
+
+
+def _chain(java: JavaObject | None) -> Iterator[JavaObject]:
+    for _ in range(_CHAIN_MAX):
+        if java is None:
+            return
+        yield java
+        java = java.getCause()
+
+
+def is_a(thing: JavaObject, class_name: str) -> bool:
+    """Whether an object of Java's is of a class or interface.
+
+    No public API of PySpark says so. Needed: without it, nothing works.
+    """
+    return bool(is_instance_of(SparkContext._gateway, thing, class_name))
+
+
+def spark_error_utils() -> Any:
+    """Reads the condition, the state, the parameters and the places of a ``SparkThrowable``.
+
+    No public API reads them of a cause. Needed: without it, errors have no condition.
+    """
+    if not at_least(4, 1):
+        return _AskedDirectly
+    gateway = SparkContext._gateway
+    assert gateway is not None  # it threw
+    return gateway.jvm.PythonErrorUtils
+
+
+class _AskedDirectly:
+    """What Spark's ``PythonErrorUtils`` does since 4.1; before, PySpark asks the exception too."""
+
+    getCondition: Callable[[JavaObject], str | None] = methodcaller("getCondition")
+    getSqlState: Callable[[JavaObject], str | None] = methodcaller("getSqlState")
+    getMessageParameters: Callable[[JavaObject], Mapping[str, str] | None] = methodcaller(
+        "getMessageParameters"
+    )
+    getQueryContext: Callable[[JavaObject], Iterable[JavaObject]] = methodcaller("getQueryContext")
