@@ -15,13 +15,9 @@ from pyspark.sql import SparkSession
 
 from ctsql.catalog.errors import error
 from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.internals.class_names import MERGE_SUBQUERIES, PUSH_PROJECTION
 from ctsql.runtime.spark.internals.java import has_java_session, is_stopped, java, java_context
-from ctsql.runtime.spark.internals.sessions import (
-    MERGE_SUBPLANS,
-    PUSH_PROJECTION,
-    compare_not_in_by_value,
-    names_set,
-)
+from ctsql.runtime.spark.internals.sessions import compare_not_in_by_value, names_set
 from ctsql.runtime.spark.jvm_options import Life, jvm_settings
 from ctsql.runtime.spark.jvm_start import start_spark
 from ctsql.runtime.spark.plain_start import LOCAL
@@ -159,7 +155,7 @@ def reset_setting(session: SparkSession, name: str) -> None:
 @contextmanager
 def without_merged_subqueries(session: SparkSession) -> Iterator[None]:
     """A session that does not make one subquery of several, for what is planned inside."""
-    rules = f"{session.conf.get(_EXCLUDED_RULES)},{MERGE_SUBPLANS}"
+    rules = f"{session.conf.get(_EXCLUDED_RULES)},{MERGE_SUBQUERIES}"
     with setting(session, _EXCLUDED_RULES, rules):
         yield
 

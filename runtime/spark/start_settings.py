@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 from tempfile import gettempdir
 
+from ctsql.runtime.spark.internals.class_names import CHECKPOINT_FILES
 from ctsql.runtime.spark.plain_start import LOCAL
 
 DRIVER_MEMORY = "2g"
@@ -14,8 +15,7 @@ _STATIC = {
     "spark.ui.showConsoleProgress": "false",
     # On a local disk Hadoop's default file context starts a process for every rename.
     "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
-    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming"
-    ".checkpointing.FileSystemBasedCheckpointFileManager",
+    "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES,
     "spark.sql.catalogImplementation": "in-memory",
     # A refresh runs some hundred generated classes; Spark keeps the newest hundred, and compiling
     # them anew every time took half of a small refresh.

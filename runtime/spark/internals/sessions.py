@@ -8,14 +8,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from ctsql.runtime.spark.internals.java import java, java_session, singleton
-from ctsql.runtime.spark.versions import at_least
 
-PUSH_PROJECTION = "org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughUnion"
-"""A rule that fails with "key not found" on a correlated subquery over UNION ALL."""
-MERGE_SUBPLANS = PUSH_PROJECTION.replace(
-    "PushProjectionThroughUnion", "MergeSubplans" if at_least(4, 2) else "MergeScalarSubqueries"
-)
-"""The rule that makes one subquery of several."""
 _FACTORY = "spark.sql.codegen.factoryMode"
 
 

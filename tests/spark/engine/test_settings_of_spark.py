@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from ctsql.api import Connection, connect as open_connection
 from ctsql.catalog.errors import NotSupported
+from ctsql.runtime.spark.internals import class_names
 from tests.helpers.opened import check_rows
 
 pytestmark = pytest.mark.spark
@@ -53,3 +55,16 @@ def test_the_session_of_a_caller_changes_no_row(con: Connection, given: SparkSes
         with pytest.raises(NotSupported, match="ignoreNullFields"):
             other.execute("SET spark.sql.jsonGenerator.ignoreNullFields = false")
     check_rows(con, "VERIFY MATERIALIZED VIEW v")
+
+
+@pytest.mark.core
+def test_this_release_has_the_classes_of_settings(con: Connection) -> None:
+    """Spark ignores an excluded rule that it does not have, and another class fails late."""
+    jvm: Any = con.spark._jvm
+    load = jvm.org.apache.spark.util.Utils.classForName
+    names = {v for k, v in vars(class_names).items() if k.isupper() and not k.startswith("_")}
+    assert len(names) == 3
+    for name in names:
+        load(name, False, True)
+    with pytest.raises(Py4JJavaError, match="ClassNotFound"):
+        load(f"{class_names.MERGE_SUBQUERIES}2", False, True)
