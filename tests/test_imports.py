@@ -85,18 +85,10 @@ PRIVATE = re.compile(
     r"|\b(?:SparkContext|_sc|sparkContext)\._gateway\b|\blaunch_gateway\b|_active_spark_context"
     r"|\bsql\.(?:catalyst|execution|classic)\b|\bsql\.delta\b(?!\.catalog\.DeltaCatalog\b)"
     r"|\b(?:dagScheduler|queryExecution|statusStore|PythonErrorUtils|PythonSQLUtils)\b"
-    r"|\b(?:gateway|jvm|self)\.delta\b"
+    r"|\b(?:gateway|jvm|self)\.delta\b|\bhandle\.log\b"
 )
 """What PySpark, Spark and Delta do not document; a setting's name for a user is documented."""
-INTERNALS = ("runtime/spark/internals", "runtime/delta/internals")
-NOT_MOVED = {
-    "runtime/delta/file_lists.py",
-    "runtime/delta/jvm.py",
-    "runtime/delta/table.py",
-    "runtime/delta/table_rows.py",
-    "runtime/delta/transaction.py",
-}
-"""Modules that call private parts of Delta still: a list to be made shorter, never longer."""
+INTERNALS = ("runtime/spark/internals/", "runtime/delta/internals/")
 
 
 def _modules(root: Path) -> dict[str, str]:
@@ -115,7 +107,7 @@ def test_private_parts_of_spark_and_delta_are_called_in_two_packages(root: Path)
         for name, text in _modules(root).items()
         if PRIVATE.search(text) and not name.startswith(INTERNALS)
     }
-    assert with_private_names == NOT_MOVED
+    assert with_private_names == set()
 
 
 @pytest.mark.parametrize(
@@ -127,6 +119,7 @@ def test_private_parts_of_spark_and_delta_are_called_in_two_packages(root: Path)
         "jvm.org.apache.spark.sql.catalyst.trees",
         "org.apache.spark.sql.delta.DeltaLog",
         "self.gateway.delta.actions",
+        "table.handle.log.update",
     ],
 )
 def test_private_names_are_found(text: str) -> None:

@@ -53,7 +53,7 @@ class Clone:
         with translate_spark_errors():
             # A folder with a log is a table, not a partition of the one around it.
             path = gateway.path(f"{self.location}/_delta_log")
-            path.getFileSystem(table.log.newDeltaHadoopConf()).mkdirs(path)
+            path.getFileSystem(table.handle.hadoop).mkdirs(path)
             gateway.session.sql(
                 f"CREATE TABLE {table_at(self.location)} SHALLOW CLONE {table_at(table.location)} "
                 f"VERSION AS OF {version} "
@@ -148,9 +148,10 @@ class Clone:
         return {**vector, "pathOrInlineDv": folder + path[-_ID_LENGTH:]}
 
     def _vector_file(self, file: DataFile) -> str | None:
-        vector = self.gateway.add_file(file).deletionVector()
-        if vector.storageType() != "u":
+        if file.vector is None or file.vector["storageType"] != "u":
             return None
         mine = self.gateway.table(self.location)
-        path = str(vector.absolutePath(mine.jpath).toString())
+        place = self.gateway.vector_path(file, mine.jpath)
+        assert place is not None  # it is not in the log
+        path = str(place.toString())
         return f"{self.folder}/{relative_path(path, self.location)}"

@@ -11,14 +11,13 @@ Source: the Delta protocol, "Deletion Vectors" and "Deletion Vector Format": a m
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import cached_property
-from typing import Any
 
 from pyroaring import BitMap64
 
 from ctsql.runtime.delta.bounded_cache import BoundedCache
-from ctsql.runtime.delta.jvm import JvmObjects
-from ctsql.runtime.delta.spark_log import DeltaHandle
+from ctsql.runtime.delta.internals.handle import DeltaHandle
+from ctsql.runtime.delta.internals.jvm import JvmObjects
+from ctsql.runtime.delta.internals.vectors import VectorStore, VectorWriter
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.spark.errors import translate_spark_errors
 
@@ -43,8 +42,7 @@ class Vectors:
 
     def __init__(self, jvm: JvmObjects, handle: DeltaHandle) -> None:
         """Args: handle: Delta's own, of the table's log."""
-        self.jvm = jvm
-        self._handle = handle
+        self.store = VectorStore(jvm, handle)
 
     def deleted_rows(self, file: DataFile) -> BitMap64:
         """The deleted rows of a file; not to be changed."""
@@ -54,9 +52,7 @@ class Vectors:
         if cached is not None:
             return cached
         with translate_spark_errors():
-            vector = self.jvm.add_file(file).deletionVector()
-            java_bitmap = self.store.read(vector, self.folder)
-        data = bytes(java_bitmap.serializeAsByteArray(self.jvm.vector_classes.portable))
+            data = self.store.read(file)
         bitmap = BitMap64.deserialize(data.removeprefix(_MAGIC))
         self.remember(file.vector_id, bitmap, len(data))
         return bitmap
@@ -80,25 +76,14 @@ class Vectors:
         data = _MAGIC + others.serialize()
         if not _is_short(data):
             return None
-        descriptor = self.jvm.vector_classes.descriptors.inlineInLog(data, len(others))
         return file.with_vector(
             {
                 "storageType": "i",
-                "pathOrInlineDv": str(descriptor.pathOrInlineDv()),
+                "pathOrInlineDv": self.store.inline(data, len(others)),
                 "sizeInBytes": len(data),
                 "cardinality": len(others),
             }
         )
-
-    @cached_property
-    def store(self) -> Any:
-        """Delta's own store of vectors."""
-        return self.jvm.vector_classes.stores.createInstance(self._handle.hadoop)
-
-    @cached_property
-    def folder(self) -> Any:
-        """The folder of the table."""
-        return self._handle.log.dataPath()
 
     def remember(self, vector_id: str, bitmap: BitMap64, size: int) -> None:
         """Cache a vector that takes ``size`` bytes in its file."""
@@ -116,8 +101,7 @@ class VectorFile:
     def __init__(self, vectors: Vectors) -> None:
         self._vectors = vectors
         self._number = str(uuid.uuid4())
-        self._id_in_log = ""
-        self._writer: Any = None
+        self._writer: VectorWriter | None = None
         self.name = f"deletion_vector_{self._number}.bin"
 
     def close(self) -> bool:
@@ -129,28 +113,19 @@ class VectorFile:
     def write(self, file: DataFile, deleted_rows: BitMap64) -> DataFile:
         """Write a vector of a file; returns the file with it."""
         if self._writer is None:
-            self._open()
+            self._writer = self._vectors.store.create(self._number)
         data = _MAGIC + deleted_rows.serialize()
         new_file = file.with_vector(
             {
                 "storageType": "u",
-                "pathOrInlineDv": self._id_in_log,
-                "offset": int(self._writer.write(data).offset()),
+                "pathOrInlineDv": self._writer.id_in_log,
+                "offset": self._writer.write(data),
                 "sizeInBytes": len(data),
                 "cardinality": len(deleted_rows),
             }
         )
         self._vectors.remember(new_file.vector_id, deleted_rows, len(data))
         return new_file
-
-    def _open(self) -> None:
-        jvm, store = self._vectors.jvm, self._vectors.store
-        number = jvm.vector_classes.uuid_of(self._number)
-        descriptors = jvm.vector_classes.descriptors
-        descriptor = descriptors.onDiskWithRelativePath(number, "", 0, 0, jvm.none, jvm.none)
-        self._id_in_log = str(descriptor.pathOrInlineDv())
-        folder = store.pathWithFileSystem(self._vectors.folder)
-        self._writer = store.createWriter(store.generateFileNameInTable(folder, number, ""))
 
 
 @contextmanager

@@ -213,9 +213,9 @@ def _live_places(table: DeltaTable) -> set[str]:
         places.add(table._fs.makeQualified(path_class(table.jpath, path)).toString())
         if file.vector is None:
             continue
-        vector = table.gateway.add_file(file).deletionVector()
-        if vector.isOnDisk():
-            places.add(table._fs.makeQualified(vector.absolutePath(table.jpath)).toString())
+        vector_path = table.gateway.vector_path(file, table.jpath)
+        if vector_path is not None:
+            places.add(table._fs.makeQualified(vector_path).toString())
     return places
 
 
@@ -241,7 +241,7 @@ def delete_log_files(table: DeltaTable, names: Sequence[str]) -> int:
     """Delete log files, oldest first: a crash leaves no gap; returns their number."""
     if not names:
         return 0
-    path, folder = table.gateway.path, table.log.logPath()
+    path, folder = table.gateway.path, table.handle.log_folder
     with translate_spark_errors():
         return sum(bool(table._fs.delete(path(folder, name), False)) for name in names)
 
@@ -267,7 +267,7 @@ def table_folders(gateway: Gateway, warehouse: str, *, leave_out: str) -> list[s
     root = gateway.path(warehouse)
     locations: list[str] = []
     with translate_spark_errors():
-        fs = root.getFileSystem(gateway.jsession.sessionState().newHadoopConf())
+        fs = root.getFileSystem(gateway.hadoop_settings())
         for schema in fs.listStatus(root):
             if not schema.isDirectory() or schema.getPath().getName() == leave_out:
                 continue
@@ -286,7 +286,7 @@ def measure_folder(gateway: Gateway, location: str) -> Folder:
     """A folder with the newest time, the bytes and the number of the files at any depth."""
     folder = gateway.path(location)
     with translate_spark_errors():
-        fs = folder.getFileSystem(gateway.jsession.sessionState().newHadoopConf())
+        fs = folder.getFileSystem(gateway.hadoop_settings())
         files = list(_files_below(fs, folder))
         own = int(fs.getFileStatus(folder).getModificationTime())
         return Folder(

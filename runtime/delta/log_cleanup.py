@@ -8,7 +8,6 @@ whether or not somebody has read them. ctsql switches that off for a table that 
 Source: Delta's table properties, "delta.enableExpiredLogCleanup".
 """
 
-import json
 from collections.abc import Callable
 
 from ctsql.runtime.delta.table_log import TableLog
@@ -46,10 +45,9 @@ def keep_log(table: TableLog, begin: Callable[[], Transaction], *, keeps: bool) 
 
 def _change_properties(transaction: Transaction, *, keeps: bool) -> None:
     with translate_spark_errors():
-        action = json.loads(transaction.txn.metadata().json())
+        action = transaction.txn.metadata_action()
         others = action["metaData"]["configuration"].items()
         properties = {key: value for key, value in others if key not in (_CLEANUP, _MARK)}
         own = {**KEEPS_LOG, _MARK: "true"} if keeps else {}
         action["metaData"]["configuration"] = {**properties, **own}
-        new = transaction.gateway.parse_action(json.dumps(action))
-        transaction.txn.updateMetadata(new, False)
+        transaction.txn.set_metadata(action)

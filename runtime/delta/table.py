@@ -43,14 +43,15 @@ from ctsql.runtime.delta.file_stores import (
     open_bucket,
     path_in_store,
 )
-from ctsql.runtime.delta.jvm import JvmObjects
+from ctsql.runtime.delta.internals.handle import DeltaHandle
+from ctsql.runtime.delta.internals.jvm import JvmObjects
 from ctsql.runtime.delta.locks import local_path
 from ctsql.runtime.delta.log_cleanup import KEEPS_LOG, keep_log
 from ctsql.runtime.delta.log_files import LogFiles
 from ctsql.runtime.delta.log_stores import LocalStore, LogStore
 from ctsql.runtime.delta.parquet_reader import forget as forget_layouts
 from ctsql.runtime.delta.snapshots import Snapshot
-from ctsql.runtime.delta.spark_log import DeltaHandle, HadoopStore
+from ctsql.runtime.delta.spark_log import HadoopStore
 from ctsql.runtime.delta.table_rows import CHANGE_TYPE as CHANGE_TYPE, DeltaRows
 from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.log.actions import sum_known
@@ -110,7 +111,7 @@ class Gateway(JvmObjects):
         table = self._tables.pop(location, None)
         if table is not None:
             with translate_spark_errors():
-                self.delta.DeltaLog.invalidateCache(self.jsession, table.jpath)
+                self.forget_log(table.jpath)
 
     def qualify(self, location: str) -> str:
         """A location as a full URI; a relative one is relative to this process's working folder."""
@@ -132,7 +133,7 @@ class Gateway(JvmObjects):
         store = self._buckets.get(bucket)
         if store is None:
             with translate_spark_errors():
-                hadoop = self.jsession.sessionState().newHadoopConf()
+                hadoop = self.hadoop_settings()
             store = self._buckets[bucket] = open_bucket(bucket, partial(_setting, hadoop))
         return self.connector_store(location) if isinstance(store, Declined) else store
 
@@ -148,7 +149,7 @@ class Gateway(JvmObjects):
 
     def _place(self, location: str) -> tuple[Any, Any]:
         path = self.path(location)
-        return path, path.getFileSystem(self.jsession.sessionState().newHadoopConf())
+        return path, path.getFileSystem(self.hadoop_settings())
 
     def rows_of(self, rows: Sequence[tuple[object, ...]], columns: str) -> LocalRows:
         """Some rows of Python values, for a table with these columns."""
@@ -260,8 +261,8 @@ class DeltaTable(DeltaRows):
         return self.gateway.path(self.location)
 
     def _open_log(self) -> LogFiles:
-        self._handle = DeltaHandle(self.gateway, self._delta_log)
-        self.vectors = Vectors(self.gateway, self._handle)
+        self.handle = DeltaHandle(self.gateway, self._delta_log)
+        self.vectors = Vectors(self.gateway, self.handle)
         self._store: FileStore | None = None
         self.insert_target: tuple[TableMetadata, Any] | None = None  # as Spark resolved it last
         self.oldest_seen: int | None = None  # the oldest version at the last listing of the log
@@ -271,23 +272,18 @@ class DeltaTable(DeltaRows):
             store = LocalStore(folder / "_delta_log")
         else:
             files = self.gateway.connector_store(self.location)
-            store = HadoopStore(self.gateway, self._handle, files)
+            store = HadoopStore(self.gateway, self.handle, files)
         return LogFiles(self.location, store, self._check_protocol)
 
     @property
-    def log(self) -> Any:
-        """Delta's own handle, which is opened by this."""
-        return self._handle.log
-
-    @property
     def _fs(self) -> Any:
-        return self._handle.file_system
+        return self.handle.file_system
 
     def _delta_log(self) -> Any:
         """Delta's own handle; raises STORED_DATA_INVALID as :meth:`LogFiles.check_whole`."""
         try:
             with translate_spark_errors():
-                return self.gateway.delta.DeltaLog.forTable(self.gateway.jsession, self.location)
+                return self.gateway.open_log(self.location)
         except CtsqlError:
             if local_path(self.location) is not None:
                 self.check_whole()
@@ -301,11 +297,11 @@ class DeltaTable(DeltaRows):
     def snapshot_in_jvm(self, version: int) -> Any:
         """Delta's own snapshot of a version."""
         mark = self.log_files.mark(version)
-        return self._handle.snapshot_at(version, None if mark is None else mark[0])
+        return self.handle.snapshot_at(version, None if mark is None else mark[0])
 
     def _read_log_anew(self) -> None:
         """Open the log of which something was known."""
-        self.gateway.delta.DeltaLog.invalidateCache(self.gateway.jsession, self.jpath)
+        self.gateway.forget_log(self.jpath)
         self._read_log()
 
     @property
@@ -384,10 +380,7 @@ class DeltaTable(DeltaRows):
         if self.gateway.read_only:
             raise error("READ_ONLY_MODE", what="A COMMIT")
         newest = self.snapshot_in_jvm(self.update().version)
-        with translate_spark_errors():
-            return Transaction(
-                self, self.log.startTransaction(self.gateway.none, self.gateway.option(newest))
-            )
+        return Transaction(self, self.handle.begin(newest))
 
 
 def _setting(hadoop: Any, name: str) -> str | None:

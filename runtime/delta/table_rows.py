@@ -17,15 +17,14 @@ from ctsql.catalog.names import table_at
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.deletion_vectors import Vectors
 from ctsql.runtime.delta.file_stores import FileStore, path_in_store, pattern_of
-from ctsql.runtime.delta.jvm import JvmObjects
+from ctsql.runtime.delta.internals.handle import DeltaHandle
+from ctsql.runtime.delta.internals.jvm import JvmObjects
 from ctsql.runtime.delta.reshaping import align
 from ctsql.runtime.delta.table_log import TableLog
 from ctsql.runtime.log.data_files import DataFile, is_elsewhere, select_changed
 from ctsql.runtime.log.table_changes import added_files
 from ctsql.runtime.log.table_metadata import compare_columns, is_on
 from ctsql.runtime.rows.declined import Declined
-from ctsql.runtime.spark.errors import translate_spark_errors
-from ctsql.runtime.spark.internals.java import singleton
 
 CHANGE_TYPE = "_change_type"
 PLAIN_FILES_MAX = 32
@@ -36,14 +35,10 @@ class DeltaRows(TableLog):
     """Reading of a table whose log is known."""
 
     gateway: JvmObjects
+    handle: DeltaHandle
     vectors: Vectors
     metadata_read: tuple[Any, dict[str, Any]] | None = None
     """The ``metaData`` action that a transaction read last: as Delta has it, and as JSON."""
-
-    @property
-    @abstractmethod
-    def log(self) -> Any:
-        """Delta's own handle on the table's log."""
 
     @abstractmethod
     def snapshot_in_jvm(self, version: int) -> Any:
@@ -70,13 +65,8 @@ class DeltaRows(TableLog):
 
     def frame_of(self, files: Iterable[DataFile], version: int | None = None) -> DataFrame:
         """The rows of some files, lazily, by the metadata of a version; None for the newest."""
-        gateway = self.gateway
         as_of = self.update().version if version is None else self.versions.read_like(version)
-        snapshot = self.snapshot_in_jvm(as_of)
-        with translate_spark_errors():
-            adds = gateway.add_files(files)
-            jdf = self.log.createDataFrame(snapshot, adds, False, gateway.none)
-        return DataFrame(jdf, self.gateway.session)
+        return self.handle.frame_of(self.snapshot_in_jvm(as_of), files)
 
     def locate_rows(self, version: int) -> DataFrame:
         """The rows at a version with their locations (``FILE_COLUMN``, ``ROW_COLUMN``)."""
@@ -168,21 +158,8 @@ class DeltaRows(TableLog):
         is_told = not coarse or all(self._tells_vectors(v, coarse=True) for v in versions)
         if not is_alike or not is_told:
             return self._difference(first - 1, last)
-        none = self.gateway.none
         snapshot = self.snapshot_in_jvm(self.versions.read_like(last))
-        reader = singleton(self.gateway.delta.commands.cdc, "CDCReader")
-        with translate_spark_errors():
-            jdf = reader.changesToBatchDF(
-                self.log,
-                first,
-                last,
-                self.gateway.jsession,
-                none,
-                self.gateway.option(snapshot),
-                coarse,
-                self.gateway.option(snapshot),
-            )
-        return DataFrame(jdf, self.gateway.session)
+        return self.handle.change_feed(first, last, snapshot, coarse=coarse)
 
     def _has_feed(self, version: int) -> bool:
         """Whether the feed gives the changed rows of a commit, and not its files alone."""

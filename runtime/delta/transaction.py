@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, functions as F
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.deletion_vectors import VectorFile, vector_file
 from ctsql.runtime.delta.file_stores import path_in_store
+from ctsql.runtime.delta.internals.transaction import DeltaTransaction
 from ctsql.runtime.delta.locks import commit_lock, split_location
 from ctsql.runtime.delta.parquet_writer import has_forbidden_null, is_plain, write
 from ctsql.runtime.delta.table_rows import DeltaRows, has_no_vectors, locate_in
@@ -29,22 +30,16 @@ from ctsql.runtime.rows.collect import unadaptive
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, row_set
 from ctsql.runtime.spark.errors import conflict_errors, translate_spark_errors
-from ctsql.runtime.spark.internals.java import java_frame, scala_items
 from ctsql.runtime.spark.storage_errors import translate_os_errors
 
 
 class Transaction:
-    """One optimistic Delta transaction: all of it becomes one commit, or nothing.
+    """One optimistic Delta transaction: all of it becomes one commit, or nothing."""
 
-    Attributes:
-        txn: Delta's transaction.
-    """
-
-    def __init__(self, table: DeltaRows, txn: Any) -> None:
+    def __init__(self, table: DeltaRows, txn: DeltaTransaction) -> None:
         self.table = table
         self.gateway = table.gateway
-        self.version_read = int(txn.readVersion())
-        self._actions: list[Any] = []
+        self.version_read = txn.version_read
         self.txn = txn
 
     def snapshot(self) -> Any:
@@ -53,21 +48,19 @@ class Transaction:
 
     def read_application(self, app: str) -> None:
         """Depend on an application id: a commit that moves it first makes this one fail."""
-        self.txn.readTxn().addOne(app)
+        self.txn.depend_on_application(app)
 
     def depend_on_all(self) -> None:
         """Depend on every row: a commit that changes any row first makes this one fail."""
-        self.txn.readWholeTable()
+        self.txn.depend_on_all()
 
     def set_application(self, app: str, version: int, now_ms: int) -> None:
         """Record the application id's new version."""
-        time = self.gateway.option(now_ms)
-        self.txn.updateSetTransaction(app, version, time)
+        self.txn.set_application(app, version, now_ms)
 
     def set_domain(self, domain: str, configuration: str, *, removed: bool = False) -> None:
         """Write or remove a domain metadata action; checkpoints keep it, scans ignore it."""
-        make = self.gateway.delta.actions.DomainMetadata
-        self._actions.append(make(domain, configuration, removed))
+        self.txn.set_domain(domain, configuration, removed=removed)
 
     def stage(self, rows: RowSet | DataFrame) -> list[StagedFile]:
         """Write rows into files of the table's folder, invisible until committed; none of none."""
@@ -85,8 +78,7 @@ class Transaction:
 
     def _write_by_spark(self, rows: DataFrame) -> list[StagedFile]:
         with translate_spark_errors():
-            files = scala_items(self.txn.writeFiles(java_frame(rows)))
-            return [StagedFile(file.path(), file.json()) for file in files]
+            return self.txn.write(rows)
 
     @cached_property
     def metadata(self) -> dict[str, Any]:
@@ -115,7 +107,8 @@ class Transaction:
 
     def add_files(self, files: Iterable[StagedFile]) -> None:
         """Add staged files."""
-        self._actions.extend(self.gateway.parse_action(file.action) for file in files)
+        for file in files:
+            self.txn.add(file.action)
 
     def stage_deletes(
         self, victims: Iterable[tuple[str, Collection[int]]]
@@ -184,12 +177,10 @@ class Transaction:
                 (one,) = deletes
                 if one.vector_file is not None:
                     used.add(one.vector_file)
-                add = self.gateway.add_file(file)
-                read.append(add)
-                self._actions.append(add.removeWithTimestamp(now_ms, True))
+                read.append(self.txn.remove(file, now_ms))
                 if one.action is not None:
-                    self._actions.append(self.gateway.parse_action(one.action))
-            self.txn.trackFilesRead(self.gateway.seq(read))
+                    self.txn.add(one.action)
+            self.txn.depend_on_files(read)
         return used
 
     def _vector_file(self) -> AbstractContextManager[VectorFile]:
@@ -215,18 +206,13 @@ class Transaction:
 
         Raises the error of columns that Delta does not take.
         """
-        gateway = self.gateway
         with translate_spark_errors():
-            action = json.loads(self.txn.metadata().json())
+            action = self.txn.metadata_action()
             action["metaData"]["schemaString"] = schema
-            metadata = gateway.parse_action(json.dumps(action))
             # Delta enables the features that types need only for new tables.
-            protocol = gateway.delta.actions.Protocol.forNewTable(
-                gateway.jsession, gateway.option(metadata)
-            )
-            for feature in scala_items(protocol.readerAndWriterFeatureNames()):
+            for feature in self.txn.features_of(action):
                 action["metaData"]["configuration"][f"delta.feature.{feature}"] = "supported"
-            self.txn.updateMetadata(gateway.parse_action(json.dumps(action)), False)
+            self.txn.set_metadata(action)
 
     def overwrite_with_schema(self, schema: str) -> None:
         """Replace the table's columns and delete all its rows; depends on every row."""
@@ -234,8 +220,7 @@ class Transaction:
         self.depend_on_all()
         now_ms = clock.now_ms()
         for file in self.table.files(self.version_read).values():
-            remove = self.gateway.add_file(file).removeWithTimestamp(now_ms, True)
-            self._actions.append(remove)
+            self.txn.remove(file, now_ms)
 
     def revert(self, version: int) -> None:
         """Add the reverse of a version; raises RowsGone, with no file made, if files changed."""
@@ -251,11 +236,7 @@ class Transaction:
 
     def commit(self, *, label: str, epoch: int, metadata: str) -> int:
         """Commit; see :meth:`LogTransaction.commit`."""
-        gateway = self.gateway
-        operation = gateway.streaming_update(
-            gateway.update_mode, label, epoch, gateway.option(metadata)
-        )
-        return self._commit(operation)
+        return self._commit(self.gateway.output_operation(label, epoch, metadata))
 
     def commit_statement(self, operation: Any, counts: Mapping[str, int]) -> int:
         """Commit what a statement did, as the operation that Delta calls it; raises Conflict.
@@ -263,13 +244,13 @@ class Transaction:
         Args:
             counts: what DESCRIBE HISTORY is to say of it.
         """
-        self.txn.registerSQLMetrics(self.gateway.jsession, self.gateway.metrics(counts))
+        self.txn.set_counts(counts)
         return self._commit(operation)
 
     def _commit(self, operation: Any) -> int:
         with commit_lock(self.table.location), translate_spark_errors():
             try:
-                return int(self.txn.commit(self.gateway.seq(self._actions), operation))
+                return self.txn.commit(operation)
             except conflict_errors() as conflict:
                 raise Conflict(type(conflict).__name__) from conflict
 
@@ -281,34 +262,23 @@ class Transaction:
         Args:
             rows: these rows, if they were read.
         """
-        gateway = self.gateway
-        adds = [gateway.add_file(file) for file in files]
         file = None if rows is None else self.stage_local(rows)
-        new_files = _rewrite_by_spark(self, adds) if file is None else [file]
+        new_files = _rewrite_by_spark(self, files) if file is None else [file]
         staged_files = [StagedFile(one.path, _unchanging(one.action)) for one in new_files]
-        self.txn.trackFilesRead(gateway.seq(adds))
-        now_ms = clock.now_ms()
         self.add_files(staged_files)
-        self._actions += [add.removeWithTimestamp(now_ms, False) for add in adds]
+        self.txn.replace(files, clock.now_ms())
         return staged_files
 
     def commit_rewrites(self) -> int:
         """Commit what :meth:`rewrite` made, as OPTIMIZE would; raises Conflict if it is not in."""
-        none = self.gateway.none
-        empty = self.gateway.seq(())
-        optimize = getattr(self.gateway.delta, "DeltaOperations$Optimize")
-        return self._commit(optimize(empty, empty, False, none, False))
+        return self._commit(self.gateway.optimize_operation())
 
 
-def _rewrite_by_spark(transaction: Transaction, adds: Sequence[Any]) -> list[StagedFile]:
+def _rewrite_by_spark(transaction: Transaction, files: Sequence[DataFile]) -> list[StagedFile]:
     """Write the live rows of some files as one new file."""
-    gateway = transaction.gateway
+    handle, snapshot = transaction.table.handle, transaction.snapshot()
     with translate_spark_errors():
-        rows = transaction.table.log.createDataFrame(
-            transaction.snapshot(), gateway.seq(adds), False, gateway.option("Optimize")
-        )
-        files = transaction.txn.writeFiles(rows.coalesce(1), gateway.none, True, gateway.seq(()))
-        return [StagedFile(file.path(), file.json()) for file in scala_items(files)]
+        return transaction.txn.write_compact(handle.frame_of(snapshot, files, "Optimize"))
 
 
 def whole_file(file: DataFile) -> StagedDelete:

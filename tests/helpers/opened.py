@@ -27,7 +27,7 @@ def table_of(con: Connection, name: str) -> DeltaTable:
 def write_checkpoint(table: DeltaTable) -> int:
     """Have Delta write a checkpoint of the newest version; returns that."""
     state = table.snapshot_in_jvm(table.version())
-    table.log.checkpoint(state, table.gateway.none)
+    table.handle.log.checkpoint(state, table.gateway.none)
     return int(state.version())
 
 

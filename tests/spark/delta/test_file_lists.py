@@ -33,7 +33,7 @@ def _table(con: Connection, name: str) -> DeltaTable:
 
 
 def _by_delta(table: DeltaTable) -> dict[str, object]:
-    table.log.update(False, table.gateway.none, table.gateway.none)
+    table.handle.log.update(False, table.gateway.none, table.gateway.none)
     adds = table.snapshot_in_jvm(table.version()).allFiles().collectAsList()
     return {file.path: _plain(file) for file in (DataFile(add.json()) for add in adds)}
 
@@ -81,7 +81,7 @@ def test_lists_hold_what_delta_reads_one_by_one(
     con: Connection, warehouse: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With deletion vectors, partitions, tags and statistics."""
-    monkeypatch.setattr("ctsql.runtime.delta.file_lists.FILES_A_CALL", 2)
+    monkeypatch.setattr("ctsql.runtime.delta.internals.file_lists.FILES_A_CALL", 2)
     con.execute(TABLES)
     _partitioned(con, warehouse)
     for name in ("a", "b"):
@@ -106,7 +106,7 @@ def test_without_calls_for_each_file(
     con.execute(TABLES)
     expected = con.execute("SELECT * FROM a ORDER BY k, s").fetchall()
     files = _by_delta(_table(con, "a"))
-    monkeypatch.setattr("ctsql.runtime.delta.file_lists.FILES_A_CALL", 2)
+    monkeypatch.setattr("ctsql.runtime.delta.internals.file_lists.FILES_A_CALL", 2)
     for checkpoint in (False, True):
         again = connect(str(warehouse), spark=con.spark)
         again.start()

@@ -17,7 +17,7 @@ def _opened(con: Connection) -> set[str]:
     """The folders of the tables whose logs Delta has opened, without their numbers."""
     assert con._engine is not None
     tables = con._engine.gateway._tables.values()
-    names = (Path(t.location).name.partition("-")[0] for t in tables if t._handle.is_open)
+    names = (Path(t.location).name.partition("-")[0] for t in tables if t.handle.is_open)
     return set(names)
 
 
@@ -93,7 +93,7 @@ def test_tables_have_checkpoints_of_their_own(con: Connection) -> None:
 
 
 def _commits_behind(table: DeltaTable) -> int:
-    return int(table.log.unsafeVolatileSnapshot().logSegment().deltas().size())
+    return int(table.handle.log.unsafeVolatileSnapshot().logSegment().deltas().size())
 
 
 def test_a_log_that_lost_a_commit(again: Connection) -> None:

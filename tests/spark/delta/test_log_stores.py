@@ -26,7 +26,7 @@ def test_a_log_is_the_same_log(con: Connection) -> None:
     assert folder is not None
     here = LocalStore(folder / "_delta_log")
     files = table.gateway.connector_store(table.location)
-    spark = HadoopStore(table.gateway, table._handle, files)
+    spark = HadoopStore(table.gateway, table.handle, files)
     assert here.uri == spark.uri
     seen = {n for n in here.names() if not n.startswith(".")}
     assert seen == {n for n in spark.names() if not n.startswith(".")}
@@ -107,8 +107,8 @@ def test_a_log_is_listed_only_for_what_others_commit(
     table = table_of(con, "x")
     folder = local_path(table.location)
     assert folder is not None
-    listed = _ListCounter(table.log)
-    monkeypatch.setitem(vars(table._handle), "log", listed)
+    listed = _ListCounter(table.handle.log)
+    monkeypatch.setitem(vars(table.handle), "log", listed)
     con.execute("INSERT INTO x VALUES (3)")
     con.execute("INSERT INTO x SELECT 4")
     assert con.execute("SELECT k FROM x ORDER BY k").fetchall() == [(1,), (2,), (3,), (4,)]

@@ -304,7 +304,9 @@ def test_no_binding_is_lost_with_the_log(
     tables += [engine.relations.table(i) for i in engine.catalog]
     for table in tables:
         table.update()
-        table.log.checkpoint(table.snapshot_in_jvm(table.version()), engine.gateway.option(None))
+        table.handle.log.checkpoint(
+            table.snapshot_in_jvm(table.version()), engine.gateway.option(None)
+        )
     con.execute("INSERT INTO t VALUES (9, 9); SELECT * FROM copy")
     idle = connect()
     idle.execute("SELECT * FROM copy")
@@ -364,7 +366,7 @@ def test_with_nothing_to_do_delta_opens_no_log(con: Connection, warehouse: Path)
         again = _report(other, "MAINTAIN ALL")
         tables = engine_of(other).gateway._tables
         assert len(tables) >= 5
-        assert [place for place, table in tables.items() if table._handle.is_open] == []
+        assert [place for place, table in tables.items() if table.handle.is_open] == []
     assert again.keys() == first.keys()
     assert not any(row["files_compacted"] or row["files_removed"] for row in again.values())
     assert [row["oldest_version_kept"] for row in again.values()] == [

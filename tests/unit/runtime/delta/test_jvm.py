@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ctsql.runtime.delta.jvm import ANSWER_CHARS_MAX, JvmObjects
+from ctsql.runtime.delta.internals.jvm import ANSWER_CHARS_MAX, JvmObjects
 
 
 class JavaText:

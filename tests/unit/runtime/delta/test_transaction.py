@@ -8,6 +8,7 @@ from delta.exceptions import ConcurrentAppendException
 from pyspark.errors import PySparkException
 
 from ctsql.catalog.errors import EnvironmentProblem
+from ctsql.runtime.delta.internals.transaction import DeltaTransaction
 from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.log.protocol import Conflict
 
@@ -18,11 +19,10 @@ def _transaction(problem: Exception) -> Transaction:
     def commit(actions: object, operation: object) -> int:
         raise problem
 
-    gateway = SimpleNamespace(
-        seq=list, option=str, update_mode=None, streaming_update=lambda *_: None
-    )
+    gateway: Any = SimpleNamespace(seq=list, output_operation=lambda *_: None)
     table: Any = SimpleNamespace(location="s3a://bucket/t", gateway=gateway)
-    return Transaction(table, SimpleNamespace(readVersion=lambda: 3, commit=commit))
+    started = SimpleNamespace(readVersion=lambda: 3, commit=commit)
+    return Transaction(table, DeltaTransaction(gateway, started))
 
 
 def test_what_the_store_says_of_a_commit_is_an_error_of_ours() -> None:

@@ -10,9 +10,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from ctsql.runtime.delta.file_lists import FileLists
+from ctsql.runtime.delta.internals.file_lists import FileLists
 from ctsql.runtime.log.data_files import DataFile
-from ctsql.runtime.spark.internals.java import singleton
+from ctsql.runtime.spark.internals.java import java, java_session, singleton
 
 ANSWER_CHARS_MAX = 4_000
 """Of a text. A packet holds 8 KB, and a character may take two bytes."""
@@ -21,21 +21,24 @@ _HALF = "?"
 
 
 class JvmObjects:
-    """The classes and objects of the JVM that one Spark session's commits need."""
+    """The classes and objects of the JVM that one Spark session's commits need.
+
+    No public API opens a log or makes actions and operations of commits. Needed: without it, ctsql
+    writes nothing.
+    """
 
     def __init__(self, session: SparkSession) -> None:
         self.session = session
-        self.jvm: Any = session._jvm
-        assert self.jvm is not None  # engine_session refuses Spark Connect
-        self.jsession: Any = session._jsparkSession
+        self.jvm: Any = java(session)  # engine_session refuses Spark Connect
+        self.jsession: Any = java_session(session)
         self.delta: Any = self.jvm.org.apache.spark.sql.delta
         self.path: Any = self.jvm.org.apache.hadoop.fs.Path
         self.parse_action: Any = self.delta.actions.Action.fromJson
         self.option: Any = self.jvm.scala.Option.apply
         """A Scala Option; None becomes the empty one."""
         self.none: Any = self.option(None)
-        self.update_mode: Any = self.jvm.org.apache.spark.sql.streaming.OutputMode.Update()
-        self.streaming_update: Any = getattr(self.delta, "DeltaOperations$StreamingUpdate")
+        self._update_mode: Any = self.jvm.org.apache.spark.sql.streaming.OutputMode.Update()
+        self._streaming_update: Any = getattr(self.delta, "DeltaOperations$StreamingUpdate")
         self._to_seq: Any = self.jvm.org.apache.spark.api.python.PythonUtils.toSeq
         self._list: Any = self.jvm.java.util.ArrayList
         self._text: Any = self.jvm.scala.collection.mutable.StringBuilder
@@ -61,6 +64,23 @@ class JvmObjects:
             java_list.add(item)
         return self._to_seq(java_list)
 
+    def hadoop_settings(self) -> Any:
+        """A Hadoop configuration with the session's settings, for file systems."""
+        return self.jsession.sessionState().newHadoopConf()
+
+    def open_log(self, location: str) -> Any:
+        """Delta's handle on the log of a table, which Delta caches."""
+        return self.delta.DeltaLog.forTable(self.jsession, location)
+
+    def forget_log(self, path: Any) -> None:
+        """Let Delta drop its handle. Args: path: of Hadoop."""
+        self.delta.DeltaLog.invalidateCache(self.jsession, path)
+
+    def vector_path(self, file: DataFile, folder: Any) -> Any | None:
+        """The path of the file with a file's vector; None for one that stands in the log."""
+        vector = self.add_file(file).deletionVector()
+        return vector.absolutePath(folder) if vector.isOnDisk() else None
+
     @cached_property
     def _metric_classes(self) -> tuple[Any, Any, Any]:
         sql = self.jvm.org.apache.spark.sql.execution.metric.SQLMetrics
@@ -78,11 +98,21 @@ class JvmObjects:
         return to_scala(metrics)
 
     def append_operation(self) -> Any:
-        """What an INSERT's commit says that it is."""
+        """What an INSERT's commit records that it is."""
         append, not_partitioned = self.jvm.org.apache.spark.sql.SaveMode.Append, self.seq(())
         others = (self.none for _ in range(7))
         write = getattr(self.delta, "DeltaOperations$Write")
         return write(append, self.option(not_partitioned), *others)
+
+    def output_operation(self, label: str, epoch: int, metadata: str) -> Any:
+        """What the commit of an output records that it is: a batch of a stream."""
+        return self._streaming_update(self._update_mode, label, epoch, self.option(metadata))
+
+    def optimize_operation(self) -> Any:
+        """What a compaction's commit records that it is."""
+        empty = self.seq(())
+        optimize = getattr(self.delta, "DeltaOperations$Optimize")
+        return optimize(empty, empty, False, self.none, False)
 
     def add_file(self, file: DataFile) -> Any:
         """Delta's own object (AddFile) for a file."""

@@ -18,7 +18,10 @@ _ANY_FILE = (
 
 
 class FileLists:
-    """Gives Delta many files."""
+    """Gives Delta many files.
+
+    No public API makes actions of files. Needed: without it, Spark reads no table.
+    """
 
     def __init__(self, jvm: Any) -> None:
         delta = jvm.org.apache.spark.sql.delta
