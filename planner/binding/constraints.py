@@ -1,5 +1,6 @@
 """Binding of constraints, and the query of a view whose constraints leave rows out."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -9,11 +10,15 @@ from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import PROPOSED, UNIQUE_
 from ctsql.catalog.schemas import Column, quote_text
+from ctsql.catalog.spans import Source
 from ctsql.planner import nodes as lp
 from ctsql.planner.binding.analyst import Analyst
 from ctsql.planner.syntax import ast as st, splice
-from ctsql.planner.syntax.tokens.tokenizer import word_set
+from ctsql.planner.syntax.tokens.tokenizer import Kind, tokenise, word_set
 
+_LITERAL = re.compile(
+    r"""(?<![rR])'(?:[^'\\]|\\.|'')*'|(?<![rR])"(?:[^"\\]|\\.|"")*\"""", re.DOTALL
+)
 QUARANTINE_REASON = ("constraint_name", "reason")
 """Columns of a view's quarantine behind those of the view."""
 
@@ -178,7 +183,34 @@ def check_text(constraint: st.ConstraintDef) -> str:
     """The condition that is true of each row that keeps a CHECK or a NOT NULL. Pure."""
     if constraint.predicate is None:
         return " AND ".join(f"{backtick(name)} IS NOT NULL" for name in constraint.columns)
-    return f"({splice(constraint.predicate.span, constraint.predicate.edits).text}) IS NOT FALSE"
+    text = splice(constraint.predicate.span, constraint.predicate.edits).text
+    return f"({_with_escaped_quotes(text)}) IS NOT FALSE"
+
+
+def _with_escaped_quotes(text: str) -> str:
+    r"""A condition without doubled quotes, which Delta reads as the end of a text and a second one.
+
+    >>> print(_with_escaped_quotes("s <> 'it''s' AND s <> '' AND s <> 'a' 'b'"))
+    s <> 'it\'s' AND s <> '' AND s <> 'a' 'b'
+    """
+    pieces, end = [], 0
+    for token in tokenise(Source(text, "constraint").whole()):
+        if token.kind is Kind.STRING:
+            literals = _LITERAL.sub(_escape_quotes, text[token.start : token.stop])
+            pieces += [text[end : token.start], literals]
+            end = token.stop
+    return "".join([*pieces, text[end:]])
+
+
+def _escape_quotes(literal: re.Match[str]) -> str:
+    quote, inner = literal[0][0], literal[0][1:-1]
+    escaped = re.sub(
+        rf"\\.|{quote * 2}",
+        lambda m: m[0] if m[0][0] == "\\" else f"\\{quote}",
+        inner,
+        flags=re.DOTALL,
+    )
+    return f"{quote}{escaped}{quote}"
 
 
 def _alone(constraint: st.ConstraintDef) -> str:
