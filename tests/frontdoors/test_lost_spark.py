@@ -8,8 +8,8 @@ import pytest
 
 import ctsql
 from ctsql.catalog.errors import CtsqlError
-from ctsql.runtime.spark import session
 from ctsql.runtime.spark.errors import is_lost
+from ctsql.runtime.spark.internals import sessions
 
 
 @pytest.mark.parametrize("step", ["setJobGroup", "setLocalProperty"])
@@ -26,7 +26,7 @@ def test_spark_is_gone_when_a_statement_begins_or_ends(
     engine = SimpleNamespace(session=SimpleNamespace(sparkContext=context), read_only=True)
     con = ctsql.connect(str(tmp_path / "warehouse"))
     monkeypatch.setattr(con, "_opened", lambda: engine)
-    monkeypatch.setattr(session, "active", lambda _: nullcontext())
+    monkeypatch.setattr(sessions, "active", lambda _: nullcontext())
     told = pytest.raises(CtsqlError, match="the connection to Spark was lost")
     with told as caught, con._running("a statement"):
         pass
