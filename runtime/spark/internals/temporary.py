@@ -11,7 +11,13 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from ctsql.catalog.names import backtick_all, fold
-from ctsql.runtime.spark.internals.java import frame_of_plan, java_session, query_execution
+from ctsql.runtime.spark.internals.java import (
+    frame_of_plan,
+    java_session,
+    query_execution,
+    scala_items,
+)
+from ctsql.runtime.spark.versions import at_least
 
 _GLOBAL = "global_temp"
 _SESSION = "system.session."
@@ -81,13 +87,19 @@ def with_functions(session: SparkSession, caller: SparkSession) -> Iterator[None
 
 
 def _functions(session: SparkSession) -> list[Any]:
-    """The identifiers of a session's temporary functions, as its registry knows them."""
+    """The identifiers of a session's temporary functions, as its registry knows them.
+
+    Since Spark 4.2 they begin with the name of a schema there, which the catalog leaves out.
+    """
     state = _state(session)
-    if state.catalog().listTemporaryFunctions().isEmpty():
-        return []  # as nearly always; the registry has hundreds of Spark's own
-    identifiers = state.functionRegistry().listFunction()
-    names = (identifiers.apply(i) for i in range(identifiers.size()))
-    return [name for name in names if str(name).startswith(_SESSION)]
+    names = list(scala_items(state.catalog().listTemporaryFunctions()))
+    if not names or not at_least(4, 2):
+        return names  # none, as nearly always; the registry has hundreds of Spark's own
+    return [
+        name
+        for name in scala_items(state.functionRegistry().listFunction())
+        if str(name).startswith(_SESSION)
+    ]
 
 
 def _state(session: SparkSession) -> Any:
