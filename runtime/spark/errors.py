@@ -212,10 +212,9 @@ def _from_spark(
         return error("SPARK_ERROR", span=span, message=_MEMORY, detail=detail, hint=_MORE_MEMORY)
     missing = _NO_SOURCE.match(throwable.text)
     if missing is not None:
-        message = f'Spark has no data source "{missing[1]}"'
-        package = _PACKAGES.get(missing[1], "")
+        what, package = f'data source "{missing[1]}"', _PACKAGES.get(missing[1], "")
         hint = f"Give Spark its package, in spark-defaults.conf: spark.jars.packages {package}"
-        return error("SPARK_ERROR", span=span, message=message, hint=hint)
+        return not_supported(span, what, why="Spark has no package for it.", hint=hint)
     refusal = _about_the_statement(throwable, span, within, as_message(message))
     if refusal is not None:
         return refusal

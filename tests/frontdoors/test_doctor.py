@@ -103,7 +103,7 @@ def test_a_release_that_lacks_a_class(tmp_path: Path) -> None:
         "import ctsql.runtime.spark.session as session\n"
         "def missing(session):\n"
         "    session._jsparkSession.noSuchMethod()\n"
-        "session._compare_not_in_by_value = missing\n"
+        "session.compare_not_in_by_value = missing\n"
         "from ctsql.cli import main\n"
         f"main(['-w', {str(tmp_path / 'w')!r}, 'doctor'])\n"
     )

@@ -56,7 +56,7 @@ def test_commits_of_others_are_seen(again: Connection, con: Connection) -> None:
 
 def test_a_log_is_listed_now_and_then(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that Delta goes through the commits behind a checkpoint, not through all of them."""
-    monkeypatch.setattr("ctsql.runtime.delta.spark_log.UNLISTED_MAX", 5)
+    monkeypatch.setattr("ctsql.runtime.delta.internals.handle.UNLISTED_MAX", 5)
     con.execute("CREATE TABLE a (k INT)")
     for n in range(4):
         con.execute(f"INSERT INTO a VALUES ({n})")

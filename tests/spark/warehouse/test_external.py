@@ -33,8 +33,8 @@ def _rows(con: Connection, sql: str) -> list[tuple[Any, ...]]:
 def test_a_package_that_spark_lacks(con: Connection, tmp_path: Path) -> None:
     """Avro files need one: the error says which, and where it is to be put."""
     (tmp_path / "a.avro").write_bytes(b"Obj")
-    missing = expect_error(con, f"SELECT * FROM '{tmp_path}/a.avro'", "SPARK_ERROR")
-    assert 'no data source "avro"' in missing.message
+    missing = expect_error(con, f"SELECT * FROM '{tmp_path}/a.avro'", "NOT_SUPPORTED")
+    assert 'data source "avro"' in missing.message
     assert "org.apache.spark:spark-avro_2.13:" in str(missing.hint)
 
 
