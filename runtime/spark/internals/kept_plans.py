@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ctsql.runtime.spark.internals.java import (
     class_name,
     frame_of_plan,
+    in_order,
     java,
     java_session,
     query_execution,
@@ -109,8 +110,7 @@ def find_leaves(plan: Any, places: Mapping[int, int]) -> list[tuple[Any, Any, in
     if not plan.subqueriesAll().isEmpty():
         return "the plan has a subquery"
     leaves: list[tuple[Any, Any, int]] = []
-    there = plan.collectLeaves()
-    for node in (there.apply(i) for i in range(there.size())):
+    for node in in_order(plan.collectLeaves()):
         kind = class_name(node)
         if kind == _LEAF and (place := places.get(node.rdd().id())) is not None:
             leaves.append((node, node.output(), place))

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from ctsql.runtime.spark.internals.java import query_execution, scala_items
+from ctsql.runtime.spark.internals.java import in_order, query_execution, scala_items
 from ctsql.runtime.spark.internals.throwables import is_a
 
 _CATALYST = "org.apache.spark.sql.catalyst"
@@ -92,10 +92,10 @@ class _Reader:
 
     def plan(self, plan: Any, name: str | None = None) -> Plan:
         """``name``: of its class, where it is known."""
-        children = list(_in_order(plan.children()))
+        children = list(in_order(plan.children()))
         return Plan(
             _short(name or _class_of(plan)),
-            tuple(int(a.exprId().id()) for a in _in_order(plan.output())),
+            tuple(int(a.exprId().id()) for a in in_order(plan.output())),
             tuple(self.plan(child) for child in children),
             tuple(self._argument(part, children) for part in _arguments(plan)),
         )
@@ -109,7 +109,7 @@ class _Reader:
             case "plan":
                 return CHILD if _is_among(part, children) else self._part(part, name)
             case "sequence":
-                each = [(e, _class_of(e)) for e in _in_order(part)]
+                each = [(e, _class_of(e)) for e in in_order(part)]
                 plans = (n is not None and self._kind(e, n) == "plan" for e, n in each)
                 if each and all(plans) and all(_is_among(e, children) for e, _ in each):
                     return CHILD
@@ -143,7 +143,7 @@ class _Reader:
             case "id":
                 return "id"
             case "sequence":
-                return self._parts(_in_order(thing))
+                return self._parts(in_order(thing))
             case "many":
                 return self._parts(scala_items(thing))
             case "optional":
@@ -183,7 +183,3 @@ def _is_among(part: Any, children: list[Any]) -> bool:
 def _arguments(product: Any) -> Iterator[Any]:
     """What a case class is made of."""
     return (product.productElement(at) for at in range(product.productArity()))
-
-
-def _in_order(sequence: Any) -> Iterator[Any]:
-    return (sequence.apply(at) for at in range(sequence.size()))

@@ -8,10 +8,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ctsql.runtime.spark.internals.java import (
     class_name,
+    in_order,
     java,
     java_session,
     query_execution,
-    scala_items,
     singleton,
 )
 
@@ -80,7 +80,7 @@ def reads_range(rows: DataFrame) -> bool:
     No public API says so. A fast path: without it, no plan is kept for a next time.
     """
     leaves = query_execution(rows).analyzed().collectLeaves()
-    return any(leaves.apply(at).nodeName() == "Range" for at in range(leaves.size()))
+    return any(leaf.nodeName() == "Range" for leaf in in_order(leaves))
 
 
 def are_constants(rows: DataFrame) -> bool:
@@ -89,7 +89,7 @@ def are_constants(rows: DataFrame) -> bool:
     No public API says so. A fast path: without it, Spark runs each INSERT.
     """
     leaves = query_execution(rows).optimizedPlan().collectLeaves()
-    return all(leaves.apply(at).nodeName() in _CONSTANTS for at in range(leaves.size()))
+    return all(leaf.nodeName() in _CONSTANTS for leaf in in_order(leaves))
 
 
 def is_row_by_row(rows: DataFrame) -> bool:
@@ -103,7 +103,7 @@ def is_row_by_row(rows: DataFrame) -> bool:
         node = waiting.pop()
         if class_name(node) not in _ROW_BY_ROW:
             return False
-        waiting += scala_items(node.children())
+        waiting += in_order(node.children())
     return True
 
 

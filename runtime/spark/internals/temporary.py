@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 from ctsql.catalog.names import backtick_all, fold
 from ctsql.runtime.spark.internals.java import (
     frame_of_plan,
+    in_order,
     java_session,
     query_execution,
-    scala_items,
 )
 from ctsql.runtime.spark.versions import at_least
 
@@ -92,12 +92,12 @@ def _functions(session: SparkSession) -> list[Any]:
     Since Spark 4.2 they begin with the name of a schema there, which the catalog leaves out.
     """
     state = _state(session)
-    names = list(scala_items(state.catalog().listTemporaryFunctions()))
+    names = list(in_order(state.catalog().listTemporaryFunctions()))
     if not names or not at_least(4, 2):
         return names  # none, as nearly always; the registry has hundreds of Spark's own
     return [
         name
-        for name in scala_items(state.functionRegistry().listFunction())
+        for name in in_order(state.functionRegistry().listFunction())
         if str(name).startswith(_SESSION)
     ]
 
