@@ -43,6 +43,7 @@ from ctsql.runtime.delta.file_stores import (
     open_bucket,
     path_in_store,
 )
+from ctsql.runtime.delta.hadoop_store import HadoopStore
 from ctsql.runtime.delta.internals.handle import DeltaHandle
 from ctsql.runtime.delta.internals.jvm import JvmObjects
 from ctsql.runtime.delta.locks import local_path
@@ -51,7 +52,6 @@ from ctsql.runtime.delta.log_files import LogFiles
 from ctsql.runtime.delta.log_stores import LocalStore, LogStore
 from ctsql.runtime.delta.parquet_reader import forget as forget_layouts
 from ctsql.runtime.delta.snapshots import Snapshot
-from ctsql.runtime.delta.spark_log import HadoopStore
 from ctsql.runtime.delta.table_rows import CHANGE_TYPE as CHANGE_TYPE, DeltaRows
 from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.log.actions import sum_known

@@ -1,4 +1,4 @@
-"""The logs of stores that Spark alone reaches."""
+"""The log store of what Spark alone reaches: Hadoop's file systems."""
 
 from collections.abc import Sequence
 from typing import Any
