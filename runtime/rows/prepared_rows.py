@@ -51,10 +51,7 @@ from ctsql.runtime.spark.internals.kept_plans import (
 from ctsql.runtime.spark.internals.plans import reads_range
 from ctsql.runtime.spark.internals.sessions import active, without_code
 from ctsql.runtime.spark.job_metrics import without_files
-from ctsql.runtime.spark.session import (
-    setting,
-    without_merged_subqueries,
-)
+from ctsql.runtime.spark.session import setting, without_merged_subqueries
 
 PLANS_MAX = 1_000
 """Plans, and recipes that were seen once, of one session; the oldest ones go."""

@@ -14,20 +14,20 @@ from ctsql.runtime.warehouse.warehouse import Warehouse
 
 def followed_tables(catalog: Catalog) -> frozenset[str]:
     """The ids of the tables in the warehouse that something follows."""
-    return frozenset(i.id for i in catalog if _is_own(i) and _is_followed(catalog, i))
-
-
-def _is_followed(catalog: Catalog, table: Item) -> bool:
-    readers = catalog.all_readers(table.id)
     subscribed_ids = {s.object_id for s in catalog.subscriptions.values() if not s.problem}
-    return any(i.is_run or i.problem or i.id in subscribed_ids for i in (table, *readers))
+
+    def is_follower(item: Item) -> bool:
+        return bool(item.is_run or item.problem or item.id in subscribed_ids)
+
+    own = filter(_is_own, catalog)
+    return frozenset(t.id for t in own if any(map(is_follower, (t, *catalog.all_readers(t.id)))))
 
 
 def keep_logs(warehouse: Warehouse, before: AbstractSet[str] | None = None) -> frozenset[str]:
     """Let tables keep their logs that something follows, and no others; returns the former.
 
     Args:
-        before: those of which that was so; only what has changed is looked at. None for all.
+        before: the tables that were followed; only differences are looked at. None for all.
     """
     catalog = warehouse.catalog
     now = followed_tables(catalog)
