@@ -1,7 +1,7 @@
 """``ctsql doctor``: looks at everything that ctsql needs on this machine, one line each.
 
-The self-test runs typical statements in a temporary warehouse. They reach every private class of
-Spark and Delta that ctsql uses, so a release that lacks one fails there, by ``SPARK_VERSION``.
+The self-test runs typical statements in a temporary warehouse. A release of Spark or Delta that
+lacks a private method which they use fails there, by ``SPARK_VERSION``.
 """
 
 import os

@@ -117,7 +117,7 @@ def _step(
     match statement:
         case lp.Insert():
             rows = _insert(statement, view)
-            if len(statement.query.relations) > 1:
+            if len(statement.query.relations) > 1:  # a subquery has a relation of its own
                 rows = _planned_apart(rows)
             inserts = union_all(output.inserts, rows)
             return OutputState(output.stored_rows, inserts, output.victims)

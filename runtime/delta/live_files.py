@@ -1,4 +1,4 @@
-"""The live files of a table's versions, of which the newest lists are kept."""
+"""The live files of a table's versions; the lists of the newest versions are cached."""
 
 from collections.abc import Callable, Iterable
 
@@ -21,7 +21,7 @@ class LiveFiles:
 
     def __init__(self, log: LogFiles) -> None:
         self._log = log
-        self._listed_versions: list[int] = []  # of which the live files may be in the cache
+        self._listed_versions: list[int] = []  # their lists may be in the cache
         self.forget: Callable[[Iterable[str]], None] = lambda _: None
 
     def at(self, version: int) -> dict[str, DataFile]:

@@ -12,7 +12,7 @@ from ctsql.runtime.spark.internals.java import java, java_session
 
 
 def empty(session: SparkSession, columns: Sequence[Column]) -> DataFrame:
-    """A table of which Spark does not know that it is empty; all columns may be NULL.
+    """An empty table that Spark plans like one with rows; all columns may be NULL.
 
     The public API, ``createDataFrame``, takes sixty calls. A fast path: without it, that one does.
     """
