@@ -23,9 +23,9 @@ from ctsql.catalog.spans import Source, Span
 from ctsql.catalog.system_tables import SYSTEM_SCHEMA, SYSTEM_TABLES
 from ctsql.completion import ObjectInfo, Vocabulary
 from ctsql.cursor import Cursor
-from ctsql.literals import Parameters, list_of, literals
 from ctsql.loading import relation_of
 from ctsql.open_warehouse import OpenWarehouse
+from ctsql.planner.literals import Parameters, list_of, literals
 from ctsql.planner.syntax import ast as st, parse, split
 from ctsql.planner.syntax.tokens.session_calls import with_schema
 from ctsql.result import Result

@@ -11,7 +11,7 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Source
 from ctsql.catalog.switches import read_switch
-from ctsql.literals import literal
+from ctsql.planner.literals import literal
 from ctsql.planner.syntax.tokens.tokenizer import find_unclosed
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 from ctsql.catalog.errors import InterfaceError
-from ctsql.literals import Parameters
+from ctsql.planner.literals import Parameters
 from ctsql.result import Description, Result, Row
 
 

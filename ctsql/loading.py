@@ -9,8 +9,8 @@ from typing import Any
 from ctsql.catalog.errors import error, misuse
 from ctsql.catalog.names import Name, backtick
 from ctsql.catalog.spans import Source, Span
-from ctsql.literals import Parameters
 from ctsql.open_warehouse import OpenWarehouse
+from ctsql.planner.literals import Parameters
 from ctsql.planner.syntax import ast as st, parse, split
 from ctsql.planner.syntax.statements.queries import parameters_inserted
 from ctsql.result import Result
@@ -147,6 +147,6 @@ def relation_of(name: str) -> st.RelationRef:
 
 def _tuples(parameter_sets: Sequence[Parameters], names: Sequence[str]) -> list[tuple[object, ...]]:
     """The values of each set of parameters in the order of ``names``; "" stands for ``?``."""
-    from ctsql.literals import in_order
+    from ctsql.planner.literals import in_order
 
     return [in_order(names, parameters) for parameters in parameter_sets]

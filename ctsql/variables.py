@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 
 from ctsql.catalog.names import backtick
-from ctsql.literals import literal
+from ctsql.planner.literals import literal
 
 NAME = re.compile(r"[A-Za-z_]\w*")
 _PIECE = re.compile(

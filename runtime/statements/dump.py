@@ -8,8 +8,8 @@ from ctsql.catalog.names import DEFAULT_SCHEMA, fold, quote
 from ctsql.catalog.ordering import behind_needs
 from ctsql.catalog.schemas import commented
 from ctsql.catalog.spans import Source
-from ctsql.literals import literal
 from ctsql.planner.binding.checks import has_forbidden
+from ctsql.planner.literals import literal
 from ctsql.planner.syntax import ast as st, parse, parse_as, splice
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.statements.column_defaults import stored_default

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import _parse_datatype_json_string
 
 from ctsql.catalog.names import backtick
-from ctsql.literals import literal
+from ctsql.planner.literals import literal
 from tests.scenarios.without_spark.kinds import kind_of
 
 _BETWEEN = {

@@ -9,7 +9,7 @@ from ctsql.api import Connection
 from ctsql.caller_scope import NOWHERE, CallerVariables
 from ctsql.catalog.errors import InterfaceError
 from ctsql.catalog.spans import Span
-from ctsql.literals import Parameters
+from ctsql.planner.literals import Parameters
 from ctsql.planner.syntax import ast as st, parse
 from ctsql.result import Result
 from ctsql.runtime.engine import Engine

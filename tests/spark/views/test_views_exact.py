@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ctsql.api import Connection
-from ctsql.literals import literal
+from ctsql.planner.literals import literal
 from ctsql.runtime.statements import create
 from tests.conftest import VECTORS
 from tests.helpers.table_folder import data_files, folder, log, orphans, rows_at

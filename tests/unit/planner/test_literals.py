@@ -11,7 +11,7 @@ import pytest
 import ctsql
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.spans import Source
-from ctsql.literals import literal, literals
+from ctsql.planner.literals import literal, literals
 
 CASES: list[tuple[object, str]] = [
     (None, "NULL"),
