@@ -31,8 +31,8 @@ if TYPE_CHECKING:
         StatementError,
         UpperMismatch,
     )
-    from ctsql.result import Result, Row
-    from ctsql.subscription import Subscription
+    from ctsql.results.result import Result, Row
+    from ctsql.results.subscription import Subscription
     from ctsql.writer import Writer
 
 # PEP 249.
@@ -46,9 +46,9 @@ _HOMES = {
     "Connection": "ctsql.api",
     "connect": "ctsql.api",
     "execute": "ctsql.api",
-    "Result": "ctsql.result",
-    "Row": "ctsql.result",
-    "Subscription": "ctsql.subscription",
+    "Result": "ctsql.results.result",
+    "Row": "ctsql.results.result",
+    "Subscription": "ctsql.results.subscription",
     "Writer": "ctsql.writer",
 }
 

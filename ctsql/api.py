@@ -22,16 +22,16 @@ from ctsql.catalog.names import Name
 from ctsql.catalog.spans import Source, Span
 from ctsql.catalog.system_tables import SYSTEM_SCHEMA, SYSTEM_TABLES
 from ctsql.completion import ObjectInfo, Vocabulary
-from ctsql.cursor import Cursor
 from ctsql.loading import relation_of
 from ctsql.open_warehouse import OpenWarehouse
 from ctsql.planner.literals import Parameters, list_of, literals
 from ctsql.planner.syntax import ast as st, parse, split
 from ctsql.planner.syntax.tokens.session_calls import with_schema
-from ctsql.result import Result
+from ctsql.results.cursor import Cursor
+from ctsql.results.result import Result
+from ctsql.results.subscription import Subscription
 from ctsql.runtime.spark.first_import import import_pyspark
 from ctsql.statement_kinds import as_of, is_definition, is_transactional, runs_once, writes
-from ctsql.subscription import Subscription
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -433,7 +433,7 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
             as_of: begin with the contents as of this T. begin: with the changes at this T.
             up_to: end before this T; with "now", after the current contents.
             progress: also deliver each T up to which everything was delivered.
-            auto_commit: acknowledge by iterating on; see :mod:`ctsql.subscription`.
+            auto_commit: acknowledge by iterating on; see :mod:`ctsql.results.subscription`.
             interval: the most seconds between two looks at the logs; by default 1.
 
         Raises:

@@ -18,10 +18,10 @@ from ctsql.catalog.names import backtick, backtick_all, fold
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.schemas import char_length, quote_text
 from ctsql.catalog.spans import Span
-from ctsql.conversions import Row
 from ctsql.planner.lowering.char_types import declared_type
 from ctsql.planner.lowering.type_names import type_name
-from ctsql.result import Result
+from ctsql.results.conversions import Row
+from ctsql.results.result import Result
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import consolidate, repeat_by_diff
 from ctsql.runtime.rows.multiset_local import cancel, keys

@@ -13,7 +13,7 @@ from ctsql.open_warehouse import OpenWarehouse
 from ctsql.planner.literals import Parameters
 from ctsql.planner.syntax import ast as st, parse, split
 from ctsql.planner.syntax.statements.queries import parameters_inserted
-from ctsql.result import Result
+from ctsql.results.result import Result
 from ctsql.writer import Writer
 
 

@@ -23,10 +23,10 @@ from ctsql.catalog.errors import CtsqlError, InterfaceError, misuse
 from ctsql.catalog.spans import Source
 from ctsql.completion import complete
 from ctsql.errortext import error_text
-from ctsql.html_table import html_table
 from ctsql.interruptible import Worker
 from ctsql.planner.syntax import split
-from ctsql.result import Result, Row
+from ctsql.results.html_table import html_table
+from ctsql.results.result import Result, Row
 
 if TYPE_CHECKING:
     from IPython.core.completer import CompletionContext

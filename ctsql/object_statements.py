@@ -5,7 +5,7 @@ from ctsql.planner.binding.advice import advise
 from ctsql.planner.explain import explain
 from ctsql.planner.nodes import ViewWrite
 from ctsql.planner.syntax import ast as st
-from ctsql.result import Result
+from ctsql.results.result import Result
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.internals.functions import describe_functions, function_names
 from ctsql.runtime.statements.alter import Alteration

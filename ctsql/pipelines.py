@@ -15,7 +15,7 @@ from ctsql.catalog.errors import CatalogError, NotSupported, StatementError, err
 from ctsql.folder import sql_files
 from ctsql.output_file import OutputFile
 from ctsql.planner.folder import Folder, read_folder
-from ctsql.values import bytes_text
+from ctsql.results.values import bytes_text
 
 if TYPE_CHECKING:
     from ctsql.open_warehouse import OpenWarehouse

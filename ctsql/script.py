@@ -24,12 +24,12 @@ from ctsql.interruptible import Defect, Worker
 from ctsql.pager import Pages, show_pages
 from ctsql.planner.syntax import split
 from ctsql.progress import Progress
-from ctsql.result import Live
+from ctsql.results.result import Live
+from ctsql.results.values import NULL
 from ctsql.runtime.log import clock
 from ctsql.runtime.spark.storage_errors import os_error
 from ctsql.show import Format, write_result
 from ctsql.show_live import write_live
-from ctsql.values import NULL
 from ctsql.variables import substitute
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from ctsql.catalog.errors import misuse
-from ctsql.conversions import unique_names
 from ctsql.drawn_table import draw, lay_out
-from ctsql.result import Result, Row
-from ctsql.values import NULL, is_number, json_of, text_of, texts
+from ctsql.results.conversions import unique_names
+from ctsql.results.result import Result, Row
+from ctsql.results.values import NULL, is_number, json_of, text_of, texts
 
 _STEERING = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}

@@ -8,7 +8,7 @@ from typing import TypeGuard
 from ctsql.catalog.errors import Error
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax import ast as st, parse, split
-from ctsql.result import Result
+from ctsql.results.result import Result
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring import status as statuses
 from ctsql.runtime.statements import show

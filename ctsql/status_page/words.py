@@ -3,7 +3,7 @@
 import re
 from datetime import UTC, datetime
 
-from ctsql.values import bytes_text
+from ctsql.results.values import bytes_text
 
 _SECONDS = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 APP = "ctsql:catalog"
 OBJECT = "ctsql.object."
 SCHEMA = "ctsql.schema."
-SUBSCRIPTION = "ctsql.subscription."
+SUBSCRIPTION = "ctsql.results.subscription."
 DROPPED = "ctsql.dropped."
 PROPOSAL = "ctsql.proposal."
 FORMAT_PROPERTY = "ctsql.format"

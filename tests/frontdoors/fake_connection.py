@@ -17,7 +17,7 @@ from ctsql.caller_scope import NOWHERE, CallerVariables
 from ctsql.catalog.errors import error
 from ctsql.catalog.spans import Span
 from ctsql.completion import ObjectInfo, Vocabulary
-from ctsql.result import Result, Row
+from ctsql.results.result import Result, Row
 from ctsql.runtime.service.events import Event, EventKind
 
 LIVE = ["t", "diff", "name"], ["bigint", "bigint", "string"]

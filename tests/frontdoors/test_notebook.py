@@ -13,7 +13,7 @@ from nbclient import NotebookClient
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.notebook import CHANGES_SHOWN_MAX, LiveCell, Notebook, Options, load, read_options
-from ctsql.result import Result, Row
+from ctsql.results.result import Result, Row
 from tests.frontdoors.fake_connection import LIVE, FakeBatch, FakeConnection
 
 WAIT = """

@@ -11,7 +11,7 @@ import ctsql
 from ctsql.api import Connection
 from ctsql.caller_scope import caller_variables
 from ctsql.catalog.errors import CtsqlError
-from ctsql.result import Result
+from ctsql.results.result import Result
 from ctsql.runtime.rows.python_variables import PythonVariables, holds_rows
 
 of_module = pa.table({"k": [7]})

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import Row, types as T
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.result import Result
+from ctsql.results.result import Result
 
 
 class FakeFrame:

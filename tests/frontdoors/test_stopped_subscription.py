@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.subscription import Subscription
+from ctsql.results.subscription import Subscription
 
 
 def _cancelled_at_a_look(*, by_stop: bool) -> list[object]:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from ctsql.api import Connection
 from ctsql.catalog.errors import Error
-from ctsql.result import Result
+from ctsql.results.result import Result
 from ctsql.show import Format, write_result
 
 TABLES = """

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from ctsql.api import Connection
-from ctsql.result import Result
+from ctsql.results.result import Result
 
 
 def folder(con: Connection, name: str) -> Path:

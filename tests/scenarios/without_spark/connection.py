@@ -11,7 +11,7 @@ from ctsql.catalog.errors import InterfaceError
 from ctsql.catalog.spans import Span
 from ctsql.planner.literals import Parameters
 from ctsql.planner.syntax import ast as st, parse
-from ctsql.result import Result
+from ctsql.results.result import Result
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.dml import run_on_table, target_table

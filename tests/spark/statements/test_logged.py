@@ -9,7 +9,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax import parse
-from ctsql.result import Result
+from ctsql.results.result import Result
 from ctsql.runtime.delta.local_log import NeedsSpark
 from ctsql.runtime.log import clock
 from ctsql.runtime.log_reader import LocalLogReader

@@ -10,7 +10,7 @@ import pytest
 
 from ctsql.api import Connection, connect as open_connection
 from ctsql.catalog.errors import CtsqlError
-from ctsql.subscription import Change
+from ctsql.results.subscription import Change
 from tests.conftest import TEST_MASTER
 from tests.helpers.opened import engine_of
 from tests.scenarios.runner import expect_error

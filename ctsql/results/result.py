@@ -17,11 +17,11 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ctsql import conversions
 from ctsql.catalog.errors import CtsqlError, error, misuse
 from ctsql.catalog.names import backtick
-from ctsql.conversions import Row as Row
-from ctsql.values import holds_entries, holds_instants, of_python
+from ctsql.results import conversions
+from ctsql.results.conversions import Row as Row
+from ctsql.results.values import holds_entries, holds_instants, of_python
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -244,7 +244,7 @@ class Result:
 
     def _repr_html_(self) -> str | None:
         """The first rows as a table, for notebooks; the result can still be read whole."""
-        from ctsql.html_table import html_table
+        from ctsql.results.html_table import html_table
 
         if not self.has_rows or self.live is not None:
             return None

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ctsql.catalog.errors import CtsqlError, misuse
 from ctsql.catalog.schemas import plain_type
-from ctsql.result import Convert, Result, Row
+from ctsql.results.result import Convert, Result, Row
 
 if TYPE_CHECKING:
     import pandas as pd

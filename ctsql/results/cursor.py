@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from ctsql.catalog.errors import InterfaceError
 from ctsql.planner.literals import Parameters
-from ctsql.result import Description, Result, Row
+from ctsql.results.result import Description, Result, Row
 
 
 class Executing(Protocol):

@@ -3,8 +3,8 @@
 import html
 from collections.abc import Iterable, Sequence
 
-from ctsql.conversions import Row
-from ctsql.values import texts
+from ctsql.results.conversions import Row
+from ctsql.results.values import texts
 
 
 def html_table(

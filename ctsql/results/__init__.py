@@ -1,0 +1,1 @@
+"""What a statement returns: rows, subscriptions, and values as text, Arrow, pandas or HTML."""
