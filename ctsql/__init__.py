@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ctsql.api import Connection, connect, execute
+    from ctsql.connection.writer import Writer
     from ctsql.errors import (
         CatalogError,
         CommitLost,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     )
     from ctsql.results.result import Result, Row
     from ctsql.results.subscription import Subscription
-    from ctsql.writer import Writer
 
 # PEP 249.
 apilevel = "2.0"
@@ -49,7 +49,7 @@ _HOMES = {
     "Result": "ctsql.results.result",
     "Row": "ctsql.results.result",
     "Subscription": "ctsql.results.subscription",
-    "Writer": "ctsql.writer",
+    "Writer": "ctsql.connection.writer",
 }
 
 __all__ = [

@@ -13,17 +13,24 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ctsql import loading
-from ctsql.caller_scope import NOWHERE, CallerVariables, caller_variables
 from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError, error, misuse
 from ctsql.catalog.locations import location_fault
 from ctsql.catalog.names import Name
 from ctsql.catalog.spans import Source, Span
 from ctsql.catalog.system_tables import SYSTEM_SCHEMA, SYSTEM_TABLES
-from ctsql.completion import ObjectInfo, Vocabulary
-from ctsql.loading import relation_of
-from ctsql.open_warehouse import OpenWarehouse
+from ctsql.connection import loading
+from ctsql.connection.caller_scope import NOWHERE, CallerVariables, caller_variables
+from ctsql.connection.completion import ObjectInfo, Vocabulary
+from ctsql.connection.loading import relation_of
+from ctsql.connection.open_warehouse import OpenWarehouse
+from ctsql.connection.statement_kinds import (
+    as_of,
+    is_definition,
+    is_transactional,
+    runs_once,
+    writes,
+)
 from ctsql.planner.literals import Parameters, list_of, literals
 from ctsql.planner.syntax import ast as st, parse, split
 from ctsql.planner.syntax.tokens.session_calls import with_schema
@@ -31,7 +38,6 @@ from ctsql.results.cursor import Cursor
 from ctsql.results.result import Result
 from ctsql.results.subscription import Subscription
 from ctsql.runtime.spark.first_import import import_pyspark
-from ctsql.statement_kinds import as_of, is_definition, is_transactional, runs_once, writes
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -191,7 +197,7 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
         variables: CallerVariables = NOWHERE,
     ) -> Result:
         """Parse and run one statement, which may read some variables of Python."""
-        from ctsql.shown import reads_logs, run_logged
+        from ctsql.connection.log_answers import reads_logs, run_logged
 
         self._cancelled.clear()
         statement = parse(span)
@@ -217,9 +223,9 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
     def _run(self, engine: "Engine", statement: st.Statement, values: tuple[str, ...]) -> Result:
         """Bind, plan, lower and run a statement.
 
-        Those about objects are run by :mod:`ctsql.object_statements`.
+        Those about objects are run by :mod:`ctsql.connection.object_statements`.
         """
-        from ctsql.object_statements import manage
+        from ctsql.connection.object_statements import manage
         from ctsql.runtime.statements.copy import copy_from, copy_to
         from ctsql.runtime.statements.dml import write_source
         from ctsql.runtime.statements.name_resolution import Namespace
@@ -258,7 +264,7 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
                 return Result.of_status("SET")
             case st.ShowSetting():
                 settings = self._settings.show(statement, engine.session)
-                from ctsql.shown import rows
+                from ctsql.connection.log_answers import rows
 
                 return rows((["name", "value", "description"], settings))
             case st.ResetSetting():
@@ -294,8 +300,8 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
     def known(self) -> Vocabulary:
         """What completion can offer."""
         with self._running("known") as engine:
+            from ctsql.connection.settings import DESCRIPTIONS
             from ctsql.runtime.spark.internals.functions import function_names
-            from ctsql.settings import DESCRIPTIONS
 
             catalog, columns_of = engine.refresh_catalog(), engine.relations.columns_now
             return Vocabulary(
@@ -341,7 +347,7 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
 
     def status(self) -> Result:
         """The status of every task and view; writes and computes nothing."""
-        from ctsql.shown import status
+        from ctsql.connection.log_answers import status
 
         rows = self._by_logs(status)
         if rows is None:

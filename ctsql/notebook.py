@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ctsql.caller_scope import CallerVariables
 from ctsql.catalog.errors import CtsqlError, InterfaceError, misuse
 from ctsql.catalog.spans import Source
-from ctsql.completion import complete
+from ctsql.connection.caller_scope import CallerVariables
+from ctsql.connection.completion import complete
 from ctsql.errortext import error_text
 from ctsql.interruptible import Worker
 from ctsql.planner.syntax import split

@@ -18,7 +18,7 @@ from ctsql.planner.folder import Folder, read_folder
 from ctsql.results.values import bytes_text
 
 if TYPE_CHECKING:
-    from ctsql.open_warehouse import OpenWarehouse
+    from ctsql.connection.open_warehouse import OpenWarehouse
     from ctsql.runtime.pipelines.plan import Change, Plan, Refusal
 
 CHANGES, REFUSED = 2, 4

@@ -252,7 +252,9 @@ class Repl:
 
     def _wait_for_spark(self, text: str) -> None:
         """Wait until a text can run: logs answer some before Spark has started."""
-        from ctsql.shown import is_logged  # which imports much, and the prompt comes first
+        from ctsql.connection.log_answers import (
+            is_logged,  # which imports much, and the prompt comes first
+        )
 
         if self._runner.connection.started or (text and is_logged(text)):
             return

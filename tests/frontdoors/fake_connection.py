@@ -13,10 +13,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
-from ctsql.caller_scope import NOWHERE, CallerVariables
 from ctsql.catalog.errors import error
 from ctsql.catalog.spans import Span
-from ctsql.completion import ObjectInfo, Vocabulary
+from ctsql.connection.caller_scope import NOWHERE, CallerVariables
+from ctsql.connection.completion import ObjectInfo, Vocabulary
 from ctsql.results.result import Result, Row
 from ctsql.runtime.service.events import Event, EventKind
 

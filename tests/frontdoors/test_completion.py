@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ctsql.completion import Vocabulary, complete
+from ctsql.connection.completion import Vocabulary, complete
 from tests.frontdoors.fake_connection import FakeConnection
 
 KNOWN = FakeConnection().known()

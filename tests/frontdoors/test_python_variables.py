@@ -9,8 +9,8 @@ import pytest
 
 import ctsql
 from ctsql.api import Connection
-from ctsql.caller_scope import caller_variables
 from ctsql.catalog.errors import CtsqlError
+from ctsql.connection.caller_scope import caller_variables
 from ctsql.results.result import Result
 from ctsql.runtime.rows.python_variables import PythonVariables, holds_rows
 

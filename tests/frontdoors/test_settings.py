@@ -8,8 +8,8 @@ import pytest
 from ctsql.catalog.errors import CtsqlError, NotSupported
 from ctsql.catalog.spans import Source
 from ctsql.commands import parse_switch
+from ctsql.connection.settings import Settings
 from ctsql.planner.syntax import parse
-from ctsql.settings import Settings
 
 
 def _reset(text: str) -> Mock:

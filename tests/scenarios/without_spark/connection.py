@@ -6,9 +6,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from ctsql.api import Connection
-from ctsql.caller_scope import NOWHERE, CallerVariables
 from ctsql.catalog.errors import InterfaceError
 from ctsql.catalog.spans import Span
+from ctsql.connection.caller_scope import NOWHERE, CallerVariables
+from ctsql.connection.settings import Settings
 from ctsql.planner.literals import Parameters
 from ctsql.planner.syntax import ast as st, parse
 from ctsql.results.result import Result
@@ -16,7 +17,6 @@ from ctsql.runtime.engine import Engine
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.dml import run_on_table, target_table
 from ctsql.runtime.warehouse.multi_table_commit import alone
-from ctsql.settings import Settings
 from tests.scenarios.without_spark.engine import DuckEngine
 from tests.scenarios.without_spark.kinds import NotModelled
 from tests.scenarios.without_spark.tables import Gateway

@@ -8,12 +8,12 @@ from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.spans import Source
+from ctsql.connection.log_answers import Logged, run_logged, status
 from ctsql.planner.syntax import parse
 from ctsql.results.result import Result
 from ctsql.runtime.delta.local_log import NeedsSpark
 from ctsql.runtime.log import clock
 from ctsql.runtime.log_reader import LocalLogReader
-from ctsql.shown import Logged, run_logged, status
 from tests.helpers.hadoop_checksums import write_checksums
 
 pytestmark = pytest.mark.spark

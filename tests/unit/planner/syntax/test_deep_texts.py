@@ -9,7 +9,7 @@ import pytest
 from ctsql.catalog.errors import CtsqlError, NotSupported
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Source
-from ctsql.open_warehouse import RECURSION_LIMIT
+from ctsql.connection.open_warehouse import RECURSION_LIMIT
 from ctsql.planner.ivm import ChangePlan, change_plan
 from ctsql.planner.syntax import parse
 

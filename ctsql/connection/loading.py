@@ -9,12 +9,12 @@ from typing import Any
 from ctsql.catalog.errors import error, misuse
 from ctsql.catalog.names import Name, backtick
 from ctsql.catalog.spans import Source, Span
-from ctsql.open_warehouse import OpenWarehouse
+from ctsql.connection.open_warehouse import OpenWarehouse
+from ctsql.connection.writer import Writer
 from ctsql.planner.literals import Parameters
 from ctsql.planner.syntax import ast as st, parse, split
 from ctsql.planner.syntax.statements.queries import parameters_inserted
 from ctsql.results.result import Result
-from ctsql.writer import Writer
 
 
 def append(con: OpenWarehouse, table: str, rows: Any) -> Result:

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ctsql.catalog.errors import CtsqlError, InterfaceError, check_text, error
-from ctsql.connection_lock import ConnectionLock
+from ctsql.connection.connection_lock import ConnectionLock
 from ctsql.runtime.spark.first_import import import_pyspark
 
 if TYPE_CHECKING:
@@ -90,13 +90,13 @@ class OpenWarehouse:
             raise InterfaceError("the connection is closed")
         if self._engine is None:
             import_pyspark()
+            from ctsql.connection.settings import Settings
             from ctsql.runtime.engine import Engine
             from ctsql.runtime.service.connection_maintenance import ConnectionMaintenance
             from ctsql.runtime.spark.errors import translate_spark_errors
             from ctsql.runtime.spark.internals.sessions import active
             from ctsql.runtime.spark.jvm_options import Life
             from ctsql.runtime.spark.session import engine_session, process_session
-            from ctsql.settings import Settings
 
             life = Life.SHORT if self.is_short else Life.LONG
             base = self._spark or process_session(self._master, life)

@@ -1,6 +1,7 @@
 """Runs the statements about objects: CREATE, DROP, ALTER, COMMENT, REFRESH, SHOW, VERIFY."""
 
 from ctsql.catalog.items import ObjectKind
+from ctsql.connection.log_answers import reads_logs, rows, run_logged, text_rows
 from ctsql.planner.binding.advice import advise
 from ctsql.planner.explain import explain
 from ctsql.planner.nodes import ViewWrite
@@ -27,7 +28,6 @@ from ctsql.runtime.statements.table_constraints import TableConstraints
 from ctsql.runtime.statements.task_replacement import TaskReplacement
 from ctsql.runtime.statements.verify import Verification
 from ctsql.runtime.subscriptions.cursors import Readers
-from ctsql.shown import reads_logs, rows, run_logged, text_rows
 
 
 def manage(names: Namespace, statement: st.Statement) -> Result:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ctsql.catalog.errors import error
 
 if TYPE_CHECKING:
-    from ctsql.open_warehouse import OpenWarehouse
+    from ctsql.connection.open_warehouse import OpenWarehouse
     from ctsql.runtime.engine import Engine
     from ctsql.runtime.log.write_handle import Batch
     from ctsql.runtime.statements.job_writer import JobWriter

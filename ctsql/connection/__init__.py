@@ -1,0 +1,1 @@
+"""What a connection does with a statement: its variables, its settings, its handler."""
