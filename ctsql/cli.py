@@ -26,12 +26,12 @@ from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Source
 from ctsql.commands import parse_command, statement_of
 from ctsql.copying import copy_statement
-from ctsql.output_file import OutputFile
 from ctsql.progress import Progress
+from ctsql.rendering.output_file import OutputFile
+from ctsql.rendering.show import Format, messages, write_result
 from ctsql.run_command import RunOptions, follow, load_hook
 from ctsql.script import FAILED, OK, LogFormat, Runner, Settings
 from ctsql.serve_command import ADDRESS, serve
-from ctsql.show import Format, messages, write_result
 from ctsql.signals import handle_signals
 from ctsql.user_paths import check_output, user_path
 from ctsql.variables import NAME, substitute

@@ -16,7 +16,7 @@ from ctsql.api import Connection, connect
 from ctsql.catalog.errors import CtsqlError, sentence_of
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.syntax import split
-from ctsql.show import Format, write_result
+from ctsql.rendering.show import Format, write_result
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = ("upsert.sql", "audit_log.sql")

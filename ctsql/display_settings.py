@@ -5,8 +5,8 @@ from collections.abc import Callable
 from ctsql.catalog.errors import error
 from ctsql.catalog.names import did_you_mean
 from ctsql.commands import parse_expanded, parse_limit, parse_switch
+from ctsql.rendering.show import Format
 from ctsql.script import Settings
-from ctsql.show import Format
 from ctsql.variables import NAME
 
 ROWS_SHOWN = 1000

@@ -22,9 +22,9 @@ from ctsql.catalog.errors import CtsqlError, InterfaceError, misuse
 from ctsql.catalog.spans import Source
 from ctsql.connection.caller_scope import CallerVariables
 from ctsql.connection.completion import complete
-from ctsql.errortext import error_text
 from ctsql.interruptible import Worker
 from ctsql.planner.syntax import split
+from ctsql.rendering.errortext import error_text
 from ctsql.results.html_table import html_table
 from ctsql.results.result import Result, Row
 

@@ -37,8 +37,8 @@ from ctsql.commands import (
 from ctsql.copying import copy_statement
 from ctsql.display_settings import ROWS_SHOWN, DisplaySettings
 from ctsql.interruptible import Defect, Job, Worker
-from ctsql.output_file import OutputFile
 from ctsql.prompt import CatalogCompleter, prompt_session, wants_more
+from ctsql.rendering.output_file import OutputFile
 from ctsql.script import OK, PROMPT_NAME, Runner, Settings
 from ctsql.user_paths import check_output, user_path
 

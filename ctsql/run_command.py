@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from ctsql.output_file import publish_if_file
+from ctsql.rendering.output_file import publish_if_file
 from ctsql.script import STOP_SECONDS, Runner
 from ctsql.signals import handle_signals
 

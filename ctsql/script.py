@@ -19,17 +19,17 @@ from ctsql.cascade import cascading, drops_too
 from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError, Error, misuse
 from ctsql.catalog.spans import Source, Span
-from ctsql.errortext import error_text, print_error
 from ctsql.interruptible import Defect, Worker
 from ctsql.pager import Pages, show_pages
 from ctsql.planner.syntax import split
 from ctsql.progress import Progress
+from ctsql.rendering.errortext import error_text, print_error
+from ctsql.rendering.show import Format, write_result
+from ctsql.rendering.show_live import write_live
 from ctsql.results.result import Live
 from ctsql.results.values import NULL
 from ctsql.runtime.log import clock
 from ctsql.runtime.spark.storage_errors import os_error
-from ctsql.show import Format, write_result
-from ctsql.show_live import write_live
 from ctsql.variables import substitute
 
 if TYPE_CHECKING:

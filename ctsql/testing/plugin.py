@@ -131,7 +131,7 @@ class SqlFile(pytest.File):
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Show an error in the files as the command line does."""
         from ctsql.catalog.errors import CtsqlError
-        from ctsql.errortext import error_text
+        from ctsql.rendering.errortext import error_text
 
         if isinstance(excinfo.value, CtsqlError):
             return error_text(excinfo.value).plain

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.spans import Source, Span
-from ctsql.errortext import error_text, print_error
+from ctsql.rendering.errortext import error_text, print_error
 
 
 def shown(text: str, piece: str) -> str:

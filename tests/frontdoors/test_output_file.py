@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ctsql.output_file import OutputFile
+from ctsql.rendering.output_file import OutputFile
 from tests.frontdoors.test_cli import ONE, invoke, spawn
 
 PATIENCE_SECONDS = 60

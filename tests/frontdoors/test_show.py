@@ -13,9 +13,9 @@ import pytest
 from pyspark.sql import Row as PySparkRow
 
 from ctsql.catalog.errors import CtsqlError
+from ctsql.rendering.show import Format, unique_names, write_result
 from ctsql.results.result import Result
 from ctsql.results.values import inner_types, json_of, of_python, text_of
-from ctsql.show import Format, unique_names, write_result
 
 
 def sample() -> Result:

@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from ctsql.api import Connection
 from ctsql.catalog.errors import Error
+from ctsql.rendering.show import Format, write_result
 from ctsql.results.result import Result
-from ctsql.show import Format, write_result
 
 TABLES = """
     CREATE TABLE t (a INT, b BOOLEAN, s STRING, d DOUBLE, n DECIMAL(12, 2), ts TIMESTAMP, x BINARY);

@@ -32,7 +32,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.spans import Source, Span
 from ctsql.cli import main
 from ctsql.planner.syntax import split
-from ctsql.show import Format, write_result
+from ctsql.rendering.show import Format, write_result
 
 _FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 _VARIES = re.compile(r" +\d+\.\d+ s\b| [\d.]+ (bytes|kB)\b|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")

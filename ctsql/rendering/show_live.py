@@ -12,10 +12,10 @@ from typing import TextIO
 from rich.cells import cell_len
 
 from ctsql.catalog.errors import misuse
-from ctsql.output_file import publish_if_file
+from ctsql.rendering.output_file import publish_if_file
+from ctsql.rendering.show import Format, RowFormat, arrow_output, join_cells, one_line, row_format
 from ctsql.results.result import Result, Row
 from ctsql.results.values import is_number, texts
-from ctsql.show import Format, RowFormat, arrow_output, join_cells, one_line, row_format
 
 
 def write_live(result: Result, format: Format, out: TextIO) -> None:

@@ -18,7 +18,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from ctsql.catalog.errors import misuse
-from ctsql.drawn_table import draw, lay_out
+from ctsql.rendering.drawn_table import draw, lay_out
 from ctsql.results.conversions import unique_names
 from ctsql.results.result import Result, Row
 from ctsql.results.values import NULL, is_number, json_of, text_of, texts

@@ -1,0 +1,1 @@
+"""Rows and errors as texts, for terminals, files and pipes."""
