@@ -19,22 +19,22 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from ctsql.addresses import parse_address
 from ctsql.catalog.errors import CtsqlError, check_text, sentence_of
 from ctsql.catalog.locations import location_fault
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Source
 from ctsql.commands import parse_command, statement_of
+from ctsql.console.addresses import parse_address
+from ctsql.console.progress import Progress
+from ctsql.console.script import FAILED, OK, LogFormat, Runner, Settings
+from ctsql.console.signals import handle_signals
+from ctsql.console.user_paths import check_output, user_path
+from ctsql.console.variables import NAME, substitute
 from ctsql.copying import copy_statement
-from ctsql.progress import Progress
 from ctsql.rendering.output_file import OutputFile
 from ctsql.rendering.show import Format, messages, write_result
 from ctsql.run_command import RunOptions, follow, load_hook
-from ctsql.script import FAILED, OK, LogFormat, Runner, Settings
 from ctsql.serve_command import ADDRESS, serve
-from ctsql.signals import handle_signals
-from ctsql.user_paths import check_output, user_path
-from ctsql.variables import NAME, substitute
 
 if TYPE_CHECKING:
     from ctsql.api import Connection
@@ -584,7 +584,7 @@ def _dump(runner: Runner, folder: Path) -> int:
 
 def _warm_up(runner: Runner, *, is_removal: bool) -> int:
     """``ctsql warm-up``: the archive of classes."""
-    from ctsql import warm_up
+    from ctsql.console import warm_up
 
     settings = runner.settings
 

@@ -14,6 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from ctsql.catalog.errors import CtsqlError
+from ctsql.console.warm_up import run_typical_statements
 from ctsql.runtime.delta.locks import folder_lock, local_path
 from ctsql.runtime.spark.class_archive import archive_of
 from ctsql.runtime.spark.environment import (
@@ -25,7 +26,6 @@ from ctsql.runtime.spark.environment import (
 from ctsql.runtime.spark.jvm_options import class_path
 from ctsql.runtime.spark.plain_start import spark_home
 from ctsql.runtime.spark.versions import NEWEST, OLDEST, as_text, untested
-from ctsql.warm_up import run_typical_statements
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ctsql.catalog.errors import misuse
-from ctsql.user_paths import check_output
+from ctsql.console.user_paths import check_output
 
 if TYPE_CHECKING:
     from ctsql.api import Connection

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
 
 from ctsql import http_server
 from ctsql.catalog.errors import CtsqlError
-from ctsql.interruptible import Worker
+from ctsql.console.interruptible import Worker
 from ctsql.runtime.delta.local_log import NeedsSpark
 from ctsql.runtime.monitoring.metrics import Counts, JvmMemory, Lags, ServiceMetrics
 from ctsql.runtime.monitoring.objects import LagRow

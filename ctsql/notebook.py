@@ -22,7 +22,7 @@ from ctsql.catalog.errors import CtsqlError, InterfaceError, misuse
 from ctsql.catalog.spans import Source
 from ctsql.connection.caller_scope import CallerVariables
 from ctsql.connection.completion import complete
-from ctsql.interruptible import Worker
+from ctsql.console.interruptible import Worker
 from ctsql.planner.syntax import split
 from ctsql.rendering.errortext import error_text
 from ctsql.results.html_table import html_table

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ctsql.catalog.errors import CatalogError, NotSupported, StatementError, error
-from ctsql.folder import sql_files
+from ctsql.console.folder import sql_files
 from ctsql.planner.folder import Folder, read_folder
 from ctsql.rendering.output_file import OutputFile
 from ctsql.results.values import bytes_text

@@ -34,13 +34,13 @@ from ctsql.commands import (
     split_ending,
     statement_of,
 )
+from ctsql.console.interruptible import Defect, Job, Worker
+from ctsql.console.script import OK, PROMPT_NAME, Runner, Settings
+from ctsql.console.user_paths import check_output, user_path
 from ctsql.copying import copy_statement
 from ctsql.display_settings import ROWS_SHOWN, DisplaySettings
-from ctsql.interruptible import Defect, Job, Worker
 from ctsql.prompt import CatalogCompleter, prompt_session, wants_more
 from ctsql.rendering.output_file import OutputFile
-from ctsql.script import OK, PROMPT_NAME, Runner, Settings
-from ctsql.user_paths import check_output, user_path
 
 if TYPE_CHECKING:
     from ctsql.api import Connection
@@ -263,7 +263,7 @@ class Repl:
             self._starter.wait()
         seconds = time.monotonic() - start
         if seconds >= SLOW_START_SECONDS and not self._settings.quiet:
-            from ctsql.warm_up import would_help
+            from ctsql.console.warm_up import would_help
 
             if would_help(self._runner.connection.spark):
                 self._say(f"waited {seconds:.0f} s for Spark; `ctsql warm-up` makes starts faster")

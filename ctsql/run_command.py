@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from ctsql.console.script import STOP_SECONDS, Runner
+from ctsql.console.signals import handle_signals
 from ctsql.rendering.output_file import publish_if_file
-from ctsql.script import STOP_SECONDS, Runner
-from ctsql.signals import handle_signals
 
 if TYPE_CHECKING:
     from ctsql.runtime.monitoring.pulse import Pulse

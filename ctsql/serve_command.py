@@ -9,8 +9,8 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.script import FAILED, OK, Runner
-from ctsql.signals import handle_signals
+from ctsql.console.script import FAILED, OK, Runner
+from ctsql.console.signals import handle_signals
 
 if TYPE_CHECKING:
     from ctsql.api import Connection

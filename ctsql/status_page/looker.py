@@ -18,7 +18,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.interruptible import Worker
+from ctsql.console.interruptible import Worker
 from ctsql.runtime.log_reader import LogReader
 from ctsql.status_page.lookup import Lookup
 from ctsql.status_page.model import Details, History, Overview

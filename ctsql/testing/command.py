@@ -14,7 +14,7 @@ from typing import TextIO
 
 from ctsql.api import Connection, connect
 from ctsql.catalog.errors import misuse
-from ctsql.folder import sql_files
+from ctsql.console.folder import sql_files
 from ctsql.testing.collecting import Case, Suite, collect
 from ctsql.testing.reporting import junit, outcome_lines, summary
 from ctsql.testing.running import Outcome, run_case

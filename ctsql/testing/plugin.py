@@ -48,7 +48,7 @@ class _Run:
 
     def texts(self, folder: Path, file: Path) -> _Texts:
         """What the tests of a file are collected from."""
-        from ctsql.folder import sql_files
+        from ctsql.console.folder import sql_files
 
         if folder not in self.folders:
             self.folders[folder] = sql_files(folder)
@@ -57,7 +57,7 @@ class _Run:
 
     def suite(self, texts: _Texts) -> "Suite":
         """The tests and definitions of some files."""
-        from ctsql.folder import sql_file
+        from ctsql.console.folder import sql_file
         from ctsql.testing.collecting import collect
 
         if texts not in self.suites:

@@ -2,7 +2,7 @@
 
 Two thirds of a start is loading and checking some fifteen thousand classes. Java can write what it
 made of them to a file (class-data sharing) and map that file the next time. ``ctsql warm-up`` makes
-one for a Java and a class path, below the user's cache folder (:mod:`ctsql.warm_up`).
+one for a Java and a class path, below the user's cache folder (:mod:`ctsql.console.warm_up`).
 
 Java checks the archive itself (its own build, the JARs' sizes and times) and, by ``-Xshare:auto``,
 continues without an archive that does not fit. It does not check that the file is whole, and would

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.folder import sql_files
+from ctsql.console.folder import sql_files
 
 
 def test_files_in_order_of_name(tmp_path: Path) -> None:

@@ -17,9 +17,9 @@ from rich.console import Console
 import ctsql
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError, InterfaceError
-from ctsql.progress import Progress
+from ctsql.console.progress import Progress
+from ctsql.console.script import Runner, Settings
 from ctsql.repl import Repl
-from ctsql.script import Runner, Settings
 from tests.helpers.table_folder import folder, versions
 
 pytestmark = pytest.mark.spark

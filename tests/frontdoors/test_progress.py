@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from ctsql import progress
-from ctsql.progress import Progress
+from ctsql.console import progress
+from ctsql.console.progress import Progress
 
 
 def test_it_says_what_is_going_on_now(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,10 +26,10 @@ from ctsql.commands import (
     split_ending,
     statement_of,
 )
-from ctsql.progress import Progress
+from ctsql.console.progress import Progress
+from ctsql.console.script import Runner, Settings
 from ctsql.prompt import continued, wants_more
 from ctsql.repl import FAILURES_SHOWN, Repl, _confirm, failure_lines
-from ctsql.script import Runner, Settings
 from tests.frontdoors.fake_connection import FakeConnection
 
 
@@ -240,7 +240,7 @@ def test_a_file_is_run_as_it_is(tmp_path: Path) -> None:
 
 def test_a_cascade_is_asked_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What else goes is listed; no means that nothing is run, and files are not asked about."""
-    monkeypatch.setattr("ctsql.script.drops_too", lambda *_: ["view v", "continual task c"])
+    monkeypatch.setattr("ctsql.console.script.drops_too", lambda *_: ["view v", "continual task c"])
     script = tmp_path / "a.sql"
     script.write_text("DROP TABLE t CASCADE;")
     for answer in (True, False):

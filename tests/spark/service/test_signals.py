@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection
+from ctsql.console.script import STOP_SECONDS
 from ctsql.run_command import SIGNALLED
-from ctsql.script import STOP_SECONDS
 from tests.helpers.table_folder import folder, log, orphans
 
 pytestmark = pytest.mark.spark

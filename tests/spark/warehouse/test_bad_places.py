@@ -17,10 +17,10 @@ from rich.console import Console
 from ctsql.api import Connection, connect as open_connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.cli import main
-from ctsql.progress import Progress
+from ctsql.console.progress import Progress
+from ctsql.console.script import Runner, Settings
 from ctsql.repl import Repl
 from ctsql.runtime.spark.environment import delta_jars, ivy_jars_folder
-from ctsql.script import Runner, Settings
 from tests.helpers.failing_disks import needs_root
 from tests.helpers.table_folder import tree
 

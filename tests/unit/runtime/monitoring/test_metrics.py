@@ -11,8 +11,8 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from ctsql.addresses import parse_address
 from ctsql.catalog.errors import error
+from ctsql.console.addresses import parse_address
 from ctsql.runtime.monitoring import metrics
 from ctsql.runtime.monitoring.metrics import Counts, JvmMemory, Lags, ServiceMetrics
 from ctsql.runtime.monitoring.objects import LagRow

@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
 
-from ctsql.cascade import cascading, drops_too
 from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError, Error, misuse
 from ctsql.catalog.spans import Source, Span
-from ctsql.interruptible import Defect, Worker
-from ctsql.pager import Pages, show_pages
+from ctsql.console.cascade import cascading, drops_too
+from ctsql.console.interruptible import Defect, Worker
+from ctsql.console.pager import Pages, show_pages
+from ctsql.console.progress import Progress
+from ctsql.console.variables import substitute
 from ctsql.planner.syntax import split
-from ctsql.progress import Progress
 from ctsql.rendering.errortext import error_text, print_error
 from ctsql.rendering.show import Format, write_result
 from ctsql.rendering.show_live import write_live
@@ -30,7 +31,6 @@ from ctsql.results.result import Live
 from ctsql.results.values import NULL
 from ctsql.runtime.log import clock
 from ctsql.runtime.spark.storage_errors import os_error
-from ctsql.variables import substitute
 
 if TYPE_CHECKING:
     from ctsql.api import Connection

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ctsql.catalog.errors import misuse
 from ctsql.catalog.spans import Source
-from ctsql.variables import substitute
+from ctsql.console.variables import substitute
 
 SUFFIX = ".sql"
 
