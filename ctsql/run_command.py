@@ -123,7 +123,7 @@ def _observed(runner: Runner, options: RunOptions) -> Iterator[_Observers]:
     observers = _Observers()
     with ExitStack() as stack:
         if options.metrics is not None:
-            from ctsql.metrics_server import Metrics
+            from ctsql.export.metrics_server import Metrics
 
             metrics = Metrics(runner.connection)
             address = stack.enter_context(metrics.served(*options.metrics))

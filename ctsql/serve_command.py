@@ -46,7 +46,7 @@ def serving(
         EXTRA_MISSING: a package is not installed. INVALID_USAGE: nothing can be served there.
     """
     check_installed()
-    from ctsql.side_reader import SideReader
+    from ctsql.export.side_reader import SideReader
     from ctsql.status_page.lookup import Lookup
     from ctsql.status_page.server import served
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ctsql import http_server
+from ctsql.export import http_server
 from ctsql.status_page.access import LOCAL_NAMES, TOKEN_VARIABLE, is_loopback, token_for
 from ctsql.status_page.looker import Ask
 from ctsql.status_page.lookup import Lookup

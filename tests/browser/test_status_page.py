@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from ctsql.side_reader import SideReader
+from ctsql.export.side_reader import SideReader
 from ctsql.status_page import server
 from ctsql.status_page.access import TOKEN_VARIABLE
 from ctsql.status_page.lookup import Lookup

@@ -19,8 +19,8 @@ from typing import Any
 import httpx2 as httpx
 import pytest
 
-from ctsql import http_server
-from ctsql.http_server import connections_max
+from ctsql.export import http_server
+from ctsql.export.http_server import connections_max
 
 DESCRIPTORS = 1024
 HOSTILE = 2_000

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 
-from ctsql import http_server
-from ctsql.metrics_server import _Application
+from ctsql.export import http_server
+from ctsql.export.metrics_server import _Application
 from ctsql.status_page.server import served
 from tests.helpers.made_pages import ask, shop
 

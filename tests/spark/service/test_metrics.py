@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection
-from ctsql.metrics_server import Metrics
+from ctsql.export.metrics_server import Metrics
 from ctsql.runtime.delta.local_log import NeedsSpark
 from ctsql.runtime.monitoring import metrics as metrics_module
 from ctsql.runtime.service.events import Event, EventKind

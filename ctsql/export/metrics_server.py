@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
 
-from ctsql import http_server
 from ctsql.catalog.errors import CtsqlError
 from ctsql.console.interruptible import Worker
+from ctsql.export import http_server
+from ctsql.export.side_reader import SideReader
 from ctsql.runtime.delta.local_log import NeedsSpark
 from ctsql.runtime.monitoring.metrics import Counts, JvmMemory, Lags, ServiceMetrics
 from ctsql.runtime.monitoring.objects import LagRow
 from ctsql.runtime.monitoring.pulse import Pulse
 from ctsql.runtime.monitoring.system_tables import system_rows
-from ctsql.side_reader import SideReader
 
 if TYPE_CHECKING:
     from ctsql.api import Connection

@@ -1,0 +1,1 @@
+"""What is served over HTTP beside a running warehouse: metrics, and the reader of its logs."""
