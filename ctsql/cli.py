@@ -23,18 +23,18 @@ from ctsql.catalog.errors import CtsqlError, check_text, sentence_of
 from ctsql.catalog.locations import location_fault
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Source
-from ctsql.commands import parse_command, statement_of
 from ctsql.console.addresses import parse_address
 from ctsql.console.progress import Progress
 from ctsql.console.script import FAILED, OK, LogFormat, Runner, Settings
 from ctsql.console.signals import handle_signals
 from ctsql.console.user_paths import check_output, user_path
 from ctsql.console.variables import NAME, substitute
-from ctsql.copying import copy_statement
 from ctsql.rendering.output_file import OutputFile
 from ctsql.rendering.show import Format, messages, write_result
 from ctsql.run_command import RunOptions, follow, load_hook
 from ctsql.serve_command import ADDRESS, serve
+from ctsql.shell.commands import parse_command, statement_of
+from ctsql.shell.copying import copy_statement
 
 if TYPE_CHECKING:
     from ctsql.api import Connection
@@ -411,7 +411,7 @@ def _dispatch(
         if command in _WITH_FOLDER:
             return _with_folder(connect, runner, command, arguments)
         if interactive:
-            from ctsql.repl import Repl
+            from ctsql.shell.repl import Repl
 
             rc_file = None if arguments["no_rc"] else user_path("~/.ctsqlrc")
             return Repl(runner).run(rc_file=rc_file)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.copying import copy_statement
+from ctsql.shell.copying import copy_statement
 
 
 def _path_of(statement: str) -> Path:

@@ -19,7 +19,7 @@ from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError, InterfaceError
 from ctsql.console.progress import Progress
 from ctsql.console.script import Runner, Settings
-from ctsql.repl import Repl
+from ctsql.shell.repl import Repl
 from tests.helpers.table_folder import folder, versions
 
 pytestmark = pytest.mark.spark

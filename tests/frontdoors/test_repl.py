@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from ctsql import repl as repl_module
 from ctsql.catalog.errors import CtsqlError
-from ctsql.commands import (
+from ctsql.console.progress import Progress
+from ctsql.console.script import Runner, Settings
+from ctsql.shell import repl as repl_module
+from ctsql.shell.commands import (
     SPELLINGS,
     Command,
     help_text,
@@ -26,10 +28,8 @@ from ctsql.commands import (
     split_ending,
     statement_of,
 )
-from ctsql.console.progress import Progress
-from ctsql.console.script import Runner, Settings
-from ctsql.prompt import continued, wants_more
-from ctsql.repl import FAILURES_SHOWN, Repl, _confirm, failure_lines
+from ctsql.shell.prompt import continued, wants_more
+from ctsql.shell.repl import FAILURES_SHOWN, Repl, _confirm, failure_lines
 from tests.frontdoors.fake_connection import FakeConnection
 
 
@@ -264,7 +264,7 @@ def test_ctrl_d_says_no(key: type[BaseException], monkeypatch: pytest.MonkeyPatc
     def pressed(_question: str) -> bool:
         raise key
 
-    monkeypatch.setattr("ctsql.repl.confirm", pressed)
+    monkeypatch.setattr("ctsql.shell.repl.confirm", pressed)
     assert _confirm("Go on?") is False
 
 
@@ -352,7 +352,7 @@ def test_a_file_of_settings_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     rc_file = tmp_path / ".ctsqlrc"
     rc_file.write_bytes(b"\\x on\n-- \xff\n")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ctsql.repl.prompt_session", lambda _: _Leaving())
+        patch.setattr("ctsql.shell.repl.prompt_session", lambda _: _Leaving())
         _, err = _printed(tmp_path, lambda repl: repl.run(rc_file=rc_file))
     assert f"{rc_file} is not UTF-8 text" in err
 

@@ -7,9 +7,9 @@ import pytest
 
 from ctsql.catalog.errors import CtsqlError, NotSupported
 from ctsql.catalog.spans import Source
-from ctsql.commands import parse_switch
 from ctsql.connection.settings import Settings
 from ctsql.planner.syntax import parse
+from ctsql.shell.commands import parse_switch
 
 
 def _reset(text: str) -> Mock:

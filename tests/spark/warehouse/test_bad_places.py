@@ -19,8 +19,8 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.cli import main
 from ctsql.console.progress import Progress
 from ctsql.console.script import Runner, Settings
-from ctsql.repl import Repl
 from ctsql.runtime.spark.environment import delta_jars, ivy_jars_folder
+from ctsql.shell.repl import Repl
 from tests.helpers.failing_disks import needs_root
 from tests.helpers.table_folder import tree
 

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.names import did_you_mean
-from ctsql.commands import parse_expanded, parse_limit, parse_switch
 from ctsql.console.script import Settings
 from ctsql.console.variables import NAME
 from ctsql.rendering.show import Format
+from ctsql.shell.commands import parse_expanded, parse_limit, parse_switch
 
 ROWS_SHOWN = 1000
 

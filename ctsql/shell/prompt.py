@@ -20,10 +20,10 @@ from pygments.token import Keyword  # type: ignore[import-untyped]
 
 from ctsql.catalog.errors import CtsqlError, Error
 from ctsql.catalog.spans import Source
-from ctsql.commands import SPELLINGS, is_command, split_ending, takes
 from ctsql.connection.completion import Vocabulary, complete
 from ctsql.planner.syntax import is_complete
 from ctsql.planner.syntax.tokens.tokenizer import find_unclosed, tokenise
+from ctsql.shell.commands import SPELLINGS, is_command, split_ending, takes
 
 if TYPE_CHECKING:
     from ctsql.api import Connection

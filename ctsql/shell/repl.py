@@ -25,7 +25,11 @@ from prompt_toolkit.shortcuts import confirm
 from ctsql.catalog.errors import CtsqlError, Error, misuse
 from ctsql.catalog.locations import location_fault
 from ctsql.catalog.spans import Source
-from ctsql.commands import (
+from ctsql.console.interruptible import Defect, Job, Worker
+from ctsql.console.script import OK, PROMPT_NAME, Runner, Settings
+from ctsql.console.user_paths import check_output, user_path
+from ctsql.rendering.output_file import OutputFile
+from ctsql.shell.commands import (
     ENDING,
     Command,
     help_text,
@@ -34,13 +38,9 @@ from ctsql.commands import (
     split_ending,
     statement_of,
 )
-from ctsql.console.interruptible import Defect, Job, Worker
-from ctsql.console.script import OK, PROMPT_NAME, Runner, Settings
-from ctsql.console.user_paths import check_output, user_path
-from ctsql.copying import copy_statement
-from ctsql.display_settings import ROWS_SHOWN, DisplaySettings
-from ctsql.prompt import CatalogCompleter, prompt_session, wants_more
-from ctsql.rendering.output_file import OutputFile
+from ctsql.shell.copying import copy_statement
+from ctsql.shell.display_settings import ROWS_SHOWN, DisplaySettings
+from ctsql.shell.prompt import CatalogCompleter, prompt_session, wants_more
 
 if TYPE_CHECKING:
     from ctsql.api import Connection
