@@ -3,8 +3,8 @@
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Sequence
 
-from ctsql.differences import GREEN, PLAIN, RED, difference_lines
 from ctsql.rendering.errortext import error_text, printable
+from ctsql.testing.differences import GREEN, PLAIN, RED, difference_lines
 from ctsql.testing.running import Failure, Outcome
 
 

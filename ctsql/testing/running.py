@@ -16,7 +16,6 @@ from ctsql.api import Connection, move_to
 from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError, Error, StatementError
 from ctsql.catalog.spans import Span
-from ctsql.comparing import ColumnTypes, Difference, compare
 from ctsql.planner.folder import Folder
 from ctsql.planner.lowering import Context, lower_query
 from ctsql.planner.nodes import NormalReference, Query
@@ -32,6 +31,7 @@ from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.statements.transaction import OpenTransaction
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.testing.collecting import Case
+from ctsql.testing.comparing import ColumnTypes, Difference, compare
 from ctsql.testing.warehouses import Warehouses, forget_tables
 
 

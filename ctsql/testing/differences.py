@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len
 
-from ctsql.comparing import ROWS_SHOWN, Difference
 from ctsql.rendering.show import join_cells, one_line
 from ctsql.results.values import NULL, is_number, text_of
+from ctsql.testing.comparing import ROWS_SHOWN, Difference
 
 RED, GREEN, PLAIN = "\x1b[31m", "\x1b[32m", "\x1b[0m"
 
