@@ -181,7 +181,7 @@ def _cpu_seconds(process: int) -> float:
 @contextmanager
 def service(folder: str, log: Path) -> Iterator[int]:
     """``ctsql run`` in a process group of its own; gives its id once it is up to date."""
-    program = "from ctsql.cli import main; main()"
+    program = "from ctsql.cli.main import main; main()"
     with log.open("w") as out:
         process = subprocess.Popen(
             [sys.executable, "-c", program, "-w", folder, "--json", "run"],

@@ -7,7 +7,7 @@ import sys
 def main() -> None:
     """Run the command line and end the process with its exit status."""
     open_standard_streams()
-    from ctsql.cli import main as command_line
+    from ctsql.cli.main import main as command_line
 
     command_line()
 

@@ -7,7 +7,7 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
-from ctsql.pipelines import exit_code
+from ctsql.cli.folder_commands import exit_code
 from tests.helpers.sql_folder import applied, apply_at_once, apply_killed, planned
 from tests.scenarios.runner import assert_rows
 

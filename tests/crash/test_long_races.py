@@ -40,7 +40,7 @@ while time.monotonic() < until:
     if draw.random() < 0.1:
         con.execute("REFRESH MATERIALIZED VIEW summed FULL")
 """
-SERVICE = "from ctsql.cli import main; main()"
+SERVICE = "from ctsql.cli.main import main; main()"
 
 
 @pytest.fixture

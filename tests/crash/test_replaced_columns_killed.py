@@ -23,7 +23,7 @@ NEW = "SELECT CAST(k AS STRING) AS name, count(*) AS n, k FROM t GROUP BY k"
 OTHER = "SELECT v FROM t"
 REPLACE = "CREATE OR REPLACE MATERIALIZED VIEW m AS "
 ROUNDS = 4
-SERVICE = "from ctsql.cli import main; main()"
+SERVICE = "from ctsql.cli.main import main; main()"
 SECONDS_TO_START = 15
 
 

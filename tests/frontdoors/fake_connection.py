@@ -187,7 +187,7 @@ class FakeConnection:
 
 if __name__ == "__main__":
     from ctsql.__main__ import open_standard_streams
-    from ctsql.cli import main
+    from ctsql.cli.main import main
 
     open_standard_streams()
     main(sys.argv[1:], obj=FakeConnection)

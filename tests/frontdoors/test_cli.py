@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from ctsql.cli import main
+from ctsql.cli.main import main
 from tests.frontdoors.fake_connection import FakeConnection
 
 FAKE = [sys.executable, str(Path(__file__).with_name("fake_connection.py"))]
@@ -457,7 +457,7 @@ def test_a_reader_that_leaves_is_no_error() -> None:
 def test_the_command_line_loads_no_spark() -> None:
     """``ctsql --help`` and the prompt are there at once."""
     code = (
-        "import sys, ctsql.cli, ctsql.shell.repl;"
+        "import sys, ctsql.cli.main, ctsql.shell.repl;"
         "sys.exit([m for m in ('pyspark', 'pyarrow', 'pandas', 'py4j') if m in sys.modules] != [])"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False)

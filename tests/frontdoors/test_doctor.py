@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ctsql import doctor
+from ctsql.cli import doctor
 from ctsql.runtime.spark.versions import NEWEST, as_text
 
 NAMES = ["Python", "Java", "Spark", "Delta", "JARs", "warehouse", "archive", "self-test"]
@@ -104,7 +104,7 @@ def test_a_release_that_lacks_a_class(tmp_path: Path) -> None:
         "def missing(session):\n"
         "    session._jsparkSession.noSuchMethod()\n"
         "session.compare_not_in_by_value = missing\n"
-        "from ctsql.cli import main\n"
+        "from ctsql.cli.main import main\n"
         f"main(['-w', {str(tmp_path / 'w')!r}, 'doctor'])\n"
     )
     run = subprocess.run([sys.executable, "-c", hide], capture_output=True, text=True, check=False)

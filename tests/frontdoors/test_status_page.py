@@ -16,7 +16,7 @@ from hypothesis import given, strategies as st
 from starlette.testclient import TestClient
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.serve_command import check_installed
+from ctsql.cli.serve import check_installed
 from ctsql.status_page import access, drawing, looker, server, site
 from ctsql.status_page.access import LOCAL_NAMES
 from ctsql.status_page.layers import layout
@@ -345,7 +345,7 @@ def test_the_same_address_twice() -> None:
 
 
 def test_a_missing_extra_says_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ctsql.serve_command.find_spec", lambda _: None)
+    monkeypatch.setattr("ctsql.cli.serve.find_spec", lambda _: None)
     with pytest.raises(CtsqlError) as found:
         check_installed()
     assert found.value.condition == "EXTRA_MISSING"

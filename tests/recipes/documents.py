@@ -30,7 +30,7 @@ from click.testing import CliRunner
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.spans import Source, Span
-from ctsql.cli import main
+from ctsql.cli.main import main
 from ctsql.planner.syntax import split
 from ctsql.rendering.show import Format, write_result
 

@@ -109,7 +109,7 @@ def _ctsql(
     environment: dict[str, str], warehouse: Path, master: str, sql: str
 ) -> list[dict[str, object]]:
     """Run statements by the command line; gives the rows it prints."""
-    program = "from ctsql.cli import main; main()"
+    program = "from ctsql.cli.main import main; main()"
     command = [sys.executable, "-c", program, "-w", str(warehouse), "--master", master]
     done = subprocess.run(
         [*command, "--format", "jsonl", "-c", sql],

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection, connect as open_connection
-from ctsql.pipelines import exit_code
+from ctsql.cli.folder_commands import exit_code
 from tests.conftest import TEST_MASTER
 from tests.helpers.sql_folder import applied, planned
 from tests.scenarios.runner import assert_rows

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection
+from ctsql.cli.run import SIGNALLED
 from ctsql.console.script import STOP_SECONDS
-from ctsql.run_command import SIGNALLED
 from tests.helpers.table_folder import folder, log, orphans
 
 pytestmark = pytest.mark.spark
@@ -27,7 +27,7 @@ MARGIN_SECONDS = 10
 @contextmanager
 def running(warehouse: Path) -> Iterator["subprocess.Popen[str]"]:
     """A ``ctsql run`` in a process group of its own; it has reached a T when this returns."""
-    program = "from ctsql.cli import main; main()"
+    program = "from ctsql.cli.main import main; main()"
     arguments = ["-w", str(warehouse), "--master", "local[1]", "--json", "run"]
     process = subprocess.Popen(
         [sys.executable, "-c", program, *arguments],

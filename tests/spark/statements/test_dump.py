@@ -7,7 +7,7 @@ import pytest
 from ctsql.api import Connection, connect
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.spans import Source
-from ctsql.dump import write_dump
+from ctsql.cli.dump import write_dump
 from ctsql.planner.syntax import split
 from tests.helpers.sql_folder import applied, planned, statuses
 

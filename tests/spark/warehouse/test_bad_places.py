@@ -16,7 +16,7 @@ from rich.console import Console
 
 from ctsql.api import Connection, connect as open_connection
 from ctsql.catalog.errors import CtsqlError
-from ctsql.cli import main
+from ctsql.cli.main import main
 from ctsql.console.progress import Progress
 from ctsql.console.script import Runner, Settings
 from ctsql.runtime.spark.environment import delta_jars, ivy_jars_folder
@@ -174,7 +174,7 @@ def test_missing_permissions(mode: int, shared_folder: Path) -> None:
     con.execute(STATEMENT + "; INSERT INTO t VALUES (1)")
     before = tree(warehouse)
     warehouse.chmod(mode)
-    program = "from ctsql.cli import main; main()"
+    program = "from ctsql.cli.main import main; main()"
     given = ["-w", str(warehouse), "-c", "INSERT INTO t VALUES (2)"]
     done = subprocess.run(
         [*AS_NOBODY, sys.executable, "-c", program, *given],

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.pipelines import exit_code, lines_of
+from ctsql.cli.folder_commands import exit_code, lines_of
 from ctsql.runtime.pipelines.plan import (
     Change,
     Effect,

@@ -133,7 +133,7 @@ def _observed(runner: Runner, options: RunOptions) -> Iterator[_Observers]:
         if options.on_event is not None:
             observers.events.append(options.on_event)
         if options.serve is not None:
-            from ctsql.serve_command import serving
+            from ctsql.cli.serve import serving
 
             page = stack.enter_context(serving(runner.connection, *options.serve))
             for line in page.notes:

@@ -23,6 +23,8 @@ from ctsql.catalog.errors import CtsqlError, check_text, sentence_of
 from ctsql.catalog.locations import location_fault
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Source
+from ctsql.cli.run import RunOptions, follow, load_hook
+from ctsql.cli.serve import ADDRESS, serve
 from ctsql.console.addresses import parse_address
 from ctsql.console.progress import Progress
 from ctsql.console.script import FAILED, OK, LogFormat, Runner, Settings
@@ -31,8 +33,6 @@ from ctsql.console.user_paths import check_output, user_path
 from ctsql.console.variables import NAME, substitute
 from ctsql.rendering.output_file import OutputFile
 from ctsql.rendering.show import Format, messages, write_result
-from ctsql.run_command import RunOptions, follow, load_hook
-from ctsql.serve_command import ADDRESS, serve
 from ctsql.shell.commands import parse_command, statement_of
 from ctsql.shell.copying import copy_statement
 
@@ -574,7 +574,7 @@ def _dump(runner: Runner, folder: Path) -> int:
     """``ctsql dump``: the definitions as files."""
 
     def work() -> None:
-        from ctsql.dump import write_dump
+        from ctsql.cli.dump import write_dump
 
         files = write_dump(runner.connection, folder)
         runner.settings.note(f"wrote {len(files)} file(s) into {folder}")
@@ -598,7 +598,7 @@ def _warm_up(runner: Runner, *, is_removal: bool) -> int:
 
 def _doctor(runner: Runner, arguments: dict[str, Any]) -> int:
     """``ctsql doctor``: a line for each thing that it looks at."""
-    from ctsql.doctor import examine
+    from ctsql.cli.doctor import examine
 
     remedies = []
 
@@ -653,7 +653,7 @@ def _test(runner: Runner, arguments: dict[str, Any]) -> int:
 
 def _plan(connect: "Callable[..., Connection]", runner: Runner, arguments: dict[str, Any]) -> int:
     """``ctsql plan``: what a folder would change."""
-    from ctsql import pipelines
+    from ctsql.cli import folder_commands as pipelines
 
     settings = runner.settings
 
@@ -671,7 +671,7 @@ def _plan(connect: "Callable[..., Connection]", runner: Runner, arguments: dict[
 
 def _apply(runner: Runner, arguments: dict[str, Any]) -> int:
     """``ctsql apply``: a folder's definitions come into force."""
-    from ctsql import pipelines
+    from ctsql.cli import folder_commands as pipelines
 
     settings = runner.settings
 
@@ -693,7 +693,7 @@ def _apply(runner: Runner, arguments: dict[str, Any]) -> int:
 
 def _with_codes(runner: Runner, work: Callable[[], int]) -> int:
     """Run what gives an exit code of its own; an error that refuses a folder has one, too."""
-    from ctsql import pipelines
+    from ctsql.cli import folder_commands as pipelines
 
     code = OK
 

@@ -152,7 +152,9 @@ def _command() -> str:
 
 def main() -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m ctsql.demo", description="Two recipes, shown.")
+    parser = argparse.ArgumentParser(
+        prog="python -m ctsql.cli.demo", description="Two recipes, shown."
+    )
     parser.add_argument("-w", "--warehouse", default=WAREHOUSE, help="default: %(default)s")
     return run(parser.parse_args().warehouse)
 

@@ -1,0 +1,1 @@
+"""The program ctsql: its commands, their options and exit codes."""
