@@ -40,8 +40,8 @@ def _plain() -> list[Call]:
 def _found_calls() -> Iterator[Call]:
     for folder in ("catalog", "planner", "runtime", "ctsql"):
         for path in sorted((ROOT / folder).rglob("*.py")):
-            if path.is_relative_to(ROOT / "ctsql") and path.parent != ROOT / "ctsql":
-                continue
+            if path.resolve() != path:
+                continue  # by one of the links in ctsql/
             text = path.read_text()
             if "error(" not in text:
                 continue

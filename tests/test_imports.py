@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+FRONT_MODULES_MAX = 20
 HEAVY = ("pyspark", "delta", "py4j", "pandas", "ctsql.runtime")
 
 
@@ -70,14 +71,27 @@ def test_every_room_has_its_place(root: Path) -> None:
     contracts = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["importlinter"]
     (layers,) = [c["layers"] for c in contracts["contracts"] if c["type"] == "layers"]
     named = {name.strip(" ()") for layer in layers for name in re.split(r"[|:]", layer)}
-    for folder in ("runtime", "planner", "planner/ivm", "planner/syntax"):
+    for folder in (".", "runtime", "planner", "planner/ivm", "planner/syntax"):
         inside = {
-            "ctsql." + str(path.relative_to(root).with_suffix("")).replace("/", ".")
-            for path in (root / folder).iterdir()
+            ".".join(path.relative_to(root).with_suffix("").parts)
+            for path in (root / "ctsql" / folder).iterdir()
             if path.suffix == ".py" or (path / "__init__.py").is_file()
         }
         split = {name for name in inside if any(n.startswith(f"{name}.") for n in named)}
-        assert inside - named - split - {f"ctsql.{folder.replace('/', '.')}.__init__"} == set()
+        own = ".".join((root / "ctsql" / folder / "__init__").relative_to(root).parts)
+        assert inside - named - split - {own} == set()
+
+
+@pytest.mark.parametrize(
+    "room", sorted(p.parent.name for p in Path(__file__).parents[1].glob("ctsql/*/__init__.py"))
+)
+def test_front_doors_are_small_rooms(root: Path, room: str) -> None:
+    """A room that is read in a sitting, and says in its ``__init__`` what is in it."""
+    folder = root / "ctsql" / room
+    if folder.is_symlink():
+        return
+    assert len(list(folder.glob("*.py"))) - 1 <= FRONT_MODULES_MAX
+    assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
 
 
 PRIVATE = re.compile(

@@ -18,7 +18,7 @@ from ctsql.catalog.spans import Source, Span
 from ctsql.planner.syntax import split
 from ctsql.rendering.show import Format, write_result
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ("upsert.sql", "audit_log.sql")
 WAREHOUSE = "demo-warehouse"
 NARROW = 96

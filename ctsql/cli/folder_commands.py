@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ctsql.catalog.errors import CatalogError, NotSupported, StatementError, error
-from ctsql.console.folder import sql_files
-from ctsql.planner.folder import Folder, read_folder
+from ctsql.pipelines import plan
+from ctsql.planner.folder import Folder
 from ctsql.rendering.output_file import OutputFile
 from ctsql.results.values import bytes_text
 
@@ -25,39 +25,6 @@ CHANGES, REFUSED = 2, 4
 _NOTED = "="
 """The mark of what stays as it is, where there is something to say of it."""
 _MARKS = {"new": "+", "changed": "~", "gone": "-", "refused": "!"}
-
-
-def read(folder: Path, variables: Mapping[str, str] | None = None) -> Folder:
-    """What a folder says; raises as :func:`ctsql.planner.folder.read_folder` does."""
-    return read_folder(sql_files(folder, variables))
-
-
-def plan(warehouse: "OpenWarehouse", folder: Folder, *, prune: bool = False) -> "Plan":
-    """What a folder would change; writes nothing.
-
-    Raises WAREHOUSE_NOT_FOUND where there is none.
-    """
-    from ctsql.runtime.pipelines.planning import plan_folder
-
-    with warehouse._running("plan") as engine:
-        return plan_folder(engine, folder, prune=prune).plan
-
-
-def apply(
-    warehouse: "OpenWarehouse",
-    folder: Folder,
-    *,
-    prune: bool = False,
-    saved_plan: "Mapping[str, Any] | None" = None,
-) -> "Plan":
-    """Make the definitions of a warehouse those of a folder; returns what was done.
-
-    Raises as :func:`ctsql.runtime.pipelines.applying.apply_folder` does.
-    """
-    from ctsql.runtime.pipelines.applying import apply_folder
-
-    with warehouse._running("apply") as engine:
-        return apply_folder(engine, folder, prune=prune, saved_plan=saved_plan)
 
 
 def plan_command(

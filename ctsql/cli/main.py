@@ -653,39 +653,43 @@ def _test(runner: Runner, arguments: dict[str, Any]) -> int:
 
 def _plan(connect: "Callable[..., Connection]", runner: Runner, arguments: dict[str, Any]) -> int:
     """``ctsql plan``: what a folder would change."""
-    from ctsql.cli import folder_commands as pipelines
+    from ctsql import pipelines
+    from ctsql.cli import folder_commands
 
     settings = runner.settings
 
     def work() -> int:
         folder = pipelines.read(Path(arguments["files"][1]), settings.variables)
-        plan = pipelines.plan_command(connect, runner.connection, folder, prune=arguments["prune"])
+        plan = folder_commands.plan_command(
+            connect, runner.connection, folder, prune=arguments["prune"]
+        )
         if arguments["output"]:
-            pipelines.save(plan, Path(arguments["output"]))
+            folder_commands.save(plan, Path(arguments["output"]))
         settings.progress.pause()
-        pipelines.write_plan(plan, settings.out, as_json=arguments["as_json"])
-        return pipelines.exit_code(plan)
+        folder_commands.write_plan(plan, settings.out, as_json=arguments["as_json"])
+        return folder_commands.exit_code(plan)
 
     return _with_codes(runner, work)
 
 
 def _apply(runner: Runner, arguments: dict[str, Any]) -> int:
     """``ctsql apply``: a folder's definitions come into force."""
-    from ctsql.cli import folder_commands as pipelines
+    from ctsql import pipelines
+    from ctsql.cli import folder_commands
 
     settings = runner.settings
 
     def work() -> int:
         folder = pipelines.read(Path(arguments["files"][1]), settings.variables)
         saved_plan = (
-            pipelines.load(Path(arguments["plan_file"])) if arguments["plan_file"] else None
+            folder_commands.load(Path(arguments["plan_file"])) if arguments["plan_file"] else None
         )
         plan = pipelines.apply(
             runner.connection, folder, prune=arguments["prune"], saved_plan=saved_plan
         )
         settings.progress.pause()
         if arguments["as_json"] or not settings.quiet:
-            pipelines.write_plan(plan, settings.out, as_json=arguments["as_json"])
+            folder_commands.write_plan(plan, settings.out, as_json=arguments["as_json"])
         return OK
 
     return _with_codes(runner, work)
@@ -693,7 +697,7 @@ def _apply(runner: Runner, arguments: dict[str, Any]) -> int:
 
 def _with_codes(runner: Runner, work: Callable[[], int]) -> int:
     """Run what gives an exit code of its own; an error that refuses a folder has one, too."""
-    from ctsql.cli import folder_commands as pipelines
+    from ctsql.cli import folder_commands
 
     code = OK
 
@@ -702,7 +706,7 @@ def _with_codes(runner: Runner, work: Callable[[], int]) -> int:
         try:
             code = work()
         except CtsqlError as problem:
-            code = pipelines.refusal_code(problem) or FAILED
+            code = folder_commands.refusal_code(problem) or FAILED
             raise
 
     guard_code = runner.guard(run)

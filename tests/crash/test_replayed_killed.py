@@ -152,7 +152,7 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from ctsql.api import connect
-from ctsql.cli.folder_commands import apply, read
+from ctsql.pipelines import apply, read
 apply(connect(sys.argv[1], master="local[1]"), read(Path(sys.argv[2])))
 """
 

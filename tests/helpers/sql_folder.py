@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ctsql.api import Connection
 from ctsql.catalog.spans import Source
-from ctsql.cli.folder_commands import apply, plan
+from ctsql.pipelines import apply, plan
 from ctsql.planner.folder import Folder, read_folder
 from ctsql.runtime.pipelines.plan import Change, Plan
 from tests.helpers.processes import SECONDS_MAX, start_program
@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from ctsql.api import connect
 from ctsql.catalog.errors import CtsqlError
-from ctsql.cli.folder_commands import apply, read
+from ctsql.pipelines import apply, read
 con = connect(sys.argv[1], master="local[1]")
 try:
     apply(con, read(Path(sys.argv[2])), prune=True)

@@ -7,7 +7,8 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
-from ctsql.cli.folder_commands import apply, exit_code, lines_of
+from ctsql.cli.folder_commands import exit_code, lines_of
+from ctsql.pipelines import apply
 from ctsql.runtime.pipelines.plan import read_plan
 from ctsql.runtime.statements.dump import dump
 from tests.helpers.opened import check_rows

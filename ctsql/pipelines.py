@@ -1,0 +1,45 @@
+"""A folder of SQL as the definitions of a warehouse: ``read`` it, ``plan`` or ``apply`` it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ctsql.console.folder import sql_files
+from ctsql.planner.folder import Folder, read_folder
+
+if TYPE_CHECKING:
+    from ctsql.connection.open_warehouse import OpenWarehouse
+    from ctsql.runtime.pipelines.plan import Plan
+
+
+def read(folder: Path, variables: Mapping[str, str] | None = None) -> Folder:
+    """What a folder says; raises as :func:`ctsql.planner.folder.read_folder` does."""
+    return read_folder(sql_files(folder, variables))
+
+
+def plan(warehouse: "OpenWarehouse", folder: Folder, *, prune: bool = False) -> "Plan":
+    """What a folder would change; writes nothing.
+
+    Raises WAREHOUSE_NOT_FOUND where there is none.
+    """
+    from ctsql.runtime.pipelines.planning import plan_folder
+
+    with warehouse._running("plan") as engine:
+        return plan_folder(engine, folder, prune=prune).plan
+
+
+def apply(
+    warehouse: "OpenWarehouse",
+    folder: Folder,
+    *,
+    prune: bool = False,
+    saved_plan: "Mapping[str, Any] | None" = None,
+) -> "Plan":
+    """Make the definitions of a warehouse those of a folder; returns what was done.
+
+    Raises as :func:`ctsql.runtime.pipelines.applying.apply_folder` does.
+    """
+    from ctsql.runtime.pipelines.applying import apply_folder
+
+    with warehouse._running("apply") as engine:
+        return apply_folder(engine, folder, prune=prune, saved_plan=saved_plan)
