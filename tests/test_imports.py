@@ -97,7 +97,8 @@ def test_front_doors_are_small_rooms(root: Path, room: str) -> None:
 PRIVATE = re.compile(
     r"\b_(?:jvm|jdf|jsc|jsparkSession|jrdd|jc|origin|collect_as_arrow)\b"
     r"|\b(?:SparkContext|_sc|sparkContext)\._gateway\b|\blaunch_gateway\b|_active_spark_context"
-    r"|\bsql\.(?:catalyst|execution|classic)\b|\bsql\.delta\b(?!\.catalog\.DeltaCatalog\b)"
+    r'|(?<!"spark\.)\bsql\.(?:catalyst|execution|classic)\b'
+    r"|\bsql\.delta\b(?!\.catalog\.DeltaCatalog\b)"
     r"|\b(?:dagScheduler|queryExecution|statusStore|PythonErrorUtils|PythonSQLUtils)\b"
     r"|\b(?:gateway|jvm|self)\.delta\b|\bhandle\.log\b"
 )

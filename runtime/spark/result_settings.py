@@ -27,6 +27,7 @@ _NAMES = frozenset({
     "spark.sql.crossJoin.enabled",
     "spark.sql.csv.parser.columnPruning.enabled",
     "spark.sql.enforceTypeCoercionBeforeUnionDeduplication.enabled",
+    "spark.sql.execution.arrow.useLargeVarTypes",  # rows that come as Arrow would be misread
     "spark.sql.files.ignoreCorruptFiles",
     "spark.sql.files.ignoreInvalidPartitionPaths",
     "spark.sql.files.ignoreMissingFiles",

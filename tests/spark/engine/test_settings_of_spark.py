@@ -21,6 +21,7 @@ OTHER = {
     "spark.sql.legacy.sizeOfNull": "true",
     "spark.sql.ansi.enabled": "false",
     "spark.sql.chunkBase64String.enabled": "true",
+    "spark.sql.execution.arrow.useLargeVarTypes": "true",
     "spark.sql.legacy.sessionInitWithConfigDefaults": "true",  # of the whole process: it stays
 }
 
@@ -39,16 +40,16 @@ def given(con: Connection) -> Iterator[SparkSession]:
 def test_the_session_of_a_caller_changes_no_row(con: Connection, given: SparkSession) -> None:
     """A task and a view hold the same rows, whichever process computed them."""
     con.execute(
-        "CREATE TABLE t (k INT, n INT); INSERT INTO t VALUES (1, NULL);"
+        "CREATE TABLE t (k INT, n INT, s STRING); INSERT INTO t VALUES (1, NULL, 'x');"
         "CREATE MATERIALIZED VIEW v WITH (REFRESH POLICY = incremental) AS"
         " SELECT k, to_json(struct(k, N)) AS j FROM t;"
         "CREATE CONTINUAL TASK c ON INPUT t AS"
-        " (INSERT INTO c SELECT k, to_json(struct(k, N)) AS j FROM t);"
+        " (INSERT INTO c SELECT k, to_json(struct(k, N)) AS j FROM t WHERE s = 'x');"
         "SELECT * FROM v; SELECT * FROM c"
     )
     assert {name: given.conf.get(name) for name in OTHER} == OTHER
     with open_connection(con.warehouse, spark=given) as other:
-        other.execute("INSERT INTO t VALUES (2, NULL)")
+        other.execute("INSERT INTO t VALUES (2, NULL, 'x')")
         wanted = [(1, '{"k":1}'), (2, '{"k":2}')]
         check_rows(other, "SELECT * FROM v", *wanted)
         check_rows(other, "SELECT * FROM c", *wanted)
