@@ -11,9 +11,11 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
+from ctsql.runtime.spark.versions import as_text, at_least
 from tests.scenarios.scenario_text import (
     Query,
     Refusal,
+    Require,
     Restart,
     Scenario,
     Sleep,
@@ -44,6 +46,8 @@ def play(scenario: Scenario, connect: Connect) -> None:
                 con = connect()
             case Sleep(seconds):
                 time.sleep(seconds)
+            case Require(release) if not at_least(*release):
+                pytest.skip(f"{scenario.name}.slt:{line}: the rest is of Spark {as_text(release)}")
 
 
 def expect_error(con: Connection, sql: str, condition: str | None = None) -> CtsqlError:

@@ -20,19 +20,23 @@ Then come records, with a blank line between two:
 
     sleep 0.5
 
+    # Why what comes means something else before.
+    require spark 4.1
+
 ``statement ok`` may hold several statements. ``statement error`` must be refused by an error of
 ours; with a condition, by that one. ``query`` names its rows in any order, with their copies; two
 spaces or more, or a tab, stand between two values. A value is a number, ``true``, ``false``,
 ``NULL``, or a text as it is; a text that looks like one of these, is empty, begins or ends with a
 space, or holds two spaces, is written in single quotes, as in SQL. Dates, times and what consists
 of several values are the text that Python prints of them. ``restart`` closes the connection and
-opens another one.
+opens another one. An older Spark does not go on after ``require``.
 
 A file in one of the folders runs by itself, and twice: ``test_scenarios.py`` plays it on Spark,
 ``test_without_spark.py`` in this process on DuckDB, in a second, unless it is listed there.
 
 Source: sqllogictest's ``statement ok``, ``statement error``, ``query`` and ``----``; its letters
-for the types of columns are left out, because a value says itself what it is.
+for the types of columns are left out, because a value says itself what it is. ``require`` is
+DuckDB's.
 """
 
 import re
@@ -40,6 +44,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from itertools import takewhile
 from pathlib import Path
+
+from ctsql.runtime.spark.versions import Version, parse
 
 Value = int | Decimal | bool | str | None
 Row = tuple[Value, ...]
@@ -86,7 +92,14 @@ class Sleep:
     seconds: float
 
 
-Step = Statement | Query | Refusal | Restart | Sleep
+@dataclass(frozen=True)
+class Require:
+    """What follows is for this release of Spark and newer ones."""
+
+    spark: Version
+
+
+Step = Statement | Query | Refusal | Restart | Sleep | Require
 
 
 @dataclass(frozen=True)
@@ -164,6 +177,8 @@ def _step(record: list[str], comment: str) -> Step:
             return Restart()
         case ["sleep", seconds] if not body:
             return Sleep(float(seconds))
+        case ["require", "spark", release] if not body:
+            return Require(parse(release))
         case _:
             raise ValueError(f"{head!r} begins no record")
 

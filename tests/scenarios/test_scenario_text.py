@@ -12,6 +12,7 @@ from tests.scenarios import scenario_text
 from tests.scenarios.scenario_text import (
     Query,
     Refusal,
+    Require,
     Restart,
     Scenario,
     Sleep,
@@ -90,6 +91,8 @@ SELECT 2
 sleep 0.5
 
 restart
+
+require spark 4.1
 """
     assert read("x", text) == Scenario(
         "x",
@@ -100,8 +103,9 @@ restart
             Query("SELECT 2", (row("# location  'it''s'  NULL  true  -1  1.50"), ("",))),
             Sleep(0.5),
             Restart(),
+            Require((4, 1)),
         ),
-        (7, 11, 17, 19),
+        (7, 11, 17, 19, 21),
     )
     assert read("x", text).steps[1].rows[0][:5] == ("# location", "it's", None, True, -1)  # type: ignore[union-attr]
 
@@ -115,6 +119,7 @@ restart
         ("statement ok", 1),
         ("query\nSELECT 1\n----\n'one", 1),
         ("restart\nSELECT 1", 1),
+        ("require delta 4.4", 1),
     ],
 )
 def test_mistakes_are_said_with_their_line(text: str, line: int) -> None:

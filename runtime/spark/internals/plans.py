@@ -14,6 +14,7 @@ from ctsql.runtime.spark.internals.java import (
     query_execution,
     singleton,
 )
+from ctsql.runtime.spark.versions import at_least
 
 ASSIGNMENTS_CACHED_MAX = 10_000
 """Pairs of types."""
@@ -123,7 +124,8 @@ def optimized_text(rows: DataFrame) -> str:
     read another column of the same name.
     """
     plan = query_execution(rows).optimizedPlan()
-    return str(plan.treeString(True, False, _FIELDS_MAX, False, False))
+    outputs = (False,) if at_least(4, 1) else ()  # whether they are printed once more
+    return str(plan.treeString(True, False, _FIELDS_MAX, False, *outputs))
 
 
 @lru_cache(maxsize=ASSIGNMENTS_CACHED_MAX)

@@ -1,10 +1,9 @@
 """The Java exceptions behind those of Python, by Spark's own help for Python."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from operator import methodcaller
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from py4j.java_gateway import JavaObject, is_instance_of
+from py4j.java_gateway import JavaGateway, JavaObject, is_instance_of
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
@@ -47,19 +46,23 @@ def spark_error_utils() -> Any:
 
     No public API reads them of a cause. Needed: without it, errors have no condition.
     """
-    if not at_least(4, 1):
-        return _AskedDirectly
     gateway = SparkContext._gateway
     assert gateway is not None  # it threw
-    return gateway.jvm.PythonErrorUtils
+    return gateway.jvm.PythonErrorUtils if at_least(4, 1) else _AskedDirectly(gateway)
 
 
 class _AskedDirectly:
-    """What Spark's ``PythonErrorUtils`` does since 4.1; before, PySpark asks the exception too."""
+    """What Spark's ``PythonErrorUtils`` does since 4.1: its methods, by Java's reflection.
 
-    getCondition: Callable[[JavaObject], str | None] = methodcaller("getCondition")
-    getSqlState: Callable[[JavaObject], str | None] = methodcaller("getSqlState")
-    getMessageParameters: Callable[[JavaObject], Mapping[str, str] | None] = methodcaller(
-        "getMessageParameters"
-    )
-    getQueryContext: Callable[[JavaObject], Iterable[JavaObject]] = methodcaller("getQueryContext")
+    py4j does not find what an exception of Delta's has from the interface alone.
+    """
+
+    def __init__(self, gateway: JavaGateway) -> None:
+        self._types = gateway.new_array(gateway.jvm.java.lang.Class, 0)
+        self._arguments = gateway.new_array(gateway.jvm.java.lang.Object, 0)
+
+    def __getattr__(self, name: str) -> Callable[[JavaObject], Any]:
+        def ask(java: JavaObject) -> Any:
+            return java.getClass().getMethod(name, self._types).invoke(java, self._arguments)
+
+        return ask
