@@ -27,7 +27,7 @@ _NOTED = "="
 _MARKS = {"new": "+", "changed": "~", "gone": "-", "refused": "!"}
 
 
-def plan_command(
+def plan_or_all_new(
     connect: "Callable[..., AbstractContextManager[OpenWarehouse]]",
     warehouse: "OpenWarehouse",
     folder: Folder,

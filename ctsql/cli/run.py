@@ -5,93 +5,162 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from contextlib import ExitStack
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ctsql.console.script import STOP_SECONDS, Runner
+import click
+
+from ctsql.cli import options
+from ctsql.cli.performing import perform
+from ctsql.cli.serve import ADDRESS, serving
+from ctsql.console.script import STOP_SECONDS, LogFormat, Runner, Settings
 from ctsql.console.signals import handle_signals
 from ctsql.rendering.output_file import publish_if_file
 
 if TYPE_CHECKING:
-    from ctsql.runtime.monitoring.pulse import Pulse
     from ctsql.runtime.service.events import Event
 
 SIGNALLED = 128  # plus the signal's number, as a shell says it
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
-    """What the command line says.
+class Hook(options.Text):
+    """A function of Python; modules of the current folder are found, too."""
 
-    Attributes:
-        interval, workers: None for the default. as_json: events go to standard output as JSON.
-        metrics: host and port of the metrics' page; None for none. serve: of the status page.
-        on_event: is called with each event, before it is logged.
-    """
+    name = "module:function"
 
-    once: bool = False
-    interval: float | None = None
-    workers: int | None = None
-    as_json: bool = False
-    metrics: tuple[str, int] | None = None
-    on_event: "Callable[[Event], object] | None" = None
-    serve: tuple[str, int] | None = None
-
-
-def load_hook(text: str) -> "Callable[[Event], object]":
-    """The function that ``module:function`` names; modules of the current folder are found, too.
-
-    Raises:
-        ValueError: there is none, or its module cannot be imported.
-    """
-    module_name, _, name = text.partition(":")
-    if "" not in sys.path:
-        sys.path.insert(0, "")
-    try:
-        hook = getattr(importlib.import_module(module_name), name)
-    except (ImportError, AttributeError, ValueError) as problem:
-        raise ValueError(str(problem)) from problem
-    if not callable(hook):
-        raise ValueError(f"{text} is no function")
-    return hook  # type: ignore[no-any-return]
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The function."""
+        module_name, _, name = super().convert(value, param, ctx).partition(":")
+        if "" not in sys.path:
+            sys.path.insert(0, "")
+        try:
+            hook = getattr(importlib.import_module(module_name), name)
+            if not callable(hook):
+                raise ValueError(f"{value} is no function")
+        except (ImportError, AttributeError, ValueError) as problem:
+            message = f"--on-event takes MODULE:FUNCTION; {problem}."
+            raise click.UsageError(message, ctx) from problem
+        return hook
 
 
-def follow(runner: Runner, options: RunOptions) -> int:
-    """Run until SIGINT or SIGTERM, which end it between two commits, without failure.
+@click.command()
+@click.option("--once", is_flag=True, help="Bring everything up to now, then end.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=0.01),
+    metavar="SECONDS",
+    help="The most seconds between two looks at the tables; 1 if not given.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many outputs are brought up at the same time; 1 if not given.",
+)
+@click.option(
+    "--metrics",
+    type=options.Address(),
+    metavar="[HOST:]PORT",
+    help="Serve metrics for Prometheus at http://HOST:PORT/metrics; 127.0.0.1 if there is no HOST.",
+)
+@click.option(
+    "--on-event",
+    type=Hook(),
+    metavar="MODULE:FUNCTION",
+    help="Call this function of Python with each event, as a commit or a failure.",
+)
+@click.option(
+    "--serve",
+    type=options.Address(),
+    is_flag=False,
+    flag_value=ADDRESS,
+    metavar="[HOST:PORT]",
+    help=f"Serve the status page as well, at {ADDRESS} if nothing is given.",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice([f.value for f in LogFormat]),
+    default="text",
+    show_default=True,
+    help="How messages are written to standard error.",
+)
+@options.as_json("Write events to standard output, one JSON object a line.")
+@options.output
+@options.common()
+def run(
+    once: bool,
+    interval: float | None,
+    workers: int | None,
+    metrics: tuple[str, int] | None,
+    on_event: "Callable[[Event], object] | None",
+    serve: tuple[str, int] | None,
+    log_format: str,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Keep every task and view up to date, until it is stopped."""
 
-    A second signal ends the process at once, with 128 and the signal's number.
-    """
-    settings, connection = runner.settings, runner.connection
-    stop = threading.Event()
-    publish_if_file(settings.out)
+    def work(runner: Runner) -> int:
+        stop = threading.Event()
+        publish_if_file(runner.settings.out)
+
+        def follow() -> None:
+            with ExitStack() as stack:
+                observers, pulse = [_teller(runner.settings, as_json=as_json)], None
+                if on_event is not None:
+                    observers.insert(0, on_event)
+                if metrics is not None:
+                    from ctsql.export.metrics_server import Metrics
+
+                    kept = Metrics(runner.connection)
+                    address = stack.enter_context(kept.served(*metrics))
+                    runner.settings.note(f"metrics at {address}")
+                    observers.insert(0, kept.note)
+                    pulse = kept.pulse
+                if serve is not None:
+                    page = stack.enter_context(serving(runner.connection, *serve))
+                    for line in page.notes:
+                        runner.settings.note(line)
+
+                def note(event: "Event") -> None:
+                    for observe in observers:
+                        observe(event)
+
+                runner.connection.run(
+                    once=once,
+                    stop=stop,
+                    interval=interval,
+                    workers=workers,
+                    on_event=note,
+                    pulse=pulse,
+                )
+
+        return _until_stopped(runner, follow, stop)
+
+    perform(work, create=False, log_format=LogFormat(log_format), **given)
+
+
+def _teller(settings: Settings, *, as_json: bool) -> "Callable[[Event], object]":
+    """What reports events, as JSON on standard output or in the log."""
 
     def tell(event: "Event") -> None:
-        if options.as_json:
+        if as_json:
             with settings.progress.hide():
                 settings.out.write(event.to_json() + "\n")
                 settings.out.flush()
         elif not settings.quiet:
             settings.log(event.line, event.to_log)
 
-    def run() -> None:
-        with _observed(runner, options) as observers:
+    return tell
 
-            def on_event(event: "Event") -> None:
-                for observe in observers.events:
-                    observe(event)
-                tell(event)
 
-            connection.run(
-                once=options.once,
-                stop=stop,
-                interval=options.interval,
-                workers=options.workers,
-                on_event=on_event,
-                pulse=observers.pulse,
-            )
+def _until_stopped(runner: Runner, follow: Callable[[], None], stop: threading.Event) -> int:
+    """Run until SIGINT or SIGTERM, which end it between two commits, without failure.
+
+    A second signal ends the process at once, with 128 and the signal's number.
+    """
 
     def end(number: int, _frame: FrameType | None) -> None:
         if stop.is_set():
@@ -101,41 +170,9 @@ def follow(runner: Runner, options: RunOptions) -> int:
             os._exit(SIGNALLED + number)
         stop.set()
         # The current commit gets this long; then nothing of it is written.
-        timer = threading.Timer(STOP_SECONDS, connection.cancel)
+        timer = threading.Timer(STOP_SECONDS, runner.connection.cancel)
         timer.daemon = True
         timer.start()
 
     with handle_signals(end, signal.SIGTERM, signal.SIGINT):
-        return runner.guard(run, idle="")
-
-
-@dataclass(slots=True)
-class _Observers:
-    """The service's pulse, and the functions that are called with its events."""
-
-    pulse: "Pulse | None" = None
-    events: "list[Callable[[Event], object]]" = field(default_factory=list)
-
-
-@contextmanager
-def _observed(runner: Runner, options: RunOptions) -> Iterator[_Observers]:
-    """What the options ask for."""
-    observers = _Observers()
-    with ExitStack() as stack:
-        if options.metrics is not None:
-            from ctsql.export.metrics_server import Metrics
-
-            metrics = Metrics(runner.connection)
-            address = stack.enter_context(metrics.served(*options.metrics))
-            runner.settings.note(f"metrics at {address}")
-            observers.pulse = metrics.pulse
-            observers.events.append(metrics.note)
-        if options.on_event is not None:
-            observers.events.append(options.on_event)
-        if options.serve is not None:
-            from ctsql.cli.serve import serving
-
-            page = stack.enter_context(serving(runner.connection, *options.serve))
-            for line in page.notes:
-                runner.settings.note(line)
-        yield observers
+        return runner.guard(follow, idle="")

@@ -6,9 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import click
 
 from ctsql.catalog.errors import CtsqlError, error
+from ctsql.cli import options
+from ctsql.cli.performing import perform
 from ctsql.console.script import FAILED, OK, Runner
 from ctsql.console.signals import handle_signals
 
@@ -58,7 +62,27 @@ def serving(
         yield page
 
 
-def serve(runner: Runner, host: str, port: int) -> int:
+@click.command()
+@click.option(
+    "--listen",
+    type=options.Address(),
+    default=ADDRESS,
+    show_default=True,
+    metavar="[HOST:]PORT",
+    help="Where. Other machines than this one need a token, CTSQL_SERVE_TOKEN or the one that is "
+    "printed.",
+)
+@options.common()
+def serve(listen: tuple[str, int], **given: Any) -> None:
+    """Serve a status page for browsers, until it is stopped.
+
+    It is read-only, and shows what reads what, how far everything is, what failed and what to type.
+    On a local disk it needs no Spark. With ctsql run type --serve.
+    """
+    perform(lambda runner: _serve(runner, *listen), read_only=True, **given)
+
+
+def _serve(runner: Runner, host: str, port: int) -> int:
     """Serve the page until SIGINT or SIGTERM."""
     settings, stop = runner.settings, threading.Event()
 

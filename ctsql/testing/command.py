@@ -140,7 +140,7 @@ class _Run:
                 self._tell(self.outcomes[-1])
 
 
-def command(
+def run_and_report(
     connection: Connection,
     selection: Selection,
     out: TextIO,

@@ -246,11 +246,32 @@ def test_echo_version_and_help() -> None:
     assert invoke("--echo", "-c", "SELECT 1").stderr == "SELECT 1\n"
     assert invoke("--version").stdout.startswith("ctsql ")
     assert "Usage:" in invoke("--help").stdout
-    for command, option in (("run", "--workers"), ("status", "--json")):
-        told = invoke(command, "--help").stdout
-        assert f"ctsql {command}" in told
-        assert option in told
-        assert "--echo" not in told
+
+
+@pytest.mark.parametrize("command", [name for name in main.commands if name])
+def test_each_command_has_options_of_its_own(command: str) -> None:
+    """Its help lists them; an option of another command is bad usage, which names that one."""
+    options = {o for p in main.commands[command].params for o in p.opts if o.startswith("--")}
+    told = invoke(command, "--help")
+    assert told.exit_code == 0
+    assert told.stdout.startswith(f"Usage: ctsql {command} [OPTIONS]")
+    assert told.stdout == invoke("--quiet", command, "-h").stdout
+    assert f"  {command} " in invoke("--help").stdout
+    for other in ("--echo", "--once", "--junit", "--prune"):
+        assert (other in told.stdout) == (other in options)
+        if other not in options:
+            refused = invoke(command, other)
+            assert refused.exit_code == (1 if command == "plan" else 2)
+            assert f"{other} goes with: ctsql" in refused.stderr
+
+
+@pytest.mark.parametrize("before", [0, 1, 2, 3, 4, 5])
+def test_options_stand_before_a_command_or_behind_it(before: int) -> None:
+    """Also such as have a value, which is no name of a command."""
+    options = ["--json", "-w", "status", "--once", "--interval=0.5"]
+    ran = invoke(*options[:before], "run", *options[before:])
+    wanted = 2 if before == 2 else 0  # there the warehouse is "run", and the command "status"
+    assert (ran.exit_code, '"seconds": 0.5' in ran.stdout) == (wanted, not wanted)
 
 
 def test_variables_and_commands_of_the_prompt() -> None:

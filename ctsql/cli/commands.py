@@ -1,0 +1,265 @@
+"""The commands that do one thing and end; what each imports is imported when it runs."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.cli import options
+from ctsql.cli.performing import connect, guarded, perform
+from ctsql.console.script import FAILED, OK, Runner
+from ctsql.rendering.show import Format, write_result
+
+if TYPE_CHECKING:
+    from ctsql.testing.command import Selection
+
+TESTS_OF_SHORT = 10
+"""So few tests are over before Java's second compiler pays (docs/decisions/0077)."""
+
+
+@click.command()
+@options.common()
+@options.as_json("One JSON object a line.")
+@options.format_name
+@options.output
+def status(as_json: bool, format_name: str, **given: Any) -> None:
+    """List every task and view with its state and its lag."""
+
+    def show(runner: Runner) -> None:
+        result = runner.connection.status()
+        runner.settings.progress.pause()
+        write_result(result, runner.settings.format, runner.settings.out)
+
+    shown_as = Format.JSONL if as_json else Format(format_name)
+    perform(guarded(show), read_only=True, is_short=True, format=shown_as, **given)
+
+
+@click.command()
+@options.folder
+@options.common()
+def dump(folder: str, **given: Any) -> None:
+    """Write the definitions of a warehouse into a folder.
+
+    There is a file of SQL for each object, numbered in the order in which they run: ctsql -w OTHER
+    FOLDER/*.sql makes the same objects in another warehouse. Rows are not written.
+    """
+
+    def write(runner: Runner) -> None:
+        from ctsql.cli.dump import write_dump
+
+        files = write_dump(runner.connection, Path(folder))
+        runner.settings.note(f"wrote {len(files)} file(s) into {folder}")
+
+    perform(guarded(write), read_only=True, is_short=True, **given)
+
+
+@click.command("warm-up")
+@click.option("--remove", is_flag=True, help="Delete the archives, and make none.")
+@options.common(has_warehouse=False)
+def warm_up(remove: bool, **given: Any) -> None:
+    """Make later starts of Spark faster.
+
+    Makes an archive of Spark's Java classes, about 150 MB in the cache folder, and says where it
+    is, and how long a command takes without it and with it. Repeat it after Java, Spark or Delta
+    was updated: an archive that does not fit is not used.
+    """
+
+    def make_or_remove(runner: Runner) -> None:
+        from ctsql.console import warm_up
+
+        act = warm_up.remove if remove else warm_up.warm_up
+        act(lambda text: None if runner.settings.quiet else runner.settings.note(text))
+
+    perform(guarded(make_or_remove), **given)
+
+
+@click.command()
+@options.common()
+def doctor(**given: Any) -> None:
+    """Look for what is wrong with Python, Java, Spark, Delta and the disk.
+
+    Looks at what ctsql needs on this machine and at the warehouse's disk, and runs some statements
+    in a temporary warehouse. Exit status: 0 all is well, 1 something is not; it says what to do.
+    """
+
+    def look(runner: Runner) -> int:
+        from ctsql.cli.doctor import examine
+
+        code, out = OK, runner.settings.out
+        for finding in examine(given["warehouse"], given["master"]):
+            out.write(f"{finding.name:<10} {finding.text}\n")
+            if finding.remedy:
+                code = FAILED
+                out.write(f"{'':<10} {finding.remedy}\n")
+        return code
+
+    perform(guarded(look), **given)
+
+
+@click.command()
+@options.folder
+@click.option("-k", "part", type=options.Text(), metavar="TEXT", help="Only tests named like it.")
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many tests are run at the same time; if not given, several if there are many.",
+)
+@click.option(
+    "--junit",
+    "junit_file",
+    type=options.Location(dir_okay=False),
+    metavar="FILE",
+    help="Write the results as XML, too, as CI systems read it.",
+)
+@options.variables
+@options.common(has_warehouse=False)
+def test(
+    folder: str,
+    part: str | None,
+    workers: int | None,
+    junit_file: str | None,
+    **given: Any,
+) -> None:
+    """Run the TEST statements in the .sql files of a folder.
+
+    Each runs in a throw-away warehouse with the objects of the folder that it reads. Nothing else
+    is read or written. Exit status: 0 all passed, 1 one failed, 2 bad usage, or no test.
+    """
+    options.check_file(junit_file, given["warehouse"])
+
+    def work(runner: Runner) -> int:
+        selection = _chosen(runner, folder, part, junit_file)
+        if selection is None:
+            return FAILED
+        runner.connection.is_short = len(selection.suite.cases) <= TESTS_OF_SHORT
+        return guarded(lambda runner: run(runner, selection))(runner)
+
+    def run(runner: Runner, selection: "Selection") -> int:
+        from ctsql.testing.command import run_and_report
+
+        passed = run_and_report(
+            runner.connection,
+            selection,
+            runner.settings.out,
+            pause=runner.settings.progress.pause,
+            junit_file=None if junit_file is None else Path(junit_file),
+            workers=workers,
+        )
+        return OK if passed else FAILED
+
+    perform(work, **given)
+
+
+def _chosen(
+    runner: Runner, folder: str, part: str | None, junit_file: str | None
+) -> "Selection | None":
+    """The tests to be run; None after an error in the files, which is shown."""
+    from ctsql.testing.command import choose
+
+    try:
+        selection = choose(Path(folder), part, runner.settings.variables)
+        if junit_file is not None:
+            open(junit_file, "a").close()  # it is written when all have run, which takes a while
+    except OSError as problem:
+        raise click.UsageError(f"Cannot use {problem.filename}: {problem.strerror}.") from problem
+    except CtsqlError as problem:
+        if problem.condition == "INVALID_USAGE":
+            message = f"{problem.message}. {problem.detail or ''}".strip()
+            raise click.UsageError(message) from problem
+        runner.settings.fail(problem)
+        return None
+    return selection
+
+
+@click.command()
+@options.folder
+@options.prune
+@options.as_json("The plan as one JSON object.")
+@click.option(
+    "-o",
+    "--output",
+    "plan_file",
+    type=options.Location(dir_okay=False),
+    metavar="FILE",
+    help="Write the plan to this file, too, for apply --plan.",
+)
+@options.variables
+@options.common()
+def plan(
+    folder: str,
+    prune: bool,
+    as_json: bool,
+    plan_file: str | None,
+    **given: Any,
+) -> None:
+    """Say what the definitions in a folder of .sql files would change.
+
+    Nothing is written but the file of -o. Exit status: 0 nothing to do, 2 changes, 4 refused, 1 it
+    could not be found out.
+    """
+    options.check_file(plan_file, given["warehouse"])
+
+    def show(runner: Runner) -> int:
+        from ctsql import pipelines
+        from ctsql.cli import folder_commands
+
+        settings = runner.settings
+        definitions = pipelines.read(Path(folder), settings.variables)
+        found = folder_commands.plan_or_all_new(
+            connect(), runner.connection, definitions, prune=prune
+        )
+        if plan_file is not None:
+            folder_commands.save(found, Path(plan_file))
+        settings.progress.pause()
+        folder_commands.write_plan(found, settings.out, as_json=as_json)
+        return folder_commands.exit_code(found)
+
+    perform(guarded(show, _code_of), read_only=True, is_short=True, **given)
+
+
+@click.command()
+@options.folder
+@options.prune
+@click.option(
+    "--plan",
+    "plan_file",
+    type=options.Location(dir_okay=False),
+    metavar="FILE",
+    help="Only if it does what this plan says, which plan -o has written.",
+)
+@options.as_json("What was done as one JSON object.")
+@options.variables
+@options.common()
+def apply(
+    folder: str,
+    prune: bool,
+    plan_file: str | None,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Make the definitions of the warehouse those of a folder, all at one T or none.
+
+    Exit status: 0 done or nothing to do, 4 refused, 1 something failed.
+    """
+
+    def change(runner: Runner) -> None:
+        from ctsql import pipelines
+        from ctsql.cli import folder_commands
+
+        settings = runner.settings
+        definitions = pipelines.read(Path(folder), settings.variables)
+        saved_plan = None if plan_file is None else folder_commands.load(Path(plan_file))
+        done = pipelines.apply(runner.connection, definitions, prune=prune, saved_plan=saved_plan)
+        settings.progress.pause()
+        if as_json or not settings.quiet:
+            folder_commands.write_plan(done, settings.out, as_json=as_json)
+
+    perform(guarded(change, _code_of), is_short=True, **given)
+
+
+def _code_of(problem: CtsqlError) -> int:
+    from ctsql.cli.folder_commands import refusal_code
+
+    return refusal_code(problem) or FAILED

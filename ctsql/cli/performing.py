@@ -1,0 +1,174 @@
+"""What each command does around its work: streams, a connection, the exit code."""
+
+import codecs
+import errno
+import io
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.cli.options import check_file
+from ctsql.console.progress import Progress
+from ctsql.console.script import FAILED, OK, Runner, Settings
+from ctsql.rendering.output_file import OutputFile
+from ctsql.rendering.show import messages
+
+if TYPE_CHECKING:
+    from ctsql.api import Connection
+
+BROKEN_PIPE = 141
+
+
+def perform(
+    work: Callable[[Runner], int],
+    *,
+    warehouse: str,
+    master: str | None,
+    output: str | None = None,
+    read_only: bool = False,
+    create: bool = True,
+    is_short: bool = False,
+    **settings: Any,
+) -> NoReturn:
+    """Do the work of a command with a connection, and end with the exit code that it returns.
+
+    Args:
+        output: rows go to this file, which an error leaves as it was; else to standard output.
+        read_only, create: as for :func:`ctsql.connect`.
+        is_short: whether a Spark that is started for it is for a short time.
+        settings: others of :class:`~ctsql.console.script.Settings`.
+    """
+    _check_current_folder()
+    check_file(output, warehouse)
+    try:
+        file = None if output is None else OutputFile(output)
+    except OSError as problem:
+        raise click.UsageError(f"Cannot write {output}: {problem.strerror}.") from problem
+    code = FAILED
+    try:
+        connection = connect()(warehouse, master=master, read_only=read_only, create=create)
+        connection.is_short = is_short
+        out = sys.stdout if file is None else file
+        shown = Settings(out=out, messages=messages(), progress=Progress(sys.stderr), **settings)
+        code = _work_with(Runner(connection, shown), work)
+    finally:
+        _finish(file, code)
+    click.get_current_context().exit(code)
+
+
+def guarded(
+    work: Callable[[Runner], int | None], code_of: Callable[[CtsqlError], int] = lambda _: FAILED
+) -> Callable[[Runner], int]:
+    """Work that runs in the runner's thread, with progress, and whose errors are shown.
+
+    Args:
+        work: returns an exit code, or None for 0.
+        code_of: the exit code of an error.
+    """
+
+    def run(runner: Runner) -> int:
+        code = OK
+
+        def inside() -> None:
+            nonlocal code
+            try:
+                code = work(runner) or OK
+            except CtsqlError as problem:
+                code = code_of(problem)
+                raise
+
+        guard_code = runner.guard(inside)
+        return code or guard_code if guard_code in (OK, FAILED) else guard_code
+
+    return run
+
+
+def connect() -> "Callable[..., Connection]":
+    """What opens a warehouse; tests give another one."""
+    given = click.get_current_context().obj
+    if given is not None:
+        return given  # type: ignore[no-any-return]
+    from ctsql.api import connect
+
+    return connect
+
+
+def _work_with(runner: Runner, work: Callable[[Runner], int]) -> int:
+    connection = runner.connection
+    try:
+        return work(runner)
+    except BrokenPipeError:
+        _drop_stdout()
+        return BROKEN_PIPE
+    finally:
+        # Closing waits for running work, so not after an abandoned start or statement.
+        if connection.started and not runner.abandoned:
+            connection.close()
+
+
+def _check_current_folder() -> None:
+    try:
+        os.getcwd()
+    except FileNotFoundError as problem:
+        raise click.UsageError(
+            "The current folder was deleted, and no Java starts there. Type: cd, and a folder "
+            "that is there."
+        ) from problem
+
+
+def _finish(file: OutputFile | None, code: int) -> None:
+    """Write what is left; after a failure the file stays as it was."""
+    try:
+        if file is None:
+            sys.stdout.flush()
+        else:
+            if code == OK:
+                file.publish()
+            file.close()
+    except OSError as problem:  # there is no room
+        if file is None:
+            _drop_stdout()
+        if code == OK:
+            message = f"Cannot write {file or 'standard output'}: {problem.strerror}."
+            raise click.ClickException(message) from problem
+
+
+class _ClosedStream(io.TextIOBase):
+    """A stream that nothing can be written to."""
+
+    name = "<stdout>"
+
+    def write(self, _text: str) -> int:
+        raise OSError(errno.EBADF, "it is closed")
+
+
+def prepare_streams() -> None:
+    """Make the standard streams fit for rows.
+
+    In place of one that the caller has closed there is another: nothing is read, messages are
+    lost, and to write rows fails. Rows are UTF-8, also if the locale has another encoding; a
+    terminal keeps its own, and shows the numbers of letters that it lacks.
+    """
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115  for good
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  for good
+    if sys.stdout is None:
+        sys.stdout = _ClosedStream()
+    out = sys.stdout
+    if not isinstance(out, io.TextIOWrapper):
+        return
+    if out.isatty():
+        out.reconfigure(errors="backslashreplace")
+    elif codecs.lookup(out.encoding).name != "utf-8":
+        out.reconfigure(encoding="utf-8")
+
+
+def _drop_stdout() -> None:
+    """Redirect standard output to the null device, so that flushing it at exit cannot fail."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
