@@ -16,15 +16,26 @@ from pyspark.sql import SparkSession
 from ctsql.catalog.errors import error
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.internals.class_names import MERGE_SUBQUERIES, PUSH_PROJECTION
-from ctsql.runtime.spark.internals.java import has_java_session, is_stopped, java, java_context
+from ctsql.runtime.spark.internals.java import (
+    has_class,
+    has_java_session,
+    is_stopped,
+    java,
+    java_context,
+)
 from ctsql.runtime.spark.internals.sessions import compare_not_in_by_value, names_set
 from ctsql.runtime.spark.jvm_options import Life, jvm_settings
 from ctsql.runtime.spark.jvm_start import start_spark
 from ctsql.runtime.spark.plain_start import LOCAL
 from ctsql.runtime.spark.result_settings import changes_results
-from ctsql.runtime.spark.start_settings import start_settings
+from ctsql.runtime.spark.start_settings import DELTA, start_settings
 from ctsql.runtime.spark.versions import untested
 
+_ADD_DELTA = "\n".join([
+    "Add these lines to its builder, and Delta's JARs by delta.configure_spark_with_delta_pip;",
+    "or leave spark= out, and ctsql starts a session:",
+    *(f'    .config("{name}", "{value}")' for name, value in DELTA.items()),
+])  # fmt: skip
 _EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"
 _RUNTIME = {
     "spark.sql.ansi.enabled": "true",
@@ -111,24 +122,35 @@ def _write_no_checksum_files(session: SparkSession) -> None:
     local.setWriteChecksum(False)
 
 
-def engine_session(base: SparkSession) -> SparkSession:
-    """A session of the engine's own beside the given one, with the settings it needs.
-
-    Raises:
-        SPARK_WITHOUT_DELTA: the given session was started without Delta Lake.
-    """
+def _check(base: SparkSession) -> None:
+    """Raise an error where the caller's session was stopped or cannot use Delta Lake."""
     if not has_java_session(base):
         detail = "It is a Spark Connect session, which has no JVM in this process."
         hint = "Give a classic session: SparkSession.builder.master(...).getOrCreate()."
         raise error("SPARK_WITHOUT_DELTA", detail=detail, hint=hint)
-    extensions = base.conf.get("spark.sql.extensions", "") or ""
-    if "DeltaSparkSessionExtension" not in extensions:
-        detail = "spark.sql.extensions does not name io.delta.sql.DeltaSparkSessionExtension."
-        hint = (
-            "Build it with delta.configure_spark_with_delta_pip and Delta's extension and "
-            "catalog, or leave spark= out and ctsql starts one."
-        )
-        raise error("SPARK_WITHOUT_DELTA", detail=detail, hint=hint)
+    if is_stopped(base):
+        message, hint = "the given SparkSession was stopped", "Give a new one, or leave spark= out."
+        raise error("SPARK_ERROR", message=message, detail="", hint=hint)
+    (extensions, extension), (catalogs, catalog) = DELTA.items()
+    given = base.conf.get(catalogs, "")
+    detail = ""
+    if extension not in (base.conf.get(extensions, "") or ""):
+        detail = f"{extensions} does not name {extension}."
+    elif given in (None, "", "builtin"):  # another one may pass on to Delta's, as Unity Catalog's
+        detail = f"{catalogs} does not name {catalog}."
+    elif not has_class(base, extension):
+        detail = f"Its JVM does not find {extension}: Delta's JARs are missing."
+    if detail:
+        raise error("SPARK_WITHOUT_DELTA", detail=detail, hint=_ADD_DELTA)
+
+
+def engine_session(base: SparkSession) -> SparkSession:
+    """A session of the engine's own beside the given one, with the settings it needs.
+
+    Raises:
+        SPARK_WITHOUT_DELTA, SPARK_ERROR: the given session has no Delta Lake, or was stopped.
+    """
+    _check(base)
     with translate_spark_errors():
         if warning := untested(base.version):
             warnings.warn(warning, stacklevel=2)

@@ -8,9 +8,13 @@ from ctsql.runtime.spark.internals.class_names import CHECKPOINT_FILES
 from ctsql.runtime.spark.plain_start import LOCAL
 
 DRIVER_MEMORY = "2g"
-_STATIC = {
+DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+"""By which a session has Delta Lake."""
+_STATIC = {
+    **DELTA,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # On a local disk Hadoop's default file context starts a process for every rename.

@@ -74,6 +74,14 @@ def has_java_session(session: SparkSession) -> bool:
     return hasattr(session, "_jsparkSession")
 
 
+def has_class(session: SparkSession, name: str) -> bool:
+    """Whether a session's JVM finds a class.
+
+    No public API says so. Needed: without it, a session without Delta's JARs fails later.
+    """
+    return bool(java(session).org.apache.spark.util.Utils.classIsLoadable(name))
+
+
 def has_java_frame(thing: object) -> bool:
     """Whether a value of any kind is a DataFrame of a session with a JVM.
 
