@@ -349,6 +349,13 @@ def was_dropped(name: object, when: str, kind: str = "relation") -> CtsqlError:
     return unknown_relation(name, f"It was dropped {when}.", kind=kind)
 
 
+def altered_meanwhile(
+    item: Item, detail: str = "Another process gave it another definition."
+) -> CtsqlError:
+    """ALTERED_MEANWHILE, where somebody else changed an object or its readers; to be raised."""
+    return error("ALTERED_MEANWHILE", kind=item.kind.value, name=str(item.name), detail=detail)
+
+
 def in_use(
     item: Item, dependants: str, span: Span | None = None, *, kind: str = "", keyword: str = ""
 ) -> CtsqlError:

@@ -30,9 +30,9 @@ PROMISES = {
     "columns_added": "the table of an output has columns of a definition that is not in force: "
     "NULL in all rows, and none of the output's own yet",
     "catalog_table_made": "a folder exists that no object owns: nobody sees it",
-    "definitions_proposed": "definitions that change together wait in the catalog and are seen by "
+    "cutover_stored": "definitions that change together wait in the catalog and are seen by "
     "nobody: who changes the catalog next takes them away",
-    "definitions_in_force": "definitions that change together are bound to a T and in force, the "
+    "cutover_bound": "definitions that change together are bound to a T and in force, the "
     "catalog does not have them yet: who changes it next writes them",
     "catalog_committed": "the object exists, its first contents are written on first use; "
     "a definition that ALTER adds waits for a T and is seen by nobody",

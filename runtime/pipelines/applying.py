@@ -3,7 +3,7 @@
     alter:    tables that have other columns or constraints, one after the other
     prepare:  folders of new tables and outputs, which no object owns yet; changed outputs are
               brought up to now
-    decide:   :mod:`ctsql.runtime.statements.coming_into_force`
+    decide:   :mod:`ctsql.runtime.statements.cutover`
     drop:     columns of tables that go
     write:    new outputs get their first contents, changed views what differs
 
@@ -20,12 +20,12 @@
     them.
 """
 
-import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from ctsql.catalog.cutovers import Cutover, together
 from ctsql.catalog.errors import CtsqlError, DataError, error
 from ctsql.catalog.items import (
     Catalog,
@@ -35,7 +35,6 @@ from ctsql.catalog.items import (
     in_use,
 )
 from ctsql.catalog.names import fold
-from ctsql.catalog.proposals import Proposal
 from ctsql.planner.folder import Folder
 from ctsql.planner.syntax import ast as st
 from ctsql.runtime.engine import Engine
@@ -47,12 +46,11 @@ from ctsql.runtime.pipelines.planning import PlannedFolder, plan_folder, warehou
 from ctsql.runtime.pipelines.table_changes import OF_TABLES, Altering, drops_constraint
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.alter_task import TaskAlteration
-from ctsql.runtime.statements.coming_into_force import TaskChanges, bring_into_force
 from ctsql.runtime.statements.create import Creation, keeps_vectors
+from ctsql.runtime.statements.cutover import Change, cut_over
 from ctsql.runtime.statements.dml import run_on_table
 from ctsql.runtime.statements.dropped import dropped
 from ctsql.runtime.statements.failed_task import retry_failed
-from ctsql.runtime.statements.first_rows import begin_after
 from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.statements.output_tables import create_table_text, undo_on_failure
 from ctsql.runtime.statements.refresh_view import (
@@ -61,19 +59,16 @@ from ctsql.runtime.statements.refresh_view import (
     refresh_view,
 )
 from ctsql.runtime.statements.table_constraints import store_constraints
-from ctsql.runtime.tasks.progress import failure_of, mended_from
+from ctsql.runtime.tasks.progress import failure_of
 from ctsql.runtime.warehouse.replaced_views import (
     History,
     counts_anew,
+    cutover_of_views,
     give_columns,
     is_redefined,
     refresh_of,
-    with_history,
-    with_pace,
 )
 from ctsql.runtime.warehouse.table_checks import identify
-from ctsql.runtime.warehouse.timeline import TaskState
-from ctsql.runtime.warehouse.warehouse import Warehouse
 
 
 def apply_folder(
@@ -180,7 +175,7 @@ class _Application:
         changed_objects = [o for o in self.planned_folder.objects if o.old is not None and o.parts]
         engine = self.engine
         failure_times = self._end_before(changed_objects)
-        anew, histories = self._give_columns(changed_objects)
+        histories, paced_ids = self._give_columns(changed_objects)
         beside = [
             i for bound in changed_objects for i in bound.items if i.id not in engine.catalog.items
         ]
@@ -189,14 +184,12 @@ class _Application:
             new_items = [item for bound in new for item in self._make(bound)]
             new_items += self._make_outputs(beside, has_vectors=True)
             faults.point("catalog_table_made")
-            bring_into_force(
-                engine,
-                partial(self._propose, new_items, changed_objects, anew, histories),
-                tasks=partial(
-                    _task_changes, engine.warehouse, new_items, changed_objects, failure_times
-                ),
-                tables=new_items,
-            )
+        change = Change(
+            make=partial(self._cutover, new_items, changed_objects, histories, paced_ids),
+            new=tuple(new_items),
+            failed_at=failure_times,
+        )
+        cut_over(engine, change)
         for item in self.planned_folder.items_to_drop:
             if item.location is not None:
                 engine.gateway.forget(item.location)
@@ -232,33 +225,31 @@ class _Application:
 
     def _give_columns(
         self, changed_objects: Iterable[BoundObject]
-    ) -> tuple[set[str], dict[str, History]]:
+    ) -> tuple[dict[str, History], set[str]]:
         """Give the tables of changed views columns at their end.
 
         Returns:
-            Those that count as created at the T, as they have other columns that nobody reads, or
-            other refresh times; and what becomes of what each held before.
+            What becomes of what each held before; and those whose refresh times count anew.
 
         Raises:
             The error of columns that a table cannot have.
         """
-        anew, histories_by_id = set[str](), dict[str, History]()
+        histories, paced_ids = dict[str, History](), set[str]()
         for bound in changed_objects:
             views = [i for i in bound.redefined_items if i.kind is ObjectKind.MATERIALIZED_VIEW]
             for item in views:
                 old = self._still_there(item)
                 is_read = bool(self.engine.catalog.readers(item.id))
-                histories_by_id[item.id] = give_columns(
+                histories[item.id] = give_columns(
                     self.engine.warehouse, old, item.columns, is_read=is_read
                 )
-            histories = [histories_by_id[i.id] for i in views]
+            own = [histories[i.id] for i in views]
             if any(i.id not in self.engine.catalog.items for i in bound.items):
-                histories.append(History.CUT)  # of a quarantine that it gets
+                own.append(History.CUT)  # of a quarantine that it gets
             for item in views:
-                before, after = refresh_of(self._still_there(item)), refresh_of(item)
-                if histories_by_id[item.id] is History.CUT or counts_anew(before, after, histories):
-                    anew.add(item.id)
-        return anew, histories_by_id
+                if counts_anew(refresh_of(self._still_there(item)), refresh_of(item), own):
+                    paced_ids.add(item.id)
+        return histories, paced_ids
 
     def _make(self, bound: BoundObject) -> Sequence[Item]:
         """Make the tables of a new object, in folders of their own."""
@@ -295,36 +286,31 @@ class _Application:
         store_constraints(engine, item.location, statement.constraints)
         return [creation.as_stored(item)]
 
-    def _propose(
+    def _cutover(
         self,
         new_items: Sequence[Item],
         changed_objects: Sequence[BoundObject],
-        anew: Collection[str],
         histories: Mapping[str, History],
+        paced_ids: Collection[str],
         current: Catalog,
-    ) -> Proposal:
+    ) -> Cutover:
         """All that changes, on top of a catalog; raises DEFINITIONS_CHANGED on any other."""
         if warehouse_digest(current) != self.planned_folder.plan.warehouse:
             raise error("DEFINITIONS_CHANGED")
         new_ids = {i.id for i in new_items}
         later = [item for bound in changed_objects for item in with_changes(current, bound)]
-        later = [
-            with_pace(item, current.items[item.id]) if item.id in anew else item
-            for item in later
-            if item.id not in new_ids
-        ]
-        later = [with_history(i, histories.get(i.id, History.KEPT), 0) for i in later]
+        views = [(current.items[i.id], i, histories[i.id]) for i in later if i.id in histories]
+        others = [i for i in later if i.id not in histories and i.id not in new_ids]
         begun_ids = {i.id for i in new_items if i.kind not in (ObjectKind.TABLE, ObjectKind.VIEW)}
-        begun_ids.update(anew)
         dropped_items = [current.items[i.id] for i in self.planned_folder.items_to_drop]
         _check_not_followed(current, dropped_items)
-        return Proposal(
-            id=uuid.uuid4().hex,
-            items=(*new_items, *later),
+        rest = Cutover(
+            items=(*new_items, *others),
             new_ids=frozenset(begun_ids),
             drop=dropped(current, dropped_items) if dropped_items else None,
             schemas=self.planned_folder.schemas,
         )
+        return together([rest, cutover_of_views(views, paced_ids)])
 
 
 def _check_not_followed(current: Catalog, items: Iterable[Item]) -> None:
@@ -332,37 +318,6 @@ def _check_not_followed(current: Catalog, items: Iterable[Item]) -> None:
     for item in items:
         for subscription in current.subscribers(item.id):
             raise in_use(item, f"Subscription '{subscription.name}' follows it.")
-
-
-def _task_changes(
-    warehouse: Warehouse,
-    new_items: Sequence[Item],
-    changed_objects: Sequence[BoundObject],
-    failure_times: Mapping[str, int | None],
-    proposal: Proposal,
-) -> TaskChanges:
-    """The definitions of tasks that come into force: at the T, or where the old one failed.
-
-    Of a new one that begins with the rows of a table its own, from the T after that.
-    """
-    numbers = {i.id: i.revision for i in proposal.items}
-    tasks = [i for bound in changed_objects for i in bound.redefined_items if i.is_task]
-    changes: dict[str, Callable[[TaskState, int], TaskState]] = {
-        i.id: partial(
-            _put_in_force,
-            number=numbers[i.id],
-            begin=partial(mended_from, warehouse, i, failure_times[i.id]),
-        )
-        for i in tasks
-    }
-    changes.update({i.id: partial(begin_after, i) for i in new_items if i.earlier})
-    return changes
-
-
-def _put_in_force(
-    state: TaskState, now: int, *, number: int, begin: Callable[[TaskState, int], int]
-) -> TaskState:
-    return replace(state, revisions=(*state.revisions, (begin(state, now), number)))
 
 
 def with_changes(current: Catalog, bound: BoundObject) -> list[Item]:

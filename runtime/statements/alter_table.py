@@ -12,6 +12,7 @@ from ctsql.catalog.errors import not_supported
 from ctsql.catalog.items import (
     Catalog,
     Item,
+    altered_meanwhile,
     columns_in_use,
     still_there,
     with_columns_there,
@@ -40,7 +41,6 @@ from ctsql.runtime.statements.effects_on_readers import effects_on_readers
 from ctsql.runtime.statements.name_resolution import OnNames
 from ctsql.runtime.statements.table_constraints import COMMITTED_BESIDE
 from ctsql.runtime.warehouse.multi_table_commit import alone
-from ctsql.runtime.warehouse.replaced_views import altered_meanwhile
 
 
 class TableAlteration(OnNames):
@@ -61,7 +61,7 @@ class TableAlteration(OnNames):
         item = self._table(statement)
         columns = engine.relations.columns_now(item)
         if there is not None and not same_columns(columns, there):
-            raise altered_meanwhile(item)
+            raise altered_meanwhile(item, "Another process gave it other columns.")
         after = altered_columns(columns, change)
         if after == columns and not isinstance(change, st.SetDefault):
             return "ALTER TABLE (unchanged)", []

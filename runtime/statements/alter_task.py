@@ -17,6 +17,7 @@ from ctsql.planner.syntax.statements.columns import column_text
 from ctsql.planner.syntax.statements.constraints import constraint_text, with_names
 from ctsql.planner.syntax.statements.options import STORAGE_OPTIONS, storage_options
 from ctsql.planner.syntax.tokens.tokenizer import words_of
+from ctsql.runtime.statements.cutover import Change, cut_over
 from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.statements.redefinition import (
     Redefinition,
@@ -57,11 +58,11 @@ class TaskAlteration(Redefinition):
             st.Edit(span=old.body_span, text=statement.body_span.text),
         ]
         text = splice(old.span, edits).text
-        self.redefine(item, text, body=statement.body)
+        cut_over(self.engine, self.other_definition(item, text, body=statement.body))
         return DONE
 
-    def replace_definition(self, statement: st.CreateContinualTask) -> bool:
-        """CREATE OR REPLACE of a task that is there; False when the statement says the same.
+    def replacing(self, statement: st.CreateContinualTask) -> Change | None:
+        """CREATE OR REPLACE of a task that is there; None when the statement says the same.
 
         Raises:
             NOT_SUPPORTED: it has other inputs or outputs, columns that are not those which are
@@ -75,10 +76,9 @@ class TaskAlteration(Redefinition):
                 check_takes(self.engine.warehouse, output, new_columns)
         new_item = item if item.outputs else replace(item, columns=columns[0])
         if _words(new_item, statement) == _words(item, old):
-            return False
+            return None
         text = with_columns(new_item, statement)
-        self.redefine(item, text, body=statement.body, columns=columns)
-        return True
+        return self.other_definition(item, text, body=statement.body, columns=columns)
 
     def says_the_same(self, statement: st.CreateContinualTask) -> bool:
         """Whether a statement has the words of the definition that is there."""
@@ -90,7 +90,7 @@ class TaskAlteration(Redefinition):
         item, old = self.definition(statement.target)
         options = merged_options(old, statement.options, reset=statement.reset)
         edits = [*column_list(item, old), options_edit(old, options)]
-        self.redefine(item, splice(old.span, edits).text)
+        cut_over(self.engine, self.other_definition(item, splice(old.span, edits).text))
         return DONE
 
     def change_constraints(self, statement: st.ChangeConstraints) -> str:
@@ -105,7 +105,7 @@ class TaskAlteration(Redefinition):
             raise not_supported(statement.target.span, what, why=why, hint=hint)
         edits = _columns_edit(item, old, statement)
         if edits is not None:
-            self.redefine(item, splice(old.span, edits).text)
+            cut_over(self.engine, self.other_definition(item, splice(old.span, edits).text))
         return DONE
 
 

@@ -9,9 +9,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 
 from ctsql.catalog import times
+from ctsql.catalog.cutovers import Cutover, together
 from ctsql.catalog.errors import DataError, bad_option, error, not_supported
 from ctsql.catalog.items import (
     Catalog,
@@ -19,6 +19,7 @@ from ctsql.catalog.items import (
     ObjectKind,
     Reading,
     Revision,
+    altered_meanwhile,
     check_no_cycle,
     columns_in_use,
     in_use,
@@ -57,8 +58,9 @@ from ctsql.runtime.log.failures import FOR_ROWS_AT_FAULT, is_failure_of
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.alter_task import TaskAlteration
 from ctsql.runtime.statements.columns_read import columns_with_readers, readers_of_changed
+from ctsql.runtime.statements.cutover import Change, cut_over
 from ctsql.runtime.statements.dml import run_on_table
-from ctsql.runtime.statements.dropped import delete_folders
+from ctsql.runtime.statements.dropped import dropped
 from ctsql.runtime.statements.expected_followers import expect_follower
 from ctsql.runtime.statements.first_rows import backfill_of, fill, source_of
 from ctsql.runtime.statements.name_resolution import (
@@ -71,10 +73,9 @@ from ctsql.runtime.statements.name_resolution import (
 )
 from ctsql.runtime.statements.output_tables import create_table_text, make_table, undo_on_failure
 from ctsql.runtime.statements.refresh_view import (
-    begin_anew,
     check_not_finished,
     end_if_followed,
-    refresh_view,
+    write_new,
 )
 from ctsql.runtime.statements.table_constraints import store_constraints
 from ctsql.runtime.statements.view_texts import quarantine_text
@@ -83,14 +84,14 @@ from ctsql.runtime.views.change_plans import check_followed
 from ctsql.runtime.warehouse.location import check_outside, is_within
 from ctsql.runtime.warehouse.replaced_views import (
     History,
-    altered_meanwhile,
-    as_begun,
     check_as_bound,
     check_history,
     check_same_times,
     counts_anew,
+    cutover_of_views,
     give_columns,
     refresh_of,
+    with_definition_of,
 )
 from ctsql.runtime.warehouse.table_checks import identify
 
@@ -210,12 +211,12 @@ class Creation(OnNames):
             for reader in self.engine.catalog.all_readers(old.id):
                 end_if_followed(self.engine, reader)
 
-            def replace_view(current: Catalog) -> Catalog:
+            def make(current: Catalog) -> Cutover:
                 self.check_replacement(current, self._still_there(current, old, bound), item, span)
-                return current.with_item(item)
+                return Cutover(items=(item,))
 
             # Stored readers of it follow at their next T.
-            self.engine.change_catalog(replace_view)
+            cut_over(self.engine, Change(make=make))
         else:
             self.register(item)
         return "CREATE VIEW"
@@ -265,7 +266,8 @@ class Creation(OnNames):
         old = self._find_old(statement.target, kind, statement.or_replace)
         check_refresh_times(statement, clock.now_ms())
         if old is not None:
-            return self._replace_materialized_view(old, statement)
+            cut_over(self.engine, self.replacing(old, statement))
+            return "CREATE MATERIALIZED VIEW"
         name = self.names.free(statement.target, kind, quiet=statement.if_not_exists)
         if name is None:
             return "CREATE MATERIALIZED VIEW (exists already)"
@@ -311,45 +313,39 @@ class Creation(OnNames):
         )
         return away, bound
 
-    def _replace_materialized_view(self, old: Item, statement: st.CreateMaterializedView) -> str:
-        """Keep the table under another query: the next T writes the difference.
+    def replacing(self, old: Item, statement: st.CreateMaterializedView) -> Change:
+        """Prepare that a view has another query: its table stays, and gets what differs.
 
         With other columns than more at the end it writes all rows. If nobody reads it then, the
-        view counts as created now. Other refresh times are counted from now, those of before are
-        kept; the same ones go on.
+        view counts as created at the cutover. Other refresh times are counted from there, those of
+        before are kept; the same ones go on.
         """
-        check_no_quarantine(self.engine.catalog, old, statement.target.span)
-        check_not_finished(self.engine, old)
+        engine, span = self.engine, statement.target.span
+        check_no_quarantine(engine.catalog, old, span)
+        check_not_finished(engine, old)
         self.check_same_storage(old, statement)
-        check_not_suspended(self.engine.warehouse, old)
+        check_not_suspended(engine.warehouse, old)
         bound = self.names.binder().bind_materialized_view(statement, old)
-        check_followed(self.engine.warehouse, bound.view)
+        check_followed(engine.warehouse, bound.view)
         away_and_bound = self.quarantine_of(replace(old, columns=bound.columns), statement)
         away = None if away_and_bound is None else away_and_bound[0]
-        before = self.engine.catalog.items.get(old.quarantine or "")
+        before = engine.catalog.items.get(old.quarantine or "")
         pairs = [(old, replace(old, columns=bound.columns, reads=bound.reads))]
         if before is not None and away is not None:
             pairs.append((before, away))
         for there, new in pairs:
-            self.check_replacement(self.engine.catalog, there, new, statement.target.span)
-        histories = _end_for_columns(self.engine, pairs)
+            self.check_replacement(engine.catalog, there, new, span)
+        histories = _end_for_columns(engine, pairs)
+        new_away = None
         if away is not None and before is None:
             histories.append(History.CUT)  # it has none
+            away = new_away = make_table(engine, replace(away, created_at=engine.timeline.now))
         is_paced = counts_anew(refresh_of(old), refresh_parts(statement), histories)
-        begins_anew = is_paced or History.CUT in histories
-        begin = begin_anew(self.engine, [i for i, _ in pairs]) if begins_anew else 0
-        if away is not None and before is None:
-            away = make_table(self.engine, replace(away, created_at=begin))
-        with_begin = partial(as_begun, created_at=begin, is_paced=is_paced)
 
-        def replace_view(current: Catalog) -> Catalog:
+        def make(current: Catalog) -> Cutover:
             now = self._still_there(current, old, bound)
-            check_not_finished(self.engine, now)
-            check_same_times(old, now, is_paced=is_paced)
-            with_own_begin, is_new = partial(with_begin, history=histories[-1]), before is None
-            current = self._replace_quarantine(
-                current, now, away, with_own_begin, statement.target.span, is_new=is_new
-            )
+            check_not_finished(engine, now)
+            check_same_times(old, now)
             item = replace(
                 now,
                 definition=statement.span.text,
@@ -363,79 +359,25 @@ class Creation(OnNames):
             if self.alters:
                 columns = commented(now.columns, bound.columns)
                 item = replace(item, columns=columns, comment=now.comment, flow=now.flow)
-            history = histories[0]
-            item = with_begin(item, now, history=history)
-            self.check_replacement(current, now, item, statement.target.span)
-            if history is History.KEPT and not keeps_columns(now.columns, item.columns):
+            if histories[0] is History.KEPT and not keeps_columns(now.columns, item.columns):
                 raise altered_meanwhile(now)
-            check_history(self.engine.warehouse, current, now, history)
-            if item != now:
-                item = replace(item, revision=now.revision + 1)
-            return current.with_item(item)
+            check_history(engine.warehouse, current, now, histories[0])
+            items = [(now, item, histories[0])]
+            is_new = new_away is not None
+            there, rest = quarantine_change(current, now, away, span, is_new=is_new)
+            if there is not None and away is not None:
+                items.append((there, with_definition_of(there, away), histories[-1]))
+            for one, new, _ in items:
+                self.check_replacement(current, one, new, span)
+            paced_ids = [one.id for one, _, _ in items] if is_paced else []
+            return together([cutover_of_views(items, paced_ids), rest])
 
-        with undo_on_failure(self.engine, [] if away is None else [away]):
-            self.engine.change_catalog(replace_view)
-        refresh_view(self.engine, old, full=True, replaced=True)
-        self._end_replacement(old, before, away)
-        return "CREATE MATERIALIZED VIEW"
-
-    def _end_replacement(self, view: Item, before: Item | None, away: Item | None) -> None:
-        """Bring the quarantine up, and delete what is one no more, or never became one.
-
-        Args:
-            before: the quarantine that the view had. away: the one that was to be.
-        """
-        now = self.engine.catalog.items.get(self.engine.catalog.items[view.id].quarantine or "")
-        if now is not None:
-            refresh_view(self.engine, now, full=True, replaced=True)
-        leftovers = {
-            i.id: i for i in (before, away) if i is not None and (now is None or i.id != now.id)
-        }
-        delete_folders(self.engine, [*leftovers.values()])
-
-    def _replace_quarantine(
-        self,
-        current: Catalog,
-        view: Item,
-        away: Item | None,
-        with_begin: Callable[[Item, Item], Item],
-        span: Span,
-        *,
-        is_new: bool,
-    ) -> Catalog:
-        """The catalog with another quarantine of a view, or with none.
-
-        Args:
-            with_begin: gives the new one what it keeps of the one that is there: when it began, and
-                what it held before. is_new: whether the view had none when the statement began.
-
-        Raises:
-            DEPENDENT_OBJECTS, COLUMNS_IN_USE: somebody reads the one that is there.
-            UNKNOWN_RELATION: another process has dropped it.
-        """
-        there = current.items.get(view.quarantine or "")
-        if there is None and away is not None:
-            if not is_new:
-                raise was_dropped(away.name, "meanwhile", away.kind.value)
-            check_free(current, away.name, span, quiet=False)
-            return current.with_item(away)
-        if there is None:
-            return current
-        if away is None:
-            check_quarantine_unread(current, there, span)
-            return current.without([there.id])
-        item = replace(
-            there,
-            definition=away.definition,
-            search_schema=away.search_schema,
-            columns=away.columns,
-            reads=away.reads,
+        views = [old.id, *([] if away is None else [away.id])]
+        return Change(
+            make=make,
+            new=() if new_away is None else (new_away,),
+            complete=lambda: write_new(engine, views),
         )
-        item = with_begin(item, there)
-        if item != there:
-            item = replace(item, revision=there.revision + 1)
-        self.check_replacement(current, there, item, span)
-        return current.with_item(item)
 
     def _still_there(self, current: Catalog, old: Item, bound: BoundDefinition) -> Item:
         """The object in the newest catalog.
@@ -486,8 +428,11 @@ class Creation(OnNames):
         """CREATE [OR REPLACE] CONTINUAL TASK; with SNAPSHOT its first run happens at once."""
         kind = ObjectKind.CONTINUAL_TASK
         if self._find_old(statement.target, kind, statement.or_replace) is not None:
-            changed = TaskAlteration(self.names).replace_definition(statement)
-            return f"CREATE CONTINUAL TASK ({'replaced' if changed else 'unchanged'})"
+            change = TaskAlteration(self.names).replacing(statement)
+            if change is None:
+                return "CREATE CONTINUAL TASK (unchanged)"
+            cut_over(self.engine, change)
+            return "CREATE CONTINUAL TASK (replaced)"
         name = self.names.free(statement.target, kind, quiet=statement.if_not_exists)
         if name is None:
             same = TaskAlteration(self.names).says_the_same(statement)
@@ -654,6 +599,34 @@ def with_quarantine(
     if away_and_bound is None:
         return item, []
     return replace(item, quarantine=away_and_bound[0].id), [away_and_bound[0]]
+
+
+def quarantine_change(
+    current: Catalog, view: Item, away: Item | None, span: Span, *, is_new: bool
+) -> tuple[Item | None, Cutover]:
+    """What becomes of the quarantine of a view that has another definition.
+
+    Args:
+        away: the one that it has then; None for none. is_new: whether its table was made for it.
+
+    Returns:
+        The one that is there and stays, under another definition; and the cutover to a new one, or
+        to none.
+
+    Raises:
+        DEPENDENT_OBJECTS: somebody reads the one that goes. OBJECT_EXISTS: the name of the new one
+            is taken. UNKNOWN_RELATION: another process has dropped it.
+    """
+    there = current.items.get(view.quarantine or "")
+    if away is None and there is not None:
+        check_quarantine_unread(current, there, span)
+        return None, Cutover(drop=dropped(current, [there]))
+    if away is None or there is not None:
+        return there, Cutover()
+    if not is_new:
+        raise was_dropped(away.name, "meanwhile", away.kind.value)
+    check_free(current, away.name, span, quiet=False)
+    return None, Cutover(items=(away,), new_ids=frozenset({away.id}))
 
 
 def check_quarantine_unread(current: Catalog, there: Item, span: Span) -> None:

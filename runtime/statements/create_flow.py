@@ -3,11 +3,8 @@
 Order: the task, then the view over it. If the view fails, the task is dropped; a process that is
 killed in between leaves the task, and CREATE FLOW IF NOT EXISTS then creates the view.
 
-OR REPLACE keeps that order. The view says in the catalog what the flow is, so a process that is
-killed between the two leaves a flow that says the old text, and OR REPLACE then does the rest.
+OR REPLACE is one cutover of both.
 """
-
-from dataclasses import replace
 
 from ctsql.catalog.errors import CtsqlError, not_supported
 from ctsql.catalog.items import Item, ObjectKind
@@ -17,7 +14,9 @@ from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.planner.syntax.desugar.auto_cdc import FlowTexts, compile_flow
 from ctsql.planner.syntax.tokens.tokenizer import say_the_same
 from ctsql.runtime.statements.alter import Alteration
+from ctsql.runtime.statements.alter_task import TaskAlteration
 from ctsql.runtime.statements.create import Creation
+from ctsql.runtime.statements.cutover import cut_over
 from ctsql.runtime.statements.name_resolution import Namespace
 
 
@@ -71,8 +70,14 @@ def _replace(names: Namespace, statement: st.CreateFlow, task: Item) -> str:
         return "CREATE FLOW (unchanged)"
     new_task, view = read_flow_texts(compile_texts(names, statement))
     creation = Creation(names, clauses_of(statement))
-    creation.create_task(replace(new_task, or_replace=True))
-    creation.create_materialized_view(replace(view, or_replace=True))
+    if not views:  # a process was killed that had made the task
+        creation.create_materialized_view(view)
+        views = names.engine.catalog.flow_targets(task)
+    changes = [
+        TaskAlteration(names).replacing(new_task),
+        creation.replacing(views[0], view),
+    ]
+    cut_over(names.engine, *(change for change in changes if change is not None))
     return "CREATE FLOW (replaced)"
 
 

@@ -11,13 +11,12 @@ from dataclasses import replace
 from ctsql.catalog.errors import bad_option, error, not_supported
 from ctsql.catalog.items import Item, ObjectKind, Reading, Revision
 from ctsql.catalog.names import fold, quote
-from ctsql.catalog.schemas import plain_type, shown_columns
+from ctsql.catalog.schemas import shown_columns
 from ctsql.planner.binding import BoundDefinition, bind_task, qualify
 from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.planner.syntax.statements.constraints import constraint_text
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.statements.name_resolution import Namespace
-from ctsql.runtime.warehouse.timeline import TaskState
 
 
 def copy_of(
@@ -99,18 +98,6 @@ def fill(engine: Engine, items: Sequence[Item], first: Revision | None, until: i
     engine.advance([i for i in items if i.is_run], until)
 
 
-def idle_of(task: Item, outputs: Sequence[Item], follows: Item) -> Revision:
-    """A definition that writes nothing; the Ts at which it is in force are passed in few jobs."""
-    lead, source = outputs[0], follows.name.qualified()
-    nothing = ", ".join(f"CAST(NULL AS {plain_type(c.type)})" for c in lead.columns)
-    body = f"INSERT INTO {lead.name.qualified()} ({_column_list(lead)}) "
-    body += f"SELECT {nothing} FROM {source} WHERE false"
-    text = _definition(task, outputs, follows, body)
-    names = tuple(c.name for c in follows.columns)
-    read = Reading(name=follows.name, object_id=follows.id, columns=names)
-    return Revision(number=0, definition=text, reads=(read,))
-
-
 def backfill_of(names: Namespace, statement: st.CreateContinualTask, item: Item) -> Revision | None:
     """The definition by which a new task begins with a table's rows; None without BACKFILL FROM.
 
@@ -155,11 +142,6 @@ def with_first_rows(item: Item, first: Revision) -> Item:
     """A new task that has the definition of its first rows until its own one is in force."""
     newest = replace(item.revisions[-1], number=first.number + 1)
     return item.with_revisions(newest, (first,))
-
-
-def begin_after(item: Item, state: TaskState, now: int) -> TaskState:
-    """Bind that a task's own definition is in force from the T after its first rows on."""
-    return replace(state, revisions=((now + 1, item.revision),))
 
 
 _ONLY_TABLES = "A task begins with the rows of a table. Make one of it: CREATE TABLE ... AS SELECT"

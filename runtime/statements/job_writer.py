@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types as T
 
 from ctsql.catalog.errors import error
-from ctsql.catalog.items import Item, was_dropped
+from ctsql.catalog.items import Item, altered_meanwhile, was_dropped
 from ctsql.catalog.names import backtick, fold
 from ctsql.catalog.schemas import Column
 from ctsql.planner.lowering.store_assignment import as_stored, may_store
@@ -38,7 +38,6 @@ from ctsql.runtime.rows.given_rows import rows_for
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.stored_constraints import constraint_rules
 from ctsql.runtime.warehouse.multi_table_commit import alone
-from ctsql.runtime.warehouse.replaced_views import altered_meanwhile
 from ctsql.runtime.warehouse.table_checks import check_table_to_write
 
 _FILLED_BY_DELTA = (CURRENT_DEFAULT, "delta.generationExpression", "delta.identity.start")

@@ -1,67 +1,46 @@
-"""Puts another definition of a task in force, from a T on.
+"""Another definition of a task, from a T on: ALTER CONTINUAL TASK, CREATE OR REPLACE.
 
-The timeline binds the T from which a definition is in force, so all replicas run the same one at
-every T. Order of a change: bring the task up to now under the old definition; add the new one to
-the catalog; bind it to a new T. A crash before the last step changes nothing: a definition without
-a T never runs.
+The task is brought up to now by the old definition; then a cutover
+(:mod:`ctsql.runtime.statements.cutover`) puts the new one in force. If the old one has failed at
+some T, the new one is in force from that T on.
 
-If the old definition has failed at some T, the new one is in force from that T on.
-
-[numbers-in-order] a definition is bound only while none with a greater number is. So who forgets
-    definitions that no T runs with any more leaves those that may still come into force.
-
-It may add columns at the end of the outputs: then the tables get them before the T is bound
+It may add columns at the end of the outputs: then the tables get them before the cutover
 (:mod:`ctsql.runtime.warehouse.output_columns`).
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 
-from ctsql.catalog.errors import DataError, error
+from ctsql.catalog.cutovers import Cutover
+from ctsql.catalog.errors import DataError
 from ctsql.catalog.items import (
     Catalog,
     Item,
     ObjectKind,
+    Reading,
     Revision,
+    altered_meanwhile,
     beside as goes_with,
     check_no_cycle,
-    items_as_of,
     replacement_of,
+    still_there,
     writer_of,
-    written_by,
 )
 from ctsql.catalog.schemas import Schema
 from ctsql.catalog.spans import Span
-from ctsql.catalog.times import TIME_MAX
 from ctsql.planner.binding import BoundDefinition, bind_task
 from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.log.write_handle import disturbance_error
+from ctsql.runtime.statements.cutover import Change
 from ctsql.runtime.statements.dropped import dropped
 from ctsql.runtime.statements.failed_task import retry_failed
 from ctsql.runtime.statements.name_resolution import Namespace, OnNames, check_free, new_quarantine
 from ctsql.runtime.statements.output_tables import make_table
 from ctsql.runtime.statements.show import current_definition
-from ctsql.runtime.tasks.progress import complete_through, failure_of, mended_from
+from ctsql.runtime.tasks.progress import complete_through, failure_of
 from ctsql.runtime.tasks.sink import TaskSink
 from ctsql.runtime.warehouse.output_columns import ensure_columns
 from ctsql.runtime.warehouse.timeline import TaskState
-
-TRIES_MAX = 20
-
-
-class _NumberPassed(Exception):
-    """A definition that was added later is in force already, and older ones may be forgotten."""
-
-
-def check_newer(state: TaskState, number: int) -> None:
-    """See that a definition is newer than those that were in force [numbers-in-order].
-
-    Raises _NumberPassed: it is to be added again.
-    """
-    if any(number < bound for _, bound in state.revisions):
-        raise _NumberPassed
 
 
 class Redefinition(OnNames):
@@ -75,54 +54,45 @@ class Redefinition(OnNames):
         item = self.engine.relations.item(item.id)
         return item, definition_statement(self.engine, item)
 
-    def redefine(
+    def other_definition(
         self,
         item: Item,
         text: str,
         *,
         body: tuple[st.BodyStatement, ...] | None = None,
         columns: tuple[Schema, ...] = (),
-    ) -> None:
-        """Put another definition in force from the next T on.
+    ) -> Change:
+        """Prepare another definition: the task is brought up to now by the one that it has.
 
         Args:
             body: the body in the user's own statement, so that errors point there.
             columns: of each output by it; empty where they stay as they are.
-
-        Raises:
-            ALTERED_MEANWHILE: one with other columns has come into force.
         """
-        engine = self.engine
-        outputs = self.outputs(item)
+        engine, outputs = self.engine, self.outputs(item)
         columns = columns or tuple(o.columns for o in outputs)
         statement = parse_as(st.CreateContinualTask, text, f"definition of {item.name}")
-        with_body = replace(statement, body=body) if body else statement
-        bound = self.bind(item, with_body, columns)
+        bound = self.bind(item, replace(statement, body=body) if body else statement, columns)
         self.check_cycle(item, bound, statement.target.span)
-        revision = Revision(number=0, definition=text, reads=bound.reads)
         failed_at = self.bring_up(item)
+        away = None
         if bound.task.has_quarantine:
-            self.add_quarantine(item, statement.target.span)
-        for _ in range(TRIES_MAX):
-            number = self._add(item, revision, columns)
-            self._ensure_columns(outputs, columns)
+            away = self.missing_quarantine(item, statement.target.span)
 
-            def put_in_force(state: TaskState, now: int, number: int = number) -> TaskState:
-                self._check_only_added(item, state, columns)
-                check_newer(state, number)
-                begin = mended_from(engine.warehouse, item, failed_at, state, now)
-                return replace(state, revisions=(*state.revisions, (begin, number)))
+        def make(current: Catalog) -> Cutover:
+            now = self.unchanged(current, item)
+            changed = with_definition(current, now, text, bound.reads, columns)
+            if away is not None:
+                check_free(current, away.name, statement.target.span, quiet=False)
+                changed = (replace(changed[0], quarantine=away.id), *changed[1:], away)
+            return Cutover(items=changed, new_ids=frozenset({away.id} if away else ()))
 
-            with suppress(_NumberPassed):
-                bind_task_state(engine, item, put_in_force)
-                break
-        else:
-            raise disturbance_error(f"{TRIES_MAX} tries to change the definition of a task")
-        engine.refresh_catalog()
-        item = engine.relations.item(item.id)
-        if failed_at is not None and not engine.relations.is_suspended(item):
-            retry_failed(engine, item)
-        self.forget(item)
+        self._ensure_columns(outputs, columns)
+        return Change(
+            make=make,
+            new=(away,) if away else (),
+            failed_at={item.id: failed_at},
+            complete=lambda: self.complete(engine.relations.item(item.id), failed_at),
+        )
 
     def outputs(self, item: Item) -> list[Item]:
         """The objects that hold a task's rows, in order."""
@@ -144,23 +114,6 @@ class Redefinition(OnNames):
         own = item if item.outputs else outputs[0]
         return bind_task(binder, statement, own, outputs if item.outputs else [])
 
-    def _check_only_added(self, item: Item, state: TaskState, columns: tuple[Schema, ...]) -> None:
-        """Raise if another definition has come into force, with columns that are not among these.
-
-        The catalog is read again where it does not have that definition yet.
-        """
-        number = state.revision_at(TIME_MAX)
-        newest = self.engine.catalog_store.load()
-        if item.id not in newest.items:
-            return  # it was dropped, and nothing of it runs
-        then, *outputs = items_as_of(newest, newest.items[item.id], number)
-        for output, schema in zip(outputs or [then], columns, strict=True):
-            if schema[: len(output.columns)] != output.columns:
-                detail = f"It writes {shape_of(output)} now."
-                raise error(
-                    "ALTERED_MEANWHILE", kind=item.kind.value, name=str(item.name), detail=detail
-                )
-
     def check_cycle(self, item: Item, bound: BoundDefinition, span: Span) -> None:
         """Raise RECURSIVE_DEFINITION if the new body reads something that reads the task."""
         for reading in bound.reads:
@@ -181,56 +134,23 @@ class Redefinition(OnNames):
         failure = failure_of(engine.warehouse, item)
         return None if failure is None else failure.time
 
-    def add_quarantine(self, item: Item, span: Span) -> None:
-        """Make the task's quarantine, unless there is one."""
+    def missing_quarantine(self, item: Item, span: Span) -> Item | None:
+        """A quarantine, with its table, for a task that has none; None for one that has."""
         if item.quarantine is not None:
-            return
-        engine = self.engine
-        engine.mint()
+            return None
         quarantine = new_quarantine(self.names, item, span)
-        quarantine = make_table(engine, replace(quarantine, created_at=engine.timeline.now))
+        return make_table(self.engine, replace(quarantine, created_at=self.engine.mint()))
 
-        def add(current: Catalog) -> Catalog:
-            now = current.items.get(item.id)
-            if now is None or now.quarantine is not None:
-                return current  # dropped, or another process made one
-            check_free(current, quarantine.name, span, quiet=False)
-            return current.with_items([replace(now, quarantine=quarantine.id), quarantine])
+    def unchanged(self, current: Catalog, item: Item) -> Item:
+        """A task by the newest catalog.
 
-        engine.catalog_store.change(add)
-        if quarantine.id not in engine.refresh_catalog().items and quarantine.location is not None:
-            engine.gateway.forget(quarantine.location)
-            engine.gateway.delete_tree(quarantine.location)
-
-    def _add(self, item: Item, revision: Revision, columns: tuple[Schema, ...]) -> int:
-        """Add a definition to the catalog; returns its number.
-
-        Nobody sees it, or its columns, before it is in force.
+        Raises:
+            ALTERED_MEANWHILE: it has another definition. UNKNOWN_RELATION: it was dropped.
         """
-        number = 0
-
-        def add_revision(current: Catalog) -> Catalog:
-            nonlocal number
-            now = current.items.get(item.id)
-            if now is None:
-                current.get(item.name, kind="continual task")
-            assert now is not None  # or get() has raised
-            number = now.revision + 1
-            outputs = current.outputs_of(now) or [now]
-            old_revisions, old_columns = now.revisions, tuple(o.columns for o in outputs)
-            if old_columns != columns:
-                old_revisions = tuple(
-                    replace(r, columns=r.columns or old_columns) for r in old_revisions
-                )
-            pairs = zip(outputs, columns, strict=True)
-            catalog = current.with_items(replace(o, columns=schema) for o, schema in pairs)
-            own = catalog.items[item.id]
-            return catalog.with_item(
-                own.with_revisions(replace(revision, number=number), old_revisions)
-            )
-
-        self.engine.change_catalog(add_revision)
-        return number
+        now = still_there(current, item, "while it was being changed")
+        if (now.revision, now.quarantine) != (item.revision, item.quarantine):
+            raise altered_meanwhile(now)
+        return now
 
     def _ensure_columns(self, outputs: Sequence[Item], columns: tuple[Schema, ...]) -> None:
         """Give tables of outputs the columns that come with a definition."""
@@ -239,33 +159,16 @@ class Redefinition(OnNames):
                 ensure_columns(self.engine.warehouse, output, schema)
 
     def settle(self, item: Item) -> None:
-        """Do what is left to do where a process died that had put a definition in force."""
-        engine, failed_at = self.engine, self.bring_up(item)
-        if failed_at is not None and not engine.relations.is_suspended(item):
-            self._pass_to_swap(engine.relations.item(item.id), failed_at)
-            if failed_at in {start for start, _ in engine.timeline.task(item.id).revisions}:
-                retry_failed(engine, engine.relations.item(item.id))
+        """Complete what a process has left that died behind a cutover of the task."""
+        self.complete(item, self.bring_up(item))
+
+    def complete(self, item: Item, failed_at: int | None) -> None:
+        """Run a task on from the T at which it failed, if its new definition is in force there."""
+        engine = self.engine
+        starts = {start for start, _ in engine.timeline.task(item.id).revisions}
+        if failed_at in starts and not engine.relations.is_suspended(item):
+            retry_failed(engine, item)
         self.forget(engine.relations.item(item.id))
-
-    def _pass_to_swap(self, item: Item, failed_at: int) -> None:
-        """Let a task that stands before its swap be idle until then, as that replaces all rows."""
-        catalog = self.engine.catalog
-        beside = replacement_of(catalog, item.id)
-        holds = {o.id for o in written_by(catalog, beside)} if beside else set()
-        reads = {r.number: {read.object_id for read in r.reads} for r in item.earlier if r.once}
-        swap = next((n for n, ids in reads.items() if ids & holds), None)
-        if swap is None:
-            return
-        idle = swap - 1  # made with it
-
-        def pass_over(state: TaskState, _now: int) -> TaskState:
-            later = tuple((t, n) for t, n in state.revisions if t > failed_at)
-            if state.revision_at(failed_at) == idle or swap not in {n for _, n in later}:
-                return state
-            return replace(state, revisions=(*state.revisions, (failed_at, idle), *later))
-
-        bind_task_state(self.engine, item, pass_over)
-        self.engine.refresh_catalog()
 
     def forget(self, item: Item) -> None:
         """Drop the definitions that no later T runs with."""
@@ -301,6 +204,30 @@ class Redefinition(OnNames):
             return catalog.with_dropped(dropped(current, items))
 
         engine.change_catalog(prune)
+
+
+def with_definition(
+    catalog: Catalog,
+    task: Item,
+    definition: str,
+    reads: tuple[Reading, ...],
+    columns: tuple[Schema, ...],
+) -> tuple[Item, ...]:
+    """A task with another definition, and its outputs with the columns of that.
+
+    Args:
+        task: as it is by the catalog. columns: of each output.
+    """
+    outputs = catalog.outputs_of(task) or [task]
+    before = tuple(o.columns for o in outputs)
+    earlier = task.revisions
+    if before != columns:
+        earlier = tuple(replace(r, columns=r.columns or before) for r in earlier)
+    later = [replace(o, columns=schema) for o, schema in zip(outputs, columns, strict=True)]
+    own = task if task.outputs else later[0]
+    newest = Revision(number=task.revision + 1, definition=definition, reads=reads)
+    others = later if task.outputs else []
+    return (own.with_revisions(newest, earlier), *others)
 
 
 def shape_of(output: Item) -> str:

@@ -56,6 +56,12 @@ def refresh_view(engine: Engine, item: Item, *, full: bool, replaced: bool = Fal
         until = engine.mint_fresh()
 
 
+def write_new(engine: Engine, view_ids: Iterable[str]) -> None:
+    """Write what differs in views that have another definition, unless they are gone by now."""
+    for object_id in view_ids:
+        refresh_view(engine, engine.relations.item(object_id), full=True, replaced=True)
+
+
 def bring_to_an_end(engine: Engine, item: Item, until: int | None = None) -> None:
     """Bring an object up to now by its definition of now, which changes at a later T.
 
@@ -79,18 +85,6 @@ def end_if_followed(engine: Engine, item: Item) -> None:
     if item.is_task or (is_view and engine.relations.is_followed(item)):
         check_not_suspended(engine.warehouse, item)
         bring_to_an_end(engine, item)
-
-
-def begin_anew(engine: Engine, views: Iterable[Item]) -> int:
-    """The T from which views are to have other refresh times, or are others altogether.
-
-    What followers see is complete through the T before it.
-    """
-    begin = engine.mint_fresh()
-    for view in views:
-        if engine.relations.is_followed(view):
-            bring_to_an_end(engine, view, begin - 1)
-    return begin
 
 
 def check_not_finished(engine: Engine, item: Item) -> None:

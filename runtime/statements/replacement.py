@@ -10,15 +10,16 @@ to the rows that the replacement holds, so that who follows the view sees that d
                                     +-- whoever reads v next does this, if the process dies here
 """
 
-import uuid
 from dataclasses import replace
 
+from ctsql.catalog.cutovers import Cutover, together
 from ctsql.catalog.errors import CtsqlError, error, not_supported
 from ctsql.catalog.items import (
     Catalog,
     Item,
     ObjectKind,
     Reading,
+    altered_meanwhile,
     beside as goes_with,
     check_no_cycle,
     in_use,
@@ -26,33 +27,32 @@ from ctsql.catalog.items import (
     replacement_of,
     was_dropped,
 )
-from ctsql.catalog.proposals import Proposal
 from ctsql.catalog.schemas import Column, same_columns, shown_columns
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.planner.syntax.statements.options import STORAGE_OPTIONS
 from ctsql.runtime.log import clock
-from ctsql.runtime.statements.coming_into_force import bring_into_force
 from ctsql.runtime.statements.create import (
     Creation,
-    check_quarantine_unread,
     check_refresh_times,
+    quarantine_change,
     with_quarantine,
 )
+from ctsql.runtime.statements.cutover import Change, cut_over
 from ctsql.runtime.statements.dropped import dropped
-from ctsql.runtime.statements.name_resolution import OnNames, check_free
-from ctsql.runtime.statements.output_tables import make_table, undo_on_failure
-from ctsql.runtime.statements.refresh_view import check_not_finished, refresh_view
+from ctsql.runtime.statements.name_resolution import OnNames
+from ctsql.runtime.statements.output_tables import make_table
+from ctsql.runtime.statements.refresh_view import check_not_finished, write_new
 from ctsql.runtime.statements.show import view_definition
 from ctsql.runtime.statements.view_texts import view_text
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_followed
 from ctsql.runtime.warehouse.replaced_views import (
     History,
-    altered_meanwhile,
     counts_anew,
+    cutover_of_views,
     refresh_of,
-    with_pace,
+    with_definition_of,
 )
 
 _KIND = ObjectKind.MATERIALIZED_VIEW
@@ -147,7 +147,7 @@ class Replacement(OnNames):
         if away is not None and view.quarantine is None:
             is_new, away = True, make_table(engine, replace(away, created_at=engine.timeline.now))
 
-        def applied(current: Catalog) -> Proposal:
+        def applied(current: Catalog) -> Cutover:
             now, going = current.items.get(view.id), current.items.get(beside.id)
             if now is None or going is None:
                 name = view.name if now is None else beside.name
@@ -163,35 +163,22 @@ class Replacement(OnNames):
                 search_schema=going.search_schema,
                 reads=reads,
                 columns=_with_comments(going.columns, now.columns),
-                revision=now.revision + 1,
                 built_beside=(going.id, now.revision + 1),
                 quarantine=None if away is None else away.id,
             )
-            items, old_items = [item], [going, *goes_with(current, going)]
-            if away is not None and is_new:
-                check_free(current, away.name, span, quiet=False)
-                items.append(away)
-            elif away is not None:
-                items.append(_other_quarantine(current.items.get(away.id), away, going))
-            elif now.quarantine is not None:
-                old_items.append(current.items[now.quarantine])
-                check_quarantine_unread(current, old_items[-1], span)
+            items = [(now, item, History.KEPT)]
+            there, rest = quarantine_change(current, now, away, span, is_new=is_new)
+            if there is not None and away is not None:
+                items.append((there, _other_quarantine(there, away, going), History.KEPT))
             made_anew = [History.CUT] if is_new else []
             is_paced = counts_anew(refresh_of(now), refresh_of(going), made_anew)
-            if is_paced:
-                there = current.items
-                items = [with_pace(i, there[i.id]) if i.id in there else i for i in items]
-            return Proposal(
-                id=uuid.uuid4().hex,
-                items=tuple(items),
-                new_ids=frozenset(i.id for i in items if is_paced or i is away),
-                drop=dropped(current, old_items),
-            )
+            paced_ids = [one.id for one, _, _ in items] if is_paced else []
+            goes = Cutover(drop=dropped(current, [going, *goes_with(current, going)]))
+            return together([cutover_of_views(items, paced_ids), goes, rest])
 
-        with undo_on_failure(engine, [away] if away is not None and is_new else []):
-            bring_into_force(engine, applied)
-        for item in (view, *([] if away is None else [away])):
-            refresh_view(engine, engine.relations.item(item.id), full=True, replaced=True)
+        ids = [view.id, *([] if away is None else [away.id])]
+        new = (away,) if away is not None and is_new else ()
+        cut_over(engine, Change(make=applied, new=new, complete=lambda: write_new(engine, ids)))
         return "ALTER MATERIALIZED VIEW"
 
     def _quarantine(self, view: Item, beside: Item, definition: str) -> Item | None:
@@ -220,25 +207,14 @@ class Replacement(OnNames):
         return text, tuple(replace(r, name=items[r.object_id].name) for r in beside.reads)
 
 
-def _other_quarantine(there: Item | None, away: Item, going: Item) -> Item:
+def _other_quarantine(there: Item, away: Item, going: Item) -> Item:
     """The quarantine of a view by another definition; its rows are there already.
 
     Args:
         going: the replacement that is applied.
     """
-    if there is None:
-        raise was_dropped(away.name, "while the replacement was being applied", _KIND.value)
-    revision = there.revision + 1
-    beside = (going.quarantine, revision) if going.quarantine is not None else None
-    return replace(
-        there,
-        definition=away.definition,
-        search_schema=away.search_schema,
-        columns=away.columns,
-        reads=away.reads,
-        revision=revision,
-        built_beside=beside,
-    )
+    beside = (going.quarantine, there.revision + 1) if going.quarantine is not None else None
+    return replace(with_definition_of(there, away), built_beside=beside)
 
 
 def check_same_columns(item: Item, of: Item, span: Span | None) -> None:

@@ -7,7 +7,7 @@ may not write.
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from ctsql.catalog.items import Catalog, Item, still_there
+from ctsql.catalog.items import Catalog, Item, altered_meanwhile, still_there
 from ctsql.catalog.names import backtick, fold, quote, table_at
 from ctsql.planner.binding.constraints import check_text
 from ctsql.planner.syntax import ast as st
@@ -25,7 +25,6 @@ from ctsql.runtime.statements.stored_constraints import (
     unknown_constraint,
 )
 from ctsql.runtime.warehouse.multi_table_commit import alone
-from ctsql.runtime.warehouse.replaced_views import altered_meanwhile
 
 _DONE = "ALTER TABLE"
 COMMITTED_BESIDE = "A writer of its folder committed at the same time."

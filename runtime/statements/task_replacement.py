@@ -40,6 +40,7 @@ from ctsql.runtime.log.failures import is_failure_of
 from ctsql.runtime.maintenance.history import check_history
 from ctsql.runtime.statements.alter_task import merged_options, options_edit
 from ctsql.runtime.statements.create import Creation, complete_outputs, keeps_vectors
+from ctsql.runtime.statements.cutover import Change, cut_over
 from ctsql.runtime.statements.first_rows import copy_of, followed_by
 from ctsql.runtime.statements.name_resolution import check_free, new_quarantine
 from ctsql.runtime.statements.redefinition import Redefinition, column_list, definition_statement
@@ -414,10 +415,8 @@ class TaskReplacement(Redefinition):
         text = self._applied_text(task, old, beside)
         definition = _parse(text, task.name)
         bound = self.bind(task, definition)
-        if beside[0].quarantine is not None:
-            self.add_quarantine(task, span)
+        away = None if beside[0].quarantine is None else self.missing_quarantine(task, span)
         follows = followed_by(self.names.in_schema(task.search_schema), definition)
-        bring_beside_up(engine, beside, is_known=is_known)
         swap = Swap(
             task=task,
             items=tuple(beside),
@@ -425,10 +424,16 @@ class TaskReplacement(Redefinition):
             text=text,
             reads=bound.reads,
             follows=follows,
+            quarantine=away,
             span=span,
         )
-        swap.bring_into_force(engine)
-        self.settle(engine.relations.item(task.id))
+        bring_beside_up(engine, beside, is_known=is_known)
+        change = Change(
+            make=swap.on_top,
+            new=(away,) if away else (),
+            complete=lambda: self.settle(engine.relations.item(task.id)),
+        )
+        cut_over(engine, change)
 
 
 def _parse(text: str, name: Name) -> st.CreateContinualTask:

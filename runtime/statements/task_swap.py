@@ -9,40 +9,36 @@ quarantine, the task's own gets those rows at the same T
 
 Both are definite: whoever runs the task at the swap writes the same difference, in one commit; the
 Ts before it are run by the old body, whatever was committed while the replacement was being built.
-A third one, which writes nothing, is for a task that fails before the swap: it is in force from
-where the task stands (:meth:`ctsql.runtime.statements.redefinition.Redefinition.settle`).
+A task that fails before the swap is taken past all Ts up to it
+(:class:`ctsql.runtime.tasks.sink.TaskSink`).
 """
 
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
+from ctsql.catalog.cutovers import Cutover
 from ctsql.catalog.items import (
     Catalog,
     Item,
     ObjectKind,
     Reading,
     Revision,
+    altered_meanwhile,
     beside as goes_with,
     check_no_cycle,
     replacement_of,
     still_there,
     was_dropped,
 )
-from ctsql.catalog.proposals import Proposal
 from ctsql.catalog.spans import Span
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.statements.coming_into_force import TaskChanges, bring_into_force
-from ctsql.runtime.statements.first_rows import copy_of, idle_of
+from ctsql.runtime.statements.first_rows import copy_of
 from ctsql.runtime.statements.name_resolution import check_free
 from ctsql.runtime.statements.replacement import (
     check_same_columns,
     check_unfollowed,
     exists_already,
 )
-from ctsql.runtime.warehouse.replaced_views import altered_meanwhile
-from ctsql.runtime.warehouse.timeline import TaskState
 
 _KIND = ObjectKind.CONTINUAL_TASK
 
@@ -55,6 +51,7 @@ class Swap:
         items: the replacement, then its outputs and its quarantine.
         is_known: whether the catalog has the replacement, or is to get it with the swap.
         text: the definition to come. reads: what that reads. follows: what of it is an input.
+        quarantine: the one that the task gets, whose table is there; None if it has one, or none.
     """
 
     task: Item
@@ -63,13 +60,10 @@ class Swap:
     text: str
     reads: tuple[Reading, ...]
     follows: Item
+    quarantine: Item | None = None
     span: Span | None = None
 
-    def bring_into_force(self, engine: Engine) -> None:
-        """Decide it; raises what :meth:`_proposal` does, and then nothing is changed."""
-        bring_into_force(engine, self._proposal, tasks=self._task_changes)
-
-    def _proposal(self, current: Catalog) -> Proposal:
+    def on_top(self, current: Catalog) -> Cutover:
         """All that changes, on top of a catalog."""
         there = self._still_there(current)
         new_items = self.items
@@ -84,17 +78,17 @@ class Swap:
         outputs, sources = current.outputs_of(there) or [there], outputs_among(new_items)
         away = next((i for i in new_items if i.id == new_items[0].quarantine), None)
         copy = copy_of(there, outputs, sources, self.follows, clears=True, quarantine=away)
-        idle = idle_of(there, outputs, self.follows)
-        first = there.revision + 1
-        between = [replace(idle, number=first), replace(copy, number=first + 1)]
-        newest = Revision(number=first + 2, definition=self.text, reads=self.reads)
-        later = there.with_revisions(newest, (*there.revisions, *between))
-        items = (later,) if self.is_known else (later, *new_items)
-        return Proposal(id=uuid.uuid4().hex, items=items)
-
-    def _task_changes(self, proposal: Proposal) -> TaskChanges:
-        later = proposal.items[0]
-        return {later.id: partial(_put_in_force, newest=later.revision)}
+        number = there.revision + 1
+        newest = Revision(number=number + 1, definition=self.text, reads=self.reads)
+        later = there.with_revisions(newest, (*there.revisions, replace(copy, number=number)))
+        items = [later] if self.is_known else [later, *new_items]
+        if self.quarantine is not None:
+            check_free(current, self.quarantine.name, self.span, quiet=False)
+            items = [replace(later, quarantine=self.quarantine.id), *items[1:], self.quarantine]
+        return Cutover(
+            items=tuple(items),
+            new_ids=frozenset({self.quarantine.id} if self.quarantine else ()),
+        )
 
     def _still_there(self, current: Catalog) -> Item:
         """The task in the newest catalog; raises ALTERED_MEANWHILE, UNKNOWN_RELATION."""
@@ -175,8 +169,3 @@ def check_fits(catalog: Catalog, items: Sequence[Item], task: Item, span: Span |
     others = [r for r in items[0].reads if r.object_id != items[0].id]
     detail = "The body of its replacement reads what reads it."
     check_no_cycle(catalog, task, others, span, detail)
-
-
-def _put_in_force(state: TaskState, now: int, *, newest: int) -> TaskState:
-    """The swap at a T, and the definition that is the newest from the T after it on."""
-    return replace(state, revisions=(*state.revisions, (now, newest - 1), (now + 1, newest)))

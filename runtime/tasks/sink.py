@@ -16,6 +16,8 @@ that of the one that leads. Times are known below ``until + 1``: the timeline ha
     the reason is recorded beside the output (:mod:`ctsql.runtime.log.failures`), and only RETRY
     runs the body there again (tests/spark/tasks/test_task_failures.py). ON ERROR = 'quarantine'
     sets aside all that changed at T, with the error, and goes on.
+[replaced-anyway] where a T fails that is before a swap, which replaces all rows, the task goes to
+    the swap: it needs no body that can compute that T.
 [definition-at-T] a body is run as the timeline says that the task's definition is at that T,
     whatever the newest one is. (tests/spark/statements/test_alter_task.py)
 [mended-from-its-T] a definition that mends a failed T is in force from then on, be later Ts known
@@ -139,11 +141,15 @@ class TaskSink:
         if failure is not None:
             if failure.time > until:
                 return
-            if not retry:
+            swap = self._swap_after(failure.time)
+            if swap is not None:
+                upper, failure = self._go_past_to(swap, failure), None
+            elif not retry:
                 raise failure.task_error(
                     self.warehouse.relations.in_force(self.item, failure.time)[0]
                 )
-            upper = max(upper, failure.time)
+            else:
+                upper = max(upper, failure.time)
         self._retrying = retry
         runs = due_runs(self.warehouse, self.item, after=upper - 1, until=until)
         if runs and not self.item.revision:  # else what is missing comes with the definition
@@ -321,6 +327,9 @@ class TaskSink:
             if self.output.upper > time:
                 self._check_known()
                 return self.output.upper  # a rival went past it
+            swap = self._swap_after(time)
+            if swap is not None:
+                return self._go_past_to(swap, failure)
             action = on_task_failure(
                 find_recorded(self.output), failure, skip=plan.skip_errors, again=self._retrying
             )
@@ -336,8 +345,28 @@ class TaskSink:
                 raise failure.task_error(item) from problem
         raise disturbance_error(f"{DISTURBED_TRIES_MAX} tries at T = {time}")
 
-    def _go_past(self, time: int, failure: Failure) -> bool:
-        """Commit an upper past a time at which nothing could be written; False when too late."""
+    def _swap_after(self, time: int) -> int | None:
+        """The T behind a time at which a definition replaces all rows; None for none known."""
+        state = self.warehouse.timeline.task(self.item.id)
+        copies = {r.number for r in self.item.revisions if r.once}
+        swaps = (t for t, n in state.revisions if n in copies and state.revision_at(t) == n)
+        return min((t for t in swaps if t > time), default=None)
+
+    def _go_past_to(self, swap: int, failure: Failure) -> int:
+        """Leave out all that is due before a swap [replaced-anyway]; gives the upper after it."""
+        for _ in range(DISTURBED_TRIES_MAX):
+            if self.output.fetch_recent_upper() > failure.time:
+                return self.output.upper  # a rival went past it
+            if self._go_past(failure.time, failure, upper=swap):
+                return swap
+        raise disturbance_error(f"{DISTURBED_TRIES_MAX} tries at T = {failure.time}")
+
+    def _go_past(self, time: int, failure: Failure, *, upper: int | None = None) -> bool:
+        """Commit an upper past a time at which nothing could be written; False when too late.
+
+        Args:
+            upper: the one to commit; None for that behind the time.
+        """
         batch = self.output.open(self.output.upper)
         if isinstance(batch, UpperMismatch) or batch.lower > time:
             return False
@@ -347,7 +376,7 @@ class TaskSink:
             "reason": failure.reason,
             "condition": failure.condition,
         }
-        return self._commit(batch, time + 1, metadata)
+        return self._commit(batch, upper or time + 1, metadata)
 
     def _commit(self, batch: Batch, new: int, metadata: Mapping[str, Any]) -> bool:
         """Commit to the output that leads; is it in?"""

@@ -55,7 +55,7 @@ from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.views.state_table import ViewState
 from ctsql.runtime.views.turn_table import TurnTables
 from ctsql.runtime.warehouse.advance_context import UNATTENDED, AdvanceContext
-from ctsql.runtime.warehouse.output_columns import check_columns_there
+from ctsql.runtime.warehouse.output_columns import find_missing_column
 from ctsql.runtime.warehouse.replaced_views import awaits_columns, is_outdated, is_redefined
 from ctsql.runtime.warehouse.schedules import DUE
 from ctsql.runtime.warehouse.sink_decisions import Advance, Wait, Write
@@ -121,9 +121,15 @@ class ViewSink:
         """
         if self.warehouse.schedules.is_closed(self.item) or until < self.item.created_at:
             return
-        if not awaits_columns(self.warehouse, self.item):
-            check_columns_there(self.warehouse, self.item)
-        elif self.warehouse.gateway.read_only:
+        awaits = awaits_columns(self.warehouse, self.item)
+        if not awaits and (problem := find_missing_column(self.warehouse, self.item)) is not None:
+            # By now another process may have written the view by another definition.
+            if is_outdated(self.warehouse, self.item):
+                return
+            awaits = awaits_columns(self.warehouse, self.item)
+            if not awaits:
+                raise problem
+        if awaits and self.warehouse.gateway.read_only:
             return  # reads of it are computed: tables in memory have the columns of those stored
         self._full = full
         followed = self.warehouse.relations.is_followed(self.item, self.context.watched_ids)

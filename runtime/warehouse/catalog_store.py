@@ -6,27 +6,27 @@ back without a Spark job, and one commit can change several. The upper of the wr
 the changes, so that of two processes that create an object at once one wins, and the other looks
 again before it goes on.
 
-Definitions that come into force together (:class:`~ctsql.catalog.proposals.Proposal`):
+Definitions that come into force together (:class:`~ctsql.catalog.cutovers.Cutover`):
 
-    catalog: the proposal   timeline: bound to a T, or closed   catalog: its changes, and it goes
+    catalog: the cutover   timeline: bound to a T, or closed   catalog: its changes, and it goes
 
-[counts-once-bound] a proposal counts from the T to which the timeline has bound it. Whoever loads
+[counts-once-bound] a cutover counts from the T to which the timeline has bound it. Whoever loads
     the catalog and knows that T sees its changes, though they are not written; whoever changes the
     catalog next writes them.
-[closed-before-change] whoever changes the catalog while a proposal is not bound closes it on the
-    timeline first. The timeline takes one of the two, so a proposal never comes into force on top
+[closed-before-change] whoever changes the catalog while a cutover is not bound closes it on the
+    timeline first. The timeline takes one of the two, so a cutover never comes into force on top
     of another catalog than the one that it was made for.
-[look-again] who has looked at the timeline for a proposal looks at the catalog again: another
-    proposal may have been made and bound meanwhile, and only a later catalog has its definitions.
+[look-again] who has looked at the timeline for a cutover looks at the catalog again: another
+    cutover may have been made and bound meanwhile, and only a later catalog has its definitions.
 """
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
+from ctsql.catalog.cutovers import Cutover, StoredCatalog, cutover_of
 from ctsql.catalog.errors import broken, error
 from ctsql.catalog.items import Catalog, DropEntry, Item
 from ctsql.catalog.names import DEFAULT_SCHEMA
-from ctsql.catalog.proposals import Proposal, StoredCatalog, proposal_of
 from ctsql.catalog.subscriptions import Subscription
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.write_handle import Batch, Committed, Output
@@ -40,7 +40,7 @@ OBJECT = "ctsql.object."
 SCHEMA = "ctsql.schema."
 SUBSCRIPTION = "ctsql.results.subscription."
 DROPPED = "ctsql.dropped."
-PROPOSAL = "ctsql.proposal."
+CUTOVER = "ctsql.cutover."
 FORMAT_PROPERTY = "ctsql.format"
 FORMAT = 2
 """Of all that a warehouse stores. One of another format is refused, and never converted."""
@@ -48,22 +48,22 @@ CHANGE_TRIES_MAX = 100
 
 
 class Decisions(Protocol):
-    """What the timeline says of proposals."""
+    """What the timeline says of cutovers."""
 
-    def decided(self, proposal: str) -> int | None:
-        """The T from which a proposal is in force; None while it is not, and for a closed one."""
+    def decided(self, cutover: str) -> int | None:
+        """The T from which a cutover is in force; None while it is not, and for a closed one."""
 
-    def close(self, proposal: str) -> int | None:
-        """See that a proposal that is not in force never will be; else the T since when it is."""
+    def close(self, cutover: str) -> int | None:
+        """See that a cutover that is not in force never will be; else the T since when it is."""
 
 
 class _NoDecisions:
     """Those of a warehouse whose timeline is not opened yet: none is looked at before that."""
 
-    def decided(self, proposal: str) -> int | None:
+    def decided(self, cutover: str) -> int | None:
         """None is."""
 
-    def close(self, proposal: str) -> int | None:
+    def close(self, cutover: str) -> int | None:
         """None can be."""
 
 
@@ -100,10 +100,10 @@ class DeltaCatalog:
         """
         while True:
             contents = self._load_stored()
-            proposal = contents.proposal
-            if proposal is None:
+            cutover = contents.cutover
+            if cutover is None:
                 return contents.catalog
-            at = self.decisions.decided(proposal.id)
+            at = self.decisions.decided(cutover.id)
             if not self.table.has(self._version + 1):
                 return contents.in_force(at)
 
@@ -117,8 +117,8 @@ class DeltaCatalog:
             readers = [Subscription.of_entry(k, v) for k, v in _under(SUBSCRIPTION, domains)]
             drops = [DropEntry.of_entry(k, v) for k, v in _under(DROPPED, domains)]
             catalog = Catalog.of(items, schemas, readers, drops)
-            proposal = proposal_of(_under(PROPOSAL, domains))
-            self._contents, self._version = StoredCatalog(catalog, proposal), version
+            cutover = cutover_of(_under(CUTOVER, domains))
+            self._contents, self._version = StoredCatalog(catalog, cutover), version
         return self._contents
 
     def change(self, make: Callable[[Catalog], Catalog]) -> Catalog:
@@ -128,24 +128,28 @@ class DeltaCatalog:
         """
         return self._write(lambda now: StoredCatalog(make(now)))
 
-    def propose(self, make: Callable[[Catalog], Proposal]) -> Proposal:
-        """Store a proposal on top of the catalog that ``make`` is called on, as by ``change``."""
-        proposals: list[Proposal] = []
+    def add_cutover(self, make: Callable[[Catalog], Cutover]) -> tuple[Cutover, Catalog]:
+        """Store a cutover on top of the catalog that ``make`` is called on, as by ``change``.
 
-        def propose(now: Catalog) -> StoredCatalog:
-            proposals[:] = [make(now)]
-            return StoredCatalog(now, proposals[0])
+        Returns:
+            It, and that catalog.
+        """
+        made: list[tuple[Cutover, Catalog]] = []
 
-        self._write(propose)
-        return proposals[0]
+        def add(now: Catalog) -> StoredCatalog:
+            made[:] = [(make(now), now)]
+            return StoredCatalog(now, made[0][0])
+
+        self._write(add)
+        return made[0]
 
     def _write(self, make: Callable[[Catalog], StoredCatalog]) -> Catalog:
         for _ in range(CHANGE_TRIES_MAX):
             upper = self._output.fetch_recent_upper()
             before = self._load_stored()
             now = before.catalog
-            if before.proposal is not None:
-                now = before.in_force(self.decisions.close(before.proposal.id))
+            if before.cutover is not None:
+                now = before.in_force(self.decisions.close(before.cutover.id))
             after = make(now)
             changes = _differences(before, after)
             if not changes:
@@ -185,13 +189,13 @@ def _is_same(before: object, after: object) -> bool:
 
 def _entries(
     contents: StoredCatalog,
-) -> dict[str, Item | Subscription | DropEntry | Proposal | str]:
+) -> dict[str, Item | Subscription | DropEntry | Cutover | str]:
     """What is stored, by domain."""
-    catalog, proposal = contents.catalog, contents.proposal
+    catalog, cutover = contents.catalog, contents.cutover
     return {
         **{OBJECT + key: item for key, item in catalog.items.items()},
         **{SCHEMA + key: name for key, name in catalog.schemas.items() if key != DEFAULT_SCHEMA},
         **{SUBSCRIPTION + key: reader for key, reader in catalog.subscriptions.items()},
         **{DROPPED + key: drop for key, drop in catalog.drops.items()},
-        **({PROPOSAL + proposal.id: proposal} if proposal else {}),
+        **({CUTOVER + cutover.id: cutover} if cutover else {}),
     }

@@ -24,7 +24,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item
 from ctsql.catalog.names import fold
 from ctsql.catalog.schemas import Schema, find, lacking
@@ -63,19 +63,26 @@ def check_takes(warehouse: Warehouse, item: Item, columns: Schema) -> None:
 
 
 def check_columns_there(warehouse: Warehouse, item: Item) -> None:
-    """Check that the table of an output has the columns that it is written under.
+    """Raise what :func:`find_missing_column` finds."""
+    problem = find_missing_column(warehouse, item)
+    if problem is not None:
+        raise problem
 
-    Raises STORED_DATA_INVALID where another writer has taken one away, or changed its type.
+
+def find_missing_column(warehouse: Warehouse, item: Item) -> CtsqlError | None:
+    """STORED_DATA_INVALID where the table of an output lacks a column that it is written under.
+
+    Another writer has taken it away, or changed its type; None where none is missing.
     """
     schema = warehouse.relations.table(item).schema_text()
     # Most are spelled alike; if not, Spark's parser has to say.
     if _has_all(schema, item.columns) or begins_with(schema, item.columns):
-        return
+        return None
     stored_columns = warehouse.relations.stored_columns(item)
     columns = columns_of(fields_of(list(item.columns)))  # spelled as those are
     column = next(iter(lacking(columns, stored_columns)), None)
     if column is None:
-        return
+        return None
     now = find(stored_columns, column.name)
     detail = f"Another writer has taken its column {column.name} away."
     if now is not None:
@@ -83,7 +90,7 @@ def check_columns_there(warehouse: Warehouse, item: Item) -> None:
         detail += f"which is to be {column.type.upper()}."
     what = f'the table of {item.kind.value} "{item.name}"'
     hint = f"Drop it and create it again: DROP {item.kind.keyword} {item.name}"
-    raise error("STORED_DATA_INVALID", what=what, detail=detail, hint=hint)
+    return error("STORED_DATA_INVALID", what=what, detail=detail, hint=hint)
 
 
 def ensure_columns(

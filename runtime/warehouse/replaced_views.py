@@ -26,14 +26,15 @@ Tests: tests/simulation/test_replacing.py, tests/spark/views/test_replaced_colum
 test_replaced_columns_killed.py.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from functools import partial
 from typing import Any
 
+from ctsql.catalog.cutovers import Cutover
 from ctsql.catalog.errors import CtsqlError, error, not_supported
-from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.items import Catalog, Item, ObjectKind, altered_meanwhile
 from ctsql.catalog.names import fold
 from ctsql.catalog.refreshes import RefreshPart, Stretch
 from ctsql.catalog.schemas import Column, Schema, keeps_columns, same_columns
@@ -149,19 +150,6 @@ def give_columns(warehouse: Warehouse, old: Item, columns: Schema, *, is_read: b
     return History.CONTINUED if is_read else History.CUT
 
 
-def with_history(item: Item, history: History, created_at: int) -> Item:
-    """A replaced view as the catalog has it; ``created_at`` is the T at which it begins if cut."""
-    match history:
-        case History.KEPT | History.WAITS:
-            return item
-        case History.CONTINUED:
-            return replace(item, continues=True)
-        case History.CUT:
-            return replace(
-                item, continues=False, created_at=max(item.created_at, created_at), stretches=()
-            )
-
-
 def refresh_of(view: Item) -> tuple[RefreshPart, ...] | None:
     """A view's refresh times by its definition; None where it is refreshed on commit."""
     text, name = view.definition, f"definition of {view.name}"
@@ -181,26 +169,41 @@ def counts_anew(
     return before != after or (after is not None and History.CUT in histories)
 
 
-def with_pace(item: Item, before: Item) -> Item:
-    """A view whose refresh times count anew, as it is to begin at another T.
+def cutover_of_views(
+    views: Iterable[tuple[Item, Item, History]], paced_ids: Collection[str]
+) -> Cutover:
+    """The cutover to other definitions of views.
 
     Args:
-        before: what it is until then, by the catalog that is changed.
+        views: each as it is by the catalog, as it will be, and what becomes of its rows. One whose
+            history is cut begins at the cutover's T.
+        paced_ids: those whose refresh times count from that T.
     """
-    stretch = Stretch(before.created_at, refresh_of(before))
-    return replace(item, stretches=(*before.stretches, stretch))
+    items, begun_ids = [], set()
+    for now, item, history in views:
+        later = replace(item, continues=item.continues or history is History.CONTINUED)
+        if now.id in paced_ids:
+            stretch = Stretch(now.created_at, refresh_of(now))
+            later = replace(later, stretches=(*now.stretches, stretch))
+        if history is History.CUT:
+            later = replace(later, continues=False, stretches=())
+        if now.id in paced_ids or history is History.CUT:
+            begun_ids.add(now.id)
+        if later != now or now.id in begun_ids:
+            later = replace(later, revision=now.revision + 1)
+        items.append(later)
+    return Cutover(items=tuple(items), new_ids=frozenset(begun_ids))
 
 
-def as_begun(item: Item, now: Item, *, history: History, created_at: int, is_paced: bool) -> Item:
-    """A replaced view, or its quarantine, on top of the newest catalog.
-
-    Args:
-        now: what it is in that.
-        created_at: the T at which it begins if that is cut or ``is_paced``.
-    """
-    if is_paced:
-        item = replace(with_pace(item, now), created_at=created_at)
-    return with_history(item, history, created_at)
+def with_definition_of(item: Item, other: Item) -> Item:
+    """An object with the definition of another one."""
+    return replace(
+        item,
+        definition=other.definition,
+        search_schema=other.search_schema,
+        columns=other.columns,
+        reads=other.reads,
+    )
 
 
 def check_history(warehouse: Warehouse, catalog: Catalog, item: Item, history: History) -> None:
@@ -212,13 +215,9 @@ def check_history(warehouse: Warehouse, catalog: Catalog, item: Item, history: H
         raise altered_meanwhile(item)
 
 
-def check_same_times(before: Item, now: Item, *, is_paced: bool) -> None:
-    """Raise ALTERED_MEANWHILE where somebody else changed the refresh times that are replaced.
-
-    Args:
-        is_paced: whether they count anew, from a T that was bound for what was known.
-    """
-    if refresh_of(before) != refresh_of(now) or (is_paced and before.created_at != now.created_at):
+def check_same_times(before: Item, now: Item) -> None:
+    """Raise ALTERED_MEANWHILE where somebody else changed the refresh times that are replaced."""
+    if refresh_of(before) != refresh_of(now):
         raise altered_meanwhile(now, "Another process changed when it is refreshed.")
 
 
@@ -251,13 +250,6 @@ def _check_takes_others(warehouse: Warehouse, view: Item) -> None:
 def _check_newest(warehouse: Warehouse, item: Item) -> None:
     if is_outdated(warehouse, item):
         raise altered_meanwhile(item)
-
-
-def altered_meanwhile(
-    item: Item, detail: str = "Another process gave it other columns."
-) -> CtsqlError:
-    """ALTERED_MEANWHILE, where somebody else changed an object or its readers; to be raised."""
-    return error("ALTERED_MEANWHILE", kind=item.kind.value, name=str(item.name), detail=detail)
 
 
 def is_before_columns(warehouse: Warehouse, item: Item, at: int, entries: Sequence[Entry]) -> bool:

@@ -3,8 +3,8 @@
 A Delta table whose commits bind new Ts. A commit's metadata lists its bindings, [[T, source id,
 version], ...]. Domain metadata, which checkpoints keep, holds every source's newest bound version,
 each view's newest refresh that was asked for by hand ([T, view id, 0] among the bindings), which
-definition of an altered task is in force from which T on, and from which T on the newest proposals
-(:mod:`ctsql.catalog.proposals`) are in force, or that they are closed. So whoever knows T knows all
+definition of an altered task is in force from which T on, and from which T on the newest cutovers
+(:mod:`ctsql.catalog.cutovers`) are in force, or that they are closed. So whoever knows T knows all
 that was bound up to T. Cutting the log drops commit metadata, so bindings are also written as
 rows, a hundred commits at a time; other mints have no data file and no Spark job.
 
@@ -67,8 +67,8 @@ UNKNOWN_KEPT = 16
 """So many sources stay bound that who mints does not know, the newest ones."""
 TASKS = "ctsql.tasks"
 INTENTS = "ctsql.transactions"
-PROPOSALS = "ctsql.proposals"
-PROPOSALS_KEPT = 50
+CUTOVERS = "ctsql.cutovers"
+CUTOVERS_KEPT = 50
 """So many decisions are known: one counts until the catalog has its changes, which is at once."""
 STUCK = "stuck"
 """What an intent tells of a transaction that comes to no end: the facts of TRANSACTION_STUCK."""
@@ -136,7 +136,7 @@ class Timeline:
         self._frontier: dict[str, int] = {}
         self._requests: dict[str, int] = {}  # view -> its newest request
         self.tasks: dict[str, TaskState] = {}
-        self._proposals: dict[str, int | None] = {}  # the newest: T, or None for a closed one
+        self._cutovers: dict[str, int | None] = {}  # the newest: T, or None for a closed one
         self.intents: dict[str, Any] = {}
         # By source the newest version looked at, where no commit after the bound one changes data.
         self._no_data_above: dict[str, int] = {}
@@ -184,12 +184,12 @@ class Timeline:
         return self.now
 
     def _take_in(self, domains: Mapping[str, str | None]) -> None:
-        names = (FRONTIER, REQUESTS, INTENTS, TASKS, PROPOSALS)
+        names = (FRONTIER, REQUESTS, INTENTS, TASKS, CUTOVERS)
         decisions = {name: json.loads(text) for name in names if (text := domains.get(name))}
         self._frontier = decisions.get(FRONTIER, self._frontier)
         self._requests = decisions.get(REQUESTS, self._requests)
         self.intents = decisions.get(INTENTS, self.intents)
-        self._proposals = decisions.get(PROPOSALS, self._proposals)
+        self._cutovers = decisions.get(CUTOVERS, self._cutovers)
         if TASKS in decisions:
             self.tasks = {
                 task: TaskState(tuple((t, n) for t, n in raw["revisions"]), raw["suspended"])
@@ -292,7 +292,7 @@ class Timeline:
         fresh: bool = False,
         request: str | None = None,
         tasks: Mapping[str, Callable[[TaskState, int], TaskState]] | None = None,
-        proposal: str | None = None,
+        cutover: str | None = None,
         tick_ms: int = 0,
     ) -> int:
         """Bind every commit that is there; returns the newest T.
@@ -305,11 +305,11 @@ class Timeline:
             fresh: make a new T, not before the clock's time, even when no source has moved.
             request: bind to that new T that this view is to be refreshed.
             tasks: bind to that new T what becomes of the states of these tasks.
-            proposal: bind to that new T that the definitions of a proposal are in force.
+            cutover: bind to that new T that the definitions of a cutover are in force.
             tick_ms: the length of the intervals whose commits share a T; 0 for none.
 
         Raises:
-            DEFINITIONS_CHANGED: somebody else has closed the proposal; nothing is bound.
+            DEFINITIONS_CHANGED: somebody else has closed the cutover; nothing is bound.
         """
         for _ in range(MINT_TRIES_MAX):
             self.refresh()
@@ -317,9 +317,9 @@ class Timeline:
             if self.reload is not None and not to_come <= sources.keys():
                 sources = self.reload()  # one was made after the catalog was looked at
             candidates = _look_for_candidates(self, sources)
-            if proposal in self._proposals:
+            if cutover in self._cutovers:
                 raise error("DEFINITIONS_CHANGED")
-            fresh = fresh or request is not None or bool(tasks) or proposal is not None
+            fresh = fresh or request is not None or bool(tasks) or cutover is not None
             waiting = {g: frozenset(i["tables"]) & sources.keys() for g, i in self.intents.items()}
             bindings = assign(candidates, self.now, waiting=waiting, tick_ms=tick_ms)
             if not bindings and self.now >= 0 and not fresh:
@@ -339,8 +339,8 @@ class Timeline:
                 new_states = {t: change(self.task(t), newest) for t, change in tasks.items()}
                 states = {**self.tasks, **new_states}
                 batch.domains[TASKS] = json.dumps({t: asdict(s) for t, s in states.items()})
-            if proposal is not None:
-                batch.domains[PROPOSALS] = _with_decision(self._proposals, proposal, newest)
+            if cutover is not None:
+                batch.domains[CUTOVERS] = _with_decision(self._cutovers, cutover, newest)
             metadata = {"bindings": [[b.time, b.source, b.version] for b in bindings]}
             outcome = self._output.commit(batch, newest + 1, metadata)
             if isinstance(outcome, Committed):
@@ -372,21 +372,21 @@ class Timeline:
             intents = {group: i for group, i in self.intents.items() if group not in bound}
             batch.domains[INTENTS] = json.dumps(intents)
 
-    def decided(self, proposal: str) -> int | None:
-        """The T from which a proposal is in force; None while it is not, and for a closed one."""
+    def decided(self, cutover: str) -> int | None:
+        """The T from which a cutover is in force; None while it is not, and for a closed one."""
         self.refresh()
-        return self._proposals.get(proposal)
+        return self._cutovers.get(cutover)
 
-    def close(self, proposal: str) -> int | None:
-        """See that a proposal that is not in force never will be; else the T since when it is."""
+    def close(self, cutover: str) -> int | None:
+        """See that a cutover that is not in force never will be; else the T since when it is."""
         for _ in range(MINT_TRIES_MAX):
             self.refresh()
-            if proposal in self._proposals:
-                return self._proposals[proposal]
+            if cutover in self._cutovers:
+                return self._cutovers[cutover]
             batch = self._output.open(self._output.upper)
             if not isinstance(batch, Batch):
                 continue
-            batch.domains[PROPOSALS] = _with_decision(self._proposals, proposal, None)
+            batch.domains[CUTOVERS] = _with_decision(self._cutovers, cutover, None)
             newest = max(clock.now_ms(), self.now + 1)
             if isinstance(self._output.commit(batch, newest + 1, {"bindings": []}), Committed):
                 self.refresh()
@@ -565,8 +565,8 @@ def _bindable(timeline: Timeline, source: str, name: str, table: "DeltaTable") -
     return candidates
 
 
-def _with_decision(decisions: Mapping[str, int | None], proposal: str, at: int | None) -> str:
-    newest = [*decisions.items(), (proposal, at)][-PROPOSALS_KEPT:]
+def _with_decision(decisions: Mapping[str, int | None], cutover: str, at: int | None) -> str:
+    newest = [*decisions.items(), (cutover, at)][-CUTOVERS_KEPT:]
     return json.dumps(dict(newest))
 
 

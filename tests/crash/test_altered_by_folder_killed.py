@@ -36,8 +36,8 @@ POINTS = (
     "catalog_committed:2",
     "tables_altered",
     "output_committed:2",
-    "definitions_proposed",
-    "definitions_in_force",
+    "cutover_stored",
+    "cutover_bound",
     "table_prepared:3",
     "source_committed:5",
 )

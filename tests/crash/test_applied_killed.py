@@ -31,14 +31,14 @@ CREATE CONTINUAL TASK d (k INT) ON INPUT t AS (INSERT INTO d SELECT k FROM t);
 """
 POINTS = (
     "catalog_table_made",
-    "definitions_proposed",
-    "definitions_in_force",
+    "cutover_stored",
+    "cutover_bound",
     "catalog_committed:2",
     "output_staged",
     "output_committed",
     "output_committed:3",
 )
-EACH_TIME = ("definitions_in_force",)
+EACH_TIME = ("cutover_bound",)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ CREATE REPLACEMENT MATERIALIZED VIEW r FOR m AS
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "point",
-    ["definitions_proposed", "definitions_in_force", "catalog_committed:2", "output_staged"],
+    ["cutover_stored", "cutover_bound", "catalog_committed:2", "output_staged"],
 )
 def test_replacement_killed_at(
     point: str, warehouse: Path, connect: Callable[[], Connection]
@@ -121,7 +121,7 @@ def test_replacement_killed_at(
     first.close()
     run_killed(warehouse, REPLACED, point)
     con = connect()
-    is_new = point != "definitions_proposed"
+    is_new = point != "cutover_stored"
     names = {str(row[1]) for row in con.execute("SHOW OBJECTS").fetchall()}
     assert ("r" in names) != is_new
     rows = [(1, 1), (2, 6)] if is_new else [(1, 1), (2, 5)]

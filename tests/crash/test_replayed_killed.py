@@ -25,13 +25,13 @@ REPLAY = "REPLAY CONTINUAL TASK x FROM '2026-01-01' AS (INSERT INTO x SELECT k *
 POINTS = {
     "catalog_table_made": False,
     "output_committed": False,
-    "definitions_proposed": False,
-    "definitions_in_force": True,
+    "cutover_stored": False,
+    "cutover_bound": True,
     "output_staged:4": True,
     "output_committed:5": True,
     "catalog_committed:3": True,
 }
-EACH_TIME = ("definitions_in_force",)
+EACH_TIME = ("cutover_bound",)
 
 
 def _killed(warehouse: Path, statements: list[str], point: str) -> bool:
@@ -122,7 +122,7 @@ def test_outputs_and_quarantine_killed_at(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("point", ["definitions_proposed", "definitions_in_force", "output_staged"])
+@pytest.mark.parametrize("point", ["cutover_stored", "cutover_bound", "output_staged"])
 def test_apply_killed_at(point: str, warehouse: Path, connect: Callable[[], Connection]) -> None:
     """The task has its own rows and its replacement is there, or it has the replacement's."""
     first = connect()
@@ -131,7 +131,7 @@ def test_apply_killed_at(point: str, warehouse: Path, connect: Callable[[], Conn
     first.close()
     assert _killed(warehouse, ["ALTER CONTINUAL TASK x APPLY REPLACEMENT r"], point)
     con = connect()
-    is_new = point != "definitions_proposed"
+    is_new = point != "cutover_stored"
     found = con.execute("SELECT k FROM x").fetchall()
     assert_rows(found, [(-1,), (-2,)] if is_new else [(1,), (2,)], point)
     con.execute("MAINTAIN")
@@ -161,7 +161,7 @@ apply(connect(sys.argv[1], master="local[1]"), read(Path(sys.argv[2])))
 @pytest.mark.parametrize(
     "point",
     [
-        "definitions_in_force",
+        "cutover_bound",
         "output_staged",
         "output_committed:4",
         "output_committed:5",

@@ -16,6 +16,7 @@ from enum import Enum
 from typing import Any
 from unittest import mock
 
+from ctsql.catalog.cutovers import Cutover
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import (
     Catalog,
@@ -26,12 +27,12 @@ from ctsql.catalog.items import (
     replacement_of,
 )
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name
-from ctsql.catalog.proposals import Proposal
 from ctsql.planner.lowering import Proposal as BodyProposal
 from ctsql.planner.nodes import Insert, TaskWrite, Transaction
 from ctsql.runtime.delta.change_feed import added_rows
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.table_changes import tag
+from ctsql.runtime.statements.cutover import Change, cut_over
 from ctsql.runtime.statements.first_rows import copy_of, fill
 from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.statements.redefinition import Redefinition
@@ -43,7 +44,7 @@ from ctsql.runtime.statements.task_swap import (
 )
 from ctsql.runtime.tasks import proposals, sink
 from ctsql.runtime.tasks.constraints import CheckedRows
-from ctsql.runtime.warehouse.timeline import PROPOSALS
+from ctsql.runtime.warehouse.timeline import CUTOVERS
 from tests.simulation import definitions as world
 from tests.simulation.memory_log import Rows
 from tests.simulation.memory_store import Bag, Folder, SentCommit
@@ -154,7 +155,7 @@ class Swapping(Simulation):
     """One such run, with a task of one shape.
 
     Attributes:
-        proposals: by name what one is: the T that is complete before it, and what the body adds.
+        cutovers: by name what one is: the T that is complete before it, and what the body adds.
         swaps: (T, ...the same) of those that are decided, in order. written_count: how many were.
         stood_count: how often the task had failed.
         applied_count: how often a registered one was applied.
@@ -167,7 +168,7 @@ class Swapping(Simulation):
         self.model = _Model(self.store, marks=self.marks)
         self.store.on_delete = self.model.on_delete
         self.processes = [Swapper(self, p.number) for p in self.processes]
-        self.proposals: dict[str, tuple[int, int]] = {}
+        self.cutovers: dict[str, tuple[int, int]] = {}
         self.swaps: list[tuple[int, int, int]] = []
         self.seen_names: set[str] = set()
         self.made_count = self.written_count = self.loss_count = 0
@@ -197,11 +198,11 @@ class Swapping(Simulation):
     def _committed(self, folder: Folder, commit: Commit, attempt: SentCommit) -> None:
         super()._committed(folder, commit, attempt)
         if folder.location == TIMELINE:
-            decided = json.loads(dict(commit.domains).get(PROPOSALS) or "{}")
+            decided = json.loads(dict(commit.domains).get(CUTOVERS) or "{}")
             for name, at in decided.items():
-                if at is not None and name in self.proposals and name not in self.seen_names:
+                if at is not None and name in self.cutovers and name not in self.seen_names:
                     self.seen_names.add(name)
-                    self.swaps.append((at, *self.proposals[name]))
+                    self.swaps.append((at, *self.cutovers[name]))
         upper = dict(commit.transactions).get(f"ctsql:{folder.location}")
         if folder.location in self.places and upper is not None:
             place = self.places.index(folder.location)
@@ -324,14 +325,14 @@ def _made_of(text: str, new: Bag) -> Bag:
 
 
 class _NotedSwap(Swap):
-    """A swap whose proposals are noted."""
+    """A swap whose cutovers are noted."""
 
     simulation: Swapping
     about: tuple[int, int]
 
-    def _proposal(self, current: Catalog) -> Proposal:
-        made = Swap._proposal(self, current)
-        self.simulation.proposals[made.id] = self.about
+    def on_top(self, current: Catalog) -> Cutover:
+        made = Swap.on_top(self, current)
+        self.simulation.cutovers[made.id] = self.about
         return made
 
 
@@ -443,7 +444,7 @@ class Swapper(Process):
         )
         object.__setattr__(swap, "simulation", self.simulation)
         object.__setattr__(swap, "about", (beside.created_at, added))
-        swap.bring_into_force(engine)
+        cut_over(engine, Change(make=swap.on_top))
         self.simulation.stood_count += failed_at is not None
         change.settle(engine.relations.item(TASK))
 

@@ -5,7 +5,7 @@
 
 import pytest
 
-from ctsql.runtime.statements import redefinition
+from ctsql.runtime.statements import cutover
 from tests.simulation.mistakes import check_noticed
 from tests.simulation.redefined_task_runs import Redefining
 from tests.simulation.simulation import ran
@@ -34,18 +34,12 @@ def _from_where_it_stood(_w: object, _i: object, at: int | None, _s: object, now
 
 
 MUTATIONS: dict[str, tuple[object, str, object]] = {
-    "it counts from before it is bound": (redefinition, "mended_from", _from_before),
-    "two processes mend one T": (redefinition, "mended_from", _from_where_it_stood),
-    "one comes into force that may be forgotten": (redefinition, "check_newer", lambda *_: None),
+    "it counts from before it is bound": (cutover, "mended_from", _from_before),
+    "two processes mend one T": (cutover, "mended_from", _from_where_it_stood),
 }
-
-
-SHAPES = {"one comes into force that may be forgotten": Shape.QUARANTINE}
-"""With which the first run to notice is near."""
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_mutation_is_caught(name: str) -> None:
     """A run of some seed says what is wrong."""
-    shape = SHAPES.get(name, Shape.ALONE)
-    check_noticed(name, MUTATIONS[name], lambda seed: ran(Redefining(seed, shape)), SEEDS_MAX)
+    check_noticed(name, MUTATIONS[name], lambda seed: ran(Redefining(seed)), SEEDS_MAX)

@@ -12,7 +12,7 @@ from tests.simulation.simulation import ran
 
 pytestmark = pytest.mark.thorough
 
-SEEDS = range(60)
+SEEDS = range(120)
 SEEDS_MAX = 900
 FIRST = {
     "a batch that rows came before goes in": 680,

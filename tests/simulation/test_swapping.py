@@ -2,9 +2,9 @@
 
 import pytest
 
-from ctsql.runtime.statements import task_swap
+from ctsql.catalog.items import Item
+from ctsql.runtime.statements import cutover
 from ctsql.runtime.tasks import runs, sink
-from ctsql.runtime.warehouse.timeline import TaskState
 from tests.simulation.mistakes import check_noticed
 from tests.simulation.simulation import ran
 from tests.simulation.swapped_task_runs import Shape, Swapping
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.thorough
 SEEDS = (*range(60), 83, 309, 627, 870, 1626, 1990)
 """In 83 and 309 another definition comes into force while older ones are being forgotten; in 627 a
 replacement leaves the catalog, as the answer to its swap is lost, and is there again; in 870 a
-proposal is bound between looks at the catalog and at the timeline; in 1626 and 1990 a replacement
+cutover is bound between looks at the catalog and at the timeline; in 1626 and 1990 a replacement
 goes while a process is about to run it."""
 SEEDS_MAX, SEEDS_OF_SHAPE = 60, 120
 
@@ -39,15 +39,15 @@ def test_all_that_a_task_writes_is_swapped_at_one_t(shape: Shape) -> None:
     assert sum(r.applied_count for r in found) > 10
 
 
-def _from_now(state: TaskState, now: int, *, newest: int) -> TaskState:
-    return TaskState((*state.revisions, (now, newest)), state.suspended)
+def _newest_from_now(_b: object, after: Item, _begin: int, now: int) -> tuple[tuple[int, int], ...]:
+    return ((now, after.revision),)
 
 
 MUTATIONS: dict[str, tuple[object, str, object]] = {
     "the new body is in force without what it makes of the past": (
-        task_swap,
-        "_put_in_force",
-        _from_now,
+        cutover,
+        "new_starts",
+        _newest_from_now,
     ),
     "the first rows are left out": (runs, "snapshot_inputs", lambda _: ["s0"]),
 }

@@ -101,8 +101,7 @@ def test_two_at_once(connect: Callable[[], Connection], monkeypatch: pytest.Monk
         late(*given)
 
     monkeypatch.setattr(redefinition, "ensure_columns", after_the_other)
-    refused = expect_error(con, NEW, "ALTERED_MEANWHILE")
-    assert "m INT" in (refused.detail or "")
+    expect_error(con, NEW, "ALTERED_MEANWHILE")
     check_rows(con, "SELECT * FROM t", (1, 10, None), (2, 20, None))
     con.execute("INSERT INTO f VALUES (2, 21)")
     check_rows(other, "SELECT k, v, m FROM t", (1, 10, None), (2, 21, -21))

@@ -34,17 +34,17 @@ def test_what_a_subscription_follows_by_now_is_not_dropped() -> None:
     """The digest of the definitions says nothing of subscriptions, which may come at any time."""
     known = Catalog.of([TABLE])
     application = _application(known)
-    proposal = application._propose([], [], {}, {}, known)
-    assert proposal.drop is not None
-    assert [i.id for i in proposal.drop.items] == ["t1"]
+    cutover = application._cutover([], [], {}, {}, known)
+    assert cutover.drop is not None
+    assert [i.id for i in cutover.drop.items] == ["t1"]
     reader = Subscription(id="s1", name="copy", object_id="t1", start=0, snapshot=True)
     with pytest.raises(CtsqlError) as caught:
-        application._propose([], [], {}, {}, known.with_subscription(reader))
+        application._cutover([], [], {}, {}, known.with_subscription(reader))
     assert caught.value.condition == "DEPENDENT_OBJECTS"
     assert "Subscription 'copy' follows it." in str(caught.value)
     other = replace(TABLE, id="t2", name=Name("default", "u"), location="file:/u")
     with pytest.raises(CtsqlError) as caught:
-        application._propose([], [], {}, {}, known.with_item(other))
+        application._cutover([], [], {}, {}, known.with_item(other))
     assert caught.value.condition == "DEFINITIONS_CHANGED"
 
 

@@ -1,4 +1,4 @@
-"""Definitions that copy, and those that write nothing: what they mean once they are stored."""
+"""Definitions that copy: what they mean once they are stored."""
 
 from dataclasses import replace
 
@@ -8,8 +8,7 @@ from ctsql.catalog.schemas import Column
 from ctsql.planner.binding import bind_stored
 from ctsql.planner.explain import explain
 from ctsql.planner.nodes import TaskWrite
-from ctsql.planner.row_local import is_row_local
-from ctsql.runtime.statements.first_rows import copy_of, idle_of, with_first_rows
+from ctsql.runtime.statements.first_rows import copy_of, with_first_rows
 
 COLUMNS = (Column("k", "int", False), Column("odd name", "struct<a:int>"))
 
@@ -43,13 +42,6 @@ def test_a_swap_clears_first() -> None:
     first, second = _bound(copy_of(TASK, [TASK], [OTHER], FEED, clears=True)).transaction.statements
     assert type(first).__name__.startswith("Delete")
     assert type(second).__name__.startswith("Insert")
-
-
-def test_the_idle_definition_takes_many_ts_at_a_time() -> None:
-    """A task that stood for a long time passes them in few jobs."""
-    made = idle_of(TASK, [TASK], FEED)
-    assert not made.once
-    assert is_row_local(_bound(made))
 
 
 def test_first_rows_come_before_the_own_definition() -> None:

@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import Name
 from ctsql.catalog.refreshes import At, Cron, Every, RefreshPart, Stretch
 from ctsql.runtime.warehouse.replaced_views import (
     History,
     check_same_times,
     counts_anew,
+    cutover_of_views,
     refresh_of,
-    with_pace,
 )
 
 HOURLY = Every(3_600_000)
@@ -56,23 +56,41 @@ def test_the_same_refresh_times_go_on() -> None:
     assert counts_anew((HOURLY,), (HOURLY,), [History.KEPT, History.CUT])
 
 
-def test_a_stretch_is_of_the_definition_that_ends() -> None:
-    """By the catalog that is changed, whatever this process knew."""
+HISTORIES = [
+    # history, whether refresh times count anew || the T of creation, continues, stretches
+    (History.KEPT, False, (20, False, ((10, None),))),
+    (History.WAITS, False, (20, False, ((10, None),))),
+    (History.CONTINUED, False, (20, True, ((10, None),))),
+    (History.CUT, False, (90, False, ())),
+    (History.KEPT, True, (90, False, ((10, None), (20, (HOURLY,))))),
+    (History.CONTINUED, True, (90, True, ((10, None), (20, (HOURLY,))))),
+    (History.CUT, True, (90, False, ())),
+]
+
+
+@pytest.mark.parametrize(("history", "is_paced", "wanted"), HISTORIES)
+def test_what_a_view_keeps(history: History, is_paced: bool, wanted: tuple[object, ...]) -> None:
+    """By the catalog that is changed; a stretch is of the definition that ends."""
     now = replace(_view("WITH (REFRESH EVERY '1 hour')", 20), stretches=(Stretch(10, None),))
-    later = with_pace(replace(now, definition=_view("").definition), now)
-    assert later.stretches == (Stretch(10, None), Stretch(20, (HOURLY,)))
+    other = replace(now, definition=_view("").definition)
+    cutover = cutover_of_views([(now, other, history)], ["v"] if is_paced else [])
+    later = cutover.in_force(Catalog.of([now]), 90).items["v"]
+    stretches = tuple((s.start, s.parts) for s in later.stretches)
+    assert (later.created_at, later.continues, stretches) == wanted
+    assert later.revision == 1
+
+
+def test_a_view_that_stays_as_it_is() -> None:
+    """Nothing changes then, and no process has to write it."""
+    now = _view("")
+    assert cutover_of_views([(now, now, History.KEPT)], []).is_no_change(Catalog.of([now]))
 
 
 def test_refresh_times_that_another_process_changed() -> None:
     """They would be recorded from the other's T on, and as what they were before that."""
     known = _view("")
-    check_same_times(known, known, is_paced=True)
-    check_same_times(known, replace(known, created_at=20), is_paced=False)
-    for other, is_paced in (
-        (_view("WITH (REFRESH EVERY '1 hour')", 20), False),
-        (replace(known, created_at=20), True),
-    ):
-        with pytest.raises(CtsqlError) as caught:
-            check_same_times(known, other, is_paced=is_paced)
-        assert caught.value.condition == "ALTERED_MEANWHILE"
-        assert "Another process changed when it is refreshed." in str(caught.value)
+    check_same_times(known, replace(known, created_at=20))
+    with pytest.raises(CtsqlError) as caught:
+        check_same_times(known, _view("WITH (REFRESH EVERY '1 hour')", 20))
+    assert caught.value.condition == "ALTERED_MEANWHILE"
+    assert "Another process changed when it is refreshed." in str(caught.value)

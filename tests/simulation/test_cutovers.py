@@ -1,14 +1,14 @@
-"""Definitions that come into force together, in memory: killed at every call, and in conflict."""
+"""Cutovers, in memory: killed at every call, and in conflict."""
 
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from ctsql.catalog.cutovers import Cutover
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import Name
-from ctsql.catalog.proposals import Proposal
 from ctsql.runtime.warehouse.catalog_store import FORMAT, FORMAT_PROPERTY, DeltaCatalog
 from ctsql.runtime.warehouse.timeline import TaskState, Timeline
 from tests.simulation.memory_log import MemoryGateway
@@ -34,19 +34,19 @@ class Process:
         self.catalog = DeltaCatalog(gateway, CATALOG, "memory")
         self.catalog.decisions = self.timeline
 
-    def propose(self, name: str = "p", definition: str = "new") -> Proposal:
+    def add_cutover(self, name: str = "p", definition: str = "new") -> Cutover:
         """Object ``one`` gets another definition, ``two`` goes, ``three`` comes."""
-        made = Proposal(
+        made = Cutover(
             id=name,
             items=(_item("one", definition), _item("three", definition)),
             new_ids=frozenset({"three"}),
         )
-        return self.catalog.propose(lambda _: made)
+        return self.catalog.add_cutover(lambda _: made)[0]
 
-    def bind(self, proposal: Proposal) -> int:
+    def bind(self, cutover: Cutover) -> int:
         """Bind it, and the definition of a task with it."""
         change = {"one": lambda state, now: replace(state, revisions=((now, 1),))}
-        return self.timeline.mint({}, tasks=change, proposal=proposal.id)
+        return self.timeline.mint({}, tasks=change, cutover=cutover.id)
 
     def seen(self) -> tuple[str, tuple[str, ...], TaskState]:
         """The definition in force, the objects there are, and what is bound of the task."""
@@ -84,7 +84,7 @@ def test_killed_at_every_call() -> None:
         process = Process(store, Link("first", dies_at))
         alive = True
         try:
-            process.bind(process.propose())
+            process.bind(process.add_cutover())
             process.catalog.change(lambda now: now)
         except Kill:
             alive = False
@@ -110,10 +110,10 @@ def test_a_change_in_between_closes_a_proposal() -> None:
     """It never comes into force on top of another catalog than the one it was made for."""
     store = _made()
     first, other = Process(store, Link("first")), Process(store, Link("other"))
-    proposal = first.propose()
+    cutover = first.add_cutover()
     other.catalog.change(_add("more"))
     with pytest.raises(CtsqlError) as caught:
-        first.bind(proposal)
+        first.bind(cutover)
     assert caught.value.condition == "DEFINITIONS_CHANGED"
     assert first.seen()[:2] == ("old", ("more", "one"))
 
@@ -122,12 +122,12 @@ def test_of_two_proposals_one_is_bound() -> None:
     """The second closes the first; a bound one is written by whoever proposes next."""
     store = _made()
     first, other = Process(store, Link("first")), Process(store, Link("other"))
-    lost, won = first.propose("a", "lost"), other.propose("b", "won")
+    lost, won = first.add_cutover("a", "lost"), other.add_cutover("b", "won")
     with pytest.raises(CtsqlError):
         first.bind(lost)
     at = other.bind(won)
     assert first.seen()[:2] == ("won", ("one", "three"))
-    first.propose("c", "last")
+    first.add_cutover("c", "last")
     assert other.seen()[:2] == ("won", ("one", "three"))
     assert other.catalog.load().items["three"].created_at == at
 
@@ -137,7 +137,7 @@ def test_many_decisions_are_not_kept() -> None:
     store = _made()
     process = Process(store, Link("one", 100_000))
     for number in range(60):
-        process.bind(process.propose(f"p{number}", f"d{number}"))
+        process.bind(process.add_cutover(f"p{number}", f"d{number}"))
         process.catalog.change(lambda now: now)
-    assert len(process.timeline._proposals) == 50
+    assert len(process.timeline._cutovers) == 50
     assert Process(store, Link("late")).seen()[0] == "d59"

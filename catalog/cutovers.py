@@ -1,11 +1,12 @@
 """Definitions that are in the catalog and wait for the T from which they are in force.
 
-One proposal holds all that changes together: new and changed objects, those that go, and schemas.
+One cutover holds all that changes together: new and changed objects, those that go, and schemas.
 The timeline binds it to a T (:mod:`ctsql.runtime.warehouse.timeline`); until then it is seen by
 nobody, and from then on by everybody who knows the T.
 """
 
 import json
+import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,7 +16,7 @@ from ctsql.catalog.items import Catalog, DropEntry, Item
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proposal:
+class Cutover:
     """Changes of the catalog that come into force together.
 
     Attributes:
@@ -24,11 +25,11 @@ class Proposal:
         drop: what a DROP would take away with it; None for nothing. schemas: new ones.
     """
 
-    id: str
     items: tuple[Item, ...] = ()
     new_ids: frozenset[str] = field(default_factory=frozenset)
     drop: DropEntry | None = None
     schemas: tuple[str, ...] = ()
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def in_force(self, catalog: Catalog, at: int) -> Catalog:
         """The catalog from T on."""
@@ -40,8 +41,13 @@ class Proposal:
             catalog = catalog.with_dropped(self.drop)
         return catalog
 
+    def is_no_change(self, catalog: Catalog) -> bool:
+        """Is the catalog as it would be?"""
+        is_other = self.new_ids or self.schemas or self.drop is not None
+        return not is_other and all(catalog.items.get(i.id) == i for i in self.items)
+
     def to_json(self) -> str:
-        """The proposal as text for the store."""
+        """The cutover as text for the store."""
         return json.dumps(
             {
                 "items": {i.id: i.to_json() for i in self.items},
@@ -52,22 +58,44 @@ class Proposal:
         )
 
 
+def together(cutovers: Iterable[Cutover]) -> Cutover:
+    """Several cutovers of different objects as one."""
+    parts = list(cutovers)
+    if len(parts) == 1:
+        return parts[0]
+    drops = [part.drop for part in parts if part.drop is not None]
+    drop = drops[0] if drops else None
+    for other in drops[1:]:
+        assert drop is not None  # it is the first
+        drop = replace(
+            drop,
+            items=drop.items + other.items,
+            subscriptions=drop.subscriptions + other.subscriptions,
+        )
+    return Cutover(
+        items=tuple(item for part in parts for item in part.items),
+        new_ids=frozenset().union(*(part.new_ids for part in parts)),
+        drop=drop,
+        schemas=tuple(schema for part in parts for schema in part.schemas),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class StoredCatalog:
-    """The catalog as it is stored, with the proposal that may be in force on top of it."""
+    """The catalog as it is stored, with the cutover that may be in force on top of it."""
 
     catalog: Catalog
-    proposal: Proposal | None = None
+    cutover: Cutover | None = None
 
     def in_force(self, at: int | None) -> Catalog:
-        """The catalog where the proposal is in force from T on, or is not (None)."""
-        if self.proposal is None or at is None:
+        """The catalog where the cutover is in force from T on, or is not (None)."""
+        if self.cutover is None or at is None:
             return self.catalog
-        return self.proposal.in_force(self.catalog, at)
+        return self.cutover.in_force(self.catalog, at)
 
 
-def proposal_of(entries: Iterable[tuple[str, str]]) -> Proposal | None:
-    """The proposal of a catalog's entries (id and text), of which there is at most one.
+def cutover_of(entries: Iterable[tuple[str, str]]) -> Cutover | None:
+    """The cutover of a catalog's entries (id and text), of which there is at most one.
 
     Raises STORED_DATA_INVALID where it cannot be read: what is in force is not known then.
     """
@@ -78,7 +106,7 @@ def proposal_of(entries: Iterable[tuple[str, str]]) -> Proposal | None:
     try:
         raw: dict[str, Any] = json.loads(text)
         drop = raw["gone"]
-        return Proposal(
+        return Cutover(
             id=proposal_id,
             items=tuple(Item.of_entry(k, v) for k, v in raw["items"].items()),
             new_ids=frozenset(raw["begun"]),

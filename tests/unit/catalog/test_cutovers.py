@@ -1,11 +1,11 @@
-"""Proposals as text, and what they make of a catalog."""
+"""Cutovers as text, and what they make of a catalog."""
 
 import pytest
 
+from ctsql.catalog.cutovers import Cutover, cutover_of
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Catalog, DropEntry, Item, ObjectKind
 from ctsql.catalog.names import Name
-from ctsql.catalog.proposals import Proposal, proposal_of
 
 
 def _item(name: str, **given: object) -> Item:
@@ -13,7 +13,7 @@ def _item(name: str, **given: object) -> Item:
     return Item(**{**made, **given})  # type: ignore[arg-type]
 
 
-PROPOSAL = Proposal(
+CUTOVER = Cutover(
     id="p",
     items=(_item("new"), _item("old", definition="b", replaces="x", built_beside=("y", 2))),
     new_ids=frozenset({"new"}),
@@ -24,17 +24,17 @@ PROPOSAL = Proposal(
 
 def test_as_text() -> None:
     """What is stored is what was proposed."""
-    assert proposal_of([("p", PROPOSAL.to_json())]) == PROPOSAL
-    assert proposal_of([]) is None
+    assert cutover_of([("p", CUTOVER.to_json())]) == CUTOVER
+    assert cutover_of([]) is None
     with pytest.raises(CtsqlError) as caught:
-        proposal_of([("p", "{}")])
+        cutover_of([("p", "{}")])
     assert caught.value.condition == "STORED_DATA_INVALID"
 
 
 def test_in_force() -> None:
     """New objects begin at the T, others keep theirs; what goes is kept beside."""
     before = Catalog.of([_item("old", created_at=3), _item("gone"), _item("stays")])
-    after = PROPOSAL.in_force(before, 42)
+    after = CUTOVER.in_force(before, 42)
     assert {i.id: i.created_at for i in after} == {"old": 0, "stays": 0, "new": 42}
     assert after.items["old"].definition == "b"
     assert set(after.schemas) == {"default", "s"}

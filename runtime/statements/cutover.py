@@ -1,0 +1,133 @@
+"""A cutover: several objects get other definitions at one T, or none of them does.
+
+Whatever changes a definition is one: CREATE OR REPLACE, ALTER ... AS, a replacement that is
+applied, REPLAY, and a folder that is applied.
+
+    prepare    tables of new objects, and columns that come at the end, are made; objects are
+               brought up to now by the definitions that go. It may take long; nobody sees it
+    commit     the catalog has the cutover, which nobody sees (one commit); the timeline binds it to
+               a T (one commit, which decides); the catalog has its changes
+    complete   views get the rows that differ, tasks run on from where they failed
+
+A crash before the timeline's commit leaves files that MAINTAIN removes; after it, whoever reads the
+objects next completes them. The cutover counts on top of the very catalog that it was made on:
+where another process changed that in between, it is made again, and raises if it no longer fits
+(:mod:`ctsql.runtime.warehouse.catalog_store` says how readers find out).
+
+Source: docs/decisions/0107-definitions-at-one-t.md.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from ctsql.catalog.cutovers import Cutover, together
+from ctsql.catalog.errors import CatalogError, error
+from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.runtime.engine import Engine
+from ctsql.runtime.log import fault_points as faults
+from ctsql.runtime.statements.output_tables import undo_on_failure
+from ctsql.runtime.tasks.progress import mended_from
+from ctsql.runtime.warehouse.timeline import TaskState
+
+TRIES_MAX = 20
+
+
+def _nothing() -> None:
+    """There is nothing to complete."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A part of a cutover, as it was prepared.
+
+    Attributes:
+        make: what changes on top of a catalog; it is called again where another process changed
+            the catalog meanwhile, and raises where it no longer fits.
+        new: objects whose tables were made; they go if the cutover fails.
+        failed_at: by the id of a task the T at which it stands still, which its new definition
+            mends.
+        complete: writes what differs, or runs what waited for the new definition.
+    """
+
+    make: Callable[[Catalog], Cutover]
+    new: tuple[Item, ...] = ()
+    failed_at: Mapping[str, int | None] = field(default_factory=dict)
+    complete: Callable[[], None] = _nothing
+
+
+def cut_over(engine: Engine, *changes: Change) -> None:
+    """Bring changes into force at one T, and complete them.
+
+    Raises:
+        What one of them raises that no longer fits, or DEFINITIONS_CHANGED where other processes
+        were first each time: then nothing is in force. What completing raises: then they are.
+    """
+    with undo_on_failure(engine, [item for change in changes for item in change.new]):
+        _commit(engine, changes)
+    for change in changes:
+        change.complete()
+
+
+def _commit(engine: Engine, changes: Sequence[Change]) -> None:
+    def make(catalog: Catalog) -> Cutover:
+        return together(change.make(catalog) for change in changes)
+
+    if make(engine.refresh_catalog()).is_no_change(engine.catalog):
+        return
+    tables = [i for change in changes for i in change.new if i.kind is ObjectKind.TABLE]
+    failed_at = {task: at for change in changes for task, at in change.failed_at.items()}
+    for _ in range(TRIES_MAX):
+        cutover, catalog = engine.catalog_store.add_cutover(make)
+        faults.point("cutover_stored")
+        sources = engine.relations.sources()
+        sources |= {i.id: (i.name.qualified(), engine.relations.table(i)) for i in tables}
+        before = catalog.items
+        tasks = {
+            item.id: partial(_put_in_force, engine, before.get(item.id), item, failed_at)
+            for item in cutover.items
+            if item.is_task and new_starts(before.get(item.id), item, 0, 0)
+        }
+        try:
+            engine.timeline.mint(sources, tasks=tasks, cutover=cutover.id, tick_ms=engine.tick_ms)
+        except CatalogError as problem:
+            if problem.condition != "DEFINITIONS_CHANGED":
+                raise
+            continue
+        faults.point("cutover_bound")
+        engine.change_catalog(lambda catalog: catalog)  # which writes what is in force
+        return
+    raise error("DEFINITIONS_CHANGED")
+
+
+def new_starts(
+    before: Item | None, after: Item, begin: int, now: int
+) -> tuple[tuple[int, int], ...]:
+    """From which T each definition of a task is in force that comes with a cutover at T = ``now``.
+
+    One that copies rows (:attr:`ctsql.catalog.items.Revision.once`) is in force at that T alone,
+    what comes behind it from the next T on. The first one of a new task needs no T.
+
+    Args:
+        before: the task by the catalog; None for a new one. begin: the T from which a definition
+            is in force that mends the one before; else ``now``.
+    """
+    starts, time = [], begin
+    for revision in after.revisions:
+        if before is None or revision.number > before.revision:
+            time = now if revision.once else time
+            starts.append((time, revision.number))
+            time += revision.once
+    return tuple(starts if before else starts[1:])
+
+
+def _put_in_force(
+    engine: Engine,
+    before: Item | None,
+    after: Item,
+    failed_at: Mapping[str, int | None],
+    state: TaskState,
+    now: int,
+) -> TaskState:
+    begin = mended_from(engine.warehouse, after, failed_at.get(after.id), state, now)
+    return replace(state, revisions=(*state.revisions, *new_starts(before, after, begin, now)))
