@@ -1,0 +1,83 @@
+"""From which T the definitions of a task are in force that come with a cutover; and its parts."""
+
+from dataclasses import replace
+
+import pytest
+
+from ctsql.catalog.cutovers import Cutover, together
+from ctsql.catalog.items import Catalog, DropEntry, Item, ObjectKind, Revision
+from ctsql.catalog.names import Name
+from ctsql.runtime.statements.cutover import new_starts
+from ctsql.runtime.warehouse.timeline import TaskState
+
+NOW, FAILED = 50, 30
+
+
+def _task(*copies: bool, first: int = 0) -> Item:
+    """A task with as many definitions; those that copy rows are said to."""
+    task = Item(id="x", kind=ObjectKind.CONTINUAL_TASK, name=Name("default", "x"), columns=())
+    revisions = [
+        Revision(number=first + n, definition=f"d{first + n}", reads=(), once=copy)
+        for n, copy in enumerate(copies)
+    ]
+    return task.with_revisions(revisions[-1], revisions[:-1])
+
+
+CASES = [
+    # before, after, the T from which it mends || from which T each number is in force
+    (_task(False), _task(False, False), NOW, ((NOW, 1),)),
+    (_task(False), _task(False, False), FAILED, ((FAILED, 1),)),
+    (_task(False, first=6), _task(False, False, first=6), NOW, ((NOW, 7),)),
+    # A swap: rows are copied at the T, whatever failed; then its own body.
+    (_task(False), _task(False, True, False), NOW, ((NOW, 1), (NOW + 1, 2))),
+    (_task(False), _task(False, True, False), FAILED, ((NOW, 1), (NOW + 1, 2))),
+    (_task(False), _task(False), NOW, ()),  # it stays as it is
+    (None, _task(False), NOW, ()),
+    (None, _task(True, False), NOW, ((NOW + 1, 1),)),  # it begins with the rows of a table
+]
+
+
+@pytest.mark.parametrize(("before", "after", "begin", "wanted"), CASES)
+def test_new_starts(
+    before: Item | None, after: Item, begin: int, wanted: tuple[tuple[int, int], ...]
+) -> None:
+    """Each T has one definition: the newest of those that are in force from it or before."""
+    starts = new_starts(before, after, begin, NOW)
+    assert starts == wanted
+    if before is not None and starts:
+        assert TaskState(starts).revision_at(NOW + 9) == after.revision
+
+
+def _item(name: str, kind: ObjectKind = ObjectKind.VIEW) -> Item:
+    return Item(id=name, kind=kind, name=Name("default", name), columns=())
+
+
+def test_parts_are_in_force_together() -> None:
+    """What one part changes, begins or drops, the whole does at the same T."""
+    old, gone, other = _item("old"), _item("gone"), _item("other")
+    changed = replace(old, definition="new")
+    drops = [
+        DropEntry(id=i.id, at_ms=1, items=(i,), subscriptions=(), schema="") for i in (gone, other)
+    ]
+    parts = [
+        Cutover(items=(changed,), schemas=("s",)),
+        Cutover(items=(_item("come"),), new_ids=frozenset({"come"}), drop=drops[0]),
+        Cutover(drop=drops[1]),
+    ]
+    before = Catalog.of([old, gone, other])
+    after = together(parts).in_force(before, NOW)
+    assert {i.id for i in after} == {"old", "come"}
+    assert after.items["old"] == changed
+    assert after.items["come"].created_at == NOW
+    assert "s" in after.schemas
+    assert [i.id for d in after.drops.values() for i in d.items] == ["gone", "other"]
+
+
+def test_no_change() -> None:
+    """Nothing is bound for a definition that is there already."""
+    item = _item("v")
+    catalog = Catalog.of([item])
+    assert Cutover(items=(item,)).is_no_change(catalog)
+    assert together([]).is_no_change(catalog)
+    assert not Cutover(items=(item,), new_ids=frozenset({"v"})).is_no_change(catalog)
+    assert not Cutover(items=(replace(item, definition="w"),)).is_no_change(catalog)
