@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from ctsql.runtime.log.write_handle import Entry
     from ctsql.runtime.monitoring.pulse import Pulse
     from ctsql.runtime.service.events import Event
-    from ctsql.runtime.statements.commits import ObjectCommit
-    from ctsql.runtime.statements.name_resolution import Namespace
+    from ctsql.runtime.statements.inspect.commits import ObjectCommit
+    from ctsql.runtime.statements.objects.name_resolution import Namespace
 
 DEFAULT_WAREHOUSE = "warehouse"
 
@@ -226,9 +226,9 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
         Those about objects are run by :mod:`ctsql.connection.object_statements`.
         """
         from ctsql.connection.object_statements import manage
-        from ctsql.runtime.statements.copy import copy_from, copy_to
-        from ctsql.runtime.statements.dml import write_source
-        from ctsql.runtime.statements.name_resolution import Namespace
+        from ctsql.runtime.statements.dml.copy import copy_from, copy_to
+        from ctsql.runtime.statements.dml.dml import write_source
+        from ctsql.runtime.statements.objects.name_resolution import Namespace
 
         names = Namespace(engine, self.search_schema)
         statement = _with_schema(statement, self.search_schema)
@@ -339,7 +339,7 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
             name: as SQL spells it.
         """
         from ctsql.planner.binding import qualify
-        from ctsql.runtime.statements.commits import commits
+        from ctsql.runtime.statements.inspect.commits import commits
 
         target = relation_of(name)
         with self._running(f"commits of {name}") as engine:
@@ -519,7 +519,7 @@ def _fetching(
     con: Connection, engine: "Engine", query: "Query"
 ) -> Callable[[], AbstractContextManager[object]]:
     """What each call of Spark for the rows of a query runs in."""
-    from ctsql.runtime.statements.few_rows import for_few_rows, reads_few
+    from ctsql.runtime.statements.dml.few_rows import for_few_rows, reads_few
 
     is_of_few = con._transaction is None and reads_few(engine, query)
 
@@ -545,7 +545,7 @@ def _with_variables(
         yield
         return
     if variables.explicit:
-        from ctsql.runtime.statements.name_resolution import check_free
+        from ctsql.runtime.statements.objects.name_resolution import check_free
 
         catalog = engine.refresh_catalog()
         for name in variables.explicit:
@@ -602,7 +602,7 @@ def _promote(con: Connection, engine: "Engine") -> None:
 
 
 def _transact(connection: Connection, engine: "Engine", statement: st.Transact) -> Result:
-    from ctsql.runtime.statements.transaction import OpenTransaction
+    from ctsql.runtime.statements.dml.transaction import OpenTransaction
 
     open_ = connection._transaction
     verb = statement.verb
@@ -629,8 +629,8 @@ def _open_subscription(
 ) -> Subscription:
     """Open a feed and its subscription, which locks the engine for each look."""
     from ctsql.runtime.service.backoff import INTERVAL_SECONDS
-    from ctsql.runtime.statements.name_resolution import Namespace
-    from ctsql.runtime.statements.subscribe import open_feed
+    from ctsql.runtime.statements.inspect.subscribe import open_feed
+    from ctsql.runtime.statements.objects.name_resolution import Namespace
     from ctsql.runtime.subscriptions.feed import use_stored
 
     names = Namespace(engine, connection.search_schema)

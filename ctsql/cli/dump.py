@@ -23,7 +23,7 @@ def write_dump(connection: "Connection", folder: Path) -> list[Path]:
         INVALID_USAGE: there are files of SQL in the folder. NOT_SUPPORTED: it is one of ctsql or
         Delta. OSError: it cannot be written.
     """
-    from ctsql.runtime.statements.dump import dump
+    from ctsql.runtime.statements.inspect.dump import dump
 
     check_output(folder, connection.warehouse)
     if any(folder.glob("*.sql")):

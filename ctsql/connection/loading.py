@@ -42,7 +42,7 @@ def _append(con: OpenWarehouse, ref: st.RelationRef, rows: Any, into: Sequence[s
     """Append rows, those of tuples to the columns ``into``; to all columns without any."""
     from ctsql.catalog import schemas
     from ctsql.runtime.rows.given_rows import rows_for
-    from ctsql.runtime.statements.dml import append_rows, target_table
+    from ctsql.runtime.statements.dml.dml import append_rows, target_table
 
     if con.read_only:
         raise error("READ_ONLY_MODE", what="append")
@@ -65,8 +65,8 @@ def writer(con: OpenWarehouse, table: str, job: str = "default") -> Writer:
     Raises:
         CtsqlError: UNKNOWN_RELATION, OUTPUT_OWNED.
     """
-    from ctsql.runtime.statements.dml import target_table
-    from ctsql.runtime.statements.job_writer import JobWriter
+    from ctsql.runtime.statements.dml.dml import target_table
+    from ctsql.runtime.statements.dml.job_writer import JobWriter
 
     ref = relation_of(table)
     with con._running(f"writer of {table}") as engine:
@@ -87,7 +87,7 @@ def register(con: OpenWarehouse, name: str, rows: Any) -> None:
         CtsqlError: OBJECT_EXISTS, INVALID_USAGE.
     """
     from ctsql.runtime.rows.given_rows import frame_of
-    from ctsql.runtime.statements.name_resolution import check_free
+    from ctsql.runtime.statements.objects.name_resolution import check_free
 
     ref = relation_of(name)
     if len(ref.parts) > 1:

@@ -11,8 +11,8 @@ from ctsql.planner.syntax import ast as st, parse, split
 from ctsql.results.result import Result
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring import status as statuses
-from ctsql.runtime.statements import show
-from ctsql.runtime.statements.show_constraints import show_constraints
+from ctsql.runtime.statements.inspect import show
+from ctsql.runtime.statements.inspect.show_constraints import show_constraints
 
 Logged = st.ShowObjects | st.ShowCreate | st.Describe | st.ShowSubscriptions | st.ShowConstraints
 

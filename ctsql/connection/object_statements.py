@@ -9,24 +9,27 @@ from ctsql.planner.syntax import ast as st
 from ctsql.results.result import Result
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.internals.functions import describe_functions, function_names
-from ctsql.runtime.statements.alter import Alteration
-from ctsql.runtime.statements.alter_table import TableAlteration
-from ctsql.runtime.statements.alter_task import TaskAlteration
-from ctsql.runtime.statements.alter_view import change_view_constraints, set_view_options
-from ctsql.runtime.statements.create import Creation
-from ctsql.runtime.statements.create_flow import create_flow
-from ctsql.runtime.statements.dropped import Undropping
+from ctsql.runtime.statements.definitions.alter import Alteration
+from ctsql.runtime.statements.definitions.alter_task import TaskAlteration
+from ctsql.runtime.statements.definitions.alter_view import (
+    change_view_constraints,
+    set_view_options,
+)
+from ctsql.runtime.statements.definitions.create import Creation
+from ctsql.runtime.statements.definitions.create_flow import create_flow
+from ctsql.runtime.statements.definitions.dropped import Undropping
+from ctsql.runtime.statements.definitions.replacement import Replacement
+from ctsql.runtime.statements.definitions.task_replacement import TaskReplacement
 from ctsql.runtime.statements.explain import Explanation
+from ctsql.runtime.statements.inspect.pending import show_pending
+from ctsql.runtime.statements.inspect.show import Rows, is_like
+from ctsql.runtime.statements.inspect.verify import Verification
 from ctsql.runtime.statements.maintain import MAINTAINED, RETAINED, Maintenance
-from ctsql.runtime.statements.name_resolution import Namespace
-from ctsql.runtime.statements.pending import show_pending
-from ctsql.runtime.statements.replacement import Replacement
-from ctsql.runtime.statements.row_lineage import COLUMNS as LINEAGE
-from ctsql.runtime.statements.row_questions import RowQuestions
-from ctsql.runtime.statements.show import Rows, is_like
-from ctsql.runtime.statements.table_constraints import TableConstraints
-from ctsql.runtime.statements.task_replacement import TaskReplacement
-from ctsql.runtime.statements.verify import Verification
+from ctsql.runtime.statements.objects.name_resolution import Namespace
+from ctsql.runtime.statements.provenance.row_lineage import COLUMNS as LINEAGE
+from ctsql.runtime.statements.provenance.row_questions import RowQuestions
+from ctsql.runtime.statements.tables.alter_table import TableAlteration
+from ctsql.runtime.statements.tables.table_constraints import TableConstraints
 from ctsql.runtime.subscriptions.cursors import Readers
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ctsql.runtime.log_reader import LocalLogReader, LogReader
     from ctsql.runtime.service.connection_maintenance import ConnectionMaintenance
     from ctsql.runtime.service.events import Event
-    from ctsql.runtime.statements.transaction import OpenTransaction
+    from ctsql.runtime.statements.dml.transaction import OpenTransaction
 
 T = TypeVar("T")
 RECURSION_LIMIT = 10_000
@@ -137,7 +137,7 @@ class OpenWarehouse:
             engine = self._opened()
             from ctsql.runtime.spark.errors import translate_spark_errors
             from ctsql.runtime.spark.internals.sessions import active
-            from ctsql.runtime.statements.failed_task import show_rows
+            from ctsql.runtime.statements.objects.failed_task import show_rows
 
             if self._cancelled.is_set():
                 raise error("STATEMENT_CANCELLED")  # while Spark was starting

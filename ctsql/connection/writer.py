@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ctsql.connection.open_warehouse import OpenWarehouse
     from ctsql.runtime.engine import Engine
     from ctsql.runtime.log.write_handle import Batch
-    from ctsql.runtime.statements.job_writer import JobWriter
+    from ctsql.runtime.statements.dml.job_writer import JobWriter
 
 POLL_SECONDS = 0.05
 
@@ -75,7 +75,7 @@ class Writer:
                 ALTERED_MEANWHILE if the table got one after a batch was staged; nothing was
                 changed, and the batch can be discarded.
         """
-        from ctsql.runtime.statements.job_writer import Write
+        from ctsql.runtime.statements.dml.job_writer import Write
 
         self._check("compare_and_append")
         handle = self._handle
@@ -106,7 +106,7 @@ class Writer:
         Raises:
             UpperMismatch: there would be a gap; nothing was changed.
         """
-        from ctsql.runtime.statements.job_writer import Write
+        from ctsql.runtime.statements.dml.job_writer import Write
 
         self._check("append")
         handle = self._handle

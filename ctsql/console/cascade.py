@@ -25,8 +25,8 @@ def cascading(span: Span) -> st.DropObject | None:
 
 def drops_too(connection: "Connection", statement: st.DropObject) -> list[str]:
     """The objects that would go besides the one that is named, each with its kind."""
-    from ctsql.runtime.statements.alter import Alteration
-    from ctsql.runtime.statements.name_resolution import Namespace
+    from ctsql.runtime.statements.definitions.alter import Alteration
+    from ctsql.runtime.statements.objects.name_resolution import Namespace
 
     with connection._running("DROP") as engine:
         going = Alteration(Namespace(engine, connection.search_schema)).going(statement)

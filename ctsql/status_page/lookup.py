@@ -27,7 +27,7 @@ from ctsql.runtime.monitoring.objects import DependencyRow, ObjectRow, dependenc
 from ctsql.runtime.monitoring.refreshes import refreshes
 from ctsql.runtime.monitoring.status import State
 from ctsql.runtime.monitoring.storage import ROWS, StorageRow, storage
-from ctsql.runtime.statements.show import current_definition
+from ctsql.runtime.statements.inspect.show import current_definition
 from ctsql.runtime.subscriptions.cursors import Readers
 from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
 from ctsql.runtime.warehouse.table_checks import are_there

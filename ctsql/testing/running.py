@@ -26,9 +26,9 @@ from ctsql.runtime.log import clock
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
 from ctsql.runtime.spark.errors import is_lost
-from ctsql.runtime.statements.dml import write_source
-from ctsql.runtime.statements.name_resolution import Namespace
-from ctsql.runtime.statements.transaction import OpenTransaction
+from ctsql.runtime.statements.dml.dml import write_source
+from ctsql.runtime.statements.dml.transaction import OpenTransaction
+from ctsql.runtime.statements.objects.name_resolution import Namespace
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.testing.collecting import Case
 from ctsql.testing.comparing import ColumnTypes, Difference, compare

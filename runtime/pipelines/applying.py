@@ -3,7 +3,7 @@
     alter:    tables that have other columns or constraints, one after the other
     prepare:  folders of new tables and outputs, which no object owns yet; changed outputs are
               brought up to now
-    decide:   :mod:`ctsql.runtime.statements.cutover`
+    decide:   :mod:`ctsql.runtime.statements.definitions.cutover`
     drop:     columns of tables that go
     write:    new outputs get their first contents, changed views what differs
 
@@ -45,20 +45,20 @@ from ctsql.runtime.pipelines.plan import Plan, Status, check_still, moved_betwee
 from ctsql.runtime.pipelines.planning import PlannedFolder, plan_folder, warehouse_digest
 from ctsql.runtime.pipelines.table_changes import OF_TABLES, Altering, drops_constraint
 from ctsql.runtime.spark.errors import translate_spark_errors
-from ctsql.runtime.statements.alter_task import TaskAlteration
-from ctsql.runtime.statements.create import Creation, keeps_vectors
-from ctsql.runtime.statements.cutover import Change, cut_over
-from ctsql.runtime.statements.dml import run_on_table
-from ctsql.runtime.statements.dropped import dropped
-from ctsql.runtime.statements.failed_task import retry_failed
-from ctsql.runtime.statements.name_resolution import Namespace
-from ctsql.runtime.statements.output_tables import create_table_text, undo_on_failure
-from ctsql.runtime.statements.refresh_view import (
+from ctsql.runtime.statements.definitions.alter_task import TaskAlteration
+from ctsql.runtime.statements.definitions.create import Creation, keeps_vectors
+from ctsql.runtime.statements.definitions.cutover import Change, cut_over
+from ctsql.runtime.statements.definitions.dropped import dropped
+from ctsql.runtime.statements.definitions.output_tables import create_table_text, undo_on_failure
+from ctsql.runtime.statements.dml.dml import run_on_table
+from ctsql.runtime.statements.objects.failed_task import retry_failed
+from ctsql.runtime.statements.objects.name_resolution import Namespace
+from ctsql.runtime.statements.objects.refresh_view import (
     bring_to_an_end,
     end_if_followed,
     refresh_view,
 )
-from ctsql.runtime.statements.table_constraints import store_constraints
+from ctsql.runtime.statements.tables.table_constraints import store_constraints
 from ctsql.runtime.tasks.progress import failure_of
 from ctsql.runtime.warehouse.replaced_views import (
     History,

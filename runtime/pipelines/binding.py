@@ -30,24 +30,28 @@ from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock
 from ctsql.runtime.pipelines.overlay import Overlay, PlannedNames
 from ctsql.runtime.pipelines.table_changes import TableChange, TableComparison, declared_columns
-from ctsql.runtime.statements.alter_task import TaskAlteration, check_same_shape, with_columns
-from ctsql.runtime.statements.create import (
+from ctsql.runtime.statements.definitions.alter_task import (
+    TaskAlteration,
+    check_same_shape,
+    with_columns,
+)
+from ctsql.runtime.statements.definitions.create import (
     Creation,
     check_refresh_times,
     complete_outputs,
     task_that_follows,
     with_quarantine,
 )
-from ctsql.runtime.statements.create_flow import (
+from ctsql.runtime.statements.definitions.create_flow import (
     clauses_of,
     compile_texts,
     other_target,
     read_flow_texts,
 )
-from ctsql.runtime.statements.first_rows import with_first_rows
-from ctsql.runtime.statements.name_resolution import check_free, drop_text, new_quarantine
-from ctsql.runtime.statements.redefinition import definition_statement
-from ctsql.runtime.statements.refresh_view import check_not_finished
+from ctsql.runtime.statements.definitions.first_rows import with_first_rows
+from ctsql.runtime.statements.definitions.redefinition import definition_statement
+from ctsql.runtime.statements.objects.name_resolution import check_free, drop_text, new_quarantine
+from ctsql.runtime.statements.objects.refresh_view import check_not_finished
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_followed, same_rows
 

@@ -32,7 +32,7 @@ from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.pipelines.binding import REFUSALS, BoundObject, FolderBinder
 from ctsql.runtime.pipelines.plan import Change, Effect, Plan, Read, Status
 from ctsql.runtime.pipelines.table_changes import effects_of_alterations
-from ctsql.runtime.statements.columns_read import is_behind, readers_of_changed
+from ctsql.runtime.statements.tables.columns_read import is_behind, readers_of_changed
 from ctsql.runtime.views.change_plans import prepared_for, sentence_of_code
 from ctsql.runtime.views.refresh_policy import RECOMPUTE_REASONS, Policy
 

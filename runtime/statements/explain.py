@@ -10,11 +10,11 @@ from ctsql.planner.rules import transform
 from ctsql.planner.syntax import ast as st, parse
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.internals.plans import plans_text
-from ctsql.runtime.statements.create_flow import compile_texts
-from ctsql.runtime.statements.explain_refresh import last_refresh, refresh_plan
-from ctsql.runtime.statements.first_rows import source_of
-from ctsql.runtime.statements.name_resolution import OnNames
-from ctsql.runtime.statements.task_replacement import TaskReplacement
+from ctsql.runtime.statements.definitions.create_flow import compile_texts
+from ctsql.runtime.statements.definitions.first_rows import source_of
+from ctsql.runtime.statements.definitions.task_replacement import TaskReplacement
+from ctsql.runtime.statements.inspect.explain_refresh import last_refresh, refresh_plan
+from ctsql.runtime.statements.objects.name_resolution import OnNames
 from ctsql.runtime.warehouse.sources import ExplainedSources
 
 

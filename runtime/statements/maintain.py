@@ -27,9 +27,9 @@ from ctsql.runtime.maintenance.consumers import (
     noting_damaged,
     system_floor,
 )
-from ctsql.runtime.statements.dropped import remove_dropped
-from ctsql.runtime.statements.name_resolution import OnNames
-from ctsql.runtime.statements.redefinition import Redefinition
+from ctsql.runtime.statements.definitions.dropped import remove_dropped
+from ctsql.runtime.statements.definitions.redefinition import Redefinition
+from ctsql.runtime.statements.objects.name_resolution import OnNames
 from ctsql.runtime.views.side_table import tables_beside
 from ctsql.runtime.warehouse.followed_tables import keep_logs
 from ctsql.runtime.warehouse.location import SYSTEM_FOLDER

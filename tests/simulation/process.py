@@ -9,8 +9,8 @@ from ctsql.catalog.items import Item, ObjectKind
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log.commit import Committed, Disturbed, Outcome
 from ctsql.runtime.log.write_handle import Entry, Output
-from ctsql.runtime.statements import refresh_view
-from ctsql.runtime.statements.failed_task import retry_failed, skip_failed
+from ctsql.runtime.statements.objects import refresh_view
+from ctsql.runtime.statements.objects.failed_task import retry_failed, skip_failed
 from ctsql.runtime.tasks.progress import failure_of
 from ctsql.runtime.warehouse.advance_context import AdvanceContext
 from ctsql.runtime.warehouse.catalog_store import DeltaCatalog

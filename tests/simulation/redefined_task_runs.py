@@ -16,9 +16,9 @@ from ctsql.catalog.cutovers import cutover_of
 from ctsql.catalog.items import Item
 from ctsql.catalog.names import DEFAULT_SCHEMA
 from ctsql.runtime.log.actions import Commit
-from ctsql.runtime.statements.cutover import cut_over
-from ctsql.runtime.statements.name_resolution import Namespace
-from ctsql.runtime.statements.redefinition import Redefinition
+from ctsql.runtime.statements.definitions.cutover import cut_over
+from ctsql.runtime.statements.definitions.redefinition import Redefinition
+from ctsql.runtime.statements.objects.name_resolution import Namespace
 from ctsql.runtime.warehouse.catalog_store import CUTOVER, OBJECT
 from ctsql.runtime.warehouse.timeline import TASKS, TaskState
 from tests.simulation.memory_store import Bag, Folder, SentCommit

@@ -21,8 +21,8 @@ from ctsql.catalog.names import DEFAULT_SCHEMA, Name
 from ctsql.catalog.schemas import Column, same_columns
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.log.actions import Commit
-from ctsql.runtime.statements.cutover import Change, cut_over
-from ctsql.runtime.statements.refresh_view import write_new
+from ctsql.runtime.statements.definitions.cutover import Change, cut_over
+from ctsql.runtime.statements.objects.refresh_view import write_new
 from ctsql.runtime.views import sink
 from ctsql.runtime.warehouse import output_columns
 from ctsql.runtime.warehouse.replaced_views import History, cutover_of_views

@@ -32,16 +32,16 @@ from ctsql.planner.nodes import Insert, TaskWrite, Transaction
 from ctsql.runtime.delta.change_feed import added_rows
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.table_changes import tag
-from ctsql.runtime.statements.cutover import Change, cut_over
-from ctsql.runtime.statements.first_rows import copy_of, fill
-from ctsql.runtime.statements.name_resolution import Namespace
-from ctsql.runtime.statements.redefinition import Redefinition
-from ctsql.runtime.statements.task_swap import (
+from ctsql.runtime.statements.definitions.cutover import Change, cut_over
+from ctsql.runtime.statements.definitions.first_rows import copy_of, fill
+from ctsql.runtime.statements.definitions.redefinition import Redefinition
+from ctsql.runtime.statements.definitions.task_swap import (
     Swap,
     bring_beside_up,
     check_alone,
     outputs_among,
 )
+from ctsql.runtime.statements.objects.name_resolution import Namespace
 from ctsql.runtime.tasks import proposals, sink
 from ctsql.runtime.tasks.constraints import CheckedRows
 from ctsql.runtime.warehouse.timeline import CUTOVERS

@@ -10,7 +10,7 @@ import pytest
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Catalog
-from ctsql.runtime.statements.refresh_view import check_not_finished, refresh_view
+from ctsql.runtime.statements.objects.refresh_view import check_not_finished, refresh_view
 from tests.simulation import definitions as world
 from tests.simulation.process import MemoryEngine, Process
 from tests.simulation.simulation import Simulation

@@ -9,8 +9,8 @@ import pytest
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.runtime.delta.appends import Appends
-from ctsql.runtime.statements import transaction
-from ctsql.runtime.statements.transaction import OpenTransaction
+from ctsql.runtime.statements.dml import transaction
+from ctsql.runtime.statements.dml.transaction import OpenTransaction
 from tests.simulation.memory_log import Rows
 from tests.simulation.test_intents import NEW, Link, Process, made, seen
 

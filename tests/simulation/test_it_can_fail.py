@@ -22,7 +22,7 @@ from ctsql.runtime.log.failures import Failure
 from ctsql.runtime.log.protocol import Conflict
 from ctsql.runtime.log.uppers import Uppers
 from ctsql.runtime.log.write_handle import Batch, Output
-from ctsql.runtime.statements import refresh_view
+from ctsql.runtime.statements.objects import refresh_view
 from ctsql.runtime.tasks import progress, runs, sink as ct
 from ctsql.runtime.tasks.multi_output import OutputBatches
 from ctsql.runtime.views.refresh import ViewRefresh

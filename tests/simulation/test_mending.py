@@ -10,7 +10,7 @@ import pytest
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Catalog, Revision
-from ctsql.runtime.statements.failed_task import retry_failed, skip_failed
+from ctsql.runtime.statements.objects.failed_task import retry_failed, skip_failed
 from ctsql.runtime.tasks.progress import failure_of, mended_from
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.timeline import TaskState

@@ -5,7 +5,7 @@
 
 import pytest
 
-from ctsql.runtime.statements import cutover
+from ctsql.runtime.statements.definitions import cutover
 from tests.simulation.mistakes import check_noticed
 from tests.simulation.redefined_task_runs import Redefining
 from tests.simulation.simulation import ran

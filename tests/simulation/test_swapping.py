@@ -3,7 +3,7 @@
 import pytest
 
 from ctsql.catalog.items import Item
-from ctsql.runtime.statements import cutover
+from ctsql.runtime.statements.definitions import cutover
 from ctsql.runtime.tasks import runs, sink
 from tests.simulation.mistakes import check_noticed
 from tests.simulation.simulation import ran

@@ -10,7 +10,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.cli.folder_commands import exit_code, lines_of
 from ctsql.pipelines import apply
 from ctsql.runtime.pipelines.plan import read_plan
-from ctsql.runtime.statements.dump import dump
+from ctsql.runtime.statements.inspect.dump import dump
 from tests.helpers.opened import check_rows
 from tests.helpers.sql_folder import applied, change_of, folder_of, moments_of, planned, statuses
 

@@ -12,10 +12,10 @@ from ctsql.catalog.items import Catalog, Item
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.parse import parse_as
 from ctsql.runtime.log_reader import LogReader
-from ctsql.runtime.statements import alter_table
-from ctsql.runtime.statements.altered_columns import altered_columns
-from ctsql.runtime.statements.dump import dump
-from ctsql.runtime.statements.effects_on_readers import effects_on_readers
+from ctsql.runtime.statements.inspect.dump import dump
+from ctsql.runtime.statements.tables import alter_table
+from ctsql.runtime.statements.tables.altered_columns import altered_columns
+from ctsql.runtime.statements.tables.effects_on_readers import effects_on_readers
 from tests.helpers.opened import check_rows
 from tests.helpers.processes import run_killed
 from tests.scenarios.runner import assert_rows, expect_error

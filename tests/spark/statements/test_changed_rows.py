@@ -9,7 +9,7 @@ from delta.tables import DeltaTable
 
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
-from ctsql.runtime.statements import dml
+from ctsql.runtime.statements.dml import dml
 from tests.helpers.table_folder import data_files, folder, named_files, versions
 
 pytestmark = pytest.mark.spark

@@ -9,9 +9,9 @@ from pyspark.sql import SparkSession
 from ctsql.api import Connection
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax import ast as st, parse
-from ctsql.runtime.statements import few_rows
-from ctsql.runtime.statements.few_rows import reads_few
-from ctsql.runtime.statements.name_resolution import Namespace
+from ctsql.runtime.statements.dml import few_rows
+from ctsql.runtime.statements.dml.few_rows import reads_few
+from ctsql.runtime.statements.objects.name_resolution import Namespace
 
 pytestmark = pytest.mark.spark
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ctsql.api import Connection, connect as open_connection
-from ctsql.runtime.statements import redefinition
+from ctsql.runtime.statements.definitions import redefinition
 from tests.helpers.opened import check_rows
 from tests.helpers.processes import run_killed
 from tests.scenarios.runner import assert_rows, expect_error

@@ -11,7 +11,7 @@ import pytest
 from ctsql.api import Connection
 from ctsql.catalog.names import Name
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.statements.task_swap import Swap
+from ctsql.runtime.statements.definitions.task_swap import Swap
 from tests.helpers.opened import engine_of
 from tests.scenarios.runner import assert_rows, expect_error
 

@@ -11,7 +11,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
 from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.statements import create
+from ctsql.runtime.statements.definitions import create
 from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.views.sink import ViewSink
 from ctsql.runtime.warehouse.sources import StoredSources

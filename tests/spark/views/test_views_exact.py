@@ -9,7 +9,7 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.planner.literals import literal
-from ctsql.runtime.statements import create
+from ctsql.runtime.statements.definitions import create
 from tests.conftest import VECTORS
 from tests.helpers.table_folder import data_files, folder, log, orphans, rows_at
 from tests.helpers.view_reports import said

@@ -6,7 +6,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax import ast as st, parse
-from ctsql.runtime.statements.altered_columns import (
+from ctsql.runtime.statements.tables.altered_columns import (
     altered_columns,
     delta_text,
     features,

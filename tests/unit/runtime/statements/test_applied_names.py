@@ -9,8 +9,8 @@ from ctsql.catalog.names import Name
 from ctsql.catalog.schemas import Column
 from ctsql.planner.binding import bind_stored
 from ctsql.planner.nodes import NormalReference, descend
-from ctsql.runtime.statements.name_resolution import Namespace
-from ctsql.runtime.statements.replacement import Replacement
+from ctsql.runtime.statements.definitions.replacement import Replacement
+from ctsql.runtime.statements.objects.name_resolution import Namespace
 
 COLUMNS = (Column("k", "int"),)
 BEFORE, NOW, LATER = (Name("default", name) for name in "abc")

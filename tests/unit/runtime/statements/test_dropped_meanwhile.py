@@ -11,8 +11,8 @@ from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import Name
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax import parse
-from ctsql.runtime.statements.alter import Alteration
-from ctsql.runtime.statements.name_resolution import Namespace
+from ctsql.runtime.statements.definitions.alter import Alteration
+from ctsql.runtime.statements.objects.name_resolution import Namespace
 
 
 def _table(name: str) -> Item:

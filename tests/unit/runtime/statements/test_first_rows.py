@@ -8,7 +8,7 @@ from ctsql.catalog.schemas import Column
 from ctsql.planner.binding import bind_stored
 from ctsql.planner.explain import explain
 from ctsql.planner.nodes import TaskWrite
-from ctsql.runtime.statements.first_rows import copy_of, with_first_rows
+from ctsql.runtime.statements.definitions.first_rows import copy_of, with_first_rows
 
 COLUMNS = (Column("k", "int", False), Column("odd name", "struct<a:int>"))
 

@@ -8,7 +8,7 @@ import pytest
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import Name
-from ctsql.runtime.statements import failed_task
+from ctsql.runtime.statements.objects import failed_task
 from ctsql.runtime.tasks.sink import OutdatedDefinition
 
 TASK = Item(

@@ -3,7 +3,7 @@
 A replacement is a task of its own beside the task that it is for. It has the same columns and
 begins with what the inputs hold (SNAPSHOT), or with what the task held before a T, from which on
 its body is run for every T that there was (FROM). Applying it binds two definitions of the task in
-one commit of the timeline (:mod:`ctsql.runtime.statements.task_swap`).
+one commit of the timeline (:mod:`ctsql.runtime.statements.definitions.task_swap`).
 
 [nothing-before-swap] before that commit nothing is changed, and of REPLAY no catalog knows the
     replacement: a process that dies leaves a folder, which MAINTAIN removes.
@@ -38,21 +38,25 @@ from ctsql.planner.syntax import ast as st, parse_as, splice
 from ctsql.planner.syntax.statements.options import COALESCE, STORAGE_OPTIONS
 from ctsql.runtime.log.failures import is_failure_of
 from ctsql.runtime.maintenance.history import check_history
-from ctsql.runtime.statements.alter_task import merged_options, options_edit
-from ctsql.runtime.statements.create import Creation, complete_outputs, keeps_vectors
-from ctsql.runtime.statements.cutover import Change, cut_over
-from ctsql.runtime.statements.first_rows import copy_of, followed_by
-from ctsql.runtime.statements.name_resolution import check_free, new_quarantine
-from ctsql.runtime.statements.redefinition import Redefinition, column_list, definition_statement
-from ctsql.runtime.statements.replacement import exists_already, of_another
-from ctsql.runtime.statements.show import rename_edits
-from ctsql.runtime.statements.task_swap import (
+from ctsql.runtime.statements.definitions.alter_task import merged_options, options_edit
+from ctsql.runtime.statements.definitions.create import Creation, complete_outputs, keeps_vectors
+from ctsql.runtime.statements.definitions.cutover import Change, cut_over
+from ctsql.runtime.statements.definitions.first_rows import copy_of, followed_by
+from ctsql.runtime.statements.definitions.redefinition import (
+    Redefinition,
+    column_list,
+    definition_statement,
+)
+from ctsql.runtime.statements.definitions.replacement import exists_already, of_another
+from ctsql.runtime.statements.definitions.task_swap import (
     Swap,
     bring_beside_up,
     check_alone,
     check_fits,
     outputs_among,
 )
+from ctsql.runtime.statements.inspect.show import rename_edits
+from ctsql.runtime.statements.objects.name_resolution import check_free, new_quarantine
 from ctsql.runtime.tasks.progress import check_not_suspended, failure_of
 from ctsql.runtime.warehouse.refresh_times import Schedule
 

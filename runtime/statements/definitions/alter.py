@@ -1,7 +1,7 @@
 """Changing and dropping objects.
 
-DROP keeps what it takes away (:mod:`ctsql.runtime.statements.dropped`); with PURGE it commits the
-catalog, then deletes the folders.
+DROP keeps what it takes away (:mod:`ctsql.runtime.statements.definitions.dropped`); with PURGE it
+commits the catalog, then deletes the folders.
 """
 
 from collections.abc import Sequence
@@ -22,14 +22,14 @@ from ctsql.catalog.names import DEFAULT_SCHEMA, Name, check_new_name, fold, quar
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import qualify
 from ctsql.planner.syntax import ast as st
-from ctsql.runtime.statements.dropped import delete_folders, dropped
-from ctsql.runtime.statements.failed_task import retry_failed, skip_failed
-from ctsql.runtime.statements.name_resolution import (
+from ctsql.runtime.statements.definitions.dropped import delete_folders, dropped
+from ctsql.runtime.statements.objects.failed_task import retry_failed, skip_failed
+from ctsql.runtime.statements.objects.name_resolution import (
     OnNames,
     check_free,
     check_no_quarantine,
 )
-from ctsql.runtime.statements.refresh_view import refresh_view
+from ctsql.runtime.statements.objects.refresh_view import refresh_view
 
 
 class Alteration(OnNames):

@@ -12,9 +12,9 @@ from ctsql.planner.binding.checks import has_forbidden
 from ctsql.planner.literals import literal
 from ctsql.planner.syntax import ast as st, parse, parse_as, splice
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.statements.column_defaults import stored_default
-from ctsql.runtime.statements.show import column_changes, current_definition
-from ctsql.runtime.statements.stored_constraints import stored_constraints
+from ctsql.runtime.statements.dml.column_defaults import stored_default
+from ctsql.runtime.statements.dml.stored_constraints import stored_constraints
+from ctsql.runtime.statements.inspect.show import column_changes, current_definition
 
 
 def dump(engine: Engine) -> list[tuple[str, str]]:

@@ -11,8 +11,8 @@ from ctsql.planner.binding import qualify
 from ctsql.planner.lowering import Context, lower_query
 from ctsql.planner.syntax.ast import Blame, RelationRef, Select, Why
 from ctsql.runtime.spark.errors import translate_spark_errors
-from ctsql.runtime.statements.name_resolution import OnNames
-from ctsql.runtime.statements.row_lineage import Line, RowLineage, TracedRows
+from ctsql.runtime.statements.objects.name_resolution import OnNames
+from ctsql.runtime.statements.provenance.row_lineage import Line, RowLineage, TracedRows
 from ctsql.runtime.warehouse.row_origins import LocatedContents, located_contents, with_writers
 from ctsql.runtime.warehouse.sources import StoredSources
 
@@ -41,7 +41,10 @@ class RowQuestions(OnNames):
             return _for_display(answer)
 
     def why(self, statement: Why) -> list[Line]:
-        """Lines of :data:`ctsql.runtime.statements.row_lineage.COLUMNS`; raises as BLAME does."""
+        """Lines of :data:`~ctsql.runtime.statements.provenance.row_lineage.COLUMNS`.
+
+        Raises as BLAME does.
+        """
         item = self._object_of(statement.target, "WHY", plain=True)
         at = self._time(item, statement.select)
         with translate_spark_errors():

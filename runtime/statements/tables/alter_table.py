@@ -26,7 +26,9 @@ from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.protocol import Conflict
 from ctsql.runtime.spark.errors import conflict_errors, translate_spark_errors
-from ctsql.runtime.statements.altered_columns import (
+from ctsql.runtime.statements.dml.dml import target_table
+from ctsql.runtime.statements.objects.name_resolution import OnNames
+from ctsql.runtime.statements.tables.altered_columns import (
     DEFAULTS,
     FEATURE,
     WITHOUT_ZONE,
@@ -36,10 +38,8 @@ from ctsql.runtime.statements.altered_columns import (
     features,
     not_null_schema,
 )
-from ctsql.runtime.statements.dml import target_table
-from ctsql.runtime.statements.effects_on_readers import effects_on_readers
-from ctsql.runtime.statements.name_resolution import OnNames
-from ctsql.runtime.statements.table_constraints import COMMITTED_BESIDE
+from ctsql.runtime.statements.tables.effects_on_readers import effects_on_readers
+from ctsql.runtime.statements.tables.table_constraints import COMMITTED_BESIDE
 from ctsql.runtime.warehouse.multi_table_commit import alone
 
 

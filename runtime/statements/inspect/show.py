@@ -26,8 +26,8 @@ from ctsql.planner.syntax.tokens.tokenizer import tokenise
 from ctsql.runtime.log import clock
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.status import Status, status_of
-from ctsql.runtime.statements.column_defaults import unsaid_defaults
-from ctsql.runtime.statements.stored_constraints import stored_constraints, unsaid_constraints
+from ctsql.runtime.statements.dml.column_defaults import unsaid_defaults
+from ctsql.runtime.statements.dml.stored_constraints import stored_constraints, unsaid_constraints
 from ctsql.runtime.subscriptions.cursors import Readers
 from ctsql.runtime.tasks.progress import complete_through
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.planner.syntax import ast as st, parse_as
-from ctsql.runtime.statements.alter_task import changed_constraints
-from ctsql.runtime.statements.create import Creation
-from ctsql.runtime.statements.name_resolution import Namespace
-from ctsql.runtime.statements.show import view_definition
-from ctsql.runtime.statements.view_texts import view_text
+from ctsql.runtime.statements.definitions.alter_task import changed_constraints
+from ctsql.runtime.statements.definitions.create import Creation
+from ctsql.runtime.statements.definitions.view_texts import view_text
+from ctsql.runtime.statements.inspect.show import view_definition
+from ctsql.runtime.statements.objects.name_resolution import Namespace
 
 _DONE = "ALTER MATERIALIZED VIEW"
 

@@ -15,15 +15,15 @@ from ctsql.planner.syntax.statements.constraints import constraint_text, with_na
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.spark.errors import conflict_errors, translate_spark_errors
-from ctsql.runtime.statements.dml import target_table
-from ctsql.runtime.statements.name_resolution import OnNames
-from ctsql.runtime.statements.show import unnoted_changes
-from ctsql.runtime.statements.stored_constraints import (
+from ctsql.runtime.statements.dml.dml import target_table
+from ctsql.runtime.statements.dml.stored_constraints import (
     StoredConstraint,
     constraint_changes,
     stored_constraints,
     unknown_constraint,
 )
+from ctsql.runtime.statements.inspect.show import unnoted_changes
+from ctsql.runtime.statements.objects.name_resolution import OnNames
 from ctsql.runtime.warehouse.multi_table_commit import alone
 
 _DONE = "ALTER TABLE"

@@ -13,11 +13,11 @@ from ctsql.planner.binding import qualify
 from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.planner.syntax.desugar.auto_cdc import FlowTexts, compile_flow
 from ctsql.planner.syntax.tokens.tokenizer import say_the_same
-from ctsql.runtime.statements.alter import Alteration
-from ctsql.runtime.statements.alter_task import TaskAlteration
-from ctsql.runtime.statements.create import Creation
-from ctsql.runtime.statements.cutover import cut_over
-from ctsql.runtime.statements.name_resolution import Namespace
+from ctsql.runtime.statements.definitions.alter import Alteration
+from ctsql.runtime.statements.definitions.alter_task import TaskAlteration
+from ctsql.runtime.statements.definitions.create import Creation
+from ctsql.runtime.statements.definitions.cutover import cut_over
+from ctsql.runtime.statements.objects.name_resolution import Namespace
 
 
 def create_flow(names: Namespace, statement: st.CreateFlow) -> str:

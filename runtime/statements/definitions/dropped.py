@@ -16,7 +16,7 @@ from ctsql.planner.binding import qualify
 from ctsql.planner.syntax import ast as st
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock
-from ctsql.runtime.statements.name_resolution import OnNames
+from ctsql.runtime.statements.objects.name_resolution import OnNames
 from ctsql.runtime.warehouse.table_checks import is_replaced, missing_table
 
 

@@ -1,8 +1,8 @@
 """Another definition of a task, from a T on: ALTER CONTINUAL TASK, CREATE OR REPLACE.
 
 The task is brought up to now by the old definition; then a cutover
-(:mod:`ctsql.runtime.statements.cutover`) puts the new one in force. If the old one has failed at
-some T, the new one is in force from that T on.
+(:mod:`ctsql.runtime.statements.definitions.cutover`) puts the new one in force. If the old one has
+failed at some T, the new one is in force from that T on.
 
 It may add columns at the end of the outputs: then the tables get them before the cutover
 (:mod:`ctsql.runtime.warehouse.output_columns`).
@@ -31,12 +31,17 @@ from ctsql.catalog.spans import Span
 from ctsql.planner.binding import BoundDefinition, bind_task
 from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.statements.cutover import Change
-from ctsql.runtime.statements.dropped import dropped
-from ctsql.runtime.statements.failed_task import retry_failed
-from ctsql.runtime.statements.name_resolution import Namespace, OnNames, check_free, new_quarantine
-from ctsql.runtime.statements.output_tables import make_table
-from ctsql.runtime.statements.show import current_definition
+from ctsql.runtime.statements.definitions.cutover import Change
+from ctsql.runtime.statements.definitions.dropped import dropped
+from ctsql.runtime.statements.definitions.output_tables import make_table
+from ctsql.runtime.statements.inspect.show import current_definition
+from ctsql.runtime.statements.objects.failed_task import retry_failed
+from ctsql.runtime.statements.objects.name_resolution import (
+    Namespace,
+    OnNames,
+    check_free,
+    new_quarantine,
+)
 from ctsql.runtime.tasks.progress import complete_through, failure_of
 from ctsql.runtime.tasks.sink import TaskSink
 from ctsql.runtime.warehouse.output_columns import ensure_columns

@@ -32,13 +32,13 @@ from ctsql.catalog.items import (
 )
 from ctsql.catalog.spans import Span
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.statements.first_rows import copy_of
-from ctsql.runtime.statements.name_resolution import check_free
-from ctsql.runtime.statements.replacement import (
+from ctsql.runtime.statements.definitions.first_rows import copy_of
+from ctsql.runtime.statements.definitions.replacement import (
     check_same_columns,
     check_unfollowed,
     exists_already,
 )
+from ctsql.runtime.statements.objects.name_resolution import check_free
 
 _KIND = ObjectKind.CONTINUAL_TASK
 

@@ -17,15 +17,15 @@ from ctsql.planner.syntax.statements.columns import column_text
 from ctsql.planner.syntax.statements.constraints import constraint_text, with_names
 from ctsql.planner.syntax.statements.options import STORAGE_OPTIONS, storage_options
 from ctsql.planner.syntax.tokens.tokenizer import words_of
-from ctsql.runtime.statements.cutover import Change, cut_over
-from ctsql.runtime.statements.name_resolution import Namespace
-from ctsql.runtime.statements.redefinition import (
+from ctsql.runtime.statements.definitions.cutover import Change, cut_over
+from ctsql.runtime.statements.definitions.redefinition import (
     Redefinition,
     bind_task_state,
     column_list,
     shape_of,
 )
-from ctsql.runtime.statements.stored_constraints import unknown_constraint
+from ctsql.runtime.statements.dml.stored_constraints import unknown_constraint
+from ctsql.runtime.statements.objects.name_resolution import Namespace
 from ctsql.runtime.warehouse.output_columns import check_takes
 
 DONE = "ALTER CONTINUAL TASK"

@@ -56,14 +56,19 @@ from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.log.failures import FOR_ROWS_AT_FAULT, is_failure_of
 from ctsql.runtime.spark.errors import translate_spark_errors
-from ctsql.runtime.statements.alter_task import TaskAlteration
-from ctsql.runtime.statements.columns_read import columns_with_readers, readers_of_changed
-from ctsql.runtime.statements.cutover import Change, cut_over
-from ctsql.runtime.statements.dml import run_on_table
-from ctsql.runtime.statements.dropped import dropped
-from ctsql.runtime.statements.expected_followers import expect_follower
-from ctsql.runtime.statements.first_rows import backfill_of, fill, source_of
-from ctsql.runtime.statements.name_resolution import (
+from ctsql.runtime.statements.definitions.alter_task import TaskAlteration
+from ctsql.runtime.statements.definitions.cutover import Change, cut_over
+from ctsql.runtime.statements.definitions.dropped import dropped
+from ctsql.runtime.statements.definitions.first_rows import backfill_of, fill, source_of
+from ctsql.runtime.statements.definitions.output_tables import (
+    create_table_text,
+    make_table,
+    undo_on_failure,
+)
+from ctsql.runtime.statements.definitions.view_texts import quarantine_text
+from ctsql.runtime.statements.dml.dml import run_on_table
+from ctsql.runtime.statements.objects.expected_followers import expect_follower
+from ctsql.runtime.statements.objects.name_resolution import (
     Namespace,
     OnNames,
     check_free,
@@ -71,14 +76,13 @@ from ctsql.runtime.statements.name_resolution import (
     drop_text,
     new_quarantine,
 )
-from ctsql.runtime.statements.output_tables import create_table_text, make_table, undo_on_failure
-from ctsql.runtime.statements.refresh_view import (
+from ctsql.runtime.statements.objects.refresh_view import (
     check_not_finished,
     end_if_followed,
     write_new,
 )
-from ctsql.runtime.statements.table_constraints import store_constraints
-from ctsql.runtime.statements.view_texts import quarantine_text
+from ctsql.runtime.statements.tables.columns_read import columns_with_readers, readers_of_changed
+from ctsql.runtime.statements.tables.table_constraints import store_constraints
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_followed
 from ctsql.runtime.warehouse.location import check_outside, is_within

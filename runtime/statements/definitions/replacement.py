@@ -32,19 +32,19 @@ from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.planner.syntax.statements.options import STORAGE_OPTIONS
 from ctsql.runtime.log import clock
-from ctsql.runtime.statements.create import (
+from ctsql.runtime.statements.definitions.create import (
     Creation,
     check_refresh_times,
     quarantine_change,
     with_quarantine,
 )
-from ctsql.runtime.statements.cutover import Change, cut_over
-from ctsql.runtime.statements.dropped import dropped
-from ctsql.runtime.statements.name_resolution import OnNames
-from ctsql.runtime.statements.output_tables import make_table
-from ctsql.runtime.statements.refresh_view import check_not_finished, write_new
-from ctsql.runtime.statements.show import view_definition
-from ctsql.runtime.statements.view_texts import view_text
+from ctsql.runtime.statements.definitions.cutover import Change, cut_over
+from ctsql.runtime.statements.definitions.dropped import dropped
+from ctsql.runtime.statements.definitions.output_tables import make_table
+from ctsql.runtime.statements.definitions.view_texts import view_text
+from ctsql.runtime.statements.inspect.show import view_definition
+from ctsql.runtime.statements.objects.name_resolution import OnNames
+from ctsql.runtime.statements.objects.refresh_view import check_not_finished, write_new
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_followed
 from ctsql.runtime.warehouse.replaced_views import (

@@ -14,8 +14,8 @@ from ctsql.catalog.schemas import Schema
 from ctsql.planner.lowering.store_assignment import is_exact
 from ctsql.planner.syntax import ast as st
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.statements.altered_columns import named_columns
-from ctsql.runtime.statements.columns_read import Analysis, analyse, readers_of, reads
+from ctsql.runtime.statements.tables.altered_columns import named_columns
+from ctsql.runtime.statements.tables.columns_read import Analysis, analyse, readers_of, reads
 
 
 @dataclass(frozen=True, slots=True)

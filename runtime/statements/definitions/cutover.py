@@ -26,7 +26,7 @@ from ctsql.catalog.errors import CatalogError, error
 from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults
-from ctsql.runtime.statements.output_tables import undo_on_failure
+from ctsql.runtime.statements.definitions.output_tables import undo_on_failure
 from ctsql.runtime.tasks.progress import mended_from
 from ctsql.runtime.warehouse.timeline import TaskState
 

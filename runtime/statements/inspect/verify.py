@@ -11,8 +11,8 @@ from ctsql.runtime.rows.collect import collect_bounded
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import consolidate
 from ctsql.runtime.spark.checkpoint import computed
-from ctsql.runtime.statements.name_resolution import OnNames
-from ctsql.runtime.statements.refresh_view import check_not_finished
+from ctsql.runtime.statements.objects.name_resolution import OnNames
+from ctsql.runtime.statements.objects.refresh_view import check_not_finished
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.outcomes import translated_failure
 from ctsql.runtime.views.sink import ViewSink

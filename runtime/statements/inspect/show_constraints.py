@@ -10,8 +10,8 @@ from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.ast import OnViolation
 from ctsql.runtime.delta.local_log import NeedsSpark
 from ctsql.runtime.log_reader import LocalLogReader, LogReader
-from ctsql.runtime.statements.show import Rows
-from ctsql.runtime.statements.stored_constraints import stored_constraints
+from ctsql.runtime.statements.dml.stored_constraints import stored_constraints
+from ctsql.runtime.statements.inspect.show import Rows
 from ctsql.runtime.tasks.tallies import Tally, tallies_of
 from ctsql.runtime.warehouse.table_checks import are_there
 

@@ -1,7 +1,7 @@
 """INSERT, UPDATE, DELETE and MERGE on tables, and CREATE TABLE: Spark runs the user's statement.
 
 Of an INSERT of constants Spark evaluates the expressions only
-(:mod:`ctsql.runtime.statements.constant_inserts`).
+(:mod:`ctsql.runtime.statements.dml.constant_inserts`).
 
 In the statement's text only the target is replaced, by the table's folder, and every relation it
 reads, by a view as of the newest T. On a local disk the statement holds the table's commit lock,
@@ -34,10 +34,10 @@ from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.internals.empty_tables import empty
 from ctsql.runtime.spark.internals.inserts import Insert, NotAnAppend
 from ctsql.runtime.spark.messages import thrown_by
-from ctsql.runtime.statements.changed_rows import change_rows
-from ctsql.runtime.statements.column_defaults import stored_default
-from ctsql.runtime.statements.constant_inserts import append_constants
-from ctsql.runtime.statements.transaction import OpenTransaction
+from ctsql.runtime.statements.dml.changed_rows import change_rows
+from ctsql.runtime.statements.dml.column_defaults import stored_default
+from ctsql.runtime.statements.dml.constant_inserts import append_constants
+from ctsql.runtime.statements.dml.transaction import OpenTransaction
 from ctsql.runtime.warehouse.loaded_files import insert_rows
 from ctsql.runtime.warehouse.multi_table_commit import alone
 from ctsql.runtime.warehouse.replaced_views import check_columns

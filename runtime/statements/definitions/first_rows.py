@@ -16,7 +16,7 @@ from ctsql.planner.binding import BoundDefinition, bind_task, qualify
 from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.planner.syntax.statements.constraints import constraint_text
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.statements.name_resolution import Namespace
+from ctsql.runtime.statements.objects.name_resolution import Namespace
 
 
 def copy_of(

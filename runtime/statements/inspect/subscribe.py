@@ -11,8 +11,8 @@ from ctsql.planner.binding.checks import refuse_clock, refuse_nondeterministic
 from ctsql.planner.nodes import Node
 from ctsql.planner.syntax.ast import CreateView, RelationRef, Subscribe
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.statements.expected_followers import expect_follower
-from ctsql.runtime.statements.name_resolution import Namespace
+from ctsql.runtime.statements.objects.expected_followers import expect_follower
+from ctsql.runtime.statements.objects.name_resolution import Namespace
 from ctsql.runtime.subscriptions.changes import Changes
 from ctsql.runtime.subscriptions.cursors import Readers
 from ctsql.runtime.subscriptions.feed import Feed, items_to_bring_up, use_stored

@@ -1,0 +1,1 @@
+"""CREATE, ALTER, DROP, replacements: every way a definition comes, changes and goes."""

@@ -1,0 +1,1 @@
+"""Rows that are written: INSERT, UPDATE, DELETE, MERGE, COPY and transactions."""

@@ -1,0 +1,1 @@
+"""What is looked at: SHOW, VERIFY, SUBSCRIBE, dumps and commits."""

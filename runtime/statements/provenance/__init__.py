@@ -1,0 +1,1 @@
+"""WHY and BLAME: which rows a row was made from."""

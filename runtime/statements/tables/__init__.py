@@ -1,0 +1,1 @@
+"""ALTER TABLE, and who reads what it changes."""
