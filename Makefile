@@ -81,7 +81,7 @@ $(STAMP): pyproject.toml
 java:
 	@for candidate in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11; do \
 	  if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
-	    exec "$$candidate" -m ctsql.runtime.spark.environment; \
+	    exec "$$candidate" -m ctsql.runtime.spark.start.environment; \
 	  fi; \
 	done
 

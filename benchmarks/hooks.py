@@ -15,9 +15,9 @@ from ctsql.runtime.log import staging, write_handle
 from ctsql.runtime.rows.prepared_rows import PreparedPlans
 from ctsql.runtime.spark_engine import SparkEngine
 from ctsql.runtime.tasks import runs
-from ctsql.runtime.warehouse import timeline
-from ctsql.runtime.warehouse.catalog_store import DeltaCatalog
 from ctsql.runtime.warehouse.relations import Relations
+from ctsql.runtime.warehouse.stores.catalog_store import DeltaCatalog
+from ctsql.runtime.warehouse.times import timeline
 from ctsql.runtime.warehouse.versions import Versions
 
 

@@ -1,8 +1,8 @@
 """Definitions that are in the catalog and wait for the T from which they are in force.
 
 One cutover holds all that changes together: new and changed objects, those that go, and schemas.
-The timeline binds it to a T (:mod:`ctsql.runtime.warehouse.timeline`); until then it is seen by
-nobody, and from then on by everybody who knows the T.
+The timeline binds it to a T (:mod:`ctsql.runtime.warehouse.times.timeline`); until then it is seen
+by nobody, and from then on by everybody who knows the T.
 """
 
 import json

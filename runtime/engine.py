@@ -20,15 +20,15 @@ from ctsql.catalog.items import Catalog, Item, ObjectKind, still_there
 from ctsql.catalog.spans import Span
 from ctsql.planner.lowering import Context, lower_query
 from ctsql.planner.nodes import External, Node, NormalReference as Reference, Query, descend
-from ctsql.runtime.delta.locks import folder_lock
 from ctsql.runtime.delta.overlay import ReadOnlyGateway
+from ctsql.runtime.delta.stores.locks import folder_lock
 from ctsql.runtime.delta.table import Gateway
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.failures import note_view_failure
 from ctsql.runtime.log.write_handle import disturbance_error
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.spark_rows import SystemRows
-from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.internals.sessions import clone_session
 from ctsql.runtime.spark_engine import SparkEngine
 from ctsql.runtime.tasks.progress import (
@@ -40,15 +40,15 @@ from ctsql.runtime.tasks.progress import (
 from ctsql.runtime.tasks.sink import OutdatedDefinition, TaskSink
 from ctsql.runtime.views.sink import ViewSink
 from ctsql.runtime.warehouse.advance_context import UNATTENDED, AdvanceContext
-from ctsql.runtime.warehouse.catalog_store import DeltaCatalog
-from ctsql.runtime.warehouse.external import ExternalRelations
 from ctsql.runtime.warehouse.followed_tables import keep_logs
-from ctsql.runtime.warehouse.multi_table_commit import mint_resolved
 from ctsql.runtime.warehouse.query_engine import QueryEngine
 from ctsql.runtime.warehouse.replaced_views import check_columns, check_written, is_redefined
 from ctsql.runtime.warehouse.sources import StoredSources
+from ctsql.runtime.warehouse.stores.catalog_store import DeltaCatalog
+from ctsql.runtime.warehouse.stores.external import ExternalRelations
 from ctsql.runtime.warehouse.table_checks import check_tables, remember_tables, unreadable_table
-from ctsql.runtime.warehouse.timeline import Timeline
+from ctsql.runtime.warehouse.times.multi_table_commit import mint_resolved
+from ctsql.runtime.warehouse.times.timeline import Timeline
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 KNOWN_TRIES_MAX = 5

@@ -2,7 +2,7 @@
 
 :class:`ctsql.runtime.engine.Engine` adds what computes. Without that it is enough for SHOW,
 DESCRIBE and the status of outputs, also over tables that are read without Spark
-(:mod:`ctsql.runtime.delta.local_log`).
+(:mod:`ctsql.runtime.delta.log.local_log`).
 """
 
 from collections.abc import Callable, Iterator
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog
-from ctsql.runtime.delta.local_log import LocalGateway, NeedsSpark, OnSpark
-from ctsql.runtime.warehouse.catalog_store import DeltaCatalog
-from ctsql.runtime.warehouse.location import SYSTEM_FOLDER, check_may_begin
-from ctsql.runtime.warehouse.timeline import Sources
+from ctsql.runtime.delta.log.local_log import LocalGateway, NeedsSpark, OnSpark
+from ctsql.runtime.warehouse.stores.catalog_store import DeltaCatalog
+from ctsql.runtime.warehouse.stores.location import SYSTEM_FOLDER, check_may_begin
+from ctsql.runtime.warehouse.times.timeline import Sources
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:

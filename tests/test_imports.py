@@ -45,7 +45,7 @@ def test_pure_module_loads_nothing_heavy(module: str, root: Path) -> None:
         "ctsql.runtime.tasks.sink_state",
         "ctsql.runtime.views.mint",
         "ctsql.runtime.warehouse.sink_decisions",
-        "ctsql.runtime.warehouse.refresh_times",
+        "ctsql.runtime.warehouse.times.refresh_times",
     ],
 )
 def test_decisions_load_no_spark(module: str, root: Path) -> None:

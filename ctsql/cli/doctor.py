@@ -15,16 +15,16 @@ from pathlib import Path
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.console.warm_up import run_typical_statements
-from ctsql.runtime.delta.locks import folder_lock, local_path
-from ctsql.runtime.spark.class_archive import archive_of
-from ctsql.runtime.spark.environment import (
+from ctsql.runtime.delta.stores.locks import folder_lock, local_path
+from ctsql.runtime.spark.start.class_archive import archive_of
+from ctsql.runtime.spark.start.environment import (
     check_java,
     delta_coordinate,
     delta_jars,
     ivy_jars_folder,
 )
-from ctsql.runtime.spark.jvm_options import class_path
-from ctsql.runtime.spark.plain_start import spark_home
+from ctsql.runtime.spark.start.jvm_options import class_path
+from ctsql.runtime.spark.start.plain_start import spark_home
 from ctsql.runtime.spark.versions import NEWEST, OLDEST, as_text, untested
 
 

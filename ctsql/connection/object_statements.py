@@ -7,7 +7,7 @@ from ctsql.planner.explain import explain
 from ctsql.planner.nodes import ViewWrite
 from ctsql.planner.syntax import ast as st
 from ctsql.results.result import Result
-from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.internals.functions import describe_functions, function_names
 from ctsql.runtime.statements.definitions.alter import Alteration
 from ctsql.runtime.statements.definitions.alter_task import TaskAlteration

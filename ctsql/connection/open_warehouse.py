@@ -93,10 +93,10 @@ class OpenWarehouse:
             from ctsql.connection.settings import Settings
             from ctsql.runtime.engine import Engine
             from ctsql.runtime.service.connection_maintenance import ConnectionMaintenance
-            from ctsql.runtime.spark.errors import translate_spark_errors
+            from ctsql.runtime.spark.failures.errors import translate_spark_errors
             from ctsql.runtime.spark.internals.sessions import active
-            from ctsql.runtime.spark.jvm_options import Life
-            from ctsql.runtime.spark.session import engine_session, process_session
+            from ctsql.runtime.spark.start.jvm_options import Life
+            from ctsql.runtime.spark.start.session import engine_session, process_session
 
             life = Life.SHORT if self.is_short else Life.LONG
             base = self._spark or process_session(self._master, life)
@@ -135,7 +135,7 @@ class OpenWarehouse:
         """Lock the connection, and mark its jobs so that they can be cancelled."""
         with self._lock:
             engine = self._opened()
-            from ctsql.runtime.spark.errors import translate_spark_errors
+            from ctsql.runtime.spark.failures.errors import translate_spark_errors
             from ctsql.runtime.spark.internals.sessions import active
             from ctsql.runtime.statements.objects.failed_task import show_rows
 
@@ -171,7 +171,7 @@ class OpenWarehouse:
     @contextmanager
     def _following(self) -> "Iterator[Engine]":
         """The engine for one look of the service or of a subscription."""
-        from ctsql.runtime.spark.errors import translate_spark_errors
+        from ctsql.runtime.spark.failures.errors import translate_spark_errors
 
         with translate_spark_errors(), self._running("run") as engine:
             yield engine
@@ -198,9 +198,9 @@ class OpenWarehouse:
 
     def _by_logs(self, ask: "Callable[[LogReader], T]") -> T | None:
         """What logs on a local disk say while no Spark has started; None where they do not."""
-        from ctsql.runtime.delta.local_log import NeedsSpark
+        from ctsql.runtime.delta.log.local_log import NeedsSpark
         from ctsql.runtime.log_reader import LocalLogReader
-        from ctsql.runtime.spark.plain_start import is_plain
+        from ctsql.runtime.spark.start.plain_start import is_plain
 
         if self.started or self._closed or self._spark or not is_plain(self._master):
             return None

@@ -9,9 +9,9 @@ from ctsql.catalog.names import did_you_mean, fold
 from ctsql.catalog.refreshes import parse_interval
 from ctsql.catalog.switches import read_switch
 from ctsql.planner.syntax.ast import ResetSetting, SetSetting, ShowSetting
-from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.result_settings import changes_results
-from ctsql.runtime.spark.session import reset_setting
+from ctsql.runtime.spark.start.session import reset_setting
 
 STRICT, STORED = "strict serializable", "serializable"
 ISOLATION = "isolation"

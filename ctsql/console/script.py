@@ -30,7 +30,7 @@ from ctsql.rendering.show_live import write_live
 from ctsql.results.result import Live
 from ctsql.results.values import NULL
 from ctsql.runtime.log import clock
-from ctsql.runtime.spark.storage_errors import os_error
+from ctsql.runtime.spark.failures.storage_errors import os_error
 
 if TYPE_CHECKING:
     from ctsql.api import Connection

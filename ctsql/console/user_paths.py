@@ -22,6 +22,6 @@ def check_output(path: str | Path, warehouse: str) -> None:
 
     Raises NOT_SUPPORTED.
     """
-    from ctsql.runtime.warehouse.location import check_outside
+    from ctsql.runtime.warehouse.stores.location import check_outside
 
     check_outside(os.path.abspath(path), warehouse, "a file")

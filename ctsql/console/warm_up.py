@@ -1,7 +1,7 @@
 """``ctsql warm-up``: makes the archive of classes with which Java starts Spark faster.
 
 Spark runs typical statements in a temporary warehouse, and its JVM writes the classes that it has
-loaded when it ends (:mod:`ctsql.runtime.spark.class_archive`). Then the same command is timed
+loaded when it ends (:mod:`ctsql.runtime.spark.start.class_archive`). Then the same command is timed
 without the archive and with it.
 """
 
@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 from ctsql.catalog.errors import error, misuse
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax import split
-from ctsql.runtime.spark.class_archive import archive_folder, archive_of, keep
-from ctsql.runtime.spark.environment import check_java, delta_jars
-from ctsql.runtime.spark.jvm_options import class_path
-from ctsql.runtime.spark.plain_start import is_plain, spark_home
+from ctsql.runtime.spark.start.class_archive import archive_folder, archive_of, keep
+from ctsql.runtime.spark.start.environment import check_java, delta_jars
+from ctsql.runtime.spark.start.jvm_options import class_path
+from ctsql.runtime.spark.start.plain_start import is_plain, spark_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -119,7 +119,7 @@ def run_typical_statements(
 def _train(draft: Path, warehouse: Path) -> None:
     """Run the statements, and have their JVM write the draft of an archive."""
     from ctsql.runtime.spark.internals.jvm import jvm_process
-    from ctsql.runtime.spark.session import training_session
+    from ctsql.runtime.spark.start.session import training_session
 
     session = training_session(draft)
     java = jvm_process()

@@ -15,7 +15,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.console.interruptible import Worker
 from ctsql.export import http_server
 from ctsql.export.side_reader import SideReader
-from ctsql.runtime.delta.local_log import NeedsSpark
+from ctsql.runtime.delta.log.local_log import NeedsSpark
 from ctsql.runtime.monitoring.metrics import Counts, JvmMemory, Lags, ServiceMetrics
 from ctsql.runtime.monitoring.objects import LagRow
 from ctsql.runtime.monitoring.pulse import Pulse
@@ -127,7 +127,7 @@ class Metrics:
         service = self._connection._engine
         if service is None:
             return ()
-        from ctsql.runtime.spark.errors import translate_spark_errors
+        from ctsql.runtime.spark.failures.errors import translate_spark_errors
         from ctsql.runtime.spark.internals.java import java
 
         try:

@@ -7,9 +7,9 @@ the connection's Spark, which is started if it is not there.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from ctsql.runtime.delta.local_log import NeedsSpark
+from ctsql.runtime.delta.log.local_log import NeedsSpark
 from ctsql.runtime.log_reader import LocalLogReader, LogReader
-from ctsql.runtime.spark.plain_start import is_plain
+from ctsql.runtime.spark.start.plain_start import is_plain
 
 if TYPE_CHECKING:
     from ctsql.api import Connection
@@ -49,7 +49,7 @@ class SideReader:
         return self._by_spark(question)
 
     def _by_spark(self, question: Callable[[LogReader], T]) -> T:
-        from ctsql.runtime.spark.errors import translate_spark_errors
+        from ctsql.runtime.spark.failures.errors import translate_spark_errors
         from ctsql.runtime.spark.internals.sessions import active
 
         if self._engine is None:

@@ -271,7 +271,7 @@ def _write_parquet(result: Result, out: TextIO) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
-    from ctsql.runtime.delta.parquet_writer import columns_with_statistics
+    from ctsql.runtime.delta.parquet.parquet_writer import columns_with_statistics
 
     buffer = pa.BufferOutputStream()
     table = result.to_arrow()

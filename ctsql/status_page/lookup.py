@@ -17,7 +17,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.explain import explain
-from ctsql.runtime.delta.local_log import NeedsSpark
+from ctsql.runtime.delta.log.local_log import NeedsSpark
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.actions import Commit, rows_changed
 from ctsql.runtime.log.protocol import LogTable
@@ -29,8 +29,8 @@ from ctsql.runtime.monitoring.status import State
 from ctsql.runtime.monitoring.storage import ROWS, StorageRow, storage
 from ctsql.runtime.statements.inspect.show import current_definition
 from ctsql.runtime.subscriptions.cursors import Readers
-from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
 from ctsql.runtime.warehouse.table_checks import are_there
+from ctsql.runtime.warehouse.times.replaced_tables import UNREADABLE
 from ctsql.status_page.model import (
     Details,
     GraphNode,

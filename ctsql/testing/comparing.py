@@ -27,7 +27,7 @@ from ctsql.runtime.rows.multiset import consolidate, repeat_by_diff
 from ctsql.runtime.rows.multiset_local import cancel, keys
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows, row_set
 from ctsql.runtime.rows.types import fits_arrow
-from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.failures.errors import translate_spark_errors
 
 _PLAIN = "^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)$"
 _SPELLINGS = (

@@ -25,7 +25,7 @@ from ctsql.runtime.engine import Engine, read_objects
 from ctsql.runtime.log import clock
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
-from ctsql.runtime.spark.errors import is_lost
+from ctsql.runtime.spark.failures.errors import is_lost
 from ctsql.runtime.statements.dml.dml import write_source
 from ctsql.runtime.statements.dml.transaction import OpenTransaction
 from ctsql.runtime.statements.objects.name_resolution import Namespace

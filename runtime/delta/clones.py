@@ -21,7 +21,7 @@ from ctsql.runtime.delta.table import DeltaTable, Gateway
 from ctsql.runtime.delta.transaction import files_by_name, relative_path, whole_file
 from ctsql.runtime.log.batches import StagedDelete, StagedFile
 from ctsql.runtime.log.data_files import DataFile, select_changed
-from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.failures.errors import translate_spark_errors
 
 FOLDER = "txn-"
 _OF_COPY = re.compile(FOLDER + "(?:alter-)?[0-9a-f]{32}", re.ASCII)

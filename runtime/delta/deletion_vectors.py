@@ -19,7 +19,7 @@ from ctsql.runtime.delta.internals.handle import DeltaHandle
 from ctsql.runtime.delta.internals.jvm import JvmObjects
 from ctsql.runtime.delta.internals.vectors import VectorStore, VectorWriter
 from ctsql.runtime.log.data_files import DataFile
-from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.failures.errors import translate_spark_errors
 
 _MAGIC = (1681511377).to_bytes(4, "little")
 INLINE_CHARS_MAX = 45_000

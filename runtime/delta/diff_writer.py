@@ -25,7 +25,7 @@ from ctsql.catalog.names import backtick, backtick_all
 from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN, GONE_, LOCATIONS, ROW_COLUMN
 from ctsql.runtime.delta.key_lookup import group_by_file
 from ctsql.runtime.delta.keyed_scan import StoredRows
-from ctsql.runtime.delta.parquet_reader import PLACES_SCHEMA
+from ctsql.runtime.delta.parquet.parquet_reader import PLACES_SCHEMA
 from ctsql.runtime.log.staging import Staging
 from ctsql.runtime.rows.arrow_exchange import collect_arrow
 from ctsql.runtime.rows.collect import collect_bounded

@@ -22,7 +22,7 @@ from urllib.parse import unquote
 from ctsql.catalog.names import table_at
 from ctsql.runtime.delta.clones import is_of_copy
 from ctsql.runtime.delta.local_scan import live_rows
-from ctsql.runtime.delta.locks import commit_lock, local_path
+from ctsql.runtime.delta.stores.locks import commit_lock, local_path
 from ctsql.runtime.delta.table import DeltaTable, Gateway
 from ctsql.runtime.log.actions import sum_known
 from ctsql.runtime.log.batches import StagedFile
@@ -31,8 +31,8 @@ from ctsql.runtime.log.protocol import Conflict
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows
-from ctsql.runtime.spark.errors import translate_spark_errors
-from ctsql.runtime.spark.storage_errors import translate_os_errors
+from ctsql.runtime.spark.failures.errors import translate_spark_errors
+from ctsql.runtime.spark.failures.storage_errors import translate_os_errors
 
 LOG_FOLDER = "_delta_log"
 CHANGE_FOLDER = "_change_data"

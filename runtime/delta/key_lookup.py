@@ -22,7 +22,6 @@ from pyspark.sql import DataFrame, functions as F, types as T
 from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import FILE_COLUMN, KEY_, ROW_COLUMN
 from ctsql.planner.lowering import is_padded
-from ctsql.runtime.delta.file_ranges import KeyRanges
 from ctsql.runtime.delta.local_scan import (
     PLACES,
     TOO_MANY_HERE,
@@ -30,7 +29,8 @@ from ctsql.runtime.delta.local_scan import (
     local_rows,
     rows_with_deleted,
 )
-from ctsql.runtime.delta.parquet_reader import KeySet
+from ctsql.runtime.delta.parquet.file_ranges import KeyRanges
+from ctsql.runtime.delta.parquet.parquet_reader import KeySet
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.rows.collect import collect_bounded
 from ctsql.runtime.rows.declined import Declined

@@ -14,7 +14,6 @@ from pyspark.sql import types as T
 
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.lowering import is_padded
-from ctsql.runtime.delta.file_ranges import KeyRanges
 from ctsql.runtime.delta.key_lookup import comparable_with_statistics
 from ctsql.runtime.delta.local_scan import (
     PLACES,
@@ -23,7 +22,8 @@ from ctsql.runtime.delta.local_scan import (
     local_rows,
     move_local_rows,
 )
-from ctsql.runtime.delta.parquet_reader import KeySet, NumberRange, having
+from ctsql.runtime.delta.parquet.file_ranges import KeyRanges
+from ctsql.runtime.delta.parquet.parquet_reader import KeySet, NumberRange, having
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.table_changes import Movement

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
-from ctsql.runtime.delta.parquet_reader import (
+from ctsql.runtime.delta.parquet.parquet_reader import (
     KeySet,
     NumberRange,
     OnlySpark,
@@ -29,7 +29,7 @@ from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.rows.types import is_flat
-from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.failures.errors import translate_spark_errors
 
 PLACES = (StructField(FILE_COLUMN, StringType()), StructField(ROW_COLUMN, LongType()))
 """The columns that locate a row."""

@@ -10,11 +10,11 @@ Source: Delta's table properties, "delta.enableExpiredLogCleanup".
 
 from collections.abc import Callable
 
-from ctsql.runtime.delta.table_log import TableLog
+from ctsql.runtime.delta.log.table_log import TableLog
 from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.log.protocol import Conflict
 from ctsql.runtime.log.table_metadata import is_on
-from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.failures.errors import translate_spark_errors
 
 _CLEANUP = "delta.enableExpiredLogCleanup"
 _MARK = "ctsql.keepsLog"

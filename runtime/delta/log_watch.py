@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
+from ctsql.runtime.delta.log.table_log import LOOKS_APART_MS
 from ctsql.runtime.delta.table import DeltaTable
-from ctsql.runtime.delta.table_log import LOOKS_APART_MS
 from ctsql.runtime.log import clock
 
 

@@ -34,9 +34,9 @@ from pyspark.sql.types import StructType
 from ctsql.catalog.names import backtick, backtick_all
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.planner.lowering import declare_as
-from ctsql.runtime.delta.snapshots import Snapshot
+from ctsql.runtime.delta.log.snapshots import Snapshot
+from ctsql.runtime.delta.log.table_log import LOOKS_APART_MS
 from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable, Gateway
-from ctsql.runtime.delta.table_log import LOOKS_APART_MS
 from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.actions import Commit
@@ -47,7 +47,7 @@ from ctsql.runtime.log.table_metadata import TableMetadata
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import RowSet, row_set
 from ctsql.runtime.spark.checkpoint import computed
-from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.failures.errors import translate_spark_errors
 
 FILES_KEPT_MAX = 16
 """More parts than this are combined into one, so that plans stay small."""

@@ -33,9 +33,15 @@ from pyspark.sql.types import StructType
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.names import table_at
-from ctsql.runtime.delta.connector_store import ConnectorStore
 from ctsql.runtime.delta.deletion_vectors import Vectors
-from ctsql.runtime.delta.file_stores import (
+from ctsql.runtime.delta.internals.handle import DeltaHandle
+from ctsql.runtime.delta.internals.jvm import JvmObjects
+from ctsql.runtime.delta.log.log_files import LogFiles
+from ctsql.runtime.delta.log.snapshots import Snapshot
+from ctsql.runtime.delta.log_cleanup import KEEPS_LOG, keep_log
+from ctsql.runtime.delta.parquet.parquet_reader import forget as forget_layouts
+from ctsql.runtime.delta.stores.connector_store import ConnectorStore
+from ctsql.runtime.delta.stores.file_stores import (
     LOCAL,
     ArrowStore,
     FileStore,
@@ -43,24 +49,18 @@ from ctsql.runtime.delta.file_stores import (
     open_bucket,
     path_in_store,
 )
-from ctsql.runtime.delta.hadoop_store import HadoopStore
-from ctsql.runtime.delta.internals.handle import DeltaHandle
-from ctsql.runtime.delta.internals.jvm import JvmObjects
-from ctsql.runtime.delta.locks import local_path
-from ctsql.runtime.delta.log_cleanup import KEEPS_LOG, keep_log
-from ctsql.runtime.delta.log_files import LogFiles
-from ctsql.runtime.delta.log_stores import LocalStore, LogStore
-from ctsql.runtime.delta.parquet_reader import forget as forget_layouts
-from ctsql.runtime.delta.snapshots import Snapshot
+from ctsql.runtime.delta.stores.hadoop_store import HadoopStore
+from ctsql.runtime.delta.stores.locks import local_path
+from ctsql.runtime.delta.stores.log_stores import LocalStore, LogStore
 from ctsql.runtime.delta.table_rows import CHANGE_TYPE as CHANGE_TYPE, DeltaRows
 from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.log.actions import sum_known
 from ctsql.runtime.log.table_metadata import TableMetadata
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows
-from ctsql.runtime.spark.errors import conflict_errors, translate_spark_errors
+from ctsql.runtime.spark.failures.errors import conflict_errors, translate_spark_errors
+from ctsql.runtime.spark.failures.storage_errors import check_scheme, translate_os_errors
 from ctsql.runtime.spark.internals.jobs import cancel_jobs
-from ctsql.runtime.spark.storage_errors import check_scheme, translate_os_errors
 
 FILES_COUNTED_MAX = 500
 SMALL_CHECKPOINT_BYTES = 16 * 1024 * 1024

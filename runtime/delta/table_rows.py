@@ -16,11 +16,11 @@ from ctsql.catalog.errors import not_supported
 from ctsql.catalog.names import table_at
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.deletion_vectors import Vectors
-from ctsql.runtime.delta.file_stores import FileStore, path_in_store, pattern_of
 from ctsql.runtime.delta.internals.handle import DeltaHandle
 from ctsql.runtime.delta.internals.jvm import JvmObjects
-from ctsql.runtime.delta.reshaping import align
-from ctsql.runtime.delta.table_log import TableLog
+from ctsql.runtime.delta.log.reshaping import align
+from ctsql.runtime.delta.log.table_log import TableLog
+from ctsql.runtime.delta.stores.file_stores import FileStore, path_in_store, pattern_of
 from ctsql.runtime.log.data_files import DataFile, is_elsewhere, select_changed
 from ctsql.runtime.log.table_changes import added_files
 from ctsql.runtime.log.table_metadata import compare_columns, is_on

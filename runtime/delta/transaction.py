@@ -17,10 +17,10 @@ from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.deletion_vectors import VectorFile, vector_file
-from ctsql.runtime.delta.file_stores import path_in_store
 from ctsql.runtime.delta.internals.transaction import DeltaTransaction
-from ctsql.runtime.delta.locks import commit_lock, split_location
-from ctsql.runtime.delta.parquet_writer import has_forbidden_null, is_plain, write
+from ctsql.runtime.delta.parquet.parquet_writer import has_forbidden_null, is_plain, write
+from ctsql.runtime.delta.stores.file_stores import path_in_store
+from ctsql.runtime.delta.stores.locks import commit_lock, split_location
 from ctsql.runtime.delta.table_rows import DeltaRows, has_no_vectors, locate_in
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.batches import StagedDelete, StagedFile
@@ -29,8 +29,8 @@ from ctsql.runtime.log.protocol import Conflict, RowsGone
 from ctsql.runtime.rows.collect import unadaptive
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, row_set
-from ctsql.runtime.spark.errors import conflict_errors, translate_spark_errors
-from ctsql.runtime.spark.storage_errors import translate_os_errors
+from ctsql.runtime.spark.failures.errors import conflict_errors, translate_spark_errors
+from ctsql.runtime.spark.failures.storage_errors import translate_os_errors
 
 
 class Transaction:

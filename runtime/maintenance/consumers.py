@@ -31,8 +31,8 @@ from ctsql.runtime.maintenance import retention
 from ctsql.runtime.subscriptions.cursors import Readers
 from ctsql.runtime.subscriptions.position import RetentionNeed
 from ctsql.runtime.tasks.progress import complete_through
-from ctsql.runtime.warehouse.replaced_tables import LOST, UNREADABLE
 from ctsql.runtime.warehouse.table_checks import missing_table
+from ctsql.runtime.warehouse.times.replaced_tables import LOST, UNREADABLE
 
 READS = "reads"
 """The consumer for SELECT, now and AS OF the past."""

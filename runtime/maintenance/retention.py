@@ -24,7 +24,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 
-from ctsql.runtime.delta.checkpoints import complete_checkpoints
+from ctsql.runtime.delta.log.checkpoints import complete_checkpoints
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.data_files import DataFile, StoredFile
 

@@ -20,7 +20,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.runtime.delta.local_log import NeedsSpark
+from ctsql.runtime.delta.log.local_log import NeedsSpark
 from ctsql.runtime.monitoring.objects import LagRow
 from ctsql.runtime.monitoring.pulse import Pulse
 from ctsql.runtime.monitoring.refreshes import Refresh

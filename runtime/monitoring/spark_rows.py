@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession, types as T
 
 from ctsql.catalog.system_tables import SYSTEM_TABLES
-from ctsql.runtime.delta.local_log import NeedsSpark
+from ctsql.runtime.delta.log.local_log import NeedsSpark
 from ctsql.runtime.log_reader import LocalLogReader, LogReader
 from ctsql.runtime.monitoring.quarantined import NAME as QUARANTINE, quarantined
 from ctsql.runtime.monitoring.system_tables import as_arrow, system_rows

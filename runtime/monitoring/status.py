@@ -27,8 +27,8 @@ from ctsql.runtime.log.failures import Failure
 from ctsql.runtime.log.table_changes import Movement, due_changes, input_columns
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.tasks.progress import complete_through, failure_of
-from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
 from ctsql.runtime.warehouse.table_checks import missing_table
+from ctsql.runtime.warehouse.times.replaced_tables import UNREADABLE
 
 COLUMNS = (
     ("kind", "string"),

@@ -9,7 +9,7 @@ from ctsql.catalog.items import Item
 from ctsql.runtime.log.actions import sum_known
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.spark.first_import import import_pyspark
-from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
+from ctsql.runtime.warehouse.times.replaced_tables import UNREADABLE
 
 if TYPE_CHECKING:
     from ctsql.runtime.delta.table import DeltaTable

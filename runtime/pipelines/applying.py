@@ -9,7 +9,7 @@
 
 [timeline-decides] the commit of the timeline decides. Before it every reader sees the old
     definitions, after it every reader that knows the T sees the new ones
-    (:mod:`ctsql.runtime.warehouse.catalog_store`).
+    (:mod:`ctsql.runtime.warehouse.stores.catalog_store`).
 [on-planned-definitions] it takes place on top of the very definitions that were planned on. Who
     comes second finds other ones and is told.
 [same-end-after-kill] a process that is killed leaves a warehouse in which the same folder comes to
@@ -44,7 +44,7 @@ from ctsql.runtime.pipelines.binding import BoundObject
 from ctsql.runtime.pipelines.plan import Plan, Status, check_still, moved_between
 from ctsql.runtime.pipelines.planning import PlannedFolder, plan_folder, warehouse_digest
 from ctsql.runtime.pipelines.table_changes import OF_TABLES, Altering, drops_constraint
-from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.statements.definitions.alter_task import TaskAlteration
 from ctsql.runtime.statements.definitions.create import Creation, keeps_vectors
 from ctsql.runtime.statements.definitions.cutover import Change, cut_over

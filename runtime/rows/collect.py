@@ -24,7 +24,7 @@ from ctsql.catalog.reserved_columns import FILE_COLUMN, WIDE
 from ctsql.runtime.rows.arrow_exchange import arrow_of
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.types import fits_arrow, has_fixed_width
-from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.internals.held_rows import (
     JvmRows,
     columns_of,
@@ -32,7 +32,7 @@ from ctsql.runtime.spark.internals.held_rows import (
     frame_over,
     physical_plan,
 )
-from ctsql.runtime.spark.session import setting
+from ctsql.runtime.spark.start.session import setting
 
 DRIVER_ROWS_MAX = 10_000
 DRIVER_ROW_BYTES_MAX = 8 * 1024

@@ -39,7 +39,7 @@ from ctsql.runtime.rows.collect import FEW, NARROW, Bounds, held_of, mark_wide
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
 from ctsql.runtime.rows.types import fits_arrow
-from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.internals.held_rows import physical_plan
 from ctsql.runtime.spark.internals.kept_plans import (
     empty_leaf,
@@ -51,7 +51,7 @@ from ctsql.runtime.spark.internals.kept_plans import (
 from ctsql.runtime.spark.internals.plans import reads_range
 from ctsql.runtime.spark.internals.sessions import active, without_code
 from ctsql.runtime.spark.job_metrics import without_files
-from ctsql.runtime.spark.session import setting, without_merged_subqueries
+from ctsql.runtime.spark.start.session import setting, without_merged_subqueries
 
 PLANS_MAX = 1_000
 """Plans, and recipes that were seen once, of one session; the oldest ones go."""

@@ -22,7 +22,7 @@ from functools import partial
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item
 from ctsql.runtime.delta.files import compact
-from ctsql.runtime.delta.locks import try_folder_lock
+from ctsql.runtime.delta.stores.locks import try_folder_lock
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock
@@ -30,9 +30,9 @@ from ctsql.runtime.maintenance.compaction import ROUTINE, choose
 from ctsql.runtime.maintenance.retention import LOG_RETAIN_DEFAULT_MS
 from ctsql.runtime.maintenance.vacuum import trim_logs
 from ctsql.runtime.service.events import Event, EventKind
-from ctsql.runtime.spark.errors import is_lost
+from ctsql.runtime.spark.failures.errors import is_lost
 from ctsql.runtime.views.side_table import tables_beside
-from ctsql.runtime.warehouse.location import SYSTEM_FOLDER
+from ctsql.runtime.warehouse.stores.location import SYSTEM_FOLDER
 
 LOOK_EVERY_COMMITS = 10
 TRIM_EVERY_COMMITS = 100

@@ -30,7 +30,7 @@ from ctsql.runtime.service.background_maintenance import (
     narrow,
 )
 from ctsql.runtime.service.events import Event, EventKind
-from ctsql.runtime.spark.errors import is_lost, translate_spark_errors
+from ctsql.runtime.spark.failures.errors import is_lost, translate_spark_errors
 from ctsql.runtime.spark.internals.sessions import active
 from ctsql.runtime.warehouse.advance_context import AdvanceContext
 

@@ -35,8 +35,8 @@ from ctsql.runtime.service.at_rest import AtRest
 from ctsql.runtime.service.backoff import Pace, Trouble
 from ctsql.runtime.service.events import Event, EventKind
 from ctsql.runtime.service.workers import WorkerPool
-from ctsql.runtime.spark.errors import is_lost
-from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
+from ctsql.runtime.spark.failures.errors import is_lost
+from ctsql.runtime.warehouse.times.replaced_tables import UNREADABLE
 
 NOTHING = -1
 NEVER = 1 << 62

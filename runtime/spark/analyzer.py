@@ -27,7 +27,7 @@ from ctsql.planner.lowering.queries import run_text
 from ctsql.planner.lowering.type_names import type_name
 from ctsql.planner.nodes import Delete, Get, Merge, Node, Query, Role, Update, descend
 from ctsql.planner.rules import transform
-from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.internals.empty_tables import empty
 from ctsql.runtime.spark.internals.plans import (
     has_union,

@@ -2,7 +2,7 @@
 
 from pyspark.sql import DataFrame
 
-from ctsql.runtime.spark.session import setting
+from ctsql.runtime.spark.start.session import setting
 
 
 def computed(frame: DataFrame) -> DataFrame:

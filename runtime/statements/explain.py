@@ -8,7 +8,7 @@ from ctsql.planner.lowering import Context, lower_query, lower_transaction, lowe
 from ctsql.planner.nodes import Node, Query, TaskWrite, ViewWrite
 from ctsql.planner.rules import transform
 from ctsql.planner.syntax import ast as st, parse
-from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.internals.plans import plans_text
 from ctsql.runtime.statements.definitions.create_flow import compile_texts
 from ctsql.runtime.statements.definitions.first_rows import source_of

@@ -32,9 +32,9 @@ from ctsql.runtime.statements.definitions.redefinition import Redefinition
 from ctsql.runtime.statements.objects.name_resolution import OnNames
 from ctsql.runtime.views.side_table import tables_beside
 from ctsql.runtime.warehouse.followed_tables import keep_logs
-from ctsql.runtime.warehouse.location import SYSTEM_FOLDER
-from ctsql.runtime.warehouse.replaced_tables import LOST
+from ctsql.runtime.warehouse.stores.location import SYSTEM_FOLDER
 from ctsql.runtime.warehouse.table_checks import check_tables, missing_table
+from ctsql.runtime.warehouse.times.replaced_tables import LOST
 
 Row = tuple[object, ...]
 

@@ -22,8 +22,8 @@ from ctsql.catalog.subscriptions import Subscription
 from ctsql.runtime.log.write_handle import Output, UpperMismatch
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.subscriptions.position import Position, RetentionNeed
-from ctsql.runtime.warehouse.location import SYSTEM_TABLE
-from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
+from ctsql.runtime.warehouse.stores.location import SYSTEM_TABLE
+from ctsql.runtime.warehouse.times.replaced_tables import UNREADABLE
 
 TABLE = "subscriptions"
 

@@ -32,7 +32,7 @@ from ctsql.runtime.log.table_changes import Movement, input_columns
 from ctsql.runtime.rows.collect import collect_bounded, unadaptive
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import persisted
-from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.tasks.constraints import check_none_broken
 from ctsql.runtime.tasks.runs import SNAPSHOT, Run
 from ctsql.runtime.tasks.seen_rows import RowsOfSource, lower_seen

@@ -55,9 +55,9 @@ from ctsql.runtime.log.write_handle import (
     UpperMismatch,
     disturbance_error,
 )
-from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.failures.errors import translate_spark_errors
+from ctsql.runtime.spark.failures.storage_errors import FILE_MISSING
 from ctsql.runtime.spark.job_metrics import Meter
-from ctsql.runtime.spark.storage_errors import FILE_MISSING
 from ctsql.runtime.tasks.multi_output import OutputBatches
 from ctsql.runtime.tasks.progress import first_due
 from ctsql.runtime.tasks.proposals import quarantine_changes, stage_proposals, taken_over

@@ -9,7 +9,7 @@ from ctsql.planner.binding.definitions import definition_of
 from ctsql.planner.lowering import Context, lower_query
 from ctsql.planner.rules import transform
 from ctsql.planner.syntax import ast as st
-from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ctsql.catalog.errors import DataError, StatementError
 from ctsql.catalog.items import Item
 from ctsql.runtime.log.failures import view_failed
-from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.views.refresh_policy import Strategy
 
 

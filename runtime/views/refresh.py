@@ -17,8 +17,8 @@ from ctsql.catalog.items import Item
 from ctsql.planner.ivm import ChangePlan, StatePlan
 from ctsql.planner.ivm.algebra.reasons import Reason
 from ctsql.runtime.delta.table_rows import has_no_vectors
-from ctsql.runtime.spark.errors import is_lost, translate_spark_errors
-from ctsql.runtime.spark.storage_errors import FILE_MISSING
+from ctsql.runtime.spark.failures.errors import is_lost, translate_spark_errors
+from ctsql.runtime.spark.failures.storage_errors import FILE_MISSING
 from ctsql.runtime.views.change_plans import PreparedQuery, not_compared, prepared
 from ctsql.runtime.views.leaving_rows import LeavingRows
 from ctsql.runtime.views.outcomes import Due, Fallback, NotApplicable, StagedDiff

@@ -37,7 +37,7 @@ from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.staging import Batch, discard_on_error
 from ctsql.runtime.log.write_handle import Committed, Output
-from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.warehouse.versions import DEFINITION
 from ctsql.runtime.warehouse.warehouse import Warehouse
 

@@ -35,7 +35,7 @@ from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.ivm import NEVER, Window
 from ctsql.runtime.delta.keyed_scan import rows_between
-from ctsql.runtime.delta.parquet_reader import NumberRange
+from ctsql.runtime.delta.parquet.parquet_reader import NumberRange
 from ctsql.runtime.log.staging import Batch, discard_on_error
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import consolidate, consolidate_all

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Set as AbstractSet
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Catalog, Item, ObjectKind
-from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
+from ctsql.runtime.warehouse.times.replaced_tables import UNREADABLE
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 

@@ -15,8 +15,8 @@ from ctsql.planner.nodes import TaskWrite
 from ctsql.runtime.log.table_changes import due_changes
 from ctsql.runtime.log.write_handle import Output
 from ctsql.runtime.spark.first_import import import_pyspark
-from ctsql.runtime.warehouse.replaced_tables import replaced_error
-from ctsql.runtime.warehouse.timeline import Timeline
+from ctsql.runtime.warehouse.times.replaced_tables import replaced_error
+from ctsql.runtime.warehouse.times.timeline import Timeline
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

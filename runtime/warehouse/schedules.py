@@ -28,10 +28,10 @@ from ctsql.planner.row_local import only_loses_rows
 from ctsql.runtime.log import table_changes
 from ctsql.runtime.log.actions import Change
 from ctsql.runtime.log.table_changes import Movement, due_changes, input_columns
-from ctsql.runtime.warehouse.refresh_times import Schedule
 from ctsql.runtime.warehouse.relations import Relations
 from ctsql.runtime.warehouse.table_checks import unreadable_table
-from ctsql.runtime.warehouse.timeline import Timeline
+from ctsql.runtime.warehouse.times.refresh_times import Schedule
+from ctsql.runtime.warehouse.times.timeline import Timeline
 from ctsql.runtime.warehouse.versions import Versions
 
 DUE = "due"

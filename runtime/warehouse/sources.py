@@ -22,7 +22,7 @@ from ctsql.runtime.delta.keyed_scan import rows_of
 from ctsql.runtime.rows.collect import collect_bounded
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows
-from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.internals.plans import optimized_text
 from ctsql.runtime.warehouse.relations import columns_of
 from ctsql.runtime.warehouse.replaced_views import check_known, is_before_columns, version_before

@@ -10,11 +10,11 @@ from dataclasses import replace
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Catalog, Item
-from ctsql.runtime.spark.storage_errors import lost_commit
-from ctsql.runtime.warehouse.catalog_store import DeltaCatalog
+from ctsql.runtime.spark.failures.storage_errors import lost_commit
 from ctsql.runtime.warehouse.relations import Relations
-from ctsql.runtime.warehouse.replaced_tables import NOT_THERE, UNREADABLE
-from ctsql.runtime.warehouse.timeline import check_not_stuck, is_stuck
+from ctsql.runtime.warehouse.stores.catalog_store import DeltaCatalog
+from ctsql.runtime.warehouse.times.replaced_tables import NOT_THERE, UNREADABLE
+from ctsql.runtime.warehouse.times.timeline import check_not_stuck, is_stuck
 
 
 def identify(relations: Relations, item: Item) -> Item:

@@ -21,7 +21,7 @@ from ctsql.runtime.log.table_changes import Movement, Storage
 from ctsql.runtime.log.table_metadata import ColumnChanges, compare_columns
 from ctsql.runtime.log.uppers import CONTINUES, REVISION as REVISION
 from ctsql.runtime.warehouse.relations import Relations, columns_of
-from ctsql.runtime.warehouse.timeline import Timeline
+from ctsql.runtime.warehouse.times.timeline import Timeline
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -258,7 +258,7 @@ class Versions:
             return rows
         table = self._relations.table(item)
         if item.continues:
-            from ctsql.runtime.delta.reshaping import shown_under  # imports Spark
+            from ctsql.runtime.delta.log.reshaping import shown_under  # imports Spark
 
             return shown_under(rows, columns_of(table.schema_at(version)), item.columns)
         there = list(table.metadata_at(version).columns)
@@ -266,7 +266,7 @@ class Versions:
         is_view = item.kind is ObjectKind.MATERIALIZED_VIEW
         if there[: len(own)] == own or (is_view and there != own[: len(there)]):
             return rows  # of a view that began anew nothing from before is read
-        from ctsql.runtime.delta.reshaping import with_nulls  # imports Spark
+        from ctsql.runtime.delta.log.reshaping import with_nulls  # imports Spark
 
         return with_nulls(rows, [c for c in item.columns if fold(c.name) not in there])
 
@@ -287,7 +287,7 @@ class Versions:
         old, new = table.metadata_at(version), table.metadata
         if new.columns.keys() <= old.columns.keys():
             return rows
-        from ctsql.runtime.delta.reshaping import fill  # imports Spark
+        from ctsql.runtime.delta.log.reshaping import fill  # imports Spark
 
         return fill(rows, old, new, table.schema)
 

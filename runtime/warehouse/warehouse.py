@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from ctsql.catalog.items import Catalog
 from ctsql.runtime.warehouse.relations import Relations
 from ctsql.runtime.warehouse.schedules import Schedules
-from ctsql.runtime.warehouse.timeline import Timeline
+from ctsql.runtime.warehouse.times.timeline import Timeline
 from ctsql.runtime.warehouse.versions import Versions
 
 if TYPE_CHECKING:

@@ -258,7 +258,9 @@ def beside(warehouse: str, seed: str, seconds: float, *names: str) -> None:
 
 def spark_writer(table: str, seed: str, seconds: float) -> None:
     """A foreign writer: plain Spark and Delta, without ctsql; appends, deletes and rewrites."""
-    from ctsql.runtime.spark.session import process_session  # its JARs and settings, no warehouse
+    from ctsql.runtime.spark.start.session import (
+        process_session,  # its JARs and settings, no warehouse
+    )
 
     spark = process_session("local[1]")
     draw, until, n = random.Random(seed), time.monotonic() + seconds, 0

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection, connect as open_connection
-from ctsql.runtime.delta.locks import folder_lock
+from ctsql.runtime.delta.stores.locks import folder_lock
 from tests.helpers.processes import race
 from tests.helpers.table_folder import check_written_once, folder, orphans
 from tests.scenarios.runner import assert_rows

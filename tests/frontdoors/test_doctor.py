@@ -100,7 +100,7 @@ def test_no_folder_for_temporary_files(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_release_that_lacks_a_class(tmp_path: Path) -> None:
     """The self-test names what is missing, and which releases have it."""
     hide = (
-        "import ctsql.runtime.spark.session as session\n"
+        "import ctsql.runtime.spark.start.session as session\n"
         "def missing(session):\n"
         "    session._jsparkSession.noSuchMethod()\n"
         "session.compare_not_in_by_value = missing\n"

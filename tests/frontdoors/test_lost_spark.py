@@ -8,7 +8,7 @@ import pytest
 
 import ctsql
 from ctsql.catalog.errors import CtsqlError
-from ctsql.runtime.spark.errors import is_lost
+from ctsql.runtime.spark.failures.errors import is_lost
 from ctsql.runtime.spark.internals import sessions
 
 

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from ctsql.runtime.delta.file_stores import LOCAL
-from ctsql.runtime.delta.parquet_writer import write
+from ctsql.runtime.delta.parquet.parquet_writer import write
+from ctsql.runtime.delta.stores.file_stores import LOCAL
 
 DAYS = [
     (dt.date(*day) - dt.date(1970, 1, 1)).days

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.uppers import SHARED_BY
 from ctsql.runtime.log.write_handle import FAILURE
-from ctsql.runtime.warehouse.timeline import APP
+from ctsql.runtime.warehouse.times.timeline import APP
 from tests.simulation.definitions import (
     DEFINED,
     SEVERAL,

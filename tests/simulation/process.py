@@ -13,8 +13,8 @@ from ctsql.runtime.statements.objects import refresh_view
 from ctsql.runtime.statements.objects.failed_task import retry_failed, skip_failed
 from ctsql.runtime.tasks.progress import failure_of
 from ctsql.runtime.warehouse.advance_context import AdvanceContext
-from ctsql.runtime.warehouse.catalog_store import DeltaCatalog
 from ctsql.runtime.warehouse.sources import StoredSources
+from ctsql.runtime.warehouse.stores.catalog_store import DeltaCatalog
 from ctsql.runtime.warehouse.warehouse import Warehouse
 from tests.simulation.memory_log import MemoryGateway
 from tests.simulation.memory_store import Fate, Kill, Store

@@ -19,8 +19,8 @@ from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.statements.definitions.cutover import cut_over
 from ctsql.runtime.statements.definitions.redefinition import Redefinition
 from ctsql.runtime.statements.objects.name_resolution import Namespace
-from ctsql.runtime.warehouse.catalog_store import CUTOVER, OBJECT
-from ctsql.runtime.warehouse.timeline import TASKS, TaskState
+from ctsql.runtime.warehouse.stores.catalog_store import CUTOVER, OBJECT
+from ctsql.runtime.warehouse.times.timeline import TASKS, TaskState
 from tests.simulation.memory_store import Bag, Folder, SentCommit
 from tests.simulation.model import CATALOG, TIMELINE, require
 from tests.simulation.process import MemoryEngine

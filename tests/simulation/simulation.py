@@ -21,9 +21,9 @@ from ctsql.runtime.log import clock
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.commit import Commits, Committed, Outcome, Write
 from ctsql.runtime.log.uppers import Entry
-from ctsql.runtime.warehouse import timeline
-from ctsql.runtime.warehouse.catalog_store import FORMAT, FORMAT_PROPERTY
-from ctsql.runtime.warehouse.timeline import ARCHIVED
+from ctsql.runtime.warehouse.stores.catalog_store import FORMAT, FORMAT_PROPERTY
+from ctsql.runtime.warehouse.times import timeline
+from ctsql.runtime.warehouse.times.timeline import ARCHIVED
 from tests.simulation import definitions as world
 from tests.simulation.environment import Environment
 from tests.simulation.marks import MARKS

@@ -44,7 +44,7 @@ from ctsql.runtime.statements.definitions.task_swap import (
 from ctsql.runtime.statements.objects.name_resolution import Namespace
 from ctsql.runtime.tasks import proposals, sink
 from ctsql.runtime.tasks.constraints import CheckedRows
-from ctsql.runtime.warehouse.timeline import CUTOVERS
+from ctsql.runtime.warehouse.times.timeline import CUTOVERS
 from tests.simulation import definitions as world
 from tests.simulation.memory_log import Rows
 from tests.simulation.memory_store import Bag, Folder, SentCommit

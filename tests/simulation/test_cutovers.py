@@ -9,8 +9,8 @@ from ctsql.catalog.cutovers import Cutover
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import Name
-from ctsql.runtime.warehouse.catalog_store import FORMAT, FORMAT_PROPERTY, DeltaCatalog
-from ctsql.runtime.warehouse.timeline import TaskState, Timeline
+from ctsql.runtime.warehouse.stores.catalog_store import FORMAT, FORMAT_PROPERTY, DeltaCatalog
+from ctsql.runtime.warehouse.times.timeline import TaskState, Timeline
 from tests.simulation.memory_log import MemoryGateway
 from tests.simulation.memory_store import Kill, Store
 from tests.simulation.test_intents import TIMELINE, Link

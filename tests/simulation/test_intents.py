@@ -14,8 +14,8 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.batches import BatchText
 from ctsql.runtime.log.write_handle import Output
-from ctsql.runtime.warehouse import multi_table_commit
-from ctsql.runtime.warehouse.multi_table_commit import (
+from ctsql.runtime.warehouse.times import multi_table_commit
+from ctsql.runtime.warehouse.times.multi_table_commit import (
     APP,
     WriteConflict,
     commit_alone,
@@ -23,7 +23,7 @@ from ctsql.runtime.warehouse.multi_table_commit import (
     prepare,
     resolve,
 )
-from ctsql.runtime.warehouse.timeline import UNKNOWN_KEPT, Timeline, check_not_stuck
+from ctsql.runtime.warehouse.times.timeline import UNKNOWN_KEPT, Timeline, check_not_stuck
 from tests.simulation.memory_log import MemoryGateway, MemoryTable, Rows
 from tests.simulation.memory_store import Bag, Fate, Kill, SentCommit, Store
 

@@ -28,7 +28,7 @@ from ctsql.runtime.tasks.multi_output import OutputBatches
 from ctsql.runtime.views.refresh import ViewRefresh
 from ctsql.runtime.views.sink import ViewSink
 from ctsql.runtime.warehouse.advance_context import AdvanceContext
-from ctsql.runtime.warehouse.timeline import Timeline
+from ctsql.runtime.warehouse.times.timeline import Timeline
 from ctsql.runtime.warehouse.versions import Versions
 from tests.simulation.memory_log import MemoryTransaction
 from tests.simulation.mistakes import NOTICED, check_noticed

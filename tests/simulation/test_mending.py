@@ -13,7 +13,7 @@ from ctsql.catalog.items import Catalog, Revision
 from ctsql.runtime.statements.objects.failed_task import retry_failed, skip_failed
 from ctsql.runtime.tasks.progress import failure_of, mended_from
 from ctsql.runtime.warehouse.sources import StoredSources
-from ctsql.runtime.warehouse.timeline import TaskState
+from ctsql.runtime.warehouse.times.timeline import TaskState
 from tests.helpers.turns import turn_at
 from tests.simulation import definitions as world
 from tests.simulation.memory_log import Rows

@@ -8,8 +8,8 @@ import pytest
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item
 from ctsql.catalog.names import Name
-from ctsql.runtime.warehouse import timeline as module
 from ctsql.runtime.warehouse.table_checks import check_tables, unreadable_table
+from ctsql.runtime.warehouse.times import timeline as module
 from tests.simulation.memory_store import Store
 from tests.simulation.test_intents import TIMELINE, Link, Process, foreign
 

@@ -1,8 +1,8 @@
 """Delta's own handle on a log: its snapshots, the rows of files, and its transactions.
 
 Delta opens a log by listing it and reading its state, in the JVM. The log is read by this process
-anyway (:mod:`ctsql.runtime.delta.log_files`), so Delta opens it only when Spark reads its rows, or
-something is committed to it: most logs that a process reads are those of tables that it does
+anyway (:mod:`ctsql.runtime.delta.log.log_files`), so Delta opens it only when Spark reads its rows,
+or something is committed to it: most logs that a process reads are those of tables that it does
 nothing else with.
 """
 
@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from ctsql.runtime.delta.internals.jvm import JvmObjects
 from ctsql.runtime.delta.internals.transaction import DeltaTransaction
 from ctsql.runtime.log.data_files import DataFile
-from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.internals.java import singleton
 
 UNLISTED_MAX = 100

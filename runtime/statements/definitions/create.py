@@ -55,7 +55,7 @@ from ctsql.planner.syntax.statements.options import (
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.log.failures import FOR_ROWS_AT_FAULT, is_failure_of
-from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.statements.definitions.alter_task import TaskAlteration
 from ctsql.runtime.statements.definitions.cutover import Change, cut_over
 from ctsql.runtime.statements.definitions.dropped import dropped
@@ -85,7 +85,6 @@ from ctsql.runtime.statements.tables.columns_read import columns_with_readers, r
 from ctsql.runtime.statements.tables.table_constraints import store_constraints
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_followed
-from ctsql.runtime.warehouse.location import check_outside, is_within
 from ctsql.runtime.warehouse.replaced_views import (
     History,
     check_as_bound,
@@ -97,6 +96,7 @@ from ctsql.runtime.warehouse.replaced_views import (
     refresh_of,
     with_definition_of,
 )
+from ctsql.runtime.warehouse.stores.location import check_outside, is_within
 from ctsql.runtime.warehouse.table_checks import identify
 
 _Output = st.CreateContinualTask | st.CreateMaterializedView

@@ -12,7 +12,7 @@ applied, REPLAY, and a folder that is applied.
 A crash before the timeline's commit leaves files that MAINTAIN removes; after it, whoever reads the
 objects next completes them. The cutover counts on top of the very catalog that it was made on:
 where another process changed that in between, it is made again, and raises if it no longer fits
-(:mod:`ctsql.runtime.warehouse.catalog_store` says how readers find out).
+(:mod:`ctsql.runtime.warehouse.stores.catalog_store` says how readers find out).
 
 Source: docs/decisions/0107-definitions-at-one-t.md.
 """
@@ -28,7 +28,7 @@ from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.statements.definitions.output_tables import undo_on_failure
 from ctsql.runtime.tasks.progress import mended_from
-from ctsql.runtime.warehouse.timeline import TaskState
+from ctsql.runtime.warehouse.times.timeline import TaskState
 
 TRIES_MAX = 20
 

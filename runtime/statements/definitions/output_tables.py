@@ -10,7 +10,7 @@ from ctsql.runtime.delta.log_cleanup import KEEPS_LOG
 from ctsql.runtime.delta.table_rows import ENABLE_VECTORS
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults
-from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.warehouse.replaced_views import table_columns
 from ctsql.runtime.warehouse.table_checks import identify
 

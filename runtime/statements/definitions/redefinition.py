@@ -45,7 +45,7 @@ from ctsql.runtime.statements.objects.name_resolution import (
 from ctsql.runtime.tasks.progress import complete_through, failure_of
 from ctsql.runtime.tasks.sink import TaskSink
 from ctsql.runtime.warehouse.output_columns import ensure_columns
-from ctsql.runtime.warehouse.timeline import TaskState
+from ctsql.runtime.warehouse.times.timeline import TaskState
 
 
 class Redefinition(OnNames):

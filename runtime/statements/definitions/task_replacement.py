@@ -58,7 +58,7 @@ from ctsql.runtime.statements.definitions.task_swap import (
 from ctsql.runtime.statements.inspect.show import rename_edits
 from ctsql.runtime.statements.objects.name_resolution import check_free, new_quarantine
 from ctsql.runtime.tasks.progress import check_not_suspended, failure_of
-from ctsql.runtime.warehouse.refresh_times import Schedule
+from ctsql.runtime.warehouse.times.refresh_times import Schedule
 
 _KIND = ObjectKind.CONTINUAL_TASK
 _BEGINS = ("SNAPSHOT", *STORAGE_OPTIONS)

@@ -26,7 +26,7 @@ from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.staging import Staging, discard_on_error
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import RowSet, SparkRows
-from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.internals.plans import is_by_row
 
 _GENERATED = "delta.generationExpression"

@@ -7,12 +7,12 @@ from ctsql.catalog.items import Item
 from ctsql.catalog.schemas import Column, check_unique
 from ctsql.planner.syntax.ast import CopyFrom, CopyTo
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.statements.dml.dml import append_rows, target_table
 from ctsql.runtime.statements.dml.transaction import OpenTransaction
-from ctsql.runtime.warehouse.loaded_files import rows_to_load
-from ctsql.runtime.warehouse.location import check_outside
-from ctsql.runtime.warehouse.written_files import write_file
+from ctsql.runtime.warehouse.stores.loaded_files import rows_to_load
+from ctsql.runtime.warehouse.stores.location import check_outside
+from ctsql.runtime.warehouse.stores.written_files import write_file
 
 
 def copy_from(

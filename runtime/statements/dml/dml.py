@@ -30,19 +30,19 @@ from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine, read_objects
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.rows.declined import Declined
-from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.failures.errors import translate_spark_errors
+from ctsql.runtime.spark.failures.messages import thrown_by
 from ctsql.runtime.spark.internals.empty_tables import empty
 from ctsql.runtime.spark.internals.inserts import Insert, NotAnAppend
-from ctsql.runtime.spark.messages import thrown_by
 from ctsql.runtime.statements.dml.changed_rows import change_rows
 from ctsql.runtime.statements.dml.column_defaults import stored_default
 from ctsql.runtime.statements.dml.constant_inserts import append_constants
 from ctsql.runtime.statements.dml.transaction import OpenTransaction
-from ctsql.runtime.warehouse.loaded_files import insert_rows
-from ctsql.runtime.warehouse.multi_table_commit import alone
 from ctsql.runtime.warehouse.replaced_views import check_columns
 from ctsql.runtime.warehouse.sources import StoredSources
+from ctsql.runtime.warehouse.stores.loaded_files import insert_rows
 from ctsql.runtime.warehouse.table_checks import check_table_to_write
+from ctsql.runtime.warehouse.times.multi_table_commit import alone
 
 TRIES_MAX = 20
 """How often a statement looks again at the rows of a table that another writer has changed."""

@@ -35,10 +35,10 @@ from ctsql.runtime.log.write_handle import (
     disturbance_error,
 )
 from ctsql.runtime.rows.given_rows import rows_for
-from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.statements.dml.stored_constraints import constraint_rules
-from ctsql.runtime.warehouse.multi_table_commit import alone
 from ctsql.runtime.warehouse.table_checks import check_table_to_write
+from ctsql.runtime.warehouse.times.multi_table_commit import alone
 
 _FILLED_BY_DELTA = (CURRENT_DEFAULT, "delta.generationExpression", "delta.identity.start")
 

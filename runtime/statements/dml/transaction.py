@@ -5,7 +5,7 @@ private copy of its table: a shallow clone in a folder below the table's, so tha
 over the files written. The copy begins with what was staged. A statement reads what earlier ones
 made, and everything else as of the T at which the transaction began. COMMIT takes the staged files,
 or compares the copy with its origin; that is the batch which
-:mod:`ctsql.runtime.warehouse.multi_table_commit` commits in all tables or in none.
+:mod:`ctsql.runtime.warehouse.times.multi_table_commit` commits in all tables or in none.
 
 Isolation is snapshot isolation: no statement sees concurrent commits, and of two transactions that
 write the same table the first to commit wins. Tables that are only read are not checked.
@@ -27,11 +27,11 @@ from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item
 from ctsql.runtime.delta.appends import Appends
 from ctsql.runtime.delta.clones import Clone
-from ctsql.runtime.delta.locks import commit_lock
+from ctsql.runtime.delta.stores.locks import commit_lock
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.batches import BatchPart, BatchText, new_writer_id
-from ctsql.runtime.warehouse.multi_table_commit import (
+from ctsql.runtime.warehouse.times.multi_table_commit import (
     APP,
     WriteConflict,
     commit_alone,

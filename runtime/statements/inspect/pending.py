@@ -13,8 +13,8 @@ from ctsql.catalog.items import Item
 from ctsql.catalog.times import CLOSED
 from ctsql.runtime.delta.overlay import MemoryTable
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
 from ctsql.runtime.warehouse.replaced_views import awaits_columns, not_written
+from ctsql.runtime.warehouse.times.replaced_tables import UNREADABLE
 
 COLUMNS = (
     ("kind", "string"),

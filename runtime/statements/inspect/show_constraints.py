@@ -8,7 +8,7 @@ from ctsql.planner.binding import qualify
 from ctsql.planner.nodes import Constraint
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.ast import OnViolation
-from ctsql.runtime.delta.local_log import NeedsSpark
+from ctsql.runtime.delta.log.local_log import NeedsSpark
 from ctsql.runtime.log_reader import LocalLogReader, LogReader
 from ctsql.runtime.statements.dml.stored_constraints import stored_constraints
 from ctsql.runtime.statements.inspect.show import Rows

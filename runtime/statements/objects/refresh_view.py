@@ -11,9 +11,9 @@ from ctsql.catalog.items import Item, ObjectKind, still_there
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.sink import ViewSink
-from ctsql.runtime.warehouse.replaced_tables import LOST
 from ctsql.runtime.warehouse.replaced_views import is_closed_by_another, is_redefined
 from ctsql.runtime.warehouse.table_checks import check_tables
+from ctsql.runtime.warehouse.times.replaced_tables import LOST
 
 MENDED = ("VIEW_FAILED", "TASK_FAILED", *LOST)
 """Conditions of an object that another definition may be the way out of."""

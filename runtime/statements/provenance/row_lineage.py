@@ -35,7 +35,7 @@ from ctsql.runtime.rows.collect import collect_bounded
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import RowSet, SparkRows
 from ctsql.runtime.spark.checkpoint import computed
-from ctsql.runtime.spark.storage_errors import FILE_MISSING
+from ctsql.runtime.spark.failures.storage_errors import FILE_MISSING
 from ctsql.runtime.spark.temp_views import TemporaryNames
 from ctsql.runtime.views.change_plans import types_given
 from ctsql.runtime.warehouse.query_engine import Table

@@ -10,7 +10,7 @@ from ctsql.catalog.reserved_columns import FILE_COLUMN, NOTE, ROW_COLUMN, TIME, 
 from ctsql.planner.binding import qualify
 from ctsql.planner.lowering import Context, lower_query
 from ctsql.planner.syntax.ast import Blame, RelationRef, Select, Why
-from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.statements.objects.name_resolution import OnNames
 from ctsql.runtime.statements.provenance.row_lineage import Line, RowLineage, TracedRows
 from ctsql.runtime.warehouse.row_origins import LocatedContents, located_contents, with_writers

@@ -25,7 +25,7 @@ from ctsql.runtime.delta.clones import Clone
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.protocol import Conflict
-from ctsql.runtime.spark.errors import conflict_errors, translate_spark_errors
+from ctsql.runtime.spark.failures.errors import conflict_errors, translate_spark_errors
 from ctsql.runtime.statements.dml.dml import target_table
 from ctsql.runtime.statements.objects.name_resolution import OnNames
 from ctsql.runtime.statements.tables.altered_columns import (
@@ -40,7 +40,7 @@ from ctsql.runtime.statements.tables.altered_columns import (
 )
 from ctsql.runtime.statements.tables.effects_on_readers import effects_on_readers
 from ctsql.runtime.statements.tables.table_constraints import COMMITTED_BESIDE
-from ctsql.runtime.warehouse.multi_table_commit import alone
+from ctsql.runtime.warehouse.times.multi_table_commit import alone
 
 
 class TableAlteration(OnNames):

@@ -14,7 +14,7 @@ from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.constraints import constraint_text, with_names
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults
-from ctsql.runtime.spark.errors import conflict_errors, translate_spark_errors
+from ctsql.runtime.spark.failures.errors import conflict_errors, translate_spark_errors
 from ctsql.runtime.statements.dml.dml import target_table
 from ctsql.runtime.statements.dml.stored_constraints import (
     StoredConstraint,
@@ -24,7 +24,7 @@ from ctsql.runtime.statements.dml.stored_constraints import (
 )
 from ctsql.runtime.statements.inspect.show import unnoted_changes
 from ctsql.runtime.statements.objects.name_resolution import OnNames
-from ctsql.runtime.warehouse.multi_table_commit import alone
+from ctsql.runtime.warehouse.times.multi_table_commit import alone
 
 _DONE = "ALTER TABLE"
 COMMITTED_BESIDE = "A writer of its folder committed at the same time."

@@ -14,9 +14,9 @@ from ctsql.planner.literals import Parameters
 from ctsql.planner.syntax import ast as st, parse
 from ctsql.results.result import Result
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.statements.dml.dml import run_on_table, target_table
-from ctsql.runtime.warehouse.multi_table_commit import alone
+from ctsql.runtime.warehouse.times.multi_table_commit import alone
 from tests.scenarios.without_spark.engine import DuckEngine
 from tests.scenarios.without_spark.kinds import NotModelled
 from tests.scenarios.without_spark.tables import Gateway

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ctsql.api import Connection, connect
-from ctsql.runtime.delta.connector_store import ConnectorStore
+from ctsql.runtime.delta.stores.connector_store import ConnectorStore
 from tests.conftest import TEST_MASTER
 from tests.helpers.opened import engine_of
 

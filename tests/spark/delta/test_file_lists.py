@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ctsql.api import Connection, connect
-from ctsql.runtime.delta.log_files import LogFiles
-from ctsql.runtime.delta.log_stores import LocalStore
+from ctsql.runtime.delta.log.log_files import LogFiles
+from ctsql.runtime.delta.stores.log_stores import LocalStore
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.data_files import DataFile
 from tests.helpers.opened import write_checkpoint

@@ -8,9 +8,9 @@ import pytest
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.delta import files
-from ctsql.runtime.delta.hadoop_store import HadoopStore
-from ctsql.runtime.delta.locks import local_path
-from ctsql.runtime.delta.log_stores import LocalStore
+from ctsql.runtime.delta.stores.hadoop_store import HadoopStore
+from ctsql.runtime.delta.stores.locks import local_path
+from ctsql.runtime.delta.stores.log_stores import LocalStore
 from ctsql.runtime.log.data_files import StoredFile
 from tests.helpers.hadoop_checksums import write_checksums
 from tests.helpers.opened import table_of

@@ -74,7 +74,7 @@ EMBEDDED = """
 import sys
 from pyspark.sql import SparkSession
 from ctsql.api import connect
-from ctsql.runtime.spark.environment import spark_builder_config
+from ctsql.runtime.spark.start.environment import spark_builder_config
 builder = SparkSession.builder.master(sys.argv[1])
 for key, value in {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",

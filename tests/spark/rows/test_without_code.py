@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from ctsql.api import Connection
 from ctsql.runtime.spark.internals.sessions import without_code
-from ctsql.runtime.spark.session import setting
+from ctsql.runtime.spark.start.session import setting
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -10,7 +10,7 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.export.metrics_server import Metrics
-from ctsql.runtime.delta.local_log import NeedsSpark
+from ctsql.runtime.delta.log.local_log import NeedsSpark
 from ctsql.runtime.monitoring import metrics as metrics_module
 from ctsql.runtime.service.events import Event, EventKind
 

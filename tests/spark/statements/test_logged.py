@@ -11,7 +11,7 @@ from ctsql.catalog.spans import Source
 from ctsql.connection.log_answers import Logged, run_logged, status
 from ctsql.planner.syntax import parse
 from ctsql.results.result import Result
-from ctsql.runtime.delta.local_log import NeedsSpark
+from ctsql.runtime.delta.log.local_log import NeedsSpark
 from ctsql.runtime.log import clock
 from ctsql.runtime.log_reader import LocalLogReader
 from tests.helpers.hadoop_checksums import write_checksums

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection
+from ctsql.catalog.cutovers import Cutover
+from ctsql.catalog.items import Catalog
 from ctsql.catalog.names import Name
-from ctsql.runtime.engine import Engine
 from ctsql.runtime.statements.definitions.task_swap import Swap
 from tests.helpers.opened import engine_of
 from tests.scenarios.runner import assert_rows, expect_error
@@ -363,15 +364,15 @@ def test_two_at_once(connect: Callable[[], Connection], monkeypatch: pytest.Monk
         "CREATE CONTINUAL TASK x (k INT) ON INPUT t AS (INSERT INTO x SELECT k FROM t)"
     )
     begun: list[Swap] = []
-    decide = Swap.bring_into_force
+    decide = Swap.on_top
 
-    def second_comes_first(swap: Swap, engine: Engine) -> None:
+    def second_comes_first(swap: Swap, current: Catalog) -> Cutover:
         if not begun:
             begun.append(swap)
             other.execute(f"{REPLAY} AS (INSERT INTO x SELECT k + 1 FROM t)")
-        decide(swap, engine)
+        return decide(swap, current)
 
-    monkeypatch.setattr(Swap, "bring_into_force", second_comes_first)
+    monkeypatch.setattr(Swap, "on_top", second_comes_first)
     expect_error(con, f"{REPLAY} AS (INSERT INTO x SELECT k + 7 FROM t)", "ALTERED_MEANWHILE")
     assert_rows(con.execute("SELECT * FROM x").fetchall(), [(2,)], "the first one's")
     names = [str(i.name) for i in engine_of(con).refresh_catalog()]

@@ -143,7 +143,7 @@ def _die(*_: object, **__: object) -> None:
 def awaiting(shop: Connection, monkeypatch: pytest.MonkeyPatch) -> Iterator[Connection]:
     """Another connection, after the one that replaced the view died before it wrote."""
     with monkeypatch.context() as dying:
-        dying.setattr(create, "refresh_view", _die)
+        dying.setattr(create, "write_new", _die)
         with pytest.raises(KeyboardInterrupt):
             _replace(shop)
     with open_connection(shop.warehouse, master=TEST_MASTER) as other:

@@ -19,7 +19,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.cli.main import main
 from ctsql.console.progress import Progress
 from ctsql.console.script import Runner, Settings
-from ctsql.runtime.spark.environment import delta_jars, ivy_jars_folder
+from ctsql.runtime.spark.start.environment import delta_jars, ivy_jars_folder
 from ctsql.shell.repl import Repl
 from tests.helpers.failing_disks import needs_root
 from tests.helpers.table_folder import tree

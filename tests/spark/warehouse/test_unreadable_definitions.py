@@ -10,7 +10,7 @@ from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
 from ctsql.runtime.log.write_handle import Batch, Committed
-from ctsql.runtime.warehouse.catalog_store import OBJECT, SUBSCRIPTION
+from ctsql.runtime.warehouse.stores.catalog_store import OBJECT, SUBSCRIPTION
 from tests.helpers.opened import engine_of, item_of
 from tests.scenarios.runner import expect_error
 

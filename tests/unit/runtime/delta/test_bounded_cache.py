@@ -7,10 +7,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyroaring import BitMap64
 
-from ctsql.runtime.delta import bounded_cache, parquet_reader
+from ctsql.runtime.delta import bounded_cache
 from ctsql.runtime.delta.bounded_cache import BoundedCache
-from ctsql.runtime.delta.file_stores import LOCAL
-from ctsql.runtime.delta.parquet_reader import ScannedFile
+from ctsql.runtime.delta.parquet import parquet_reader
+from ctsql.runtime.delta.parquet.parquet_reader import ScannedFile
+from ctsql.runtime.delta.stores.file_stores import LOCAL
 
 SIZE = 8
 

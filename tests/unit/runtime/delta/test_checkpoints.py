@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.runtime.delta.log_files import LogFiles
-from ctsql.runtime.delta.log_stores import LocalStore
+from ctsql.runtime.delta.log.log_files import LogFiles
+from ctsql.runtime.delta.stores.log_stores import LocalStore
 
 CRC_OF_ANOTHER = b"crc\0" + (512).to_bytes(4, "big") + b"\1\2\3\4"
 CHECKPOINTED = 3

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JError
 
-from ctsql.runtime.delta.connector_store import _Input
+from ctsql.runtime.delta.stores.connector_store import _Input
 
 
 class Store:

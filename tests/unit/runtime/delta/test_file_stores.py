@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
-from ctsql.runtime.delta.file_stores import (
+from ctsql.runtime.delta.stores.file_stores import (
     REMOTE_THREADS,
     ArrowStore,
     bucket_of,

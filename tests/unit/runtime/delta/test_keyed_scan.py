@@ -10,7 +10,7 @@ from pyspark.sql import types as T
 
 from ctsql.runtime.delta import keyed_scan
 from ctsql.runtime.delta.keyed_scan import Lookups
-from ctsql.runtime.delta.parquet_reader import KeySet, having
+from ctsql.runtime.delta.parquet.parquet_reader import KeySet, having
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows
 

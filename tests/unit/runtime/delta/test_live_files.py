@@ -11,9 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyroaring import BitMap64
 
-from ctsql.runtime.delta import log_files, parquet_reader
-from ctsql.runtime.delta.file_stores import LOCAL
-from ctsql.runtime.delta.parquet_reader import ScannedFile
+from ctsql.runtime.delta.log import log_files
+from ctsql.runtime.delta.parquet import parquet_reader
+from ctsql.runtime.delta.parquet.parquet_reader import ScannedFile
+from ctsql.runtime.delta.stores.file_stores import LOCAL
 from ctsql.runtime.delta.table import DeltaTable
 
 STATS = json.dumps({"numRecords": 5, "minValues": {f"column_{i}": i for i in range(20)}})

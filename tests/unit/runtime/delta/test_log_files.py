@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.runtime.delta import log_files
-from ctsql.runtime.delta.local_log import LocalTable
-from ctsql.runtime.delta.log_files import LogFiles
-from ctsql.runtime.delta.log_stores import LocalStore
+from ctsql.runtime.delta.log import log_files
+from ctsql.runtime.delta.log.local_log import LocalTable
+from ctsql.runtime.delta.log.log_files import LogFiles
+from ctsql.runtime.delta.stores.log_stores import LocalStore
 from ctsql.runtime.log.actions import parse_commit
 
 COMMIT = '{"commitInfo":{"timestamp":1}}'

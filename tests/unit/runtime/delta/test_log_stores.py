@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.runtime.delta.log_stores import LocalStore
-from ctsql.runtime.spark.storage_errors import FILE_MISSING, NOT_ALLOWED
+from ctsql.runtime.delta.stores.log_stores import LocalStore
+from ctsql.runtime.spark.failures.storage_errors import FILE_MISSING, NOT_ALLOWED
 
 TEXT = "a line\nand another\n"
 

@@ -16,9 +16,8 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_type
 
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
-from ctsql.runtime.delta import parquet_reader
-from ctsql.runtime.delta.file_stores import LOCAL
-from ctsql.runtime.delta.parquet_reader import (
+from ctsql.runtime.delta.parquet import parquet_reader
+from ctsql.runtime.delta.parquet.parquet_reader import (
     KeySet,
     NumberRange,
     OnlySpark,
@@ -27,6 +26,7 @@ from ctsql.runtime.delta.parquet_reader import (
     find,
     having,
 )
+from ctsql.runtime.delta.stores.file_stores import LOCAL
 from ctsql.runtime.rows.types import is_flat
 
 SCHEMA = T.StructType().add("k", T.LongType()).add("v", T.StringType())

@@ -11,8 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import types as T
 
-from ctsql.runtime.delta.file_stores import LOCAL
-from ctsql.runtime.delta.parquet_writer import (
+from ctsql.runtime.delta.parquet.parquet_writer import (
     TEXT_MAX,
     columns_with_statistics,
     has_forbidden_null,
@@ -20,6 +19,7 @@ from ctsql.runtime.delta.parquet_writer import (
     statistics,
     write,
 )
+from ctsql.runtime.delta.stores.file_stores import LOCAL
 
 SCHEMA = (
     T.StructType()

@@ -9,7 +9,7 @@ from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading
 from ctsql.catalog.names import Name
 from ctsql.catalog.refreshes import Every
 from ctsql.runtime.maintenance import consumers
-from ctsql.runtime.warehouse.refresh_times import Schedule
+from ctsql.runtime.warehouse.times.refresh_times import Schedule
 
 TABLE = Item(
     id="t", kind=ObjectKind.TABLE, name=Name("default", "t"), columns=(), location="file:/t"

@@ -10,7 +10,7 @@ from ctsql.catalog.items import Item, ObjectKind, Reading
 from ctsql.catalog.names import Name
 from ctsql.runtime.log.failures import Failure
 from ctsql.runtime.monitoring.failures import failures, open_failures
-from ctsql.runtime.warehouse.timeline import TaskState
+from ctsql.runtime.warehouse.times.timeline import TaskState
 from tests.unit.runtime.monitoring.test_refreshes import Log, made, reader_of
 
 TEXT = "CREATE CONTINUAL TASK m\n  ON INPUT t AS (INSERT INTO m SELECT 1 / 0 FROM t)"

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ctsql.runtime.spark.class_archive import archive_folder, archive_of, keep, use
-from ctsql.runtime.spark.environment import Java
+from ctsql.runtime.spark.start.class_archive import archive_folder, archive_of, keep, use
+from ctsql.runtime.spark.start.environment import Java
 
 JAVA = Java(Path("/usr/bin/java"), "17.0.15", 17)
 

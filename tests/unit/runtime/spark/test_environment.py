@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.runtime.spark import environment
-from ctsql.runtime.spark.environment import (
+from ctsql.runtime.spark.start import environment
+from ctsql.runtime.spark.start.environment import (
     check_java,
     delta_jars,
     explain_start_failure,
     spark_builder_config,
 )
-from ctsql.runtime.spark.jvm_start import start_spark
+from ctsql.runtime.spark.start.jvm_start import start_spark
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the stand-in for Java is a script")
 

@@ -6,7 +6,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.failures.errors import translate_spark_errors
 
 TASK = (
     "Job aborted due to stage failure: Task 0 in stage 293.0 failed 1 times, most recent failure:"

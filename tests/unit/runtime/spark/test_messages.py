@@ -9,7 +9,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from ctsql.runtime.spark.messages import (
+from ctsql.runtime.spark.failures.messages import (
     Throwable,
     as_message,
     data_error,

@@ -4,7 +4,7 @@ from itertools import combinations
 from math import gcd
 
 from ctsql.runtime.statements.definitions.output_tables import checkpoint_interval
-from ctsql.runtime.warehouse.timeline import ARCHIVE_EVERY_COMMITS, CHECKPOINT_EVERY_COMMITS
+from ctsql.runtime.warehouse.times.timeline import ARCHIVE_EVERY_COMMITS, CHECKPOINT_EVERY_COMMITS
 
 INPUT = 103
 

@@ -8,7 +8,7 @@ from ctsql.catalog.cutovers import Cutover, together
 from ctsql.catalog.items import Catalog, DropEntry, Item, ObjectKind, Revision
 from ctsql.catalog.names import Name
 from ctsql.runtime.statements.definitions.cutover import new_starts
-from ctsql.runtime.warehouse.timeline import TaskState
+from ctsql.runtime.warehouse.times.timeline import TaskState
 
 NOW, FAILED = 50, 30
 

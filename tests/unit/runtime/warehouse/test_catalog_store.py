@@ -7,11 +7,16 @@ from typing import Any
 
 import pytest
 
-from ctsql.runtime.delta.log_files import LogFiles, commit_name
-from ctsql.runtime.delta.log_stores import LocalStore
-from ctsql.runtime.delta.table_log import LOOKS_APART_MS, TableLog
+from ctsql.runtime.delta.log.log_files import LogFiles, commit_name
+from ctsql.runtime.delta.log.table_log import LOOKS_APART_MS, TableLog
+from ctsql.runtime.delta.stores.log_stores import LocalStore
 from ctsql.runtime.log import clock
-from ctsql.runtime.warehouse.catalog_store import FORMAT, FORMAT_PROPERTY, SCHEMA, DeltaCatalog
+from ctsql.runtime.warehouse.stores.catalog_store import (
+    FORMAT,
+    FORMAT_PROPERTY,
+    SCHEMA,
+    DeltaCatalog,
+)
 
 METADATA = {
     "id": "one",

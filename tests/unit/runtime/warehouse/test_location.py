@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.runtime.warehouse.location import check_outside, is_within
+from ctsql.runtime.warehouse.stores.location import check_outside, is_within
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from hypothesis import example, given, strategies as st
 
 from ctsql.catalog.refreshes import At, Cron, Every, RefreshPart, parse_every, refresh_text
 from ctsql.catalog.times import CLOSED, from_datetime
-from ctsql.runtime.warehouse.refresh_times import Schedule
+from ctsql.runtime.warehouse.times.refresh_times import Schedule
 from tests.conftest import VECTORS
 
 VECTOR = json.loads((VECTORS / "mv_sink.json").read_text())["refresh"]

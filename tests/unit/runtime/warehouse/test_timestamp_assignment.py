@@ -7,8 +7,8 @@ from hypothesis import given, strategies as st
 
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.data_files import DataFile
-from ctsql.runtime.warehouse.timeline import Binding, Candidate, TaskState, assign
-from ctsql.runtime.warehouse.timestamp_assignment import candidates_of
+from ctsql.runtime.warehouse.times.timeline import Binding, Candidate, TaskState, assign
+from ctsql.runtime.warehouse.times.timestamp_assignment import candidates_of
 
 
 def test_order_is_by_timestamp_then_name_then_version() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax.ast import FileRef
-from ctsql.runtime.warehouse import written_files
+from ctsql.runtime.warehouse.stores import written_files
 
 
 class Rows:

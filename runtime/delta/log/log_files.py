@@ -1,0 +1,321 @@
+"""The reader of a Delta table's log, over a store that lists and reads files; needs no JVM.
+
+The state of a version is that of its checksum file. Without one it is rolled forward, from the
+newest state that was read, or from the newest checksum file or checkpoint in front of it. So are
+the live files. A checkpoint that cannot be read is passed over for an older one, as Delta does.
+
+Source: the Delta protocol, "Delta Log Entries", "Checkpoints", "Version Checksum File".
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import Any, TypeVar
+
+from ctsql.catalog.errors import CtsqlError, error, misuse
+from ctsql.runtime.delta.bounded_cache import BoundedCache
+from ctsql.runtime.delta.log.checkpoints import complete_checkpoints, read_files, read_state
+from ctsql.runtime.delta.log.snapshots import Snapshot
+from ctsql.runtime.delta.stores.log_stores import LogStore
+from ctsql.runtime.log.actions import (
+    Commit,
+    Unreadable,
+    parse_checksum,
+    parse_commit,
+    roll_files,
+)
+from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.spark.failures.storage_errors import damaged_file
+
+BYTES_SETTING = "CTSQL_LOG_CACHE_MB"
+MB_DEFAULT = 64
+_COMMIT_SUFFIX = ".json"
+_CHECKSUM_SUFFIX = ".crc"
+ROLLED_MAX = 200
+"""The most commits that are read to roll a state forward rather than to read a newer one."""
+CHECKSUMS_TRIED_MAX = 3
+"""A writer whose newest checksum files lack something leaves it out of all."""
+_STATE = ("table", "protocol", "transactions", "domains")
+
+T = TypeVar("T")
+
+
+class LogFiles:
+    """The log of one table."""
+
+    def __init__(
+        self,
+        location: str,
+        store: LogStore,
+        check_protocol: Callable[[Snapshot], None] = lambda _: None,
+    ) -> None:
+        """Read nothing yet.
+
+        Args:
+            location: the table's, for errors. check_protocol: raises an error for a newest state
+                whose protocol nobody here reads.
+        """
+        self._location = location
+        self._store = store
+        self._check_protocol = check_protocol
+        self.cache_key = object()
+        """Begins the names in :func:`log_cache` of what is kept of this log."""
+        self._newest: Snapshot | None = None
+
+    # ---- states and live files
+
+    def newest(self) -> Snapshot | None:
+        """The newest version with its state; None without a committed version.
+
+        Raises STORED_DATA_INVALID if the log lacks commits that no checkpoint stands for.
+        """
+        last = None if self._newest is None else self._newest.version
+        if last is None or not self.has(last):
+            names = self._names_behind()
+            there = commit_versions(names)
+            last = max((*there, *complete_checkpoints(names)), default=None)
+            if last is None:
+                return None
+            if there:
+                self.check_none_missing(names, there)
+        else:
+            while self.has(last + 1):
+                last += 1
+        try:
+            self._newest = self.snapshot_at(last)
+        except CtsqlError as problem:
+            if problem.condition != "HISTORY_LOST":
+                raise
+            how = "it is missing, and so is a checkpoint of a later version"
+            raise damaged_file(f"{self._store.uri}/{commit_name(0)}", how) from problem
+        self._check_protocol(self._newest)
+        return self._newest
+
+    def _names_behind(self, version: int | None = None) -> Sequence[str]:
+        """The names from the newest checkpoint on that a writer has named, at or before a version.
+
+        All names if none is there, and of a folder on a local disk.
+        """
+        hinted = 0 if self.table_folder is not None else self._hinted()
+        if hinted and (version is None or hinted <= version):
+            names = self._store.names(hinted)
+            if hinted in complete_checkpoints(names):
+                return names
+        return self.names()
+
+    def _hinted(self) -> int:
+        """The version of the checkpoint that a writer has named last; 0 if unknown."""
+        try:
+            hint = json.loads(self.read_if_there("_last_checkpoint") or "{}")
+        except (CtsqlError, ValueError) as problem:
+            if isinstance(problem, CtsqlError) and problem.condition != "STORED_DATA_INVALID":
+                raise
+            return 0  # it only shortens a list, so a damaged one is ignored, as Delta does
+        version = hint.get("version") if isinstance(hint, dict) else None
+        return version if isinstance(version, int) else 0
+
+    def snapshot_at(self, version: int) -> Snapshot:
+        """The state of a version; raises HISTORY_LOST if it was cleaned up."""
+        near = self._newest
+        if near is not None and 0 <= version - near.version <= ROLLED_MAX:
+            try:
+                return near.after(map(self.commit_at, range(near.version + 1, version + 1)))
+            except CtsqlError as problem:
+                if problem.condition != "HISTORY_LOST":
+                    raise
+        base, state = self._base(version, _state_in, read_state)
+        commits = map(self.commit_at, range(base + 1, version + 1))
+        return Snapshot(base, state or {}).after(commits)
+
+    def files_at(self, version: int) -> dict[str, DataFile]:
+        """The live files of a version, by path as the log writes it; raises as above."""
+        base, files = self._base(version, lambda checksum: checksum.get("files"), read_files)
+        commits = map(self.commit_at, range(base + 1, version + 1))
+        return roll_files(dict(files or {}), commits)
+
+    def _base(
+        self,
+        version: int,
+        in_checksum: Callable[[dict[str, Any]], T | None],
+        in_checkpoint: Callable[[LogStore, Sequence[str]], T],
+    ) -> tuple[int, T | None]:
+        """What the newest checksum file or checkpoint that has it tells, and its version.
+
+        -1 and None if none does: then the log is read from its first commit on.
+        """
+        found = in_checksum(self.checksum(version))
+        if found is not None:
+            return version, found
+        names = self._names_behind(version)
+        checkpoints = complete_checkpoints(names)
+        checksums = _versions(names, _CHECKSUM_SUFFIX) - {version}
+        tried = set(sorted(v for v in checksums if v < version)[-CHECKSUMS_TRIED_MAX:])
+        damage: Exception | None = None
+        for base in sorted({*tried, *(v for v in checkpoints if v <= version)}, reverse=True):
+            found = in_checksum(self.checksum(base)) if base in tried else None
+            if found is not None:
+                return base, found
+            if base in checkpoints:
+                try:
+                    return base, in_checkpoint(self._store, checkpoints[base])
+                except (OSError, ValueError, KeyError) as problem:
+                    damage = damaged_file(f"{self._store.uri}/{checkpoints[base][0]}", str(problem))
+        if damage is not None and not self.has(0):
+            raise damage
+        return -1, None
+
+    def checkpoint_bytes(self, version: int) -> int:
+        """The size of the checkpoint from which the live files of a version are read."""
+        checkpoints = complete_checkpoints(self.names())
+        base = max((v for v in checkpoints if v <= version), default=None)
+        marks = (self._store.mark(name) for name in checkpoints.get(base, ()))  # type: ignore[arg-type]
+        return sum(mark[1] for mark in marks if mark is not None)
+
+    # ---- commits and checksums
+
+    def has(self, version: int) -> bool:
+        """Whether this version is committed; one request to the store."""
+        return self._store.exists(commit_name(version))
+
+    def mark(self, version: int) -> tuple[int, int] | None:
+        """The time and the length of a commit's file; None if there is none."""
+        return self._store.mark(commit_name(version))
+
+    def remembers(self, version: int) -> bool:
+        """Whether a commit is cached."""
+        return log_cache().find((self.cache_key, version)) is not None
+
+    def commit_at(self, version: int) -> Commit:
+        """One commit, parsed; raises HISTORY_LOST if it was cleaned up, or STORED_DATA_INVALID."""
+        cached = log_cache().find((self.cache_key, version))
+        commit = cached if isinstance(cached, Commit) else None
+        if commit is None:
+            name = commit_name(version)
+            mark = self._store.mark(name)
+            text = None if mark is None else self.read_if_there(name)
+            if mark is None or text is None:
+                detail = f"The log of its version {version} is no longer there."
+                hint = (
+                    "Keep history longer with delta.logRetentionDuration on the table, "
+                    "and create anew the objects that still needed it."
+                )
+                raise error("HISTORY_LOST", relation=self._location, detail=detail, hint=hint)
+            try:
+                commit = parse_commit(version, text, modified_ms=mark[0])
+            except Unreadable as problem:
+                raise damaged_file(f"{self._store.uri}/{name}", str(problem)) from problem
+            log_cache().keep((self.cache_key, version), commit, commit.memory)
+        return commit
+
+    def read_if_there(self, name: str) -> str | None:
+        """The text of a file; None where it was cleaned up while it was looked at."""
+        try:
+            return self._store.read(name)
+        except CtsqlError:
+            if self._store.exists(name):
+                raise
+            return None
+
+    def names(self) -> Sequence[str]:
+        """The names in the folder; none without one."""
+        return self._store.names()
+
+    @property
+    def table_folder(self) -> str | None:
+        """The folder of the table, where this process reaches it."""
+        return self._store.table_folder
+
+    def may_mention(self, version: int, words: Sequence[str]) -> bool:
+        """Whether a commit's text has one of some words, or is parsed anyway.
+
+        That is much less work than to parse it.
+
+        Raises HISTORY_LOST or STORED_DATA_INVALID as :meth:`commit_at`.
+        """
+        name = commit_name(version)
+        if self.remembers(version) or not self._store.exists(name):
+            self.commit_at(version)  # or it raises
+            return True
+        text = self._store.read(name)
+        return any(word in text for word in words)
+
+    def checksum(self, version: int) -> dict[str, Any]:
+        """The contents of :func:`parse_checksum` for a version; empty without a readable file."""
+        name = f"{version:020d}{_CHECKSUM_SUFFIX}"
+        try:
+            text = self.read_if_there(name) if self._store.exists(name) else None
+            return {} if text is None else parse_checksum(text)
+        except (CtsqlError, ValueError, KeyError, TypeError) as problem:
+            if isinstance(problem, CtsqlError) and problem.condition != "STORED_DATA_INVALID":
+                raise
+            return {}  # it only saves work, so a damaged one is ignored, as Delta does
+
+    def first_version(self, *, after: int) -> int | None:
+        """The version of the first commit in the folder after a version; None without any."""
+        return min((v for v in commit_versions(self.names()) if v > after), default=None)
+
+    def check_whole(self) -> None:
+        """Raise STORED_DATA_INVALID if the last commit is damaged, or one in front is missing."""
+        names = self.names()
+        there = commit_versions(names)
+        if there:
+            self.commit_at(max(there))
+            self.check_none_missing(names, there)
+
+    def check_none_missing(self, names: Iterable[str], there: set[int]) -> None:
+        """Raise STORED_DATA_INVALID if a commit is missing between others, or behind a checkpoint.
+
+        Those in front of a checkpoint may have been cleaned up, which takes the oldest first.
+
+        Args:
+            names: in the folder. there: the versions of the commits among them, at least one.
+        """
+        last = max(there)
+        versions = (v for v in complete_checkpoints(names) if v <= last)
+        first = 1 + max(versions, default=min(there) - 1)
+        # A listing may leave out what is committed while it is made.
+        for version in (v for v in range(first, last) if v not in there and not self.has(v)):
+            path = f"{self._store.uri}/{commit_name(version)}"
+            raise damaged_file(path, "it is missing, and later commits are there")
+
+
+@cache
+def log_cache() -> BoundedCache[Commit | dict[str, DataFile]]:
+    """The parsed commits and lists of live files that this process keeps, of all logs.
+
+    They take 64 MB together, or what ``CTSQL_LOG_CACHE_MB`` says.
+
+    Raises:
+        INVALID_USAGE: it is no whole number above zero.
+    """
+    told = os.environ.get(BYTES_SETTING) or str(MB_DEFAULT)
+    if not told.isascii() or not told.isdigit() or int(told) == 0:
+        raise misuse(f"{BYTES_SETTING} is no number of megabytes", f"It is {told!r}.")
+    return BoundedCache(int(told) * 1024 * 1024)
+
+
+def commit_versions(names: Iterable[str]) -> set[int]:
+    """The versions of the commits among the names of a log's files.
+
+    >>> commit_versions(["00000000000000000012.json", "00000000000000000012.crc", "12.json"])
+    {12}
+    """
+    return _versions(names, _COMMIT_SUFFIX)
+
+
+def _versions(names: Iterable[str], suffix: str) -> set[int]:
+    # Not by a pattern: a log has thousands of files.
+    length = 20 + len(suffix)
+    numbers = (n[:20] for n in names if len(n) == length and n.endswith(suffix))
+    return {int(number) for number in numbers if number.isascii() and number.isdigit()}
+
+
+def _state_in(checksum: dict[str, Any]) -> dict[str, Any] | None:
+    """What a checksum file has of a state, if that is all of it."""
+    return checksum if all(checksum.get(kind) is not None for kind in _STATE) else None
+
+
+def commit_name(version: int) -> str:
+    """The name of a commit's file."""
+    return f"{version:020d}.json"

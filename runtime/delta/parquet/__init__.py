@@ -1,0 +1,1 @@
+"""Data files that the driver reads and writes itself."""

@@ -1,0 +1,1 @@
+"""Where files are: local disks, object stores, and their locks."""

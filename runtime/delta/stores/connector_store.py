@@ -1,0 +1,184 @@
+"""A store whose files this process reads and writes by Spark's own connector, through the JVM.
+
+It is reached wherever Spark reaches it, with the same settings and credentials. What is read passes
+through a temporary file: as the answer of a call, bytes would come as text, ten times as slow.
+
+Source: Hadoop's "FileSystem Specification" (``openFile`` with its read policies, ``createFile``).
+"""
+
+import io
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import pyarrow as pa
+from py4j.protocol import Py4JError, Py4JJavaError
+
+from ctsql.runtime.delta.stores.file_stores import FileStore
+
+_READ_POLICY = "fs.option.openfile.read.policy"
+_LENGTH = "fs.option.openfile.length"
+_POLICIES = "parquet, columnar, random"  # the first one that a connector knows
+_UNASKED = "fs.s3a.create.performance"  # no request that asks for a file of the same name
+_BYTES_AT_ONCE = 8 * 1024 * 1024
+"""The most bytes of one call that writes, which are sent as text, and of a buffer of the JVM."""
+
+
+class ConnectorStore(FileStore):
+    """A Hadoop file system in the JVM."""
+
+    def __init__(self, jvm: Any, scheme: str, file_system: Any) -> None:
+        """Args: scheme: of its locations."""
+        self._scheme = scheme
+        self._files = file_system
+        self._path_of = jvm.org.apache.hadoop.fs.Path
+        self._new_file = jvm.java.io.FileOutputStream
+        self._limit = jvm.org.apache.commons.io.input.BoundedInputStream
+        self._copy = jvm.org.apache.hadoop.io.IOUtils.copyBytes
+
+    def _path(self, path: str) -> Any:
+        return self._path_of(f"{self._scheme}://{path}")
+
+    def open_input(self, path: str, size: int) -> pa.NativeFile:
+        """A file of some bytes, to read from any place of it; reading opens it."""
+        return pa.PythonFile(_Input(self, path, size), "r")
+
+    def stream_of(self, path: str, size: int) -> Any:
+        """A stream of the JVM."""
+        opening = self._files.openFile(self._path(path))
+        # A connector that does not know an option leaves it out.
+        return opening.opt(_READ_POLICY, _POLICIES).opt(_LENGTH, str(size)).build().get()
+
+    def new_copies(self, path: str) -> Any:
+        """A stream of the JVM to the end of a file of this machine."""
+        return self._new_file(path, True)
+
+    def copy(self, stream: Any, place: int, size: int, copies: Any) -> None:
+        """Copy bytes of a stream; it is told how many, so that it asks for all of them at once."""
+        stream.seek(place)
+        self._copy(self._limit(stream, size), copies, min(size, _BYTES_AT_ONCE), False)
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        """A new file; it is there when it has been closed.
+
+        It is also closed after an error. What is there then nobody refers to, as what a process
+        that was killed has written.
+        """
+        with _as_os_errors():
+            opening = self._files.createFile(self._path(path)).recursive().overwrite(False)
+            return pa.PythonFile(_Output(opening.opt(_UNASKED, "true").build()), "w")
+
+
+@contextmanager
+def _as_os_errors() -> Iterator[None]:
+    """What a connector raises, as other stores do."""
+    try:
+        yield
+    except Py4JJavaError as problem:
+        exception = problem.java_exception
+        raise OSError(str(exception.toString())) from problem
+    except Py4JError as problem:
+        raise OSError(str(problem)) from problem
+
+
+class _Input(io.RawIOBase):
+    """A stream of the JVM of which any place can be read.
+
+    The JVM copies what is asked for into a file that has no name any more.
+    """
+
+    def __init__(self, store: ConnectorStore, path: str, size: int) -> None:
+        super().__init__()
+        self._store = store
+        self._path = path
+        self._size = size
+        self._place = 0
+        self._handles: tuple[Any, Any, int] | None = None  # two streams, and the file of copies
+        self._closing = ExitStack()
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._place
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._size}[whence]
+        self._place = start + offset
+        return self._place
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        rest = max(0, self._size - self._place)
+        count = rest if size is None or size < 0 else min(size, rest)
+        if not count:
+            return b""
+        with _as_os_errors():
+            if self._handles is None:
+                self._handles = self._open()
+            stream, copies, file = self._handles
+            os.ftruncate(file, 0)
+            self._store.copy(stream, self._place, count, copies)
+        data = os.pread(file, count, 0)
+        if len(data) < count:
+            raise OSError(f"{self._path} is shorter than the table's log says")
+        self._place += count
+        return data
+
+    def _open(self) -> tuple[Any, Any, int]:
+        file, path = tempfile.mkstemp(prefix="ctsql-")
+        try:
+            with ExitStack() as closing:
+                closing.callback(os.close, file)
+                copies = self._store.new_copies(path)
+                closing.callback(copies.close)
+                stream = self._store.stream_of(self._path, self._size)
+                closing.callback(stream.close)
+                self._closing = closing.pop_all()
+            return stream, copies, file
+        finally:
+            os.unlink(path)
+
+    def close(self) -> None:
+        self._handles = None
+        try:
+            with _as_os_errors():
+                self._closing.close()  # all that is open, also where a part of it fails
+        finally:
+            super().close()
+
+
+class _Output(io.RawIOBase):
+    """A stream of the JVM that is written from its begin to its end."""
+
+    def __init__(self, stream: Any) -> None:
+        super().__init__()
+        self._stream = stream
+        self._place = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._place
+
+    def write(self, data: Any, /) -> int:
+        content = bytes(data)
+        with _as_os_errors():
+            for begin in range(0, len(content), _BYTES_AT_ONCE):
+                self._stream.write(content[begin : begin + _BYTES_AT_ONCE])
+        self._place += len(content)
+        return len(content)
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        try:
+            with _as_os_errors():
+                self._stream.close()
+        finally:
+            super().close()

@@ -1,0 +1,97 @@
+"""Cross-process locks for commits on a local disk.
+
+Delta's log stores for local disks check that a version is free and then rename: two processes
+can both win a version, and one commit is lost. So every commit of ours to a table on a local disk
+holds a lock file in the table's log folder, shared by all warehouses. Object stores and HDFS have
+atomic puts or renames and need no lock; there Delta's documented rules apply.
+
+The operating system frees a lock when its process dies.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from ctsql.runtime.spark.failures.storage_errors import translate_os_errors
+
+LOCK_FILE = ".ctsql.lock"
+_this_thread = threading.local()  # the folders whose lock this thread holds
+
+
+def split_location(location: str) -> tuple[str, str]:
+    """The scheme in lower case, maybe empty, and the path of a location; nothing in one is encoded.
+
+    As Hadoop's ``Path`` reads it: ``%``, ``?`` and ``#`` are signs of a name like others.
+
+    >>> split_location("s3a://lake/w#1"), split_location("FILE:/w%20"), split_location("w/a:b")
+    (('s3a', '/w#1'), ('file', '/w%20'), ('', 'w/a:b'))
+    """
+    scheme, colon, path = location.partition(":")
+    if not colon or "/" in scheme:
+        return "", location
+    if path.startswith("//"):
+        path = "/" + path[2:].partition("/")[2]
+    return scheme.lower(), path
+
+
+def local_path(location: str) -> Path | None:
+    """The path of a location on a local disk, None for any other store."""
+    scheme, path = split_location(location)
+    return Path(path) if scheme in ("", "file") else None
+
+
+def commit_lock(location: str) -> AbstractContextManager[None]:
+    """Hold the lock of a table's log; a no-op where the table's store needs none."""
+    return folder_lock(f"{location}/_delta_log")
+
+
+@contextmanager
+def folder_lock(location: str) -> Iterator[None]:
+    """Hold the lock of a folder, created if missing; re-entrant. Raises STORAGE_ERROR."""
+    folder = local_path(location)
+    folders: set[Path] = _this_thread.__dict__.setdefault("folders", set())
+    if folder is None or folder in folders:
+        yield
+        return
+    # A new object each time: two threads of one process exclude each other as well.
+    lock = FileLock(folder / LOCK_FILE, thread_local=False)
+    with translate_os_errors(str(folder)):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    folders.add(folder)
+    try:
+        yield
+    finally:
+        folders.discard(folder)
+        lock.release()
+
+
+@contextmanager
+def try_folder_lock(location: str, name: str, *, wait_seconds: float) -> Iterator[bool]:
+    """Hold a named lock of an existing folder; yields whether it was free within the wait.
+
+    True where the folder's store has no locks. Not re-entrant. Raises STORAGE_ERROR.
+    """
+    folder = local_path(location)
+    if folder is None:
+        yield True
+        return
+    lock = FileLock(folder / name, thread_local=False)
+    with translate_os_errors(str(folder)):
+        is_free = _acquire(lock, wait_seconds)
+    try:
+        yield is_free
+    finally:
+        if is_free:
+            lock.release()
+
+
+def _acquire(lock: FileLock, wait_seconds: float) -> bool:
+    try:
+        lock.acquire(timeout=wait_seconds)
+    except Timeout:  # an OSError, too
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""What exceptions of Spark and of stores mean in ctsql's words."""

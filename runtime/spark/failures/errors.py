@@ -1,0 +1,355 @@
+"""Spark's and Delta's exceptions as errors of ours.
+
+Every call into Spark that can fail for a reason a person should read runs inside
+:func:`translate_spark_errors`. A stack trace is never shown first; it stays as ``__cause__``.
+
+Trap: in Python Delta's conflict classes are siblings, not subclasses of one another, so they are
+listed one by one; and they are only raised as such after ``import delta``.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import pyspark
+from delta import exceptions as delta_errors
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+from pyspark.errors import PySparkException
+
+from ctsql.catalog.errors import CtsqlError, error, nested_too_deeply, not_supported
+from ctsql.catalog.names import did_you_mean, fold, unquote
+from ctsql.catalog.reserved_columns import PREFIX
+from ctsql.catalog.spans import Span
+from ctsql.planner.binding.checks import forbidden_in
+from ctsql.planner.lowering.context import SparkText
+from ctsql.planner.syntax.tokens.tokenizer import tokenise
+from ctsql.planner.syntax.tokens.usual_mistakes import usual_mistake
+from ctsql.runtime.spark.failures.messages import (
+    NESTED_VOID,
+    Place,
+    Throwable,
+    as_message,
+    broken_check,
+    data_error,
+    name_clocks,
+    plain_message,
+    thrown_by,
+)
+from ctsql.runtime.spark.failures.sent_texts import SentText, sent_texts
+from ctsql.runtime.spark.failures.storage_errors import storage_problem
+from ctsql.runtime.spark.internals.functions import function_names
+from ctsql.runtime.spark.versions import NEWEST, OLDEST, as_text
+
+_CONFLICTS = (
+    delta_errors.ConcurrentAppendException,
+    delta_errors.ConcurrentDeleteDeleteException,
+    delta_errors.ConcurrentDeleteReadException,
+    delta_errors.ConcurrentTransactionException,
+    delta_errors.ConcurrentWriteException,
+    delta_errors.DeltaConcurrentModificationException,
+    delta_errors.MetadataChangedException,
+    delta_errors.ProtocolChangedException,
+)
+_MAPPED = (
+    "Choose another one; a table keeps it with TBLPROPERTIES ('delta.columnMapping.mode' = 'name')."
+)
+_NO_SOURCE = re.compile(r"Failed to find data source: (\w+)\. .*Please deploy", re.DOTALL)
+_PACKAGES = {
+    "avro": f"org.apache.spark:spark-avro_2.13:{pyspark.__version__}",
+}
+_NO_MEMORY = re.compile(r"[^\n]*(?:OutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY)[^\n]*")
+_OVERFLOW = re.compile(
+    r"^(?:\w+: )?(?:java\.lang\.)?StackOverflowError|\[FAILED_TO_PARSE_TOO_COMPLEX\]", re.MULTILINE
+)
+_MEMORY = "Spark's memory was used up by what one task sorts, joins or collects"
+_MORE_MEMORY = """\
+Give Spark more, 2g unless set: export SPARK_DRIVER_MEMORY=8g, and start again; on a cluster
+set spark.executor.memory. Or let each task take less: SET spark.sql.shuffle.partitions = 64"""
+_NAMES = re.compile(r"(?:`(?:[^`]|``)*`\.?)+")
+_PARTS = re.compile(r"`(?:[^`]|``)*`")
+_ROUTINE_CONDITIONS = ("UNRESOLVED_ROUTINE", "ROUTINE_NOT_FOUND")
+_PARSE_PLACE = re.compile(r"\(line (\d+), pos (\d+)\)")
+_TYPE_CONDITIONS = (
+    "DATATYPE_MISMATCH", "INCOMPATIBLE_DATA", "CANNOT_MERGE_INCOM",
+    "JOIN_CONDITION_IS_NOT_BOOLEAN_TYPE",
+)  # fmt: skip
+_NOT_AS_MANY = ("INSERT_COLUMN_ARITY_MISMATCH", "DELTA_INSERT_COLUMN_ARITY_MISMATCH")
+_VOID_CONDITIONS = (
+    NESTED_VOID,
+    "DELTA_CANNOT_WRITE_EMPTY_SCHEMA.STRUCT_ALL_VOID_FIELDS",
+    "DELTA_CANNOT_WRITE_EMPTY_SCHEMA.TABLE_ALL_VOID_COLUMNS",
+)
+_ONLY_APPENDS = "delta.appendOnly"
+_COLUMN_OF_SCHEMA = re.compile(r"^ \|-- (.+?): ", re.MULTILINE)
+
+
+def conflict_errors() -> tuple[type[BaseException], ...]:
+    """The exceptions by which Delta says that another commit came first."""
+    return _CONFLICTS
+
+
+def is_lost(problem: CtsqlError) -> bool:
+    """Is Spark gone, so that nothing of this process will work again?"""
+    error_types = (Py4JNetworkError, ConnectionError)
+    return problem.condition == "SPARK_ERROR" and isinstance(problem.__cause__, error_types)
+
+
+RECORD_CHARS_MAX = 200
+
+
+@contextmanager
+def translate_spark_errors(
+    spark_text: SparkText | None = None,
+    within: Span | None = None,
+    relation_name: Callable[[str], str] | None = None,
+) -> Iterator[None]:
+    """Run calls into Spark; what they raise becomes an error of ours.
+
+    Args:
+        spark_text: the text Spark was given, to find the place of a mistake in it.
+        within: the user's text that ``spark_text`` was made from.
+        relation_name: gives back the user's name for a name of ours in a message.
+    """
+    if spark_text is not None and within is not None:
+        sent_texts.remember(SentText(spark_text, within, relation_name))
+    try:
+        yield
+    except _CONFLICTS:
+        raise
+    except (PySparkException, Py4JJavaError) as problem:
+        raise _from_spark(problem, spark_text, within, relation_name) from problem
+    except (Py4JError, ConnectionError) as problem:
+        raise _from_gateway(problem) from problem
+    except RecursionError as problem:
+        raise nested_too_deeply(within) from problem
+
+
+_REFUSED_CALL = re.compile(r"Trace:\n(?:py4j\.Py4JException: )?(.+)|(.+ does not exist in the JVM)")
+"""What py4j answers for a method or a class that the JVM does not have."""
+
+
+def _from_gateway(problem: Py4JError | ConnectionError) -> CtsqlError:
+    """The error of a call that the JVM refuses, or that finds no JVM."""
+    refused = _REFUSED_CALL.search(str(problem))
+    if refused is not None:
+        return error(
+            "SPARK_VERSION",
+            version=pyspark.__version__,
+            detail=f"{refused[1] or refused[2]}.",
+            oldest=as_text(OLDEST),
+            newest=as_text(NEWEST),
+        )
+    return error(
+        "SPARK_ERROR",
+        message="the connection to Spark was lost",
+        detail=str(problem).splitlines()[0] if str(problem) else "",
+        hint="Start again: what was committed is there, and nothing is written twice.",
+    )
+
+
+def _span(throwable: Throwable, spark_text: SparkText | None, within: Span | None) -> Span | None:
+    if spark_text is None or within is None:
+        return within
+    for place in (*throwable.places, *_parse_places(throwable, spark_text.text)):
+        start, stop = place.start, place.stop
+        if 0 <= start <= stop and spark_text.text[start : stop + 1] == place.fragment:
+            first, last = spark_text.origin(start), spark_text.origin(stop) + 1
+            if last < first:
+                return within  # it covers pieces that stand in another order than the user's
+            first = min(max(first, within.start), within.stop)
+            return Span(within.source, first, max(first, min(last, within.stop)))
+    return within
+
+
+def _quoted_text(throwable: Throwable) -> SentText | None:
+    """The text that a throwable quotes, where it is one of ours."""
+    texts = (sent_texts.find(place.text) for place in throwable.places)
+    return next((text for text in texts if text is not None), None)
+
+
+def _parse_places(throwable: Throwable, text: str) -> Iterator[Place]:
+    """Where Spark's parser stopped: it says line and column, and the token."""
+    place = _PARSE_PLACE.search(throwable.text)
+    token = throwable.parameters.get("error", "").strip("'")
+    if place is not None and throwable.condition == "PARSE_SYNTAX_ERROR" and token:
+        line, column = map(int, place.groups())
+        start = sum(len(before) + 1 for before in text.split("\n")[: line - 1]) + column
+        yield Place(start, start + len(token) - 1, token)
+
+
+def _from_spark(
+    problem: PySparkException | Py4JJavaError,
+    spark_text: SparkText | None,
+    within: Span | None,
+    relation_name: Callable[[str], str] | None,
+) -> CtsqlError:
+    chain = thrown_by(problem)
+    # A value may be any text, also that of an error of the disk: what is about a row comes first.
+    bad_row = data_error(chain)
+    throwable = bad_row or chain[0]
+    # Rows are computed after their text was read, inside of another call.
+    quote = None if spark_text is not None else _quoted_text(throwable)
+    if quote is not None:
+        spark_text, within, relation_name = quote.spark_text, quote.within, quote.relation_name
+    span = _span(throwable, spark_text, within)
+    message = re.sub(r"`?__ct_r\d+\w*`?\.?", _namer(relation_name), plain_message(throwable.text))
+    if within is not None and "timestamp_millis" not in within.text.lower():
+        message = name_clocks(message)
+    if bad_row is not None:
+        message = broken_check(bad_row.text) or as_message(message)
+        return error("DATA_ERROR", span=span, message=message, detail=_place(chain))
+    text = "\n".join(f"{t.kind.rpartition('.')[2]}: {t.text}" for t in chain)
+    storage = storage_problem(text)
+    if storage is not None:
+        return storage
+    if _OVERFLOW.search(text) is not None:
+        return nested_too_deeply(span)
+    if "CANCELLED" in throwable.condition or "cancelled" in text:
+        return error("STATEMENT_CANCELLED", span=span)
+    used_up = _NO_MEMORY.search(text)
+    if used_up is not None:
+        detail = used_up[0][:400]
+        return error("SPARK_ERROR", span=span, message=_MEMORY, detail=detail, hint=_MORE_MEMORY)
+    missing = _NO_SOURCE.match(throwable.text)
+    if missing is not None:
+        what, package = f'data source "{missing[1]}"', _PACKAGES.get(missing[1], "")
+        hint = f"Give Spark its package, in spark-defaults.conf: spark.jars.packages {package}"
+        return not_supported(span, what, why="Spark has no package for it.", hint=hint)
+    refusal = _about_the_statement(throwable, span, within, as_message(message))
+    if refusal is not None:
+        return refusal
+    root = next((t for t in reversed(chain) if t.text), throwable)
+    return error(
+        "SPARK_ERROR",
+        span=span,
+        message=as_message(plain_message(root.text)) or "Spark failed",
+        detail=text.splitlines()[0] if len(chain) > 1 else "",
+    )
+
+
+def _place(chain: Sequence[Throwable]) -> str:
+    """Which record of which file a chain is about, if it is about one."""
+    # A task that failed tells the folder that it was to write into.
+    causes = [t for t in chain if t.condition != "TASK_WRITE_FAILED"]
+    parameters = {name: value for t in causes for name, value in t.parameters.items()}
+    if "path" not in parameters:
+        return ""
+    record = f": {parameters['badRecord'][:RECORD_CHARS_MAX]}" if "badRecord" in parameters else ""
+    return f"It is in the file {parameters['path']}{record}"
+
+
+def _last_part(name: str) -> str:
+    """The last part of a qualified name as Spark writes it: each part in backticks.
+
+    >>> _last_part("`t`.`a.b`"), _last_part("`one``two`"), _last_part("plain")
+    ('a.b', 'one`two', 'plain')
+    """
+    return _parts(name)[-1]
+
+
+def _column_counts(throwable: Throwable) -> tuple[int, int] | None:
+    """Of rows that have not as many columns as are to be filled: both counts."""
+    parameters = throwable.parameters
+    if throwable.condition == "DELTA_METADATA_MISMATCH":
+        table, _, rows = throwable.text.partition("Data schema:")
+        counts = len(_COLUMN_OF_SCHEMA.findall(rows)), len(_COLUMN_OF_SCHEMA.findall(table))
+        return counts if counts[0] > counts[1] else None
+    if not throwable.condition.startswith(_NOT_AS_MANY):
+        return None
+    if "numColumns" in parameters:
+        return int(parameters["insertColumns"]), int(parameters["numColumns"])
+    sides = (_NAMES.findall(parameters.get(key, "")) for key in ("dataColumns", "tableColumns"))
+    rows_count, table_count = (len(names) for names in sides)
+    return rows_count, table_count
+
+
+def _parts(name: str) -> list[str]:
+    """The parts of a name as Spark writes it: each in backticks."""
+    return [unquote(part) for part in _PARTS.findall(name)] or name.split(".")
+
+
+def _unknown_column(
+    name: list[str], proposals: Sequence[list[str]], span: Span | None
+) -> CtsqlError:
+    """The error of a column that Spark does not find.
+
+    Args:
+        proposals: the names that Spark proposes, in parts.
+    """
+    column = name[-1]
+    visible = [parts for parts in proposals if not parts[-1].startswith(PREFIX)]
+    proposals = [[part for part in parts if not part.startswith(PREFIX)] for parts in visible]
+    columns = [parts[-1] for parts in proposals]
+    hint = did_you_mean(column, columns)
+    others = [".".join(parts) for parts in proposals if fold(parts[-1]) == fold(column)]
+    if len(name) > 1 and others:  # the column is there, of another relation
+        quoted = " or ".join(f'"{other}"' for other in others)
+        hint = f"Did you mean {quoted}?"
+        column, columns = ".".join(name), [".".join(parts) for parts in proposals]
+    detail = f"Columns like it: {', '.join(columns)}." if columns else ""
+    return error("UNKNOWN_COLUMN", span=span, column=column, detail=detail, hint=hint)
+
+
+def _about_the_statement(
+    throwable: Throwable, span: Span | None, within: Span | None, message: str
+) -> CtsqlError | None:
+    """The error of a statement that Spark does not run; None when it is another kind."""
+    condition, parameters = throwable.condition, throwable.parameters
+    if condition.startswith("UNRESOLVED_COLUMN"):
+        name, proposals = parameters.get("objectName", ""), parameters.get("proposal", "")
+        return _unknown_column(_parts(name), list(map(_parts, _NAMES.findall(proposals))), span)
+    if condition == "AMBIGUOUS_REFERENCE":
+        names = parameters.get("referenceNames", "").strip("[]").replace("`", "")
+        candidates = re.sub(rf"\b{PREFIX}\w+\.", "", names)
+        column = _last_part(parameters.get("name", ""))
+        return error("AMBIGUOUS_COLUMN", span=span, column=column, candidates=candidates)
+    if condition.startswith(_ROUTINE_CONDITIONS):
+        name = _last_part(parameters.get("routineName", ""))
+        hint = did_you_mean(name, function_names())
+        return error("UNKNOWN_FUNCTION", span=span, function=name, hint=hint)
+    count = _column_counts(throwable)
+    if count is not None:
+        given_count, wanted_count = count
+        message = f"the rows have {given_count} column(s), {wanted_count} are to be filled"
+        hint = "Name the columns that they are for: INSERT INTO t (a, b) ..."
+        return error("COLUMN_COUNT_MISMATCH", span=span, message=message, hint=hint)
+    if condition.startswith(_VOID_CONDITIONS):
+        void = parameters.get("columName") or parameters.get("columnPath")
+        what = f'Column "{void}" holds' if void else "The columns hold"
+        hint = f"{what} NULLs without a type. Give them one, as in a query: CAST(NULL AS STRING)."
+        return error("INVALID_COLUMN_TYPE", span=span, type="void", hint=hint)
+    if condition == "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES":
+        names = parameters.get("invalidColumnNames", "")
+        detail = f"{forbidden_in(names)} {_MAPPED}"
+        return error("INVALID_NAME", span=span, name=names, detail=detail)
+    if condition == "DELTA_UNSUPPORTED_SUBQUERY":
+        what = f"a subquery in the {parameters.get('operation', 'statement')}"
+        return not_supported(span, what, hint="Join what it reads, in USING (SELECT ...).")
+    if condition == "DELTA_CANNOT_MODIFY_APPEND_ONLY":
+        what, why = (
+            "changing or deleting rows of this table",
+            f"Its property {_ONLY_APPENDS} is true.",
+        )
+        hint = f"Type in Spark: ALTER TABLE ... SET TBLPROPERTIES ('{_ONLY_APPENDS}' = 'false')"
+        return not_supported(span, what, why=why, hint=hint)
+    if condition.startswith("PARSE_") or condition == "INVALID_SQL_SYNTAX":
+        known_mistake = None
+        if within is not None and span is not None:
+            known_mistake = usual_mistake(tokenise(within), span.start)
+        if known_mistake is not None:
+            return known_mistake
+        return error("SYNTAX_ERROR", span=span, message=message)
+    if condition.startswith(_TYPE_CONDITIONS):
+        return error("TYPE_MISMATCH", span=span, message=message)
+    if throwable.is_analysis:
+        return error("INVALID_STATEMENT", span=span, message=message)
+    return None
+
+
+def _namer(relation_name: Callable[[str], str] | None) -> Callable[[re.Match[str]], str]:
+    def show(match: re.Match[str]) -> str:
+        if relation_name is None:
+            return ""
+        return relation_name(match.group(0).strip("`."))
+
+    return show

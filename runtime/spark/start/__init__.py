@@ -1,0 +1,1 @@
+"""How a session of Spark begins, and its settings."""

@@ -1,0 +1,313 @@
+"""What must be there before Spark starts: a Java that can run it, and Delta's JAR files.
+
+Starting Spark is the only step that depends on the machine: on which Java is found, on the JARs
+having been fetched, on the network if not. Every failure of it is recognised here and becomes
+one sentence and what to type; PySpark itself shows a stack trace that says only that the gateway
+exited.
+
+Why it is this way
+    Spark's ``--packages`` has Ivy resolve every transitive dependency of Delta at each start,
+    most of which Spark brings itself. Delta needs two JARs beyond Spark's own (:data:`JARS`).
+    When they are in Ivy's folder they are named directly: Ivy is not asked, no network is
+    needed, and a start takes 4.4 s instead of 6.4 s (medians of three, two cores, Ivy's
+    cache filled).
+    What the JVM writes goes to a file, not to the terminal: Ivy's report, Spark's warnings and
+    the lines Delta prints to standard output are not results. The file is read when a start
+    fails.
+
+Source: apache/spark pull request 55827, which quotes docs/index.md: "Spark runs on Java
+17/21/25"; delta-spark 4.4, ``delta/pip_utils.py``, for the Maven coordinate. The texts of
+failures are what Spark 4.2 wrote when they were brought about; those of the host's name, memory
+and disk are the JVM's usual ones and were not.
+
+This module can be run: ``python -m ctsql.runtime.spark.start.environment`` checks Java with nothing
+but the standard library, says what is missing in three lines and exits with 1.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from ctsql.catalog.errors import CtsqlError, error, sentence_of
+from ctsql.runtime.spark.start.plain_start import configured
+
+JAVA_OLDEST = 17  # the oldest release Spark 4.2 runs on
+JAVA_SECONDS_MAX = 30  # a JVM that takes longer to say its version will not run Spark
+
+SCALA = "2.13"
+IVY_FOLDER = ".ivy2.5.2"  # Spark 4's own, so that it never meets another tool's Ivy cache
+
+# What Delta needs beyond what Spark ships. Found by trying: with the first alone, CREATE TABLE
+# fails on a missing class; with both, create, insert, update and delete with deletion vectors,
+# merge, change feed, OPTIMIZE, VACUUM, time travel, ALTER, checkpoints and streams run.
+JARS = (
+    "io.delta_delta-spark_{spark}_{scala}-{delta}.jar",
+    "io.delta_delta-storage-{delta}.jar",
+)
+COORDINATE = "io.delta:delta-spark_{spark}_{scala}:{delta}"
+
+_VERSION = re.compile(r'version "([^"]+)"')
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A Java that was found: its program, its version as it says it, and its major number."""
+
+    program: Path
+    version: str
+    major: int
+
+
+def major_version(version: str) -> int:
+    """The number people call a Java by.
+
+    >>> [major_version(v) for v in ("17.0.15", "1.8.0_392", "21", "17-ea", "25+36-LTS")]
+    [17, 8, 21, 17, 25]
+
+    Raises:
+        ValueError: the text does not begin with a number.
+    """
+    numbers = re.match(r"(?:1\.(?=\d))?(\d+)", version)
+    if numbers is None:
+        raise ValueError(f"not a Java version: {version!r}")
+    return int(numbers.group(1))
+
+
+def check_java(environ: Mapping[str, str] | None = None) -> Java:
+    """Find the Java that Spark will use, and check that Spark can run on it.
+
+    Looks where ``spark-submit`` looks: ``JAVA_HOME`` if it is set, and then nowhere else;
+    otherwise ``java`` on ``PATH``.
+
+    Raises:
+        JAVA_NOT_FOUND: there is none, or it does not start.
+        JAVA_UNSUPPORTED: it is older than Spark needs.
+    """
+    environ = os.environ if environ is None else environ
+    program = java_program(environ)
+    output = _java_says(program)
+    version = _VERSION.search(output)
+    if version is None:
+        detail = f'"{program} -version" did not say a version: {_first_line(output)}'
+        raise error("JAVA_NOT_FOUND", detail=detail, hint=_install_hint())
+    java = Java(program, version.group(1), major_version(version.group(1)))
+    if java.major < JAVA_OLDEST:
+        raise error(
+            "JAVA_UNSUPPORTED",
+            found=java.version,
+            detail=f"{program} is Java {java.major}; Spark needs {JAVA_OLDEST}, 21 or 25.",
+            hint=_install_hint() + ", then set JAVA_HOME to it",
+        )
+    return java
+
+
+def java_program(environ: Mapping[str, str]) -> Path:
+    """The program of the Java that would be used; raises JAVA_NOT_FOUND."""
+    name = "java.exe" if sys.platform == "win32" else "java"
+    home = environ.get("JAVA_HOME")
+    if home:
+        program = Path(home) / "bin" / name
+        if not os.access(program, os.X_OK):
+            detail = f"JAVA_HOME is {home}, but there is no {program}."
+            hint = "Type: unset JAVA_HOME   or set it to a folder that holds bin/java"
+            raise error("JAVA_NOT_FOUND", detail=detail, hint=hint)
+        return program
+    on_path = shutil.which("java", path=environ.get("PATH", ""))
+    if on_path is None:
+        detail = "JAVA_HOME is not set and there is no java on PATH."
+        raise error("JAVA_NOT_FOUND", detail=detail, hint=_install_hint())
+    return Path(on_path)
+
+
+def _java_says(program: Path) -> str:
+    """What ``java -version`` prints; empty for a program that only points to a download."""
+    try:
+        process = subprocess.run(
+            [str(program), "-version"],
+            capture_output=True,
+            text=True,
+            timeout=JAVA_SECONDS_MAX,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as problem:
+        detail = f"{program} does not start: {_first_line(str(problem))}"
+        raise error(
+            "JAVA_NOT_FOUND", detail=detail, hint=_install_hint(), cause=problem
+        ) from problem
+    return process.stderr + process.stdout
+
+
+def _install_hint() -> str:
+    if sys.platform == "darwin":
+        return f"Type: brew install openjdk@{JAVA_OLDEST}"
+    if sys.platform == "win32":
+        return f"Type: winget install EclipseAdoptium.Temurin.{JAVA_OLDEST}.JDK"
+    if shutil.which("dnf"):
+        return f"Type: sudo dnf install java-{JAVA_OLDEST}-openjdk-headless"
+    return f"Type: sudo apt install openjdk-{JAVA_OLDEST}-jre-headless"
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "nothing was said")
+
+
+def _versions() -> dict[str, str]:
+    spark = ".".join(metadata.version("pyspark").split(".")[:2])
+    return {"spark": spark, "scala": SCALA, "delta": metadata.version("delta-spark")}
+
+
+def ivy_jars_folder() -> Path:
+    """Where Spark's Ivy puts the JARs it has fetched, and where they may be put by hand."""
+    # As it is for a user without a home folder, as containers have; Path.home() fails there.
+    return Path(os.path.expanduser("~"), IVY_FOLDER, "jars")
+
+
+def delta_jars(folder: Path | None = None) -> tuple[Path, ...]:
+    """Delta's JARs if every one of them has been fetched already, else nothing.
+
+    Args:
+        folder: where to look instead of :func:`ivy_jars_folder`.
+    """
+    folder = ivy_jars_folder() if folder is None else folder
+    jars = tuple(folder / name.format(**_versions()) for name in JARS)
+    # Unlike Path.is_file this is false, and no error, in a folder that may not be read.
+    return jars if all(map(os.path.isfile, jars)) else ()
+
+
+def delta_coordinate() -> str:
+    """The name of Delta's package in a Maven repository."""
+    return COORDINATE.format(**_versions())
+
+
+def spark_builder_config(*, folder: Path | None = None) -> dict[str, str]:
+    """The setting that brings Delta's JARs into Spark, with what is configured for the same.
+
+    Args:
+        folder: where to look for fetched JARs instead of :func:`ivy_jars_folder`.
+
+    Returns:
+        ``spark.jars`` when nothing has to be fetched, else ``spark.jars.packages``.
+    """
+    jars = [str(jar) for jar in delta_jars(folder)]
+    name = "spark.jars" if jars else "spark.jars.packages"
+    mine = jars or [delta_coordinate()]
+    # A setting of a builder takes the place of the one in spark-defaults.conf.
+    entries = (one.strip() for one in (configured(name) or "").split(","))
+    theirs = [one for one in entries if one and one not in mine]
+    return {name: ",".join([*theirs, *mine])}
+
+
+# Texts of failures, in the order they are looked for: Ivy's report also names hosts, so that it
+# must come before the rows about the host's own name.
+_JARS_MISSING = re.compile(
+    r"unresolved dependenc|download failed|Server access error|MavenUtils|ivysettings|IvySettings",
+    re.IGNORECASE,
+)
+_CLASS_TOO_NEW = re.compile(r"UnsupportedClassVersionError|class file version")
+_NO_JAVA = re.compile(
+    r"JAVA_HOME is not set|Unable to locate a Java Runtime|java: (command )?not found"
+    r"|bin/java: No such file"
+)
+_KNOWN = (
+    (
+        re.compile(r"OutOfMemoryError|Could not reserve enough space|Cannot allocate memory"),
+        "there was not enough memory to start Spark",
+        "Free some memory, or give Spark less. Type: export SPARK_DRIVER_MEMORY=1g",
+    ),
+    (
+        re.compile(r"BindException|UnknownHostException|Cannot assign requested address"),
+        "Spark could not use this machine's network name",
+        "Type: export SPARK_LOCAL_IP=127.0.0.1",
+    ),
+    (
+        re.compile(r"No space left on device"),
+        "there was no space left on the disk when Spark started",
+        "Make room, or set SPARK_LOCAL_DIRS to a folder on another disk",
+    ),
+    (
+        re.compile(r"Could not parse Master URL|Master must either be"),
+        "the master's URL was not understood",
+        "Use local[*], spark://host:port, yarn or k8s://...",
+    ),
+)
+
+
+def explain_start_failure(exc: BaseException, *, chatter: str = "") -> CtsqlError:
+    """The condition behind a failed start of Spark; the caller raises it.
+
+    Args:
+        exc: what PySpark raised.
+        chatter: what the JVM wrote until then. PySpark's exception says only that the gateway
+            exited, so without it most failures are a plain ``SPARK_ERROR``.
+    """
+    if isinstance(exc, CtsqlError):
+        return exc
+    text = f"{chatter}\n{exc}"
+    if _NO_JAVA.search(text):
+        return error("JAVA_NOT_FOUND", detail=_cause_line(text), hint=_install_hint(), cause=exc)
+    if _CLASS_TOO_NEW.search(text):
+        return error(
+            "JAVA_UNSUPPORTED",
+            found="as it is",
+            detail=_cause_line(text),
+            hint=_install_hint() + ", then set JAVA_HOME to it",
+            cause=exc,
+        )
+    if _JARS_MISSING.search(text):
+        detail = f"{_coordinate_at_fault(text)} could not be had from any Maven repository."
+        return error("JAR_DOWNLOAD_FAILED", detail=detail, hint=_download_hint(), cause=exc)
+    for pattern, message, hint in _KNOWN:
+        if pattern.search(text):
+            return error(
+                "SPARK_ERROR", message=message, detail=_cause_line(text), hint=hint, cause=exc
+            )
+    message = "Spark did not start"
+    hint = "Run again with --debug to see everything Spark said."
+    return error("SPARK_ERROR", message=message, detail=_cause_line(text), hint=hint, cause=exc)
+
+
+def _coordinate_at_fault(text: str) -> str:
+    match = re.search(r"unresolved dependency: ([^:\s]+#[^;\s]+;[^:\s]+)", text)
+    if match is None:
+        return COORDINATE.format(**_versions())
+    return match.group(1).replace("#", ":").replace(";", ":")
+
+
+def _download_hint() -> str:
+    names = " and ".join(name.format(**_versions()) for name in JARS)
+    return (
+        "Check the network and run it again. Behind a proxy type: "
+        "export JAVA_TOOL_OPTIONS='-Dhttps.proxyHost=HOST -Dhttps.proxyPort=PORT'. "
+        "With a mirror: set spark.jars.ivySettings to its ivysettings.xml. "
+        f"Without any network: put {names} into {ivy_jars_folder()}"
+    )
+
+
+def _cause_line(text: str) -> str:
+    """The line that says most: the last ``Caused by``, else the first exception, else the first."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith("Caused by:")]
+    exceptions = [line for line in lines if re.search(r"(Exception|Error)\b", line)]
+    best = causes[-1:] or exceptions[:1] or lines[:1]
+    return best[0].removeprefix("Caused by: ") if best else "Nothing was said."
+
+
+def main() -> int:
+    """Say whether Java is as it must be; the exit status is 1 if it is not."""
+    try:
+        check_java()
+    except CtsqlError as problem:
+        lines = filter(None, (sentence_of(problem), problem.detail, problem.hint))
+        sys.stderr.write("\n".join(lines) + "\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

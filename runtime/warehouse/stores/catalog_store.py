@@ -1,0 +1,201 @@
+"""The catalog's store: a Delta table without rows in the warehouse.
+
+Every object is one domain metadata action (``ctsql.object.<id>``), every schema, every named reader
+and what each DROP took away another: Delta's checkpoints keep them, its checksum file gives them
+back without a Spark job, and one commit can change several. The upper of the write handle counts
+the changes, so that of two processes that create an object at once one wins, and the other looks
+again before it goes on.
+
+Definitions that come into force together (:class:`~ctsql.catalog.cutovers.Cutover`):
+
+    catalog: the cutover   timeline: bound to a T, or closed   catalog: its changes, and it goes
+
+[counts-once-bound] a cutover counts from the T to which the timeline has bound it. Whoever loads
+    the catalog and knows that T sees its changes, though they are not written; whoever changes the
+    catalog next writes them.
+[closed-before-change] whoever changes the catalog while a cutover is not bound closes it on the
+    timeline first. The timeline takes one of the two, so a cutover never comes into force on top
+    of another catalog than the one that it was made for.
+[look-again] who has looked at the timeline for a cutover looks at the catalog again: another
+    cutover may have been made and bound meanwhile, and only a later catalog has its definitions.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from ctsql.catalog.cutovers import Cutover, StoredCatalog, cutover_of
+from ctsql.catalog.errors import broken, error
+from ctsql.catalog.items import Catalog, DropEntry, Item
+from ctsql.catalog.names import DEFAULT_SCHEMA
+from ctsql.catalog.subscriptions import Subscription
+from ctsql.runtime.log import fault_points as faults
+from ctsql.runtime.log.write_handle import Batch, Committed, Output
+from ctsql.runtime.warehouse.stores.location import SYSTEM_TABLE
+
+if TYPE_CHECKING:
+    from ctsql.runtime.delta.table import Gateway
+
+APP = "ctsql:catalog"
+OBJECT = "ctsql.object."
+SCHEMA = "ctsql.schema."
+SUBSCRIPTION = "ctsql.results.subscription."
+DROPPED = "ctsql.dropped."
+CUTOVER = "ctsql.cutover."
+FORMAT_PROPERTY = "ctsql.format"
+FORMAT = 2
+"""Of all that a warehouse stores. One of another format is refused, and never converted."""
+CHANGE_TRIES_MAX = 100
+
+
+class Decisions(Protocol):
+    """What the timeline says of cutovers."""
+
+    def decided(self, cutover: str) -> int | None:
+        """The T from which a cutover is in force; None while it is not, and for a closed one."""
+
+    def close(self, cutover: str) -> int | None:
+        """See that a cutover that is not in force never will be; else the T since when it is."""
+
+
+class _NoDecisions:
+    """Those of a warehouse whose timeline is not opened yet: none is looked at before that."""
+
+    def decided(self, cutover: str) -> int | None:
+        """None is."""
+
+    def close(self, cutover: str) -> int | None:
+        """None can be."""
+
+
+class DeltaCatalog:
+    """The catalog of one warehouse, in the Delta table ``table``."""
+
+    def __init__(self, gateway: "Gateway", location: str, warehouse: str) -> None:
+        self.table = gateway.table(location)
+        self._output = Output(self.table, APP)
+        self._check_format(warehouse)
+        self._contents: StoredCatalog | None = None
+        self._version = -1
+        self.decisions: Decisions = _NoDecisions()
+
+    @staticmethod
+    def create(gateway: "Gateway", location: str) -> None:
+        """Make the table; nothing happens if another process has."""
+        properties = {FORMAT_PROPERTY: str(FORMAT), **SYSTEM_TABLE}
+        gateway.create_table(location, "unused STRING", properties)
+
+    def _check_format(self, warehouse: str) -> None:
+        text = self.table.configuration().get(FORMAT_PROPERTY, "")
+        if not text.isdigit():
+            detail = "There is a table where the catalog should be, but it is none of ctsql's."
+            hint = "Check the path given with --warehouse."
+            raise error("WAREHOUSE_NOT_FOUND", location=warehouse, detail=detail, hint=hint)
+        if int(text) != FORMAT:
+            raise error("WAREHOUSE_FORMAT_DIFFERS", location=warehouse, found=text, known=FORMAT)
+
+    def load(self) -> Catalog:
+        """The newest catalog in force; one look at the store when nothing changed.
+
+        It has every definition that the timeline is known to have put in force [look-again].
+        """
+        while True:
+            contents = self._load_stored()
+            cutover = contents.cutover
+            if cutover is None:
+                return contents.catalog
+            at = self.decisions.decided(cutover.id)
+            if not self.table.has(self._version + 1):
+                return contents.in_force(at)
+
+    def _load_stored(self) -> StoredCatalog:
+        table = self.table
+        # Not by the next commit alone: of a process that slept it may be cut from the log by now.
+        if self._contents is None or table.version() != self._version:
+            version, domains = table.domains()
+            items = [Item.of_entry(k, v) for k, v in _under(OBJECT, domains)]
+            schemas = [v for _, v in _under(SCHEMA, domains)]
+            readers = [Subscription.of_entry(k, v) for k, v in _under(SUBSCRIPTION, domains)]
+            drops = [DropEntry.of_entry(k, v) for k, v in _under(DROPPED, domains)]
+            catalog = Catalog.of(items, schemas, readers, drops)
+            cutover = cutover_of(_under(CUTOVER, domains))
+            self._contents, self._version = StoredCatalog(catalog, cutover), version
+        return self._contents
+
+    def change(self, make: Callable[[Catalog], Catalog]) -> Catalog:
+        """Change the catalog by ``make``, called again on the newest one after a lost race.
+
+        If it raises, nothing changes.
+        """
+        return self._write(lambda now: StoredCatalog(make(now)))
+
+    def add_cutover(self, make: Callable[[Catalog], Cutover]) -> tuple[Cutover, Catalog]:
+        """Store a cutover on top of the catalog that ``make`` is called on, as by ``change``.
+
+        Returns:
+            It, and that catalog.
+        """
+        made: list[tuple[Cutover, Catalog]] = []
+
+        def add(now: Catalog) -> StoredCatalog:
+            made[:] = [(make(now), now)]
+            return StoredCatalog(now, made[0][0])
+
+        self._write(add)
+        return made[0]
+
+    def _write(self, make: Callable[[Catalog], StoredCatalog]) -> Catalog:
+        for _ in range(CHANGE_TRIES_MAX):
+            upper = self._output.fetch_recent_upper()
+            before = self._load_stored()
+            now = before.catalog
+            if before.cutover is not None:
+                now = before.in_force(self.decisions.close(before.cutover.id))
+            after = make(now)
+            changes = _differences(before, after)
+            if not changes:
+                return now
+            batch = self._output.open(upper)
+            if not isinstance(batch, Batch) or batch.version_read != self._version:
+                continue
+            batch.domains.update(changes)
+            if isinstance(self._output.commit(batch, upper + 1, {}), Committed):
+                faults.point("catalog_committed")
+                return self.load()
+        detail = f"{CHANGE_TRIES_MAX} tries were lost."
+        raise broken("one process wins each race to change the catalog", detail)
+
+
+def _under(prefix: str, domains: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The domains of a kind: what follows the prefix, and the configuration."""
+    return [(k.removeprefix(prefix), v) for k, v in domains.items() if k.startswith(prefix)]
+
+
+def _differences(before: StoredCatalog, after: StoredCatalog) -> dict[str, str | None]:
+    """Domain to its new configuration; None where it goes."""
+    old, new = _entries(before), _entries(after)
+    entries = {domain: e for domain, e in new.items() if not _is_same(old.get(domain), e)}
+    texts = {d: e if isinstance(e, str) else e.to_json() for d, e in entries.items()}
+    return {**texts, **dict.fromkeys(old.keys() - new.keys())}
+
+
+def _is_same(before: object, after: object) -> bool:
+    """Whether two entries are equal, the letters of names included, which names do not tell."""
+    if before != after:
+        return False
+    if not isinstance(before, Item) or not isinstance(after, Item):
+        return True
+    return (before.name.schema, before.name.name) == (after.name.schema, after.name.name)
+
+
+def _entries(
+    contents: StoredCatalog,
+) -> dict[str, Item | Subscription | DropEntry | Cutover | str]:
+    """What is stored, by domain."""
+    catalog, cutover = contents.catalog, contents.cutover
+    return {
+        **{OBJECT + key: item for key, item in catalog.items.items()},
+        **{SCHEMA + key: name for key, name in catalog.schemas.items() if key != DEFAULT_SCHEMA},
+        **{SUBSCRIPTION + key: reader for key, reader in catalog.subscriptions.items()},
+        **{DROPPED + key: drop for key, drop in catalog.drops.items()},
+        **({CUTOVER + cutover.id: cutover} if cutover else {}),
+    }

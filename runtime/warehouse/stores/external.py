@@ -1,0 +1,114 @@
+"""Rows that are no object of the warehouse: files, temporary views, variables of Python."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.planner.syntax.ast import FileRef, RelationRef
+from ctsql.runtime.delta.table import Gateway
+from ctsql.runtime.rows.python_variables import NO_VARIABLES, PythonVariables
+from ctsql.runtime.spark.failures.errors import translate_spark_errors
+from ctsql.runtime.spark.failures.messages import thrown_by
+from ctsql.runtime.spark.internals.temporary import has_view, view_rows
+
+_NOT_OF_THE_FORMAT = ("UNABLE_TO_INFER_SCHEMA", "FAILED_READ_FILE")
+_DEFAULTS = {
+    # RFC 4180: a quote within a text is doubled, a text may have line breaks, and "" is a text
+    # while nothing is NULL. Spark's own defaults read such files as other rows, without a word.
+    "csv": {
+        "header": "true",
+        "inferschema": "true",
+        "escape": '"',
+        "multiline": "true",
+        "nullvalue": "\0",
+        "mode": "FAILFAST",
+    },
+    "json": {"mode": "FAILFAST"},
+}
+
+
+class ExternalRelations:
+    """What statements that run once can read beside objects; definitions must not.
+
+    Attributes:
+        caller: the session whose temporary views they are.
+    """
+
+    def __init__(self, gateway: Gateway, caller: SparkSession) -> None:
+        self._gateway = gateway
+        self.caller = caller
+        self._variables = NO_VARIABLES
+
+    def kind(self, parts: tuple[str, ...]) -> str | None:
+        """What a name means in this process alone: a temporary view comes before a variable."""
+        if has_view(self.caller, parts):
+            return "temporary view"
+        return "Python variable" if self._is_variable(parts) else None
+
+    def _is_variable(self, parts: tuple[str, ...]) -> bool:
+        return len(parts) == 1 and self._variables.has(parts[0])
+
+    def rows(self, ref: RelationRef) -> DataFrame:
+        """The rows of a file, a temporary view or a variable.
+
+        Raises:
+            FILE_NOT_FOUND: no file is there. FILE_UNREADABLE: it has no columns, or another format.
+            INVALID_USAGE, DATA_ERROR: Spark cannot hold the rows of a variable.
+        """
+        session = self._gateway.session
+        with translate_spark_errors(None, ref.span):
+            if ref.file is not None:
+                return read_file(self._gateway, ref.file)
+            if has_view(self.caller, ref.parts) or not self._is_variable(ref.parts):
+                return view_rows(session, self.caller, ref.parts)
+            return self._variables.rows(session, ref.parts[0])
+
+    @contextmanager
+    def with_variables(self, variables: PythonVariables) -> Iterator[None]:
+        """Inside, names may mean these variables."""
+        before, self._variables = self._variables, variables
+        try:
+            yield
+        finally:
+            self._variables = before
+
+
+def read_file(gateway: Gateway, file: FileRef) -> DataFrame:
+    """The rows of a file, a folder or a pattern, by Spark's reader with its options."""
+    location = gateway.qualify(file.path)
+    options = _DEFAULTS.get(file.format, {}) | dict(file.options)
+    if _check_there(gateway, location, file):
+        # Columns that stand in another order in another file are an error, unless asked for.
+        options.setdefault("enforceschema", str("schema" in options).lower())
+    reader = gateway.session.read.format(file.format)
+    schema = options.pop("schema", None)
+    if schema is not None:
+        reader = reader.schema(schema)
+    try:
+        rows = reader.options(**options).load(location)
+    except (PySparkException, Py4JJavaError) as problem:
+        if not any(t.condition.startswith(_NOT_OF_THE_FORMAT) for t in thrown_by(problem)):
+            raise
+        raise _unreadable(file) from problem
+    if not rows.columns:
+        raise _unreadable(file)
+    return rows
+
+
+def _check_there(gateway: Gateway, location: str, file: FileRef) -> bool:
+    """A file at least must be there: a mistyped name is no table without rows. Are they several?"""
+    matches = gateway.glob(location)
+    if not matches:
+        detail = "" if file.path == location else f"It was looked for at {location}."
+        raise error("FILE_NOT_FOUND", span=file.span, path=file.path, detail=detail)
+    if not any(map(gateway.holds_file, matches)):
+        raise error("FILE_NOT_FOUND", span=file.span, path=file.path, detail="The folder is empty.")
+    return len(matches) > 1 or gateway.entries(matches[0]) is not None
+
+
+def _unreadable(file: FileRef) -> CtsqlError:
+    return error("FILE_UNREADABLE", span=file.span, path=file.path, format=file.format)

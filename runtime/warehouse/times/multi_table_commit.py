@@ -1,0 +1,409 @@
+"""Commits of transactions over several tables: all of their changes at one T, or none.
+
+    staged batches --record--> intent on the timeline --> a commit in each table --> bound at one T
+                                        |                            |
+                                        +--- whoever finds it -------+--> undone, when a table
+                                                                          cannot take its part
+
+An intent holds each table's batch as text, the version that the transaction saw and the upper its
+commit expects. Once it is recorded the transaction is decided: any process that finds it commits
+the missing parts, and the timeline binds the parts only when all are there.
+
+[one-intent-per-table] of the intents on the timeline no two are about the same table, so the
+    commits of two transactions never cross.
+[participant-once] a table's part is committed at most once: the application id's upper moves with
+    it.
+[first-committer-wins] the first committer wins. A part goes in only if no other commit changed the
+    table's rows or columns since the version that the transaction saw. Statements of ours hold the
+    table's lock and look for intents first, so only others (another engine, or a store without
+    locks) can come in between; then the transaction is undone: the parts that are in are taken
+    back, tables without one are fenced, and the timeline binds neither.
+[undone-on-timeline] undoing is decided on the timeline too, so two processes never do both.
+
+:mod:`ctsql.runtime.log.fault_points` says what a crash leaves at each step.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from ctsql.catalog.errors import CtsqlError, broken, error
+from ctsql.catalog.items import Item
+from ctsql.runtime.delta.stores.locks import commit_lock
+from ctsql.runtime.delta.table import DeltaTable
+from ctsql.runtime.delta.transaction import Transaction
+from ctsql.runtime.log import clock, fault_points as faults
+from ctsql.runtime.log.batches import BatchText, own_files
+from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.log.protocol import Conflict, RowsGone
+from ctsql.runtime.log.staging import discard_on_error
+from ctsql.runtime.log.write_handle import Committed, Output, UpperMismatch
+from ctsql.runtime.warehouse.times.replaced_tables import LOST
+from ctsql.runtime.warehouse.times.timeline import STUCK, Timeline, check_not_stuck
+from ctsql.runtime.warehouse.times.timestamp_assignment import TRANSACTION, UNDOES, candidates_of
+
+APP = "ctsql:transactions"
+UNDO_TRIES_MAX = 20
+RESOLVE_TRIES_MAX = 5
+INTENT_TRIES_MAX = 20
+OPEN, UNDOING = "open", "undoing"
+Tables = Mapping[str, tuple[str, DeltaTable]]
+
+
+class WriteConflict(Exception):
+    """Somebody else changed a table since the transaction saw it."""
+
+    def __init__(self, source: str, version: int) -> None:
+        super().__init__(source, version)
+        self.source = source
+        self.version = version
+
+
+def prepare(
+    timeline: Timeline, group: str, changes: Mapping[str, BatchText], tables: Tables
+) -> Any:
+    """Record the intent of a transaction, and return it.
+
+    Args:
+        changes: what is staged for each table, with the version that the transaction saw of it.
+
+    Raises WriteConflict if another commit was first.
+    """
+    intent: dict[str, Any] = {}
+
+    def record(intents: dict[str, Any]) -> dict[str, Any]:
+        busy = {source for intent in intents.values() for source in intent["tables"]}
+        for source, change in changes.items():
+            if source in busy:
+                raise WriteConflict(source, change.version)
+            check_unchanged(source, tables[source][1], change.version)
+        uppers = {
+            source: Output(tables[source][1], APP, since=c.version).fetch_recent_upper()
+            for source, c in changes.items()
+        }
+        upper = max(clock.now_ms(), *uppers.values()) + 1
+        entries = {
+            source: {
+                "expected": uppers[source],
+                "version": change.version,
+                "batch": change.at(uppers[source], upper).to_json(),
+            }
+            for source, change in changes.items()
+        }
+        intent.update(state=OPEN, upper=upper, tables=entries)
+        return {**intents, group: intent}
+
+    timeline.change_intents(record)
+    faults.point("intent_recorded")
+    return intent
+
+
+def commit_alone(source: str, table: DeltaTable, change: BatchText) -> None:
+    """Commit a change of one table, whose lock is held; raises WriteConflict, its files deleted."""
+    output = _output(source, table, change.version)
+    expected = output.fetch_recent_upper()
+    upper = max(clock.now_ms(), expected) + 1
+    batch = output.batch_of(change.at(expected, upper).to_json())
+    with discard_on_error([batch]):
+        outcome = output.compare_and_append([batch], expected=expected, new=upper)
+    if not isinstance(outcome, Committed):
+        raise WriteConflict(source, table.version())
+
+
+def _output(source: str, table: DeltaTable, version: int) -> Output:
+    """The handle of a table whose batches go in only on a version, as it is."""
+
+    def begin() -> Transaction:
+        txn = table.begin()
+        txn.depend_on_all()
+        check_unchanged(source, table, version)
+        return txn
+
+    return Output(table, APP, since=version, begin=begin)
+
+
+def check_unchanged(source: str, table: DeltaTable, version: int) -> None:
+    """Raise :class:`WriteConflict` when a commit after a version changes rows or metadata.
+
+    A transaction that was taken back changed nothing.
+    """
+    commits = [table.commit_at(v) for v in range(version + 1, table.version() + 1)]
+    versions = [c.version for c in candidates_of(source, "", commits)]
+    versions += [c.version for c in commits if c.changes_schema]
+    if versions:
+        raise WriteConflict(source, min(versions))
+
+
+def resolve(
+    timeline: Timeline, group: str, tables: Tables, recorded: Any = None
+) -> "WriteConflict | None":
+    """Commit the missing parts of a transaction; or undo it, and then why.
+
+    May be called by any process, and again.
+
+    Args:
+        recorded: the intent, for who has recorded it. Somebody else may have come to an end with
+            it since; the tables say to which.
+    """
+    intent = timeline.intents.get(group, recorded)
+    if intent is None:
+        return None  # somebody else did
+    if timeline.reload is not None and not intent["tables"].keys() <= tables.keys():
+        tables = timeline.reload()  # one was made after the catalog was looked at
+    conflict: WriteConflict | None = None
+    if intent["state"] == OPEN:
+        conflict = _roll_forward(group, intent, tables)
+        if conflict is None:
+            return None
+        timeline.change_intents(lambda now: _undoing(now, group))
+        before, intent = intent, timeline.intents.get(group)
+        if intent is None:
+            # Somebody else came to an end with it: most likely it is undone, and the conflict stays
+            # one. Where the table of the conflict was dropped meanwhile, the others may be in.
+            newest = tables if timeline.reload is None else timeline.reload()
+            parts = list(_participants(group, before, newest))
+            return None if parts and all(part.is_in() for part in parts) else conflict
+    for participant in _participants(group, intent, tables):
+        participant.undo()
+    timeline.change_intents(lambda now: _without(now, group))
+    if conflict is None:
+        first = next(iter(intent["tables"]))
+        conflict = WriteConflict(first, int(intent["tables"][first]["version"]) + 1)
+    return conflict
+
+
+def _is_being_changed(timeline: Timeline, item: Item) -> bool:
+    """Is a transaction decided that changes a table, and not bound yet?"""
+    timeline.refresh()
+    return any(item.id in intent["tables"] for intent in timeline.intents.values())
+
+
+@contextmanager
+def alone(timeline: Timeline, item: Item, complete: Callable[[], object]) -> Iterator[str]:
+    """Hold a table's lock while no decided transaction changes it; yields its folder.
+
+    Args:
+        complete: completes the transaction of a process that was killed; no lock is held then.
+    """
+    assert item.location is not None  # a table has a folder
+    for _ in range(INTENT_TRIES_MAX):
+        with commit_lock(item.location):
+            if not _is_being_changed(timeline, item):
+                yield item.location
+                return
+        complete()
+        check_not_stuck(timeline, item.id)
+    detail = f"{item.name}: {INTENT_TRIES_MAX} looks found one."
+    raise broken("a decided transaction comes to an end", detail)
+
+
+def mint_resolved(timeline: Timeline, tables: Callable[[], Tables], *, tick_ms: int) -> int:
+    """Bind what is committed, transactions that a killed process left included; gives the T.
+
+    One that comes to no end is left: who reads or writes its tables is told, others go on.
+    """
+    newest = timeline.mint(tables(), tick_ms=tick_ms)
+    problems: dict[str, dict[str, object]] = {}
+    for _ in range(RESOLVE_TRIES_MAX):
+        groups = timeline.intents.keys() - problems.keys()
+        if not groups:
+            break
+        for group in sorted(groups):
+            try:
+                resolve(timeline, group, tables())
+            except CtsqlError as problem:
+                if problem.condition not in LOST:
+                    raise
+                problems[group] = _facts_of(problem, timeline.intents.get(group), tables())
+        newest = timeline.mint(tables(), tick_ms=tick_ms)
+    if problems:
+        timeline.change_intents(lambda now: _telling(now, problems))
+    return newest
+
+
+def _facts_of(problem: CtsqlError, intent: Any, tables: Tables) -> dict[str, object]:
+    """What TRANSACTION_STUCK tells of a transaction that came to no end for a problem."""
+    if problem.condition == "TRANSACTION_STUCK":
+        return {**problem.given}
+    sources = () if intent is None else intent["tables"]
+    locations = ", ".join(tables[source][1].location for source in sources if source in tables)
+    detail = f"{problem.condition}: {problem.message}. {problem.detail or ''}".strip()
+    return {"table": locations, "detail": detail, "hint": problem.hint or ""}
+
+
+def _telling(intents: dict[str, Any], problems: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The intents with what is told of them; None if that is there.
+
+    Two processes may word one problem in two ways: only what to do about it counts, so that they do
+    not replace each other's texts for ever.
+    """
+    new = {g for g in problems if g in intents and not _is_told(intents[g], problems[g])}
+    told = {g: {**intents[g], STUCK: problems[g]} for g in new}
+    return {**intents, **told} if told else None
+
+
+def _is_told(intent: Mapping[str, Any], problem: Mapping[str, Any]) -> bool:
+    return STUCK in intent and intent[STUCK]["hint"] == problem["hint"]
+
+
+def _participants(group: str, intent: Any, tables: Tables) -> "Iterator[_Participant]":
+    """The tables of a transaction, without those that were dropped since and nobody reads."""
+    for source, entry in intent["tables"].items():
+        if source in tables:
+            yield _Participant(group, intent["upper"], source, tables[source][1], **entry)
+
+
+def _roll_forward(group: str, intent: Any, tables: Tables) -> WriteConflict | None:
+    for participant in _participants(group, intent, tables):
+        try:
+            participant.commit()
+        except WriteConflict as conflict:
+            return conflict
+        faults.point("transaction_table_committed")
+    return None
+
+
+def _undoing(intents: dict[str, Any], group: str) -> dict[str, Any] | None:
+    if group not in intents or intents[group]["state"] == UNDOING:
+        return None
+    return {**intents, group: {**intents[group], "state": UNDOING}}
+
+
+def _without(intents: dict[str, Any], group: str) -> dict[str, Any] | None:
+    return {g: i for g, i in intents.items() if g != group} if group in intents else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Participant:
+    """A transaction's part in one table."""
+
+    group: str
+    upper: int
+    source: str
+    table: DeltaTable
+    expected: int
+    version: int
+    batch: str
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether the table was replaced by one of another id, in the same log."""
+        return BatchText.from_json(self.batch).table_id != self.table.table_id
+
+    def is_in(self) -> bool:
+        """Whether the part is in the table, and stays there."""
+        return self.version_in(TRANSACTION) is not None and self.version_in(UNDOES) is None
+
+    def version_in(self, key: str) -> int | None:
+        """The version that holds the part (or takes it back); None when none does."""
+        for v in range(self.version + 1, self.table.version() + 1):
+            if self.table.commit_at(v).metadata.get(key) == self.group:
+                return v
+        return None
+
+    def commit(self) -> None:
+        """Commit the part, unless it is in; raises WriteConflict if another commit was first."""
+        if self.version_in(TRANSACTION) is not None:
+            return
+        if self.is_replaced:
+            raise WriteConflict(self.source, self.table.version())
+        output = _output(self.source, self.table, self.version)
+        batch = output.batch_of(self.batch)
+        conflict: WriteConflict | None = None
+        try:
+            outcome = output.compare_and_append(
+                [batch],
+                expected=self.expected,
+                new=self.upper,
+                metadata={TRANSACTION: self.group},
+            )
+            if isinstance(outcome, Committed):
+                return
+        except WriteConflict as first:
+            conflict = first
+        except CtsqlError as problem:
+            if problem.condition != "BATCH_INVALID":
+                raise
+            # Its files went: somebody has undone it, or was killed as it gave the part up.
+        if self.version_in(TRANSACTION) is None:  # else somebody else has committed this part
+            raise conflict or WriteConflict(self.source, self.table.version())
+
+    def undo(self) -> None:
+        """Take the part back if it is in; else see to it that it never comes in."""
+        for _ in range(UNDO_TRIES_MAX):
+            if self.version_in(UNDOES) is not None:
+                return
+            version = self.version_in(TRANSACTION)
+            try:
+                if version is not None:
+                    self._take_back(version)
+                    return
+                if self._keep_out():
+                    return
+            except Conflict:
+                continue
+        detail = f"{UNDO_TRIES_MAX} tries to undo the transaction {self.group} were disturbed."
+        raise self._stuck(detail, "Try again when others write less to it.")
+
+    def _keep_out(self) -> bool:
+        """Move the upper so that the part cannot come in; False if it has come in meanwhile."""
+        output = Output(self.table, APP, since=self.version)
+        outcome = output.compare_and_append(
+            [], expected=self.expected, new=self.upper, metadata={UNDOES: self.group}
+        )
+        if isinstance(outcome, UpperMismatch) and self.version_in(TRANSACTION) is not None:
+            return False
+        # The upper has moved, by this or by another commit.
+        self.table.discard(own_files(BatchText.from_json(self.batch).parts))
+        return True
+
+    def _take_back(self, version: int) -> None:
+        """Commit the reverse of a version: its files go, what it removed comes back.
+
+        Nothing of it is left in a table that was replaced since, or set back to before it.
+
+        Raises:
+            Conflict: another commit was first; it may be another process that takes it back.
+            TRANSACTION_STUCK: other writers have rewritten what is to go.
+        """
+        txn = self.table.begin()
+        txn.depend_on_all()
+        # What came in before the transaction began is seen here; what comes later conflicts.
+        if self.version_in(UNDOES) is not None:
+            return
+        try:
+            if not self.is_replaced:
+                txn.revert(version)
+        except RowsGone as problem:
+            if not self._was_restored(version):
+                raise self._rewritten(version, problem) from problem
+        txn.commit(label=APP, epoch=self.upper, metadata=json.dumps({UNDOES: self.group}))
+
+    def _was_restored(self, version: int) -> bool:
+        """Whether the table was set back, behind a version, to what it was before it."""
+        before = _vectors(self.table.files(version - 1))
+        later = range(version + 1, self.table.version() + 1)
+        restores = (v for v in later if self.table.commit_at(v).operation == "RESTORE")
+        return any(_vectors(self.table.files(v)) == before for v in restores)
+
+    def _rewritten(self, version: int, problem: RowsGone) -> CtsqlError:
+        detail = (
+            f"Its version {version} holds rows of the transaction {self.group}, "
+            f"which is to be undone, and another writer rewrote them: {problem}."
+        )
+        hint = (
+            f"Set the table back in Spark: RESTORE TABLE ... TO VERSION AS OF {version}. "
+            "Rows that were committed behind it have to be written again. The next statement of a "
+            "connection that may write then ends the transaction."
+        )
+        return self._stuck(detail, hint)
+
+    def _stuck(self, detail: str, hint: str) -> CtsqlError:
+        return error("TRANSACTION_STUCK", table=self.table.location, detail=detail, hint=hint)
+
+
+def _vectors(files: Mapping[str, DataFile]) -> dict[str, str]:
+    """The deletion vectors of files, by path."""
+    return {path: file.vector_id for path, file in files.items()}

@@ -1,0 +1,579 @@
+"""The timeline: which version every source had at every T.
+
+A Delta table whose commits bind new Ts. A commit's metadata lists its bindings, [[T, source id,
+version], ...]. Domain metadata, which checkpoints keep, holds every source's newest bound version,
+each view's newest refresh that was asked for by hand ([T, view id, 0] among the bindings), which
+definition of an altered task is in force from which T on, and from which T on the newest cutovers
+(:mod:`ctsql.catalog.cutovers`) are in force, or that they are closed. So whoever knows T knows all
+that was bound up to T. Cutting the log drops commit metadata, so bindings are also written as
+rows, a hundred commits at a time; other mints have no data file and no Spark job.
+
+[T-increases] Ts strictly increase, over restarts and over processes that mint at once (the upper of
+    the table's write handle is the last T + 1).
+[binding-fixed] a binding never changes once committed.
+[one-source-per-T] at every T exactly one source moved, by exactly one commit that changes data,
+    unless the commits of a transaction or of a tick share it. Commits that change none (OPTIMIZE)
+    get no T; they are passed over with the next one that does.
+[T-from-timestamp] T = max(the commit's in-commit timestamp, previous T + 1), in the order of
+    in-commit timestamp, then name, then version
+    (:mod:`ctsql.runtime.warehouse.times.timestamp_assignment`).
+[intent-first] a transaction over several tables is recorded here as an intent before its first
+    commit, and the intent goes with the commit that binds all of them
+    (:mod:`ctsql.runtime.warehouse.times.multi_table_commit`).
+
+A rival that mints first makes ours lose: its bindings are read and the rest is tried.
+Source: our choice, after differential dataflow's definite collections and in-commit timestamps.
+"""
+
+import json
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from ctsql.catalog.errors import CtsqlError, broken, error
+from ctsql.runtime.log import clock, fault_points as faults
+from ctsql.runtime.log.actions import Commit
+from ctsql.runtime.log.write_handle import Batch, Committed, Output
+from ctsql.runtime.warehouse.stores.location import SYSTEM_TABLE
+from ctsql.runtime.warehouse.times.replaced_tables import DAMAGED, NOT_THERE
+from ctsql.runtime.warehouse.times.timestamp_assignment import (
+    Binding as Binding,
+    Candidate as Candidate,
+    assign as assign,
+    candidates_of,
+)
+
+if TYPE_CHECKING:
+    from ctsql.runtime.delta.table import DeltaTable, Gateway
+
+Sources = Mapping[str, tuple[str, "DeltaTable"]]
+"""By id the name and the table of each."""
+
+APP = "ctsql:timeline"
+FRONTIER = "ctsql.frontier"
+ARCHIVED = "ctsql.archived"
+REQUESTS = "ctsql.refresh_requests"
+ARCHIVE_EVERY_COMMITS = 100
+CHECKPOINT_EVERY_COMMITS = 97
+ARCHIVE_ROWS_MAX = 10_000
+ARCHIVE_TRIES_MAX = 5
+BINDINGS_KEPT_MAX = 200_000
+"""More of them, a hundred bytes each, are forgotten, and read again on demand."""
+MINT_TRIES_MAX = 1_000
+LOOKS_MAX = 3
+UNKNOWN_KEPT = 16
+"""So many sources stay bound that who mints does not know, the newest ones."""
+TASKS = "ctsql.tasks"
+INTENTS = "ctsql.transactions"
+CUTOVERS = "ctsql.cutovers"
+CUTOVERS_KEPT = 50
+"""So many decisions are known: one counts until the catalog has its changes, which is at once."""
+STUCK = "stuck"
+"""What an intent tells of a transaction that comes to no end: the facts of TRANSACTION_STUCK."""
+SCHEMA = "t BIGINT, source STRING, version BIGINT"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskState:
+    """What was bound of a task since it was made.
+
+    Attributes:
+        revisions: (T, number): from T on (inclusive) that definition is in force, whatever was
+            bound before. suspended: the T at which it was suspended; None when it runs.
+    """
+
+    revisions: tuple[tuple[int, int], ...] = ()
+    suspended: int | None = None
+
+    def revision_at(self, at: int) -> int:
+        """The number of the definition in force at a time.
+
+        >>> state = TaskState(((10, 1), (20, 2), (15, 3)))
+        >>> [state.revision_at(t) for t in (9, 10, 14, 15, 25)]
+        [0, 1, 1, 3, 3]
+        """
+        return next((n for start, n in reversed(self.revisions) if start <= at), 0)
+
+    def spans(self, after: int, until: int) -> list[tuple[int, int, int]]:
+        """(after, until] cut where the definition changes: after, until and its number.
+
+        >>> TaskState(((10, 1), (20, 2))).spans(5, 30)
+        [(5, 9, 0), (9, 19, 1), (19, 30, 2)]
+        >>> TaskState().spans(5, 30)
+        [(5, 30, 0)]
+        """
+        cuts = sorted({start - 1 for start, _ in self.revisions if after < start - 1 < until})
+        bounds = [after, *cuts, until]
+        return [(a, b, self.revision_at(b)) for a, b in pairwise(bounds) if a < b]
+
+
+class Timeline:
+    """The warehouse's one timeline.
+
+    Attributes:
+        table: its own. read_to: the newest version of that whose bindings are taken in, or -1.
+        intents: transactions that are being committed, by id.
+        damaged_sources: those whose logs could not be read when Ts were last bound.
+        reload: gives the sources by the newest catalog.
+        tasks: what is bound of each task; another mapping once it has changed.
+    """
+
+    def __init__(self, gateway: "Gateway", location: str) -> None:
+        self._gateway = gateway
+        self.location = location
+        self.table = gateway.output_table(location)
+        self._output = Output(self.table, APP)
+        self.reload: Callable[[], Sources] | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        self.read_to = -1
+        self._read_from = 0  # oldest version taken in, inclusive
+        self._known_from = 0  # from this T on (inclusive), every binding is taken in
+        self._bindings: dict[str, list[Binding]] = {}
+        self._frontier: dict[str, int] = {}
+        self._requests: dict[str, int] = {}  # view -> its newest request
+        self.tasks: dict[str, TaskState] = {}
+        self._cutovers: dict[str, int | None] = {}  # the newest: T, or None for a closed one
+        self.intents: dict[str, Any] = {}
+        # By source the newest version looked at, where no commit after the bound one changes data.
+        self._no_data_above: dict[str, int] = {}
+        self.damaged_sources: set[str] = set()
+        self._archive_taken = False
+
+    @staticmethod
+    def create(gateway: "Gateway", location: str) -> None:
+        """Make the table; nothing happens if another process has."""
+        properties = {**SYSTEM_TABLE, "delta.checkpointInterval": str(CHECKPOINT_EVERY_COMMITS)}
+        gateway.create_table(location, SCHEMA, properties)
+
+    # ---- reading
+
+    @property
+    def now(self) -> int:
+        """The newest T that this process knows of."""
+        return self._output.upper - 1
+
+    def refresh(self) -> int:
+        """Take in what other processes bound; returns the newest T."""
+        # One version for all: a frontier of a later one would hide commits from who reads at the
+        # T that is told.
+        if self.read_to < 0:
+            newest, domains = self.table.domains()
+            while self._output.follow(newest) > newest:
+                newest, domains = self.table.domains()
+            self._take_in(domains)
+            self.read_to, self._read_from = newest, newest + 1
+            self._known_from = self.now + 1
+            return self.now
+        newest = self.table.version()
+        self._output.follow(newest)
+        is_cleaned_up = newest > self.read_to and not self.table.has(self.read_to + 1)
+        is_full = sum(map(len, self._bindings.values())) > BINDINGS_KEPT_MAX
+        if is_cleaned_up or is_full:
+            self._forget()
+            return self.refresh()
+        for version in range(self.read_to + 1, newest + 1):
+            commit = self.table.commit_at(version)
+            for binding in _bindings_of(commit):
+                self._bindings.setdefault(binding.source, []).append(binding)
+            self._take_in(dict(commit.domains))
+            self.read_to = version  # at once: what is taken in is not taken in again
+        return self.now
+
+    def _take_in(self, domains: Mapping[str, str | None]) -> None:
+        names = (FRONTIER, REQUESTS, INTENTS, TASKS, CUTOVERS)
+        decisions = {name: json.loads(text) for name in names if (text := domains.get(name))}
+        self._frontier = decisions.get(FRONTIER, self._frontier)
+        self._requests = decisions.get(REQUESTS, self._requests)
+        self.intents = decisions.get(INTENTS, self.intents)
+        self._cutovers = decisions.get(CUTOVERS, self._cutovers)
+        if TASKS in decisions:
+            self.tasks = {
+                task: TaskState(tuple((t, n) for t, n in raw["revisions"]), raw["suspended"])
+                for task, raw in decisions[TASKS].items()
+            }
+
+    def _scan_back(self, source: str, until: int) -> None:
+        """Take in older bindings until it is known where the source was at ``until``.
+
+        By the binding that was in force; of a source that did not move since, by how far it is
+        bound.
+        """
+
+        def is_known() -> bool:
+            bindings = self._bindings.get(source)
+            if bindings:
+                return bindings[0].time <= until
+            return source in self._frontier and self._known_from <= until + 1
+
+        while not is_known() and self._load_older():
+            pass
+
+    def _load_older(self) -> bool:
+        """Take in the bindings of one older commit, or of the archive; False at the beginning."""
+        if self._read_from <= 0 or self._archive_taken:
+            return False
+        if not self.table.has(self._read_from - 1):
+            self._load_archived()
+            return True
+        commit = self.table.commit_at(self._read_from - 1)
+        metadata = commit.metadata
+        self._read_from -= 1  # not before: where looking fails, it is looked at again
+        if "bindings" in metadata or self._read_from == 0:
+            self._known_from = int(metadata.get("lower", 0))
+        self._put_before(_bindings_of(commit))
+        return True
+
+    def _put_before(self, bindings: Iterable[Binding]) -> None:
+        """Take in bindings that are older than all that are known, oldest first."""
+        older: dict[str, list[Binding]] = {}
+        for binding in bindings:
+            older.setdefault(binding.source, []).append(binding)
+        for source, group in older.items():
+            self._bindings[source] = group + self._bindings.get(source, [])
+
+    def _load_archived(self) -> None:
+        """Take in older bindings whose commits were cleaned up, some of the table's rows at a time.
+
+        Whole Ts, newest first, so that from the oldest of them on every binding is known.
+        """
+        archive = self.table.frame(self.table.version())
+        unknown = archive.where(f"t < {self._known_from}").orderBy("t", ascending=False)
+        rows = unknown.limit(ARCHIVE_ROWS_MAX).collect()
+        self._archive_taken = len(rows) < ARCHIVE_ROWS_MAX
+        if not self._archive_taken:
+            oldest = rows[-1]["t"]
+            whole = [r for r in rows if r["t"] > oldest]
+            rows = whole or archive.where(f"t = {oldest}").collect()
+        self._known_from = 0 if self._archive_taken else rows[-1]["t"]
+        self._put_before(Binding(r["t"], r["source"], r["version"]) for r in reversed(rows))
+
+    def version_at(self, source: str, at: int) -> int | None:
+        """The version a source had at a time; None before its first binding."""
+        self._scan_back(source, at)
+        bindings = self._bindings.get(source, [])
+        index = bisect_right(bindings, at, key=lambda b: b.time)
+        if index:
+            return bindings[index - 1].version
+        has_not_moved = not bindings and self._known_from <= at + 1
+        return self._frontier.get(source) if has_not_moved else None
+
+    def bindings_between(self, source: str, after: int, until: int) -> list[Binding]:
+        """The bindings of a source with after < T <= until, oldest first."""
+        self._scan_back(source, after)
+        return _between(self._bindings.get(source, []), after, until)
+
+    def requests(self, view: str, *, after: int, until: int) -> list[int]:
+        """The times with after < T <= until at which a view's refresh was asked for by hand."""
+        newest = self._requests.get(view, -1)
+        if newest <= after:
+            return []
+        while self._known_from > after + 1 and self._load_older():
+            pass
+        return [b.time for b in _between(self._bindings.get(view, []), after, until)]
+
+    def task(self, task: str) -> TaskState:
+        """What is bound of a task, as of what was last taken in."""
+        return self.tasks.get(task, TaskState())
+
+    def suspended(self) -> list[str]:
+        """The tasks that are suspended, as of what was last taken in, dropped ones included."""
+        return [task for task, state in self.tasks.items() if state.suspended is not None]
+
+    # ---- minting
+
+    def mint(
+        self,
+        sources: Sources,
+        *,
+        fresh: bool = False,
+        request: str | None = None,
+        tasks: Mapping[str, Callable[[TaskState, int], TaskState]] | None = None,
+        cutover: str | None = None,
+        tick_ms: int = 0,
+    ) -> int:
+        """Bind every commit that is there; returns the newest T.
+
+        While a transaction is being committed, its commits wait, and what follows them.
+
+        Args:
+            sources: source id to (name, table). All sources of the warehouse must be given,
+                or an earlier commit of one left out would get a later T.
+            fresh: make a new T, not before the clock's time, even when no source has moved.
+            request: bind to that new T that this view is to be refreshed.
+            tasks: bind to that new T what becomes of the states of these tasks.
+            cutover: bind to that new T that the definitions of a cutover are in force.
+            tick_ms: the length of the intervals whose commits share a T; 0 for none.
+
+        Raises:
+            DEFINITIONS_CHANGED: somebody else has closed the cutover; nothing is bound.
+        """
+        for _ in range(MINT_TRIES_MAX):
+            self.refresh()
+            to_come = {s for intent in self.intents.values() for s in intent["tables"]}
+            if self.reload is not None and not to_come <= sources.keys():
+                sources = self.reload()  # one was made after the catalog was looked at
+            candidates = _look_for_candidates(self, sources)
+            if cutover in self._cutovers:
+                raise error("DEFINITIONS_CHANGED")
+            fresh = fresh or request is not None or bool(tasks) or cutover is not None
+            waiting = {g: frozenset(i["tables"]) & sources.keys() for g, i in self.intents.items()}
+            bindings = assign(candidates, self.now, waiting=waiting, tick_ms=tick_ms)
+            if not bindings and self.now >= 0 and not fresh:
+                return self.now
+            batch = self._output.open(self._output.upper)
+            if not isinstance(batch, Batch):
+                continue
+            # The first T of a warehouse binds nothing: it is a time to create objects at.
+            newest = bindings[-1].time if bindings else self.now
+            if fresh or not bindings:
+                newest = max(clock.now_ms(), newest + 1)
+            self._move_frontier(batch, bindings, candidates, sources)
+            if request is not None:
+                bindings.append(Binding(newest, request, 0))
+                batch.domains[REQUESTS] = json.dumps({**self._requests, request: newest})
+            if tasks:
+                new_states = {t: change(self.task(t), newest) for t, change in tasks.items()}
+                states = {**self.tasks, **new_states}
+                batch.domains[TASKS] = json.dumps({t: asdict(s) for t, s in states.items()})
+            if cutover is not None:
+                batch.domains[CUTOVERS] = _with_decision(self._cutovers, cutover, newest)
+            metadata = {"bindings": [[b.time, b.source, b.version] for b in bindings]}
+            outcome = self._output.commit(batch, newest + 1, metadata)
+            if isinstance(outcome, Committed):
+                faults.point("timeline_committed")
+                self.refresh()
+                if outcome.version % ARCHIVE_EVERY_COMMITS == 0:
+                    self.archive()
+                return newest
+        raise _never_first()
+
+    def _move_frontier(
+        self,
+        batch: Batch,
+        bindings: Sequence[Binding],
+        candidates: Sequence[Candidate],
+        sources: Collection[str],
+    ) -> None:
+        """Say how far each source is bound; intents whose transactions are bound go.
+
+        Sources that this process does not know were dropped, or another one has just made them.
+        """
+        newest = {**self._frontier, **{b.source: b.version for b in bindings}}
+        others = [source for source in newest if source not in sources]
+        dropped_sources = set(others[: max(len(others) - UNKNOWN_KEPT, 0)])
+        frontier = {source: v for source, v in newest.items() if source not in dropped_sources}
+        batch.domains[FRONTIER] = json.dumps(frontier)
+        bound = {c.group for c in candidates if c.version <= frontier.get(c.source, -1)}
+        if bound & self.intents.keys():
+            intents = {group: i for group, i in self.intents.items() if group not in bound}
+            batch.domains[INTENTS] = json.dumps(intents)
+
+    def decided(self, cutover: str) -> int | None:
+        """The T from which a cutover is in force; None while it is not, and for a closed one."""
+        self.refresh()
+        return self._cutovers.get(cutover)
+
+    def close(self, cutover: str) -> int | None:
+        """See that a cutover that is not in force never will be; else the T since when it is."""
+        for _ in range(MINT_TRIES_MAX):
+            self.refresh()
+            if cutover in self._cutovers:
+                return self._cutovers[cutover]
+            batch = self._output.open(self._output.upper)
+            if not isinstance(batch, Batch):
+                continue
+            batch.domains[CUTOVERS] = _with_decision(self._cutovers, cutover, None)
+            newest = max(clock.now_ms(), self.now + 1)
+            if isinstance(self._output.commit(batch, newest + 1, {"bindings": []}), Committed):
+                self.refresh()
+                return None
+        raise _never_first()
+
+    def change_intents(self, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> None:
+        """Record what becomes of the intents, at a new T; nothing when ``change`` gives None.
+
+        It is given the intents as they are, again when somebody else was first, and may raise.
+        What it checks holds until its result is recorded, as far as it is on the timeline.
+        """
+        for _ in range(MINT_TRIES_MAX):
+            self.refresh()
+            batch = self._output.open(self._output.upper)
+            if not isinstance(batch, Batch):
+                continue
+            intents = change(dict(self.intents))
+            if intents is None:
+                return
+            batch.domains[INTENTS] = json.dumps(intents)
+            newest = max(clock.now_ms(), self.now + 1)
+            if isinstance(self._output.commit(batch, newest + 1, {"bindings": []}), Committed):
+                self.refresh()
+                return
+        raise _never_first()
+
+    def unbound(self, source: str, name: str, table: "DeltaTable") -> list[Candidate]:
+        """The commits of a source that change data and have no T.
+
+        What commits changed that a log cleanup took away is part of the oldest one that is left.
+
+        Raises STORED_DATA_INVALID where one of them cannot be read, or is missing in front of
+        others.
+        """
+        bound = self._frontier.get(source)
+        start = max(-1 if bound is None else bound, self._no_data_above.get(source, -1))
+        try:
+            if bound is None:
+                version = table.version()
+                time_ms = clock.commit_ms(table.commit_at(version).time_ms)
+                return [Candidate(time_ms, name, version, source)]
+            table.check_same()
+            first: int | None = start + 1
+            if not table.has(start + 1):
+                first = table.oldest_kept_after(start)
+            if first is None:
+                return []
+            newest = table.version()
+        except CtsqlError as problem:
+            if problem.condition not in NOT_THERE:
+                raise
+            return []  # who reads it is told; what others read goes on
+        try:
+            commits = [table.commit_at(v) for v in range(first, newest + 1)]
+        except CtsqlError as problem:
+            if problem.condition == "HISTORY_LOST":
+                table.check_whole()  # else it was cleaned up while it was looked at
+            raise
+        reshaping = [c.version for c in commits if table.reshapes(c.version)]
+        if first > start + 1:
+            reshaping.append(first)
+        candidates = candidates_of(source, name, commits, reshaping)
+        if not candidates:
+            self._no_data_above[source] = newest
+        return [replace(c, time_ms=clock.commit_ms(c.time_ms)) for c in candidates]
+
+    def bound(self, source: str) -> int | None:
+        """The newest version of a source that has a T, as of what was last taken in."""
+        return self._frontier.get(source)
+
+    @property
+    def archived_to(self) -> int:
+        """The version through which bindings are rows as well; -1 when none are."""
+        return int(json.loads(self.table.domains()[1].get(ARCHIVED, "-1")))
+
+    def archive(self) -> None:
+        """Write the bindings of all commits as rows, so that their log files may go.
+
+        Nothing is written when another process has done so.
+        """
+        for _ in range(ARCHIVE_TRIES_MAX):
+            self.refresh()
+            if next(_unarchived(self.table, self.archived_to, self.read_to), None) is None:
+                return
+            # First: an archive that is made after this makes ours fail, so no row comes twice.
+            batch = self._output.open(self._output.upper)
+            if not isinstance(batch, Batch):
+                continue
+            version = batch.version_read
+            rows = list(_unarchived(self.table, self.archived_to, version))
+            if not rows:
+                batch.discard()
+                return
+            batch.at(self._output.upper).stage(self._gateway.rows_of(rows, SCHEMA))
+            batch.domains[ARCHIVED] = json.dumps(version)
+            if isinstance(self._output.commit(batch, None, {}), Committed):
+                return
+        # Others minted each time; who mints the next hundredth commit writes these rows too.
+        self.refresh()
+
+    def first_time(self, source: str) -> int | None:
+        """The first T at which a source is known, None when it has none yet."""
+        self._scan_back(source, -1)
+        bindings = self._bindings.get(source)
+        return bindings[0].time if bindings else None
+
+
+def _unarchived(
+    table: "DeltaTable", archived_to: int, version: int
+) -> Iterator[tuple[int, str, int]]:
+    """The bindings of the commits behind one up to another, as rows; of those that are there."""
+    for v in range(archived_to + 1, version + 1):
+        for b in _bindings_of(table.commit_at(v)) if table.has(v) else ():
+            yield b.time, b.source, b.version
+
+
+def _between(bindings: Sequence[Binding], after: int, until: int) -> list[Binding]:
+    first, stop = (bisect_right(bindings, t, key=lambda b: b.time) for t in (after, until))
+    return list(bindings[first:stop])
+
+
+def check_not_stuck(timeline: Timeline, source: str) -> None:
+    """Raise TRANSACTION_STUCK if a transaction that changes a source came to no end."""
+    told = _told_of_stuck(timeline, source)
+    if told is not None:
+        raise error(
+            "TRANSACTION_STUCK", table=told["table"], detail=told["detail"], hint=told["hint"]
+        )
+
+
+def is_stuck(timeline: Timeline, source: str) -> bool:
+    """Whether a transaction that changes a source came to no end; whoever mints tries again."""
+    return _told_of_stuck(timeline, source) is not None
+
+
+def _told_of_stuck(timeline: Timeline, source: str) -> Mapping[str, str] | None:
+    intents = timeline.intents.values()
+    return next((i[STUCK] for i in intents if source in i["tables"] and STUCK in i), None)
+
+
+def _look_for_candidates(timeline: Timeline, sources: Sources) -> list[Candidate]:
+    """The commits to bind.
+
+    Of two commits made while the sources are looked at, one after the other, the later one
+    alone may have been there to be found, and would get the earlier T: then they are looked at
+    again. Not for ever, where others' clocks go before this one.
+    """
+    candidates: list[Candidate] = []
+    for _ in range(LOOKS_MAX):
+        begun_ms = clock.now_ms()
+        candidates = [
+            c
+            for source, (name, table) in sources.items()
+            for c in _bindable(timeline, source, name, table)
+        ]
+        if all(c.time_ms < begun_ms for c in candidates):
+            break
+    return candidates
+
+
+def _bindable(timeline: Timeline, source: str, name: str, table: "DeltaTable") -> list[Candidate]:
+    """What is to be bound of a source: nothing while its log is damaged.
+
+    Who reads it is told (:func:`ctsql.runtime.warehouse.table_checks.check_tables`); what others
+    read goes on. Its commits get Ts when the log is mended.
+    """
+    try:
+        candidates = timeline.unbound(source, name, table)
+    except CtsqlError as problem:
+        if problem.condition != DAMAGED:
+            raise
+        timeline.damaged_sources.add(source)
+        return []
+    timeline.damaged_sources.discard(source)
+    return candidates
+
+
+def _with_decision(decisions: Mapping[str, int | None], cutover: str, at: int | None) -> str:
+    newest = [*decisions.items(), (cutover, at)][-CUTOVERS_KEPT:]
+    return json.dumps(dict(newest))
+
+
+def _bindings_of(commit: Commit) -> list[Binding]:
+    return [Binding(int(t), str(s), int(v)) for t, s, v in commit.metadata.get("bindings", [])]
+
+
+def _never_first() -> CtsqlError:
+    detail = f"{MINT_TRIES_MAX} tries were lost."
+    return broken("one process wins each race to bind times", detail)
