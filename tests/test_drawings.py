@@ -1,5 +1,6 @@
-"""The drawings of the documents are what their script draws, and stand in a document."""
+"""What scripts draw and list in documents is what the code is."""
 
+import re
 import runpy
 from pathlib import Path
 
@@ -20,3 +21,18 @@ def test_each_stands_in_a_document() -> None:
     texts = "\n".join(path.read_text("utf-8") for path in documents)
     for path in FOLDER.glob("*.svg"):
         assert f"drawings/{path.name})" in texts, path.name
+
+
+def test_the_rooms_are_those_of_the_import_contract() -> None:
+    """Type: python docs/drawings/rooms.py."""
+    script = runpy.run_path(str(FOLDER / "rooms.py"))
+    assert script["document"]() == script["DOCUMENT"].read_text("utf-8")
+
+
+def test_modules_that_the_architecture_names_are_there() -> None:
+    """Whoever looks for a behaviour opens the file that stands beside it."""
+    text = (FOLDER.parent / "architecture.md").read_text("utf-8")
+    named = re.findall(r"`((?:ctsql|runtime|planner|catalog|docs)/[\w/]+\.py)`", text)
+    assert len(named) > 40
+    root = FOLDER.parents[1]
+    assert not [name for name in named if not (root / name).is_file()]
