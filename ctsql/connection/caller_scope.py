@@ -10,10 +10,12 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.names import did_you_mean
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.names import Name, did_you_mean
 
 if TYPE_CHECKING:
+    from ctsql.connection.open_warehouse import OpenWarehouse
+    from ctsql.runtime.engine import Engine
     from ctsql.runtime.rows.python_variables import PythonVariables
 
 _INLINE = {"<listcomp>", "<setcomp>", "<dictcomp>"}
@@ -115,3 +117,55 @@ def _unqualified(problem: CtsqlError) -> str | None:
     text = problem.span.text
     inner = text[1:-1] if text[:1] == text[-1:] in ('"', "`") else text
     return inner if inner.isidentifier() else None
+
+
+@contextmanager
+def with_variables(
+    con: "OpenWarehouse", engine: "Engine", variables: CallerVariables, *, once: bool, again: bool
+) -> Iterator[None]:
+    """Let a statement read the variables that it may; errors say how it could read another.
+
+    Args:
+        once: whether its SQL is evaluated now and never again. again: whether it is a definition.
+    """
+    reads_all = con._settings.reads_variables
+    if variables is NOWHERE or not (once or again):
+        yield
+        return
+    if variables.explicit:
+        from ctsql.runtime.statements.objects.name_resolution import check_free
+
+        catalog = engine.refresh_catalog()
+        for name in variables.explicit:
+            check_free(catalog, Name(con.search_schema, name), None, quiet=False)
+    with (
+        variables.hints(all_of_caller=reads_all, is_definition=again),
+        engine.external.with_variables(variables.readable(all_of_caller=reads_all)),
+    ):
+        yield
+
+
+@contextmanager
+def with_own_functions(engine: "Engine", *, once: bool) -> Iterator[None]:
+    """Let a statement that runs once call the functions of ``con.spark``; definitions must not."""
+    from ctsql.runtime.spark.internals.temporary import has_function, with_functions
+
+    if once:
+        with with_functions(engine.session, engine.caller):
+            yield
+        return
+    try:
+        yield
+    except CtsqlError as problem:
+        name = str(problem.given.get("function", ""))
+        if problem.condition != "UNKNOWN_FUNCTION" or not has_function(engine.caller, name):
+            raise
+        raise error(
+            "NOT_DURABLE",
+            span=problem.span,
+            cause=problem,
+            what=f"function {name}",
+            where="a definition",
+            detail="It is known to this process only; others run definitions, too.",
+            hint="Write it in SQL, or compute the column before the rows are inserted.",
+        ) from problem

@@ -3,7 +3,8 @@
 No row is read and nothing is computed, so where the logs are on a local disk they need no Spark.
 """
 
-from typing import TypeGuard
+from collections.abc import Callable, Mapping
+from typing import Any, TypeGuard
 
 from ctsql.catalog.errors import Error
 from ctsql.catalog.spans import Source
@@ -17,10 +18,33 @@ from ctsql.runtime.statements.inspect.show_constraints import show_constraints
 Logged = st.ShowObjects | st.ShowCreate | st.Describe | st.ShowSubscriptions | st.ShowConstraints
 
 
+def rows(table: show.Rows) -> Result:
+    """A result of texts."""
+    columns, texts = table
+    return Result.of_rows(columns, ["string"] * len(columns), texts, "SHOW")
+
+
+def text_rows(table: show.Rows, end: str) -> Result:
+    """A result whose last column is a text to be read, each with an end."""
+    listing = rows(table)
+    listing.text_end = end
+    return listing
+
+
+LOGGED: Mapping[type[st.Statement], Callable[[LogReader, Any, str], Result]] = {
+    st.ShowObjects: lambda reader, s, schema: rows(show.show_objects(reader, s, schema)),
+    st.ShowCreate: lambda reader, s, schema: text_rows(show.show_create(reader, s, schema), ";"),
+    st.Describe: lambda reader, s, schema: rows(show.describe(reader, s, schema)),
+    st.ShowSubscriptions: lambda reader, _, __: rows(show.show_subscriptions(reader)),
+    st.ShowConstraints: lambda reader, s, schema: rows(show_constraints(reader, s, schema)),
+}
+"""What logs answer, by the class of the statement; the schema is that of unqualified names."""
+
+
 def reads_logs(statement: st.Statement) -> TypeGuard[Logged]:
     """Whether logs answer a statement; functions are Spark's."""
     functions = isinstance(statement, st.ShowObjects) and statement.what == "functions"
-    return isinstance(statement, Logged) and not functions
+    return type(statement) in LOGGED and not functions
 
 
 def is_logged(text: str) -> bool:
@@ -39,33 +63,10 @@ def is_logged(text: str) -> bool:
 
 def run_logged(reader: LogReader, statement: Logged, schema: str) -> Result:
     """Run one of these statements; ``schema`` is that of unqualified names."""
-    match statement:
-        case st.ShowObjects():
-            return rows(show.show_objects(reader, statement, schema))
-        case st.ShowCreate():
-            return text_rows(show.show_create(reader, statement, schema), ";")
-        case st.Describe():
-            return rows(show.describe(reader, statement, schema))
-        case st.ShowSubscriptions():
-            return rows(show.show_subscriptions(reader))
-        case st.ShowConstraints():
-            return rows(show_constraints(reader, statement, schema))
+    return LOGGED[type(statement)](reader, statement, schema)
 
 
 def status(reader: LogReader) -> Result:
     """The status of every task and view."""
     status_rows = (s.row() for s in statuses.status(reader))
     return Result.of_table(statuses.COLUMNS, status_rows, "STATUS")
-
-
-def rows(table: show.Rows) -> Result:
-    """A result of texts."""
-    columns, texts = table
-    return Result.of_rows(columns, ["string"] * len(columns), texts, "SHOW")
-
-
-def text_rows(table: show.Rows, end: str) -> Result:
-    """A result whose last column is a text to be read, each with an end."""
-    listing = rows(table)
-    listing.text_end = end
-    return listing

@@ -130,6 +130,37 @@ class OpenWarehouse:
         """Whether a transaction is open; without one every statement commits by itself."""
         return self._transaction is not None
 
+    def promote(self) -> None:
+        """Let a read-only connection write from now on, as ``SET read_only = false`` does.
+
+        What it has computed in memory is dropped: the next read mints and writes. This cannot be
+        undone. Does nothing on a connection that writes already.
+        """
+        with self._lock:
+            if self._engine is None:
+                self.read_only = False  # nothing is open yet
+                return
+            with self._running("promote") as engine:
+                if engine.read_only:
+                    self._promote(engine)
+
+    def _promote(self, engine: "Engine") -> None:
+        engine.promote()
+        self._settings.read_only = self.read_only = False
+
+    def _move_to(self, warehouse: str) -> None:
+        """Go on with another warehouse, in the schema "default"; an open transaction is no more.
+
+        The engine's session stays, and with it the plans that it has made; so do its settings.
+        """
+        with self._lock:
+            if self._transaction is not None:
+                self._transaction.rollback()
+            if self._maintenance is not None:
+                self._maintenance.close()
+            self._transaction = self._engine = self._maintenance = self._reader = None
+            self.warehouse, self.search_schema, self.is_new = warehouse, "default", False
+
     @contextmanager
     def _running(self, label: str) -> "Iterator[Engine]":
         """Lock the connection, and mark its jobs so that they can be cancelled."""

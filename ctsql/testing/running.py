@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame, types as T
 
-from ctsql.api import Connection, move_to
+from ctsql.api import Connection
 from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError, Error, StatementError
 from ctsql.catalog.spans import Span
@@ -89,7 +89,7 @@ def _run(plan: TestPlan, warehouses: Warehouses) -> Iterator[Failure]:
     template = warehouses.template(plan)
     path = warehouses.copy(template)
     connection = warehouses.connection
-    move_to(connection, str(path))
+    connection._move_to(str(path))
     try:
         with connection._running(f"test {plan.test.name}") as engine:
             try:

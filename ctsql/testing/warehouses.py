@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from ctsql.api import Connection, move_to
+from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.spans import Source
+from ctsql.connection.dispatch import run
 from ctsql.planner.folder import Definition, Folder
 from ctsql.planner.syntax import parse
 from ctsql.planner.testing import StandIn, TestPlan, made_for_columns
@@ -89,7 +90,7 @@ class Warehouses:
     ) -> Template:
         path = self.root / f"t{next(self._numbers):07}"
         connection = self.connection
-        move_to(connection, str(path))
+        connection._move_to(str(path))
         with clock.standing(at), connection._running("the objects of a test") as engine:
             for schema in schemas:
                 self._run(engine, f"CREATE SCHEMA IF NOT EXISTS {quote(schema)}")
@@ -97,13 +98,13 @@ class Warehouses:
                 self._run(engine, f"CREATE TABLE {stand_in.name.qualified()} ({columns})")
             for definition in definitions:
                 connection.search_schema = definition.schema
-                connection._run(engine, definition.statement, ())
+                run(connection, engine, definition.statement, ())
             newest = engine.mint()  # so that the rows of a test are changes
             forget_tables(engine)
         return Template(path, newest)
 
     def _run(self, engine: Engine, text: str) -> None:
-        self.connection._run(engine, parse(Source(text, "<test>").whole()), ())
+        run(self.connection, engine, parse(Source(text, "<test>").whole()), ())
 
     def _columns_of(self, stand_in: StandIn) -> str:
         """The column list of a table: as declared, or as the object has them that it stands for."""

@@ -9,6 +9,7 @@ from ctsql.api import Connection
 from ctsql.catalog.errors import InterfaceError
 from ctsql.catalog.spans import Span
 from ctsql.connection.caller_scope import NOWHERE, CallerVariables
+from ctsql.connection.dispatch import run
 from ctsql.connection.settings import Settings
 from ctsql.planner.literals import Parameters
 from ctsql.planner.syntax import ast as st, parse
@@ -70,16 +71,16 @@ class DuckConnection(Connection):
     ) -> Result:
         """Parse and run one statement."""
         with self._running(span.text) as engine:
-            return self._run(engine, parse(span), ())
+            return self._run(engine, parse(span))
 
-    def _run(self, engine: Engine, statement: st.Statement, values: tuple[str, ...]) -> Result:
+    def _run(self, engine: Engine, statement: st.Statement) -> Result:
         match statement:
             case st.Dml():
                 return self._write(engine, statement)
             case st.Transact():
                 raise NotModelled("a transaction")
             case _:
-                return super()._run(engine, statement, values)
+                return run(self, engine, statement, ())
 
     def _write(self, engine: Engine, statement: st.Dml) -> Result:
         """Let the session run a statement on a table, as a foreign writer would."""

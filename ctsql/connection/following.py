@@ -1,0 +1,171 @@
+"""Following a warehouse: the service's loop, and subscriptions."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ctsql.catalog import times
+from ctsql.catalog.errors import error, misuse
+from ctsql.catalog.spans import Source
+from ctsql.connection.open_warehouse import OpenWarehouse
+from ctsql.planner.syntax import ast as st, parse
+from ctsql.results.subscription import Subscription
+from ctsql.runtime.spark.first_import import import_pyspark
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from ctsql.runtime.engine import Engine
+    from ctsql.runtime.log.write_handle import Entry
+    from ctsql.runtime.monitoring.pulse import Pulse
+    from ctsql.runtime.service.events import Event
+
+
+def run(
+    con: OpenWarehouse,
+    *,
+    once: bool = False,
+    stop: threading.Event | None = None,
+    report: Callable[[str], None] | None = None,
+    interval: float | None = None,
+    on_event: "Callable[[Event], None] | None" = None,
+    workers: int | None = None,
+    pulse: "Pulse | None" = None,
+) -> None:
+    """Keep every output up to date until stopped, or (``once``) bring it up to now.
+
+    Args:
+        stop: set it from another thread to stop between two commits; ``cancel()`` ends running
+            work. report: called with each T that was reached.
+        interval: the most seconds between two looks at the logs; by default 1.
+        on_event: called with each :class:`~ctsql.runtime.service.events.Event`, one at a time,
+            after the commit that it is about. Order: the commits of one output by T; an output
+            after those that it reads, at each T. The service waits until it returns, so what
+            takes long belongs into a thread of its own. An exception ends the service and is
+            raised here, one of ctsql's as the cause of a RuntimeError; the commit stays, and
+            its event is not repeated. It must not use this connection: InterfaceError. Several
+            workers call it in their threads, and so does maintenance.
+        workers: the number of outputs that are brought up in parallel.
+        pulse: is kept up to date with what the service is doing.
+
+    Raises:
+        CtsqlError: with ``once`` the error of the first object that failed, after all others
+            were brought up. Otherwise failures are events.
+    """
+    import_pyspark()
+    from ctsql.runtime.monitoring.pulse import Pulse
+    from ctsql.runtime.service.backoff import INTERVAL_SECONDS, WORKERS
+    from ctsql.runtime.service.service import Service
+
+    if con.read_only:
+        raise error("READ_ONLY_MODE", what="RUN")
+    con._cancelled.clear()
+
+    def reached(now: int) -> None:
+        if report is not None:
+            report(f"T = {now} ({times.to_iso(now)})")
+
+    def committed(object_id: str, entry: "Entry") -> None:
+        assert con._maintenance is not None  # with the engine
+        con._maintenance.note(object_id, entry)
+
+    stop = stop or threading.Event()
+    service = Service(
+        open_engine=con._following,
+        stop=stop,
+        on_event=con._lock.refusing(on_event or (lambda _: None)),
+        on_time=reached,
+        workers=WORKERS if workers is None else workers,
+        on_commit=committed,
+        pulse=pulse or Pulse(),
+    )
+    with con._maintaining(service.tell, stop):
+        service.run(once=once, interval=INTERVAL_SECONDS if interval is None else interval)
+
+
+def subscribe(
+    con: OpenWarehouse,
+    name: str,
+    *,
+    reader: str | None = None,
+    as_of: "int | str | datetime | None" = None,
+    begin: "int | str | datetime | None" = None,
+    up_to: "int | str | datetime | None" = None,
+    progress: bool = False,
+    auto_commit: bool = True,
+    interval: float | None = None,
+) -> Subscription:
+    """Follow the changes of a table, view or task, or of a query's result, as they happen.
+
+    Without ``as_of`` and ``begin`` the contents as of now come first.
+
+    Args:
+        name: as SQL spells it, or a query in parentheses.
+        reader: the name under which the position is stored, for an object; a known reader
+            continues at its position, and ``as_of`` and ``begin`` are ignored.
+        as_of: begin with the contents as of this T. begin: with the changes at this T.
+        up_to: end before this T; with "now", after the current contents.
+        progress: also deliver each T up to which everything was delivered.
+        auto_commit: acknowledge by iterating on; see :mod:`ctsql.results.subscription`.
+        interval: the most seconds between two looks at the logs; by default 1.
+
+    Raises:
+        CtsqlError: as SUBSCRIBE does.
+    """
+    span = Source(f"SUBSCRIBE TO {name}", "<subscribe>").whole()
+    statement = parse(span)
+    if not isinstance(statement, st.Subscribe) or statement.reader is not None:
+        raise misuse(f"{name!r} is no name")
+
+    def instant(time: "int | str | datetime | None") -> st.Instant | None:
+        if time is None:
+            return None
+        value = time if isinstance(time, int | str) else times.from_datetime(time)
+        return st.Instant(value=value, span=span)
+
+    statement = replace(
+        statement,
+        as_of=instant(as_of),
+        begin=instant(begin),
+        up_to=None if up_to == "now" else instant(up_to),
+        up_to_now=up_to == "now",
+        reader=reader,
+        progress=progress,
+    )
+    with con._running(span.text) as engine:
+        return open_subscription(con, engine, statement, auto_commit=auto_commit, interval=interval)
+
+
+def open_subscription(
+    con: OpenWarehouse,
+    engine: "Engine",
+    statement: st.Subscribe,
+    *,
+    auto_commit: bool = True,
+    interval: float | None = None,
+) -> Subscription:
+    """Open a feed and its subscription, which locks the engine for each look."""
+    from ctsql.runtime.service.backoff import INTERVAL_SECONDS
+    from ctsql.runtime.statements.inspect.subscribe import open_feed
+    from ctsql.runtime.statements.objects.name_resolution import Namespace
+    from ctsql.runtime.subscriptions.feed import use_stored
+
+    names = Namespace(engine, con.search_schema)
+    feed = open_feed(names, statement, strict=con._settings.strict)
+
+    @contextmanager
+    def opened() -> "Iterator[Engine]":
+        with con._following() as engine, use_stored(engine, passive=feed.passive):
+            yield engine
+
+    return Subscription(
+        feed,
+        open_engine=opened,
+        convert=partial(con._running, "fetch"),
+        progress=statement.progress,
+        auto_commit=auto_commit,
+        interval=INTERVAL_SECONDS if interval is None else interval,
+    )
