@@ -26,7 +26,6 @@ from ctsql.console.variables import substitute
 from ctsql.planner.syntax import split
 from ctsql.rendering.errortext import error_text, print_error
 from ctsql.rendering.show import Format, write_result
-from ctsql.rendering.show_live import write_live
 from ctsql.results.result import Live
 from ctsql.results.values import NULL
 from ctsql.runtime.log import clock
@@ -230,7 +229,7 @@ class Runner:
             settings.progress.pause()
             if settings.out.isatty() and not settings.quiet:
                 settings.note("Changes come as they happen; Ctrl-C ends it.")
-            write_live(result, settings.format, settings.out)
+            write_result(result, settings.format, settings.out)
         elif result.has_rows:
             self._results_count += 1
             if settings.format is Format.PARQUET and self._results_count > 1:

@@ -2,7 +2,8 @@ r"""Writes results as text or Arrow.
 
 A terminal gets a drawn table that fits it; anything else gets a plain table, with whole values.
 CSV, JSON, JSON lines and Markdown are written row by row, with at most a partition in memory; a
-table needs its widths first, so all its rows are in memory.
+table needs its widths first, so all its rows are in memory. The columns of an unbounded result's
+table have room for usual values, and grow with wider ones.
 
 CSV follows RFC 4180 with "\n" line ends; NULL is an empty field, an empty string is ``""``.
 Columns of one name are told apart in JSON: ``a``, ``a_2``.
@@ -10,7 +11,7 @@ Columns of one name are told apart in JSON: ``a``, ``a_2``.
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import IO, TextIO
 
@@ -19,6 +20,7 @@ from rich.console import Console
 
 from ctsql.catalog.errors import misuse
 from ctsql.rendering.drawn_table import draw, lay_out
+from ctsql.rendering.output_file import publish_if_file
 from ctsql.results.conversions import unique_names
 from ctsql.results.result import Result, Row
 from ctsql.results.values import NULL, is_number, json_of, text_of, texts
@@ -52,6 +54,10 @@ def write_result(
 ) -> None:
     """Write a result's rows; nothing for a statement without rows.
 
+    The rows of an unbounded result are written as they are delivered, until it ends or is stopped.
+    Every batch is flushed before the next is taken, so a named reader acknowledges only what was
+    written.
+
     Args:
         result: its rows are used up. out: Arrow and Parquet are written to its ``buffer``.
         limit: the most rows of a table, with a note below if there are more; None for all.
@@ -62,11 +68,13 @@ def write_result(
     """
     if not result.has_rows:
         return
+    if result.live is not None and format is not Format.PARQUET:
+        publish_if_file(out)
     if format is Format.ARROW:
         _write_arrow(result, out)
     elif format is Format.PARQUET:
         _write_parquet(result, out)
-    elif format is Format.TABLE:
+    elif format is Format.TABLE and result.live is None:
         rows, more = _rows_for_table(result, limit)
         tty = out.isatty() if terminal is None else terminal
         left_out = ""
@@ -82,14 +90,22 @@ def write_result(
             _write_plain(result, rows, out, null)
         out.write(_footer(len(rows), left_out, more=more))
     else:
-        before, line, between, behind = row_format(result, format)
-        out.write(before)
-        separator = None
-        for row in result:
+        _write_rows(result, format, out)
+    out.flush()
+
+
+def _write_rows(result: Result, format: Format, out: TextIO) -> None:
+    """Write row by row."""
+    before, line, between, behind = _row_format(result, format)
+    out.write(before)
+    out.flush()
+    separator = None
+    for rows in [result] if result.live is None else (b.rows() for b in result.live.batches()):
+        for row in rows:
             out.write((separator or "") + line(row))
             separator = between
-        out.write(behind if separator is not None else behind.lstrip())
-    out.flush()
+        out.flush()
+    out.write(behind if separator is not None else behind.lstrip())
 
 
 def _rows_for_table(result: Result, limit: int | None) -> tuple[list[Row], bool]:
@@ -123,33 +139,44 @@ def _pad(text: str, width: int, *, right: bool) -> str:
     return blanks + text if right else text + blanks
 
 
-def join_cells(cells: list[str], widths: list[int], right: list[bool]) -> str:
-    """Join cells to a line of a plain table."""
-    parts = [_pad(c, width, right=r) for c, width, r in zip(cells, widths, right, strict=True)]
-    return (" " + " | ".join(parts)).rstrip() + "\n"
+class PlainTable:
+    """Lines of a table, whose columns grow with wider values.
+
+    Args:
+        names, kinds: of the columns. widths: the least width of each column, in cells.
+    """
+
+    def __init__(self, names: Sequence[str], kinds: Sequence[str], widths: Sequence[int]) -> None:
+        self.heads = [one_line(name) for name in names]
+        self._right = [is_number(kind) for kind in kinds]
+        self._widths = [max(cell_len(h), w) for h, w in zip(self.heads, widths, strict=True)]
+
+    def top(self) -> str:
+        """The names, with a line below them."""
+        return f"{self.line(self.heads)}\n{'+'.join('-' * (w + 2) for w in self._widths)}\n"
+
+    def line(self, cells: Sequence[str]) -> str:
+        """A row, without a line end."""
+        self._widths = [max(w, cell_len(c)) for w, c in zip(self._widths, cells, strict=True)]
+        columns = zip(cells, self._widths, self._right, strict=True)
+        return (" " + " | ".join(_pad(c, w, right=r) for c, w, r in columns)).rstrip()
 
 
-def _cells(
-    result: Result, rows: list[Row], null: str
-) -> tuple[list[str], list[list[str | None]], list[int]]:
-    """The names, the values, and the width of each column that holds them all."""
-    heads = [one_line(name) for name in result.columns]
-    cells = [[_cell(v, k) for v, k in zip(row, result.types, strict=True)] for row in rows]
-    widths = [
-        max([cell_len(head), *(cell_len(_cell_text(row[at], null)) for row in cells)])
-        for at, head in enumerate(heads)
-    ]
-    return heads, cells, widths
+def widths_of(rows: Sequence[Sequence[str]], count: int) -> list[int]:
+    """The width of each of ``count`` columns that holds the cells of all rows."""
+    return [max((cell_len(row[at]) for row in rows), default=0) for at in range(count)]
+
+
+def _cells(result: Result, rows: list[Row]) -> list[list[str | None]]:
+    return [[_cell(v, k) for v, k in zip(row, result.types, strict=True)] for row in rows]
 
 
 def _write_plain(result: Result, rows: list[Row], out: TextIO, null: str) -> None:
-    heads, cells, widths = _cells(result, rows, null)
-    right = [is_number(kind) for kind in result.types]
-
-    out.write(join_cells(heads, widths, right))
-    out.write("+".join("-" * (width + 2) for width in widths) + "\n")
+    cells = [[_cell_text(cell, null) for cell in row] for row in _cells(result, rows)]
+    table = PlainTable(result.columns, result.types, widths_of(cells, len(result.columns)))
+    out.write(table.top())
     for row in cells:
-        out.write(join_cells([_cell_text(cell, null) for cell in row], widths, right))
+        out.write(table.line(row) + "\n")
 
 
 def _write_drawn(result: Result, rows: list[Row], out: TextIO, null: str, *, expands: bool) -> str:
@@ -158,7 +185,9 @@ def _write_drawn(result: Result, rows: list[Row], out: TextIO, null: str, *, exp
     Args:
         expands: write one line per value instead of leaving out columns.
     """
-    heads, cells, widths = _cells(result, rows, null)
+    heads, cells = [one_line(name) for name in result.columns], _cells(result, rows)
+    texts = [heads, *([_cell_text(cell, null) for cell in row] for row in cells)]
+    widths = widths_of(texts, len(heads))
     terminal = Console(file=out, highlight=False)
     layout = lay_out([cell_len(head) for head in heads], widths, terminal.width)
     if expands and layout.gap is not None:
@@ -216,8 +245,8 @@ RowFormat = tuple[str, Callable[[Row], str], str, str]
 """The text before all rows, the text of a row, the separator, and the text after all rows."""
 
 
-def row_format(result: Result, format: Format) -> RowFormat:
-    """The format of rows that are written one by one; not for tables and Arrow."""
+def _row_format(result: Result, format: Format) -> RowFormat:
+    """The format of rows that are written one by one; a table has room for usual values."""
     names, kinds = result.columns, result.types
     match format:
         case Format.JSON:
@@ -229,10 +258,26 @@ def row_format(result: Result, format: Format) -> RowFormat:
         case Format.CSV:
             head = ",".join(_csv_field(name, "string") for name in names) + "\n"
             return head, lambda row: _csv_line(row, kinds), "", ""
+        case Format.TABLE:
+            # A T has 13 digits from 2001 to 2286; most diffs have two.
+            room = [13, 4, *(_ROOM.get(kind.partition("(")[0], 0) for kind in kinds[2:])]
+            table = PlainTable(names, kinds, room)
+            return table.top(), lambda row: f"{table.line(_lines(row, kinds))}\n", "", ""
         case _:
             rules = ("---:" if is_number(kind) else "---" for kind in kinds)
             head = _markdown_line(names) + "| " + " | ".join(rules) + " |\n"
             return head, lambda row: _markdown_line(texts(row, kinds)), "", ""
+
+
+_ROOM = {
+    "int": 6, "bigint": 8, "double": 8, "float": 8, "decimal": 10, "boolean": 5, "string": 12,
+    "varchar": 12, "char": 12, "date": 10, "timestamp": 24, "timestamp_ntz": 24,
+}  # fmt: skip
+"""Cells for values of a type in a subscription, as more than that seldom comes."""
+
+
+def _lines(row: Row, kinds: Sequence[str]) -> list[str]:
+    return [one_line(text) for text in texts(row, kinds)]
 
 
 def _csv_line(row: Row, kinds: list[str]) -> str:
@@ -243,7 +288,7 @@ def _markdown_line(cells: list[str]) -> str:
     return "| " + " | ".join(one_line(cell).replace("|", "\\|") for cell in cells) + " |\n"
 
 
-def arrow_output(out: TextIO) -> IO[bytes]:
+def _binary(out: TextIO) -> IO[bytes]:
     """The binary stream for Arrow data and Parquet; raises INVALID_USAGE for a terminal."""
     binary: IO[bytes] | None = getattr(out, "buffer", None)
     if binary is None or out.isatty():
@@ -254,20 +299,31 @@ def arrow_output(out: TextIO) -> IO[bytes]:
 
 
 def _write_arrow(result: Result, out: TextIO) -> None:
-    """Write an IPC stream; several results make several streams in sequence."""
-    binary = arrow_output(out)
+    """Write an IPC stream, with a record batch for each batch of an unbounded result.
+
+    Several results make several streams in sequence.
+    """
+    binary, live = _binary(out), result.live
     import pyarrow as pa
 
-    table = result.to_arrow()
-    out.flush()
-    with pa.ipc.new_stream(binary, table.schema) as writer:
-        writer.write_table(table)
-    binary.flush()
+    writer = None
+    for table in [result.to_arrow()] if live is None else (b.to_arrow() for b in live.batches()):
+        if writer is None:
+            out.flush()
+            schema = table.schema
+            writer = pa.ipc.new_stream(binary, schema)
+        writer.write_table(table.cast(schema))
+        binary.flush()
+    if writer is not None:
+        writer.close()
+        binary.flush()
 
 
 def _write_parquet(result: Result, out: TextIO) -> None:
     """Write one Parquet file, made in memory as a pipe cannot be sought in."""
-    binary = arrow_output(out)
+    if result.live is not None:
+        raise misuse("a subscription has no end, and a Parquet file has one")
+    binary = _binary(out)
     import pyarrow as pa
     from pyarrow import parquet
 

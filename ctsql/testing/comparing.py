@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, functions as F, types as T
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.names import backtick, backtick_all, fold
+from ctsql.catalog.names import backtick, fold
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.schemas import char_length, quote_text
 from ctsql.catalog.spans import Span
@@ -23,7 +23,7 @@ from ctsql.planner.lowering.type_names import type_name
 from ctsql.results.conversions import Row
 from ctsql.results.result import Result
 from ctsql.runtime.rows.declined import Declined
-from ctsql.runtime.rows.multiset import consolidate, repeat_by_diff
+from ctsql.runtime.rows.multiset import repeat_by_diff, signed_difference
 from ctsql.runtime.rows.multiset_local import cancel, keys
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows, row_set
 from ctsql.runtime.rows.types import fits_arrow
@@ -275,11 +275,7 @@ def _of_few(
 def _of_any(
     schema: T.StructType, there: DataFrame, expected: DataFrame, names: Sequence[str]
 ) -> Difference | None:
-    columns = backtick_all(names)
-    signed_rows = there.select(*columns, F.lit(1).alias(DIFF)).unionAll(
-        expected.select(*columns, F.lit(-1).alias(DIFF))
-    )
-    differences = consolidate(signed_rows, list(names)).persist()
+    differences = signed_difference(there, expected, list(names)).persist()
     try:
         with translate_spark_errors():
             counts = differences.select(
@@ -288,7 +284,7 @@ def _of_any(
             ).collect()[0]
             if not any(counts):
                 return None
-            missing_rows = differences.withColumn(DIFF, -F.col(DIFF)).where(F.col(DIFF) > 0)
+            missing_rows = differences.where(F.col(DIFF) < 0)
             surplus_rows = differences.where(F.col(DIFF) > 0)
             return Difference(
                 columns=tuple(schema.names),

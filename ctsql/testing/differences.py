@@ -2,10 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from rich.cells import cell_len
-
-from ctsql.rendering.show import join_cells, one_line
-from ctsql.results.values import NULL, is_number, text_of
+from ctsql.rendering.show import PlainTable, one_line, widths_of
+from ctsql.results.values import NULL, text_of
 from ctsql.testing.comparing import ROWS_SHOWN, Difference
 
 RED, GREEN, PLAIN = "\x1b[31m", "\x1b[32m", "\x1b[0m"
@@ -17,19 +15,15 @@ def difference_lines(difference: Difference, has_styles: bool = False) -> Iterat
         yield "(the same rows)"
         return
     kinds = difference.types
-    heads = [one_line(name) for name in difference.columns]
     signed_rows = [("-", row) for row in difference.missing] + [
         ("+", row) for row in difference.surplus
     ]
     cells = [(sign, _cells(row, kinds)) for sign, row in signed_rows]
-    widths = [
-        max([cell_len(head), *(cell_len(row[i]) for _, row in cells)])
-        for i, head in enumerate(heads)
-    ]
-    right = [is_number(kind) for kind in kinds]
-    yield f" {join_cells(heads, widths, right).rstrip()}"
+    widths = widths_of([row for _, row in cells], len(kinds))
+    table = PlainTable(difference.columns, kinds, widths)
+    yield f" {table.line(table.heads)}"
     for sign, row in cells:
-        line = f"{sign}{join_cells(row, widths, right).rstrip()}"
+        line = f"{sign}{table.line(row)}"
         yield f"{RED if sign == '-' else GREEN}{line}{PLAIN}" if has_styles else line
     yield _legend(difference)
 

@@ -86,6 +86,17 @@ def consolidate(signed_rows: DataFrame, columns: list[str]) -> DataFrame:
     return groups.select(*backtick_all(columns), F.col(DIFF).cast("bigint").alias(DIFF))
 
 
+def signed_difference(
+    desired: DataFrame | None, stored_rows: DataFrame, columns: list[str]
+) -> DataFrame:
+    """Desired minus stored, as :func:`consolidate` gives it."""
+    names = backtick_all(columns)
+    both = stored_rows.select(*names, F.lit(-1).alias(DIFF))
+    if desired is not None:
+        both = both.unionAll(desired.select(*names, F.lit(1).alias(DIFF)))
+    return consolidate(both, columns)
+
+
 def consolidate_all(parts: Sequence[RowSet], columns: list[str]) -> RowSet:
     """The net of signed rows of the same columns; on the driver where it holds all of them."""
     local_parts = [rows.local for rows in parts]
@@ -122,9 +133,9 @@ def distinct_of(parts: Sequence[LocalRows]) -> LocalRows | None:
 
 
 def repeat_by_diff(rows: DataFrame, columns: list[str]) -> DataFrame:
-    """Each row as often as ``DIFF`` says."""
+    """Each row as often as ``DIFF`` says, whatever its sign."""
     names = backtick_all(columns)
-    each = F.explode(F.sequence(F.lit(1), F.col(DIFF).cast("int"))).alias(COPY)
+    each = F.explode(F.sequence(F.lit(1), F.abs(DIFF).cast("int"))).alias(COPY)
     return rows.select(*names, each).select(*names)
 
 

@@ -4,12 +4,12 @@ from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import backtick_all, fold
-from ctsql.catalog.reserved_columns import COPY, DIFF
+from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.syntax.ast import VerifyView
 from ctsql.runtime.rows.collect import collect_bounded
 from ctsql.runtime.rows.declined import Declined
-from ctsql.runtime.rows.multiset import consolidate
+from ctsql.runtime.rows.multiset import repeat_by_diff, signed_difference
 from ctsql.runtime.spark.checkpoint import computed
 from ctsql.runtime.statements.objects.name_resolution import OnNames
 from ctsql.runtime.statements.objects.refresh_view import check_not_finished
@@ -64,13 +64,12 @@ class Verification(OnNames):
             raise failure.view_error(item)
         check_written(warehouse, item)
         columns = [c.name for c in plan.columns]
-        names = backtick_all(columns)
         with translated_failure(item, time):
-            both = table.frame(version).select(*names, F.lit(-1).alias(DIFF))
+            desired = None
             if at is not None and upper:
                 desired = warehouse.queries.view_rows(plan, StoredSources(warehouse), at)
-                both = both.unionAll(desired.select(*names, F.lit(1).alias(DIFF)))
-            return self._compute(consolidate(both, columns), columns)
+            change = signed_difference(desired, table.frame(version), columns)
+            return self._compute(change, columns)
 
     def _compute(self, change: DataFrame, columns: list[str]) -> DataFrame:
         """Compute the rows with their sign, repeated by multiplicity."""
@@ -79,9 +78,8 @@ class Verification(OnNames):
         while label in folded_names:
             label = f"_{label}"
         sign = F.when(F.col(DIFF) > 0, "+").otherwise("-").alias(label)
-        times = F.explode(F.sequence(F.lit(1), F.abs(DIFF).cast("int"))).alias(COPY)
-        names = backtick_all(columns)
-        rows = change.select(sign, *names, times).select(label, *names)
+        signed_rows = change.select(sign, *backtick_all(columns), DIFF)
+        rows = repeat_by_diff(signed_rows, [label, *columns])
         local_rows = collect_bounded(rows)
         return computed(rows) if isinstance(local_rows, Declined) else local_rows
 
