@@ -86,7 +86,7 @@ java:
 	done
 
 demo: java venv
-	@"$(BIN)/python" -m ctsql.cli.demo
+	@"$(BIN)/python" -m examples.demo
 
 # Cheap first, stop at the first red.
 lint: venv

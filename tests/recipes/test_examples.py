@@ -294,7 +294,7 @@ def test_demo(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The demo plays both recipes, says what each batch did, and how to go on."""
-    from ctsql.cli import demo
+    from examples import demo
 
     monkeypatch.chdir(tmp_path)
     assert demo.run(str(tmp_path / "demo")) == demo.OK
@@ -308,10 +308,7 @@ def test_demo(
 
 def test_data_missing_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Without the data's package the demo says so, and what to type."""
-    from ctsql.cli import demo
+    from examples import demo, load
 
-    loader = demo._loader()
-    assert loader is not None
-    monkeypatch.setattr(loader, "PACKAGE", "a_package_that_is_not_there")
-    monkeypatch.setattr(demo, "_loader", lambda: loader)
+    monkeypatch.setattr(load, "PACKAGE", "a_package_that_is_not_there")
     assert demo.run(str(tmp_path / "warehouse")) == demo.FAILED

@@ -2,23 +2,22 @@
 
 Runs ``examples/upsert.sql`` and ``examples/audit_log.sql`` statement by statement in the warehouse
 ``./demo-warehouse`` and prints after every batch its T and the sizes of the outputs. Each run drops
-the objects first, so a second demo shows the same. Needs a checkout, as the wheel has no examples.
+the objects first, so a second demo shows the same.
 """
 
 import argparse
-import importlib.util
 import sys
 import time
 from pathlib import Path
-from types import ModuleType
 
 from ctsql.api import Connection, connect
 from ctsql.catalog.errors import CtsqlError, sentence_of
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.syntax import split
 from ctsql.rendering.show import Format, write_result
+from examples import load
 
-ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = Path(__file__).resolve().parent
 SCRIPTS = ("upsert.sql", "audit_log.sql")
 WAREHOUSE = "demo-warehouse"
 NARROW = 96
@@ -45,11 +44,11 @@ class Demo:
         self.con = con
         self.newest_t = ""
 
-    def load(self, loader: ModuleType) -> None:
+    def load(self) -> None:
         """Load the flights."""
         print("\nLoading the flights that left New York City in 2013 ...", end=" ", flush=True)
         start = time.monotonic()
-        loader.load(self.con)
+        load.load(self.con)
         ((count,),) = self.con.execute("SELECT count(*) FROM flights").fetchall()
         print(f"{count:,} rows ({_seconds(start)})")
 
@@ -97,19 +96,6 @@ def _seconds(start: float) -> str:
     return f"{time.monotonic() - start:.1f} s"
 
 
-def _loader() -> ModuleType | None:
-    """The module ``examples/load.py``, loaded by path; None without a checkout."""
-    path = ROOT / "examples" / "load.py"
-    if not path.is_file():
-        return None
-    spec = importlib.util.spec_from_file_location("ctsql_examples_load", path)
-    assert spec is not None
-    assert spec.loader is not None  # there is one for a file that ends in .py
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def _fail(*lines: str | None) -> int:
     sys.stdout.flush()
     sys.stderr.write("\n" + "\n".join(line for line in lines if line) + "\n")
@@ -118,19 +104,16 @@ def _fail(*lines: str | None) -> int:
 
 def run(warehouse: str) -> int:
     """Run the demo; returns the exit status."""
-    loader = _loader()
-    if loader is None:
-        return _fail("The demo runs in a checkout of ctsql's source: type make demo there.")
     try:
-        loader.data_folder()
+        load.data_folder()
         print("Starting Spark (the first time it fetches Delta Lake's JARs, about 20 MB) ...")
         with connect(warehouse) as con:
             con.start()
             demo = Demo(con)
-            demo.load(loader)
+            demo.load()
             for name in SCRIPTS:
-                demo.play(ROOT / "examples" / name)
-    except loader.DataMissing as problem:
+                demo.play(EXAMPLES / name)
+    except load.DataMissing as problem:
         return _fail(str(problem))
     except CtsqlError as problem:
         return _fail(sentence_of(problem), problem.detail, problem.hint)
@@ -153,7 +136,7 @@ def _command() -> str:
 def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m ctsql.cli.demo", description="Two recipes, shown."
+        prog="python -m examples.demo", description="Two recipes, shown."
     )
     parser.add_argument("-w", "--warehouse", default=WAREHOUSE, help="default: %(default)s")
     return run(parser.parse_args().warehouse)
