@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.errors import CtsqlError, Error
 from ctsql.cli import options
 from ctsql.cli.performing import connect, guarded, perform
 from ctsql.console.script import FAILED, OK, Runner
@@ -99,7 +99,7 @@ def doctor(**given: Any) -> None:
 
 @click.command()
 @options.folder
-@click.option("-k", "part", type=options.Text(), metavar="TEXT", help="Only tests named like it.")
+@click.option("-k", "part", type=options.TEXT, metavar="TEXT", help="Only tests named like it.")
 @click.option(
     "--workers",
     type=click.IntRange(min=1),
@@ -109,7 +109,7 @@ def doctor(**given: Any) -> None:
 @click.option(
     "--junit",
     "junit_file",
-    type=options.Location(dir_okay=False),
+    type=options.LOCATION,
     metavar="FILE",
     help="Write the results as XML, too, as CI systems read it.",
 )
@@ -181,7 +181,7 @@ def _chosen(
     "-o",
     "--output",
     "plan_file",
-    type=options.Location(dir_okay=False),
+    type=options.LOCATION,
     metavar="FILE",
     help="Write the plan to this file, too, for apply --plan.",
 )
@@ -225,7 +225,7 @@ def plan(
 @click.option(
     "--plan",
     "plan_file",
-    type=options.Location(dir_okay=False),
+    type=options.LOCATION,
     metavar="FILE",
     help="Only if it does what this plan says, which plan -o has written.",
 )
@@ -259,7 +259,7 @@ def apply(
     perform(guarded(change, _code_of), is_short=True, **given)
 
 
-def _code_of(problem: CtsqlError) -> int:
+def _code_of(problem: Error) -> int:
     from ctsql.cli.folder_commands import refusal_code
 
     return refusal_code(problem) or FAILED

@@ -119,12 +119,12 @@ _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
     context_settings=_CONTEXT,
     epilog="Exit status: 0 all ran, 1 a statement failed, 2 bad usage, 130 interrupted.",
 )
-@click.argument("files", nargs=-1, type=options.Location(), metavar="[FILE... | COMMAND]")
+@click.argument("files", nargs=-1, type=options.LOCATION, metavar="[FILE... | COMMAND]")
 @click.option(
     "-c",
     "--command",
     "commands",
-    type=options.Text(),
+    type=options.TEXT,
     multiple=True,
     metavar="SQL",
     help="Run this; repeatable.",

@@ -1,6 +1,5 @@
 """Options that several commands have, and the kinds of their values."""
 
-import os
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -16,56 +15,48 @@ from ctsql.rendering.show import Format
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Text(click.types.StringParamType):
-    """A text that UTF-8 can hold; names of files may be any bytes."""
+class Value(click.types.StringParamType):
+    """The value of an option or an argument.
 
-    name = "text"
+    Args:
+        read: gives the value of a text; raises ValueError with what is wrong, as the rest of a
+            sentence about the option.
+        is_text: whether UTF-8 must hold it. Names of files may be any bytes.
+    """
+
+    def __init__(self, read: Callable[[str], Any] = str, *, is_text: bool = True) -> None:
+        self._read = read
+        self._is_text = is_text
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The text as it is."""
+        """The value of a text."""
+        name = param.opts[-1] if isinstance(param, click.Option) else "the file or folder"
         try:
-            check_text(str(value), _called(param))
+            if self._is_text:
+                check_text(value, name)
+            return self._read(value)
         except CtsqlError as problem:
             raise click.UsageError(f"{problem.message}. {problem.detail}", ctx) from problem
-        return value
-
-
-class Location(click.Path):
-    """A path, or a URI that leads where it seems to."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The text as it is."""
-        fault = location_fault(os.fspath(value))
-        if fault is not None:
-            shown = f" {value}" if value.strip() else ""
-            raise click.UsageError(f"{_called(param)}{shown} {fault}.", ctx)
-        return super().convert(value, param, ctx)
-
-
-class Warehouse(Location):
-    """A location whose name UTF-8 can hold."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The text as it is."""
-        return Text().convert(super().convert(value, param, ctx), param, ctx)
-
-
-class Address(Text):
-    """A host and a port."""
-
-    name = "[host:]port"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The pair."""
-        try:
-            return parse_address(super().convert(value, param, ctx))
         except ValueError as problem:
-            message = f"{_called(param)} takes [HOST:]PORT, as 9464; {problem}."
-            raise click.UsageError(message, ctx) from problem
+            raise click.UsageError(f"{name} {problem}.", ctx) from problem
 
 
-def _called(param: click.Parameter | None) -> str:
-    return param.opts[-1] if isinstance(param, click.Option) else "the file or folder"
+def _location(text: str) -> str:
+    fault = location_fault(text)
+    if fault is not None:
+        raise ValueError(f"{text.strip() and text} {fault}".lstrip())
+    return text
+
+
+def _address(text: str) -> tuple[str, int]:
+    try:
+        return parse_address(text)
+    except ValueError as problem:
+        raise ValueError(f"takes [HOST:]PORT, as 9464; {problem}") from problem
+
+
+TEXT, ADDRESS = Value(), Value(_address)
+LOCATION = Value(_location, is_text=False)
 
 
 def _by_name(
@@ -91,15 +82,16 @@ def common(*, has_warehouse: bool = True) -> Callable[[F], F]:
         click.option(
             "-w",
             "--warehouse",
-            type=Warehouse(),
+            type=Value(_location),
             envvar="CTSQL_WAREHOUSE",
+            metavar="FOLDER",
             default="warehouse",
             show_default=True,
             show_envvar=True,
             hidden=not has_warehouse,
             help="Folder or URI where tables live.",
         ),
-        click.option("--master", type=Text(), help="Spark master; local[*] if not given."),
+        click.option("--master", type=TEXT, help="Spark master; local[*] if not given."),
         click.option("-q", "--quiet", is_flag=True, help="No status lines such as INSERT 0 3."),
         click.option("--debug", is_flag=True, help="Show the stack trace of errors."),
     )
@@ -112,11 +104,11 @@ def common(*, has_warehouse: bool = True) -> Callable[[F], F]:
     return add
 
 
-folder = click.argument("folder", type=Location())
+folder = click.argument("folder", type=LOCATION)
 output = click.option(
     "-o",
     "--output",
-    type=Location(dir_okay=False),
+    type=LOCATION,
     metavar="FILE",
     help="Write rows to this file.",
 )
@@ -131,7 +123,7 @@ format_name = click.option(
 variables = click.option(
     "--set",
     "variables",
-    type=Text(),
+    type=TEXT,
     multiple=True,
     callback=_by_name,
     metavar="NAME=VALUE",

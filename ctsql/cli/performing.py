@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.errors import Error
 from ctsql.cli.options import check_file
 from ctsql.console.progress import Progress
 from ctsql.console.script import FAILED, OK, Runner, Settings
@@ -56,35 +56,15 @@ def perform(
         shown = Settings(out=out, messages=messages(), progress=Progress(sys.stderr), **settings)
         code = _work_with(Runner(connection, shown), work)
     finally:
-        _finish(file, code)
+        _finish(file, code, output or "standard output")
     click.get_current_context().exit(code)
 
 
 def guarded(
-    work: Callable[[Runner], int | None], code_of: Callable[[CtsqlError], int] = lambda _: FAILED
+    work: Callable[[Runner], int | None], code_of: Callable[[Error], int] = lambda _: FAILED
 ) -> Callable[[Runner], int]:
-    """Work that runs in the runner's thread, with progress, and whose errors are shown.
-
-    Args:
-        work: returns an exit code, or None for 0.
-        code_of: the exit code of an error.
-    """
-
-    def run(runner: Runner) -> int:
-        code = OK
-
-        def inside() -> None:
-            nonlocal code
-            try:
-                code = work(runner) or OK
-            except CtsqlError as problem:
-                code = code_of(problem)
-                raise
-
-        guard_code = runner.guard(inside)
-        return code or guard_code if guard_code in (OK, FAILED) else guard_code
-
-    return run
+    """Work that is done as :meth:`Runner.guard` does it."""
+    return lambda runner: runner.guard(lambda: work(runner), code_of=code_of)
 
 
 def connect() -> "Callable[..., Connection]":
@@ -120,7 +100,7 @@ def _check_current_folder() -> None:
         ) from problem
 
 
-def _finish(file: OutputFile | None, code: int) -> None:
+def _finish(file: OutputFile | None, code: int, name: str) -> None:
     """Write what is left; after a failure the file stays as it was."""
     try:
         if file is None:
@@ -133,7 +113,7 @@ def _finish(file: OutputFile | None, code: int) -> None:
         if file is None:
             _drop_stdout()
         if code == OK:
-            message = f"Cannot write {file or 'standard output'}: {problem.strerror}."
+            message = f"Cannot write {name}: {problem.strerror}."
             raise click.ClickException(message) from problem
 
 

@@ -25,24 +25,18 @@ if TYPE_CHECKING:
 SIGNALLED = 128  # plus the signal's number, as a shell says it
 
 
-class Hook(options.Text):
-    """A function of Python; modules of the current folder are found, too."""
-
-    name = "module:function"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The function."""
-        module_name, _, name = super().convert(value, param, ctx).partition(":")
-        if "" not in sys.path:
-            sys.path.insert(0, "")
-        try:
-            hook = getattr(importlib.import_module(module_name), name)
-            if not callable(hook):
-                raise ValueError(f"{value} is no function")
-        except (ImportError, AttributeError, ValueError) as problem:
-            message = f"--on-event takes MODULE:FUNCTION; {problem}."
-            raise click.UsageError(message, ctx) from problem
-        return hook
+def _hook(text: str) -> "Callable[[Event], object]":
+    """The function of a text; modules of the current folder are found, too."""
+    module_name, _, name = text.partition(":")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        hook = getattr(importlib.import_module(module_name), name)
+    except (ImportError, AttributeError, ValueError) as problem:
+        raise ValueError(f"takes MODULE:FUNCTION; {problem}") from problem
+    if not callable(hook):
+        raise ValueError(f"takes MODULE:FUNCTION; {text} is no function")
+    return hook  # type: ignore[no-any-return]
 
 
 @click.command()
@@ -61,19 +55,19 @@ class Hook(options.Text):
 )
 @click.option(
     "--metrics",
-    type=options.Address(),
+    type=options.ADDRESS,
     metavar="[HOST:]PORT",
     help="Serve metrics for Prometheus at http://HOST:PORT/metrics; 127.0.0.1 if there is no HOST.",
 )
 @click.option(
     "--on-event",
-    type=Hook(),
+    type=options.Value(_hook),
     metavar="MODULE:FUNCTION",
     help="Call this function of Python with each event, as a commit or a failure.",
 )
 @click.option(
     "--serve",
-    type=options.Address(),
+    type=options.ADDRESS,
     is_flag=False,
     flag_value=ADDRESS,
     metavar="[HOST:PORT]",

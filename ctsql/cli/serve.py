@@ -65,7 +65,7 @@ def serving(
 @click.command()
 @click.option(
     "--listen",
-    type=options.Address(),
+    type=options.ADDRESS,
     default=ADDRESS,
     show_default=True,
     metavar="[HOST:]PORT",

@@ -107,17 +107,24 @@ class Runner:
         self._pages: Pages | None = None
         self._told_new = False
 
-    def guard(self, work: Callable[[], None], idle: str = "running") -> int:
+    def guard(
+        self,
+        work: Callable[[], int | None],
+        idle: str = "running",
+        code_of: Callable[[Error], int] = lambda _: FAILED,
+    ) -> int:
         """Run ``work`` in the worker thread, show how far it is, and show its errors.
 
         Ctrl-C ends a subscription, which is no failure. It cancels any other statement; the result
         is then 130 even if the statement has finished.
 
         Args:
+            work: returns an exit code; None stands for 0.
             idle: what is said while Spark runs no job; nothing for no line.
+            code_of: the exit code of an error.
 
         Returns:
-            0, 1 or 130.
+            the exit code; 130 after Ctrl-C.
 
         Raises:
             BrokenPipeError: the reader of the results is gone.
@@ -142,7 +149,7 @@ class Runner:
 
         try:
             with settings.progress.running(label):
-                self._worker.run(work, cancel_statement)
+                code = self._worker.run(work, cancel_statement)
         except KeyboardInterrupt:
             self.abandoned = True
             settings.note("interrupted; the statement may still be running")
@@ -160,12 +167,12 @@ class Runner:
             if was_cancelled and self.stopped:
                 return OK
             settings.fail(problem)
-            return INTERRUPTED if cancelled or was_cancelled else FAILED
+            return INTERRUPTED if cancelled or was_cancelled else code_of(problem)
         except Defect as defect:
             settings.fail(defect.__cause__ or defect)
             settings.note("This is a defect of ctsql; --debug shows where it comes from.")
             return INTERRUPTED if cancelled else FAILED
-        return INTERRUPTED if cancelled else OK
+        return INTERRUPTED if cancelled else code or OK
 
     def run_span(self, span: Span) -> int:
         """Run one statement and write its result; returns 0, 1 or 130."""
