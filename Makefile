@@ -7,7 +7,8 @@
 #   make check    the same without Java: for the edit loop
 #   make venv     set up only          make slow    the tests that take minutes
 #   make bench    the benchmarks       make s3      the tests on an emulation of S3
-#   make versions  make test's Spark tests on Spark 4.0, 4.1 and 4.2
+#   make versions  make test's Spark tests, and a cluster, on Spark 4.0, 4.1 and 4.2
+#   make scenarios  what users see, on the same
 #   make stores   on emulations of Google's and Azure's stores, and on HDFS
 #   make kafka    on a Kafka broker  make browser  the status page in a headless Chromium
 #   make clean    remove what make made
@@ -22,7 +23,7 @@ STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test rest test-all check lint slow versions s3 stores kafka browser bench venv java clean
+.PHONY: help demo test rest test-all check lint slow versions scenarios s3 stores kafka browser bench venv java clean
 
 help:
 	@sed -n '1,/^$$/s/^# \{0,1\}//p' Makefile
@@ -100,7 +101,7 @@ check: lint
 	@"$(BIN)/python" -m pytest -m "not spark and not slow" -n auto
 
 # Tests start ctsql some hundred times. Without bytecode each start compiles all of it again.
-check test rest slow versions s3 stores kafka browser: export PYTHONDONTWRITEBYTECODE :=
+check test rest slow versions scenarios s3 stores kafka browser: export PYTHONDONTWRITEBYTECODE :=
 
 # A Spark test waits for its driver more than it computes: two processes fill two cores.
 test: java lint
@@ -116,13 +117,17 @@ slow: java venv
 	@"$(BIN)/python" -m pytest -m "slow and not s3 and not stores and not kafka and not browser"
 
 # An environment each, with the newest patch. SPARK=4.0 make versions  takes one only.
-versions: java
+PYTEST = "$(VENV)-$$spark/bin/python" -m pytest
+versions: TESTS = $(PYTEST) -m "spark and core and not slow" -n 2 --dist loadfile; \
+  $(PYTEST) -m slow tests/spark/engine/test_cluster.py
+scenarios: TESTS = $(PYTEST) tests/scenarios/test_scenarios.py -n 2
+versions scenarios: java
 	@mkdir -p build
 	@set -e; for spark in $(SPARK); do \
 	  echo "pyspark~=$$spark.0" >build/spark-$$spark.txt; \
 	  PIP_CONSTRAINT="$$PWD/build/spark-$$spark.txt" $(MAKE) venv VENV="$(VENV)-$$spark"; \
 	  "$(VENV)-$$spark/bin/ctsql" --version; \
-	  "$(VENV)-$$spark/bin/python" -m pytest -m "spark and core and not slow" -n 2 --dist loadfile; \
+	  $(TESTS); \
 	done
 
 # Spark fetches its connector for S3 at the first start: 700 MB.
