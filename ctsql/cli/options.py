@@ -7,7 +7,6 @@ import click
 
 from ctsql.catalog.errors import CtsqlError, check_text, sentence_of
 from ctsql.catalog.locations import location_fault
-from ctsql.console.addresses import parse_address
 from ctsql.console.user_paths import check_output
 from ctsql.console.variables import NAME
 from ctsql.rendering.show import Format
@@ -49,10 +48,15 @@ def _location(text: str) -> str:
 
 
 def _address(text: str) -> tuple[str, int]:
-    try:
-        return parse_address(text)
-    except ValueError as problem:
-        raise ValueError(f"takes [HOST:]PORT, as 9464; {problem}") from problem
+    """``[host:]port``; a host of IPv6 is in brackets.
+
+    >>> _address("9464"), _address("0.0.0.0:80"), _address("[::1]:80")
+    (('127.0.0.1', 9464), ('0.0.0.0', 80), ('::1', 80))
+    """
+    host, colon, port = text.rpartition(":")
+    if not port.isdecimal() or int(port) > 65_535 or (colon and not host):
+        raise ValueError(f"takes [HOST:]PORT, as 9464; {text!r} is none")
+    return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
 
 
 TEXT, ADDRESS = Value(), Value(_address)

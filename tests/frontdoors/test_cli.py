@@ -194,6 +194,14 @@ def test_bad_usage_ends_with_2(arguments: list[str]) -> None:
     assert "Error" in ran.stderr
 
 
+@pytest.mark.parametrize("text", ["", "x", "1:2:x", ":80", "70000", "host:"])
+def test_what_is_no_address_is_bad_usage(text: str) -> None:
+    """The option is named, and what it takes."""
+    ran = invoke("run", "--metrics", text)
+    assert ran.exit_code == 2
+    assert f"--metrics takes [HOST:]PORT, as 9464; {text!r} is none." in ran.stderr
+
+
 def test_a_file_that_is_not_text_is_bad_usage(tmp_path: Path) -> None:
     """With the byte that is not."""
     path = tmp_path / "a.sql"

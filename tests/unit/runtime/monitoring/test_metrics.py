@@ -12,7 +12,6 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ctsql.catalog.errors import error
-from ctsql.console.addresses import parse_address
 from ctsql.runtime.monitoring import metrics
 from ctsql.runtime.monitoring.metrics import Counts, JvmMemory, Lags, ServiceMetrics
 from ctsql.runtime.monitoring.objects import LagRow
@@ -130,12 +129,6 @@ def test_counting_does_not_wait_for_a_look_that_hangs() -> None:
     finally:
         let_go.set()
         collector.join()
-
-
-@pytest.mark.parametrize("text", ["", "x", "1:2:x", ":80", "70000", "host:"])
-def test_what_is_no_address(text: str) -> None:
-    with pytest.raises(ValueError, match="is no"):
-        parse_address(text)
 
 
 def test_dashboard_and_rules_name_metrics_that_are_there() -> None:
