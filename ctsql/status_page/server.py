@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from ctsql.export import http_server
 from ctsql.status_page.access import LOCAL_NAMES, TOKEN_VARIABLE, is_loopback, token_for
-from ctsql.status_page.looker import Ask
 from ctsql.status_page.lookup import Lookup
+from ctsql.status_page.poller import Ask
 from ctsql.status_page.site import Site
 
 
@@ -36,7 +36,7 @@ def served(ask: Ask, lookup: Lookup, title: str, host: str, port: int) -> Iterat
     """Serve a warehouse's page inside.
 
     Args:
-        ask, lookup: see :mod:`ctsql.status_page.looker`. title: the warehouse's name.
+        ask, lookup: see :mod:`ctsql.status_page.poller`. title: the warehouse's name.
         port: 0 for any that is free.
     """
     token, is_new = token_for(host, os.environ)

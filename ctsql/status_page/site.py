@@ -28,8 +28,8 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.schemas import quote_text
 from ctsql.status_page import drawing, words
 from ctsql.status_page.access import Guard
-from ctsql.status_page.looker import Ask, Looker
 from ctsql.status_page.lookup import Lookup
+from ctsql.status_page.poller import Ask, Poller
 
 KINDS = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 PROBLEMS_MAX = 10
@@ -44,12 +44,12 @@ class Site:
     """The pages of one warehouse.
 
     Args:
-        ask, lookup: see :mod:`ctsql.status_page.looker`. title: the warehouse's name.
+        ask, lookup: see :mod:`ctsql.status_page.poller`. title: the warehouse's name.
     """
 
     def __init__(self, ask: Ask, lookup: Lookup, title: str) -> None:
         self._ask, self._lookup, self._title = ask, lookup, title
-        self._looker: Looker | None = None
+        self._poller: Poller | None = None
         self._streams = 0
         folder = files("ctsql.status_page") / "static"
         self._files = {name: (folder / name).read_bytes() for name in KINDS}
@@ -58,16 +58,16 @@ class Site:
         )
 
     @property
-    def looker(self) -> Looker:
+    def poller(self) -> Poller:
         """Made in the event loop that serves."""
-        if self._looker is None:
-            self._looker = Looker(self._ask, self._lookup)
-        return self._looker
+        if self._poller is None:
+            self._poller = Poller(self._ask, self._lookup)
+        return self._poller
 
     def close(self) -> None:
         """End the streams of changes; called by another thread than that which serves."""
-        if self._looker is not None:
-            self._looker.close()
+        if self._poller is not None:
+            self._poller.close()
 
     def app(self, *, token: str | None, hosts: frozenset[str]) -> Guard:
         """The application; nothing of it is outside the guard, the page of a defect included."""
@@ -93,12 +93,12 @@ class Site:
         return HTMLResponse(text, status, {"cache-control": "no-store"})
 
     async def _overview(self, _: Request) -> Response:
-        latest = await self.looker.latest()
+        latest = await self.poller.latest()
         return self._page("overview.html", seen=latest, graph=drawing.graph(latest.overview))
 
     async def _object(self, request: Request) -> Response:
-        latest = await self.looker.latest()
-        details = await self.looker.details(request.path_params["id"])
+        latest = await self.poller.latest()
+        details = await self.poller.details(request.path_params["id"])
         if details is None:
             raise HTTPException(404, "There is no such object; it may have been dropped.")
         last = details.refreshes
@@ -112,8 +112,8 @@ class Site:
         )
 
     async def _warehouse(self, _: Request) -> Response:
-        latest = await self.looker.latest()
-        history = await self.looker.history()
+        latest = await self.poller.latest()
+        history = await self.poller.history()
         ids = {o.name: o.id for o in latest.overview.objects}
         return self._page(
             "warehouse.html",
@@ -135,10 +135,10 @@ class Site:
     async def _changes(self) -> AsyncIterator[str]:
         async with self._count_stream():
             number = -1
-            with self.looker.watching():
+            with self.poller.watching():
                 yield "retry: 2000\n\n"
-                while not self.looker.is_closed:
-                    new = await self.looker.change_after(number, BEAT_SECONDS)
+                while not self.poller.is_closed:
+                    new = await self.poller.change_after(number, BEAT_SECONDS)
                     yield f"event: {'beat' if new == number else 'changed'}\ndata: {new}\n\n"
                     number = new
 

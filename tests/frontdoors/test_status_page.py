@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.cli.serve import check_installed
-from ctsql.status_page import access, drawing, looker, server, site
+from ctsql.status_page import access, drawing, poller, server, site
 from ctsql.status_page.access import LOCAL_NAMES
 from ctsql.status_page.layers import layout
 from ctsql.status_page.lookup import PACE_COMMITS_MAX, Recent
@@ -232,15 +232,15 @@ def test_logs_that_cannot_be_read() -> None:
         made.problem = None
         assert "This is not new" not in got(client, "/").text
         made.problem = error("STORAGE_ERROR", message="the disk is gone")
-        time.sleep(looker.LOOK_SECONDS)
+        time.sleep(poller.POLL_SECONDS)
         page = got(client, "/")
         assert "This is not new" in page.text
         assert "clean_orders" in page.text
 
 
 def test_a_look_that_hangs_holds_up_no_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looker, "LATE_SECONDS", 0.2)
-    monkeypatch.setattr(looker, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(poller, "LATE_SECONDS", 0.2)
+    monkeypatch.setattr(poller, "POLL_SECONDS", 0.0)
     made = shop()
     with opened(made) as client:
         got(client, "/")
@@ -276,22 +276,22 @@ def _events(address: str, hear: Callable[[str], bool]) -> None:
 
 
 @pytest.fixture
-def lookers(monkeypatch: pytest.MonkeyPatch) -> list[looker.Looker]:
+def pollers(monkeypatch: pytest.MonkeyPatch) -> list[poller.Poller]:
     """Those that pages are served by, which look often."""
-    made: list[looker.Looker] = []
+    made: list[poller.Poller] = []
 
-    class KeptLooker(looker.Looker):
+    class KeptPoller(poller.Poller):
         def __init__(self, *given: Any) -> None:
             super().__init__(*given)
             made.append(self)
 
-    monkeypatch.setattr(site, "Looker", KeptLooker)
+    monkeypatch.setattr(site, "Poller", KeptPoller)
     monkeypatch.setattr(site, "BEAT_SECONDS", 0.2)
-    monkeypatch.setattr(looker, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(poller, "POLL_SECONDS", 0.05)
     return made
 
 
-def test_changes_are_told(lookers: list[looker.Looker]) -> None:
+def test_changes_are_told(pollers: list[poller.Poller]) -> None:
     """One is told of what was there, and then of each change."""
     made, heard = shop(), list[str]()
 
@@ -309,19 +309,19 @@ def test_changes_are_told(lookers: list[looker.Looker]) -> None:
         assert "needs you" in httpx.get(page.address, timeout=PATIENCE_SECONDS).text
 
 
-def test_nobody_looks_without_a_watcher(lookers: list[looker.Looker]) -> None:
+def test_nobody_looks_without_a_watcher(pollers: list[poller.Poller]) -> None:
     """Looks end with the last one who watches, and begin again with the next."""
     made = shop()
     with server.served(ask, made, "shop", "127.0.0.1", 0) as page:
         for _ in range(2):
             _events(page.address, lambda _: made.looks > 2)
-            _until(lambda: not lookers[0].is_followed)
+            _until(lambda: not pollers[0].is_followed)
             made.looks = 0
-            time.sleep(10 * looker.LOOK_SECONDS)
+            time.sleep(10 * poller.POLL_SECONDS)
             assert made.looks == 0
 
 
-def test_the_end_does_not_wait_for_those_who_watch(lookers: list[looker.Looker]) -> None:
+def test_the_end_does_not_wait_for_those_who_watch(pollers: list[poller.Poller]) -> None:
     """Their streams end, and so does the thread that serves."""
     heard = threading.Event()
     with server.served(ask, shop(), "shop", "127.0.0.1", 0) as page:

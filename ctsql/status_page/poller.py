@@ -1,11 +1,11 @@
 """One thread that looks at the logs for everybody who has the page open.
 
-Looks are made while somebody watches, at most one every LOOK_SECONDS, and for at most a tenth of
+Looks are made while somebody watches, at most one every POLL_SECONDS, and for at most a tenth of
 the time: after a look that took long, the next one waits nine times as long. Without a watcher
 nothing is read. A look that hangs holds up this thread alone: pages show what was seen last, and
 say so, or answer 503 if there is nothing yet.
 
-A :class:`Looker` belongs to one event loop.
+A :class:`Poller` belongs to one event loop.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from ctsql.status_page.model import Details, History, Overview
 
 T = TypeVar("T")
 
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 REST_FACTOR = 9.0
 """So a tenth of the time is for looks."""
 ANSWER_SECONDS = 10.0
@@ -58,7 +58,7 @@ class Look:
     problem: str | None = None
 
 
-class Looker:
+class Poller:
     """Looks, by a thread of its own."""
 
     def __init__(self, ask: Ask, lookup: Lookup) -> None:
@@ -99,7 +99,7 @@ class Looker:
             TimeoutError: the same, as they do not answer.
         """
         last = self._last_look
-        if last is not None and time.monotonic() - last.at < LOOK_SECONDS:
+        if last is not None and time.monotonic() - last.at < POLL_SECONDS:
             return last
         look = self._look()
         if last is None:
@@ -159,7 +159,7 @@ class Looker:
             with suppress(CtsqlError):  # each page says why, and the next look may see something
                 await asyncio.shield(self._look())
             took = time.monotonic() - start
-            await asyncio.sleep(max(LOOK_SECONDS, REST_FACTOR * took))
+            await asyncio.sleep(max(POLL_SECONDS, REST_FACTOR * took))
 
     async def change_after(self, number: int, seconds: float) -> int:
         """The number of what was seen last, as soon as it is another one, or after some time."""
@@ -203,7 +203,7 @@ class Looker:
     async def _ask_page(self, name: str, question: Callable[[LogReader], T]) -> T:
         """Ask for a page, not at once if it took long the last time."""
         free = self._free.pop(name, 0.0)
-        await asyncio.sleep(min(max(free - time.monotonic(), 0.0), LOOK_SECONDS))
+        await asyncio.sleep(min(max(free - time.monotonic(), 0.0), POLL_SECONDS))
         start = time.monotonic()
         answer = await self._in_thread(question)
         end = time.monotonic()
