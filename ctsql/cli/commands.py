@@ -41,8 +41,8 @@ def status(as_json: bool, format_name: str, **given: Any) -> None:
 def dump(folder: str, **given: Any) -> None:
     """Write the definitions of a warehouse into a folder.
 
-    There is a file of SQL for each object, numbered in the order in which they run: ctsql -w OTHER
-    FOLDER/*.sql makes the same objects in another warehouse. Rows are not written.
+    Each object gets a file of SQL. The files are numbered in the order in which they run: ctsql -w
+    OTHER FOLDER/*.sql makes the same objects in another warehouse. Rows are not written.
     """
 
     def write(runner: Runner) -> None:
@@ -60,9 +60,9 @@ def dump(folder: str, **given: Any) -> None:
 def warm_up(remove: bool, **given: Any) -> None:
     """Make later starts of Spark faster.
 
-    Makes an archive of Spark's Java classes, about 150 MB in the cache folder, and says where it
-    is, and how long a command takes without it and with it. Repeat it after Java, Spark or Delta
-    was updated: an archive that does not fit is not used.
+    Makes an archive of Spark's Java classes in the cache folder, about 150 MB. Prints its path, and
+    how long a command takes without it and with it. Repeat it after an update of Java, Spark or
+    Delta: an archive of another version is not used.
     """
 
     def make_or_remove(runner: Runner) -> None:
@@ -77,10 +77,10 @@ def warm_up(remove: bool, **given: Any) -> None:
 @click.command()
 @options.common()
 def doctor(**given: Any) -> None:
-    """Look for what is wrong with Python, Java, Spark, Delta and the disk.
+    """Check Python, Java, Spark, Delta and the disk.
 
-    Looks at what ctsql needs on this machine and at the warehouse's disk, and runs some statements
-    in a temporary warehouse. Exit status: 0 all is well, 1 something is not; it says what to do.
+    Checks what ctsql needs on this machine and the warehouse's disk, and runs some statements in a
+    temporary warehouse. Exit status: 0 no problem, 1 problems; each is printed with its remedy.
     """
 
     def look(runner: Runner) -> int:
@@ -99,19 +99,21 @@ def doctor(**given: Any) -> None:
 
 @click.command()
 @options.folder
-@click.option("-k", "part", type=options.TEXT, metavar="TEXT", help="Only tests named like it.")
+@click.option(
+    "-k", "part", type=options.TEXT, metavar="TEXT", help="Only tests with TEXT in their names."
+)
 @click.option(
     "--workers",
     type=click.IntRange(min=1),
     metavar="N",
-    help="How many tests are run at the same time; if not given, several if there are many.",
+    help="How many tests run in parallel; by default several if there are many.",
 )
 @click.option(
     "--junit",
     "junit_file",
     type=options.LOCATION,
     metavar="FILE",
-    help="Write the results as XML, too, as CI systems read it.",
+    help="Also write the results as JUnit XML, for CI systems.",
 )
 @options.variables
 @options.common(has_warehouse=False)
@@ -183,7 +185,7 @@ def _chosen(
     "plan_file",
     type=options.LOCATION,
     metavar="FILE",
-    help="Write the plan to this file, too, for apply --plan.",
+    help="Also write the plan to this file, for apply --plan.",
 )
 @options.variables
 @options.common()
@@ -194,10 +196,10 @@ def plan(
     plan_file: str | None,
     **given: Any,
 ) -> None:
-    """Say what the definitions in a folder of .sql files would change.
+    """Show what the definitions in a folder of .sql files would change.
 
-    Nothing is written but the file of -o. Exit status: 0 nothing to do, 2 changes, 4 refused, 1 it
-    could not be found out.
+    Writes nothing but the file of -o. Exit status: 0 nothing to do, 2 changes, 4 refused, 1 the
+    plan could not be made.
     """
     options.check_file(plan_file, given["warehouse"])
 
@@ -227,7 +229,7 @@ def plan(
     "plan_file",
     type=options.LOCATION,
     metavar="FILE",
-    help="Only if it does what this plan says, which plan -o has written.",
+    help="Apply only what this plan, written by plan -o, contains.",
 )
 @options.as_json("What was done as one JSON object.")
 @options.variables

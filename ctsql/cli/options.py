@@ -95,7 +95,7 @@ def common(*, has_warehouse: bool = True) -> Callable[[F], F]:
             hidden=not has_warehouse,
             help="Folder or URI where tables live.",
         ),
-        click.option("--master", type=TEXT, help="Spark master; local[*] if not given."),
+        click.option("--master", type=TEXT, help="Spark master; local[*] by default."),
         click.option("-q", "--quiet", is_flag=True, help="No status lines such as INSERT 0 3."),
         click.option("--debug", is_flag=True, help="Show the stack trace of errors."),
     )

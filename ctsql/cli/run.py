@@ -45,25 +45,25 @@ def _hook(text: str) -> "Callable[[Event], object]":
     "--interval",
     type=click.FloatRange(min=0.01),
     metavar="SECONDS",
-    help="The most seconds between two looks at the tables; 1 if not given.",
+    help="The longest wait between two polls of the tables; 1 by default.",
 )
 @click.option(
     "--workers",
     type=click.IntRange(min=1),
     metavar="N",
-    help="How many outputs are brought up at the same time; 1 if not given.",
+    help="How many outputs are refreshed in parallel; 1 by default.",
 )
 @click.option(
     "--metrics",
     type=options.ADDRESS,
     metavar="[HOST:]PORT",
-    help="Serve metrics for Prometheus at http://HOST:PORT/metrics; 127.0.0.1 if there is no HOST.",
+    help="Serve metrics for Prometheus at http://HOST:PORT/metrics; HOST is 127.0.0.1 by default.",
 )
 @click.option(
     "--on-event",
     type=options.Value(_hook),
     metavar="MODULE:FUNCTION",
-    help="Call this function of Python with each event, as a commit or a failure.",
+    help="Call this Python function with each event, for example a commit or a failure.",
 )
 @click.option(
     "--serve",
@@ -71,7 +71,7 @@ def _hook(text: str) -> "Callable[[Event], object]":
     is_flag=False,
     flag_value=ADDRESS,
     metavar="[HOST:PORT]",
-    help=f"Serve the status page as well, at {ADDRESS} if nothing is given.",
+    help=f"Serve the status page as well, by default at {ADDRESS}.",
 )
 @click.option(
     "--log-format",

@@ -69,8 +69,8 @@ def serving(
     default=ADDRESS,
     show_default=True,
     metavar="[HOST:]PORT",
-    help="Where. Other machines than this one need a token, CTSQL_SERVE_TOKEN or the one that is "
-    "printed.",
+    help="The address of the page. Other machines need a token: CTSQL_SERVE_TOKEN, or the one that "
+    "is printed.",
 )
 @options.common()
 def serve(listen: tuple[str, int], **given: Any) -> None:

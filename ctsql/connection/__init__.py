@@ -1,1 +1,1 @@
-"""What a connection does with a statement: its variables, its settings, its handler."""
+"""What a connection does with a statement: variables, settings, and the handler of each kind."""

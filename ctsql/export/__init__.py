@@ -1,1 +1,1 @@
-"""What is served over HTTP beside a running warehouse: metrics, and the reader of its logs."""
+"""Metrics over HTTP, and a reader of logs that never waits for the connection."""

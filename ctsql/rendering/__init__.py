@@ -1,1 +1,1 @@
-"""Rows and errors as texts, for terminals, files and pipes."""
+"""Rows and errors as text, for terminals, files and pipes."""
