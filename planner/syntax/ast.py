@@ -451,6 +451,7 @@ class CreateTable(Statement):
 
     target: RelationRef
     text: SqlText
+    or_replace: bool = False
     if_not_exists: bool = False
     location: str | None = None
     location_span: Span | None = None

@@ -35,6 +35,7 @@ NEEDS_SPARK = {
     "fail_of_keys_of_views": ("'_jvm'", SYSTEM),
     "keys_of_tasks_and_views": ("bitwiseAND", OF_KEYS),
     "names_quoted_and_in_any_case": ("ünï", "DuckDB knows no other case of letters beyond ASCII"),
+    "replaced_tables": ("'write'", OF_TABLES),
     "replaced_plain_views": ("'sparkContext'", PLANS),
     "replacement_with_a_quarantine": ("'_jvm'", SYSTEM),
     "not_in_over_columns_that_are_not_null": ("NOT NULL", OF_TABLES),

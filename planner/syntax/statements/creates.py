@@ -76,11 +76,8 @@ def read_create(tokens: Tokens) -> st.Statement:
         statement = _filled_task(header) if form is None else _task(compile_to_tokens(form))
         return dataclasses.replace(statement, or_replace=or_replace)
     if cursor.accept("TABLE"):
-        if or_replace:
-            place = span_of(tokens[:4])
-            hint = "Type DROP TABLE first, then CREATE TABLE."
-            raise not_supported(place, "CREATE OR REPLACE TABLE", hint=hint)
-        return _table(cursor)
+        table = _table(cursor)
+        return _replacing_table(table, tokens) if or_replace else table
     if cursor.accept("VIEW"):
         return _view(cursor, or_replace=or_replace)
     if word in ("MATERIALIZED", "CONTINUAL"):
@@ -160,6 +157,21 @@ class _TableClauses:
             )
         if word not in ("LOCATION", "COMMENT", "USING"):
             self.layout = self.layout or here
+
+
+def _replacing_table(table: st.CreateTable, tokens: Tokens) -> st.CreateTable:
+    """CREATE OR REPLACE TABLE ... AS; Spark is never told OR REPLACE, as that makes another table.
+
+    Raises NOT_SUPPORTED for a table without a query: its rows would go.
+    """
+    if table.query is None or table.if_not_exists:
+        hint = "Other columns: ALTER TABLE. Other rows, too: CREATE OR REPLACE TABLE ... AS SELECT"
+        what = "CREATE OR REPLACE TABLE without AS"
+        what = "OR REPLACE together with IF NOT EXISTS" if table.if_not_exists else what
+        raise not_supported(span_of(tokens[:4]), what, hint=hint)
+    edit = st.Edit(span=span_of(tokens[1:3]), text="")
+    text = dataclasses.replace(table.text, edits=(edit, *table.text.edits))
+    return dataclasses.replace(table, or_replace=True, text=text)
 
 
 def _refuse_source(cursor: Cursor) -> None:

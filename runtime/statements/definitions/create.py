@@ -23,9 +23,10 @@ from ctsql.catalog.items import (
     check_no_cycle,
     columns_in_use,
     in_use,
+    still_there,
     was_dropped,
 )
-from ctsql.catalog.names import Name, fold, quarantine_name
+from ctsql.catalog.names import Name, fold, quarantine_name, quote
 from ctsql.catalog.refreshes import At, RefreshPart
 from ctsql.catalog.schemas import (
     Column,
@@ -55,7 +56,7 @@ from ctsql.planner.syntax.statements.options import (
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.log.failures import FOR_ROWS_AT_FAULT, is_failure_of
-from ctsql.runtime.spark.failures.errors import translate_spark_errors
+from ctsql.runtime.spark.failures.errors import conflict_errors, translate_spark_errors
 from ctsql.runtime.statements.definitions.alter_task import TaskAlteration
 from ctsql.runtime.statements.definitions.cutover import Change, cut_over
 from ctsql.runtime.statements.definitions.dropped import dropped
@@ -66,7 +67,8 @@ from ctsql.runtime.statements.definitions.output_tables import (
     undo_on_failure,
 )
 from ctsql.runtime.statements.definitions.view_texts import quarantine_text
-from ctsql.runtime.statements.dml.dml import run_on_table
+from ctsql.runtime.statements.dml.dml import run_on_table, target_table
+from ctsql.runtime.statements.dml.stored_constraints import stored_constraints
 from ctsql.runtime.statements.objects.expected_followers import expect_follower
 from ctsql.runtime.statements.objects.name_resolution import (
     Namespace,
@@ -82,9 +84,10 @@ from ctsql.runtime.statements.objects.refresh_view import (
     write_new,
 )
 from ctsql.runtime.statements.tables.columns_read import columns_with_readers, readers_of_changed
-from ctsql.runtime.statements.tables.table_constraints import store_constraints
+from ctsql.runtime.statements.tables.table_constraints import COMMITTED_BESIDE, store_constraints
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_followed
+from ctsql.runtime.warehouse.relations import columns_of
 from ctsql.runtime.warehouse.replaced_views import (
     History,
     check_as_bound,
@@ -98,6 +101,7 @@ from ctsql.runtime.warehouse.replaced_views import (
 )
 from ctsql.runtime.warehouse.stores.location import check_outside, is_within
 from ctsql.runtime.warehouse.table_checks import identify
+from ctsql.runtime.warehouse.times.multi_table_commit import alone
 
 _Output = st.CreateContinualTask | st.CreateMaterializedView
 _WILDCARD = re.compile(r"[*?\[{]")
@@ -135,7 +139,10 @@ class Creation(OnNames):
         return "CREATE SCHEMA"
 
     def create_table(self, statement: st.CreateTable) -> str:
-        """CREATE TABLE, with columns, AS SELECT, or attached."""
+        """CREATE TABLE, with columns, [OR REPLACE] AS SELECT, or attached."""
+        old = self._find_old(statement.target, ObjectKind.TABLE, statement.or_replace)
+        if old is not None:
+            return self._replace_table(old, statement)
         name = self.names.free(statement.target, ObjectKind.TABLE, quiet=statement.if_not_exists)
         if name is None:
             return "CREATE TABLE (exists already)"
@@ -166,6 +173,53 @@ class Creation(OnNames):
                 self.register(item)
         self.engine.mint()
         return "CREATE TABLE"
+
+    def _replace_table(self, old: Item, statement: st.CreateTable) -> str:
+        """Other rows and columns, in one commit of the table, which stays the same table.
+
+        Raises:
+            COLUMNS_IN_USE: somebody reads a column that goes or gets another type. NOT_SUPPORTED:
+                the table has constraints. ALTERED_MEANWHILE: another process has committed to it.
+        """
+        engine, query, span = self.engine, statement.query, statement.target.span
+        assert query is not None  # it has been parsed so
+        target_table(engine, statement.target, self.names.search_schema)
+        constraint = next(stored_constraints(engine.relations.table(old).configuration()), None)
+        if constraint is not None:
+            hint = f"Type first: ALTER TABLE {old.name} DROP CONSTRAINT {quote(constraint.name)}"
+            raise not_supported(span, "replacing a table that has constraints", hint=hint)
+        before = engine.relations.columns_now(old)
+        rows = engine.read(self.names.binder().bind_select(st.Select(span=query.span, query=query)))
+        columns = columns_of(rows.schema)
+        check_updatable(columns, query.span)
+        for column in columns:
+            check_not_void(column, query.span)
+        there, new = replace(old, columns=before), replace(old, columns=columns)
+        self.check_replacement(engine.catalog, there, new, span)
+
+        def note(current: Catalog) -> Catalog:
+            item = replace(
+                self.as_stored(still_there(current, old)),
+                definition=statement.span.text,
+                search_schema=self.names.search_schema,
+                comment=statement.comment,
+                alterations=(),
+            )
+            return current.with_item(item)
+
+        with alone(engine.timeline, old, engine.mint) as location, engine.leaving_intents():
+            if engine.relations.columns_now(old) != before:
+                raise altered_meanwhile(old, COMMITTED_BESIDE)
+            try:
+                with translate_spark_errors():
+                    writer = rows.write.format("delta").mode("overwrite")
+                    writer.option("overwriteSchema", "true").save(location)
+            except conflict_errors() as problem:
+                raise altered_meanwhile(old, COMMITTED_BESIDE) from problem
+            faults.point("source_committed")
+            engine.change_catalog(note)
+        engine.mint()
+        return "CREATE TABLE (replaced)"
 
     def attach(self, item: Item, statement: st.CreateTable) -> Item:
         """The item of a table that is there, at LOCATION."""
