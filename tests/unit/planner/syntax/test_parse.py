@@ -396,7 +396,7 @@ REFUSED = [
     (MV + "(a INT) AS SELECT 1", "SYNTAX_ERROR", "INT"),
     (MV + "SELECT 1", "SYNTAX_ERROR", "SELECT"),
     (MV + "AS INSERT INTO x SELECT 1", "SYNTAX_ERROR", "INSERT"),
-    ("CREATE OR REPLACE TABLE t (a INT)", NO, "CREATE OR REPLACE TABLE without AS"),
+    ("CREATE OR REPLACE TABLE t (a INT)", NO, "CREATE OR REPLACE TABLE"),
     ("CREATE TABLE t (a INT) USING parquet", NO, "parquet"),
     ("CREATE TABLE t (a INT) LOCATION '/x'", NO, "'/x'"),
     ("CREATE TABLE t LIKE u", NO, "LIKE"),
