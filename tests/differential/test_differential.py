@@ -36,7 +36,8 @@ FIXED = {
     "compared with values": ("boolean", "tinyint", "smallint", "int", "decimal",
                              "decimal_whole", "decimal_places", "binary", "ints", "doubles",
                              "double"),
-    "carried": ("map", "map_nulls", "map_nested", "struct", "struct_map", "variant"),
+    "carried": ("map", "map_nulls", "map_nested", "struct", "struct_map",
+                *(k for k in ("variant",) if k in KIND)),
 }  # fmt: skip
 FIXED_TASKS = (("upsert", "string"), ("log of changes", "map_nulls"))
 FIXED_ROUNDS = ("transaction",)
