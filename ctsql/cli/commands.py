@@ -1,7 +1,7 @@
 """The commands that do one thing and end; what each imports is imported when it runs."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -11,9 +11,7 @@ from ctsql.cli.performing import connect, guarded, perform
 from ctsql.console.script import FAILED, OK, Runner
 from ctsql.rendering.show import Format, write_result
 
-if TYPE_CHECKING:
-    from ctsql.testing.command import Selection
-
+BAD_USAGE = 2
 TESTS_OF_SHORT = 10
 """So few tests are over before Java's second compiler pays (docs/decisions/0077)."""
 
@@ -131,48 +129,28 @@ def test(
     """
     options.check_file(junit_file, given["warehouse"])
 
-    def work(runner: Runner) -> int:
-        selection = _chosen(runner, folder, part, junit_file)
-        if selection is None:
-            return FAILED
+    def run(runner: Runner) -> int:
+        from ctsql.testing.command import choose, run_and_report
+
+        settings = runner.settings
+        selection = choose(Path(folder), part, settings.variables)
         runner.connection.is_short = len(selection.suite.cases) <= TESTS_OF_SHORT
-        return guarded(lambda runner: run(runner, selection))(runner)
-
-    def run(runner: Runner, selection: "Selection") -> int:
-        from ctsql.testing.command import run_and_report
-
         passed = run_and_report(
             runner.connection,
             selection,
-            runner.settings.out,
-            pause=runner.settings.progress.pause,
+            settings.out,
+            pause=settings.progress.pause,
             junit_file=None if junit_file is None else Path(junit_file),
             workers=workers,
         )
         return OK if passed else FAILED
 
-    perform(work, **given)
+    perform(guarded(run, _code_of_test), **given)
 
 
-def _chosen(
-    runner: Runner, folder: str, part: str | None, junit_file: str | None
-) -> "Selection | None":
-    """The tests to be run; None after an error in the files, which is shown."""
-    from ctsql.testing.command import choose
-
-    try:
-        selection = choose(Path(folder), part, runner.settings.variables)
-        if junit_file is not None:
-            open(junit_file, "a").close()  # it is written when all have run, which takes a while
-    except OSError as problem:
-        raise click.UsageError(f"Cannot use {problem.filename}: {problem.strerror}.") from problem
-    except CtsqlError as problem:
-        if problem.condition == "INVALID_USAGE":
-            message = f"{problem.message}. {problem.detail or ''}".strip()
-            raise click.UsageError(message) from problem
-        runner.settings.fail(problem)
-        return None
-    return selection
+def _code_of_test(problem: Error) -> int:
+    is_usage = isinstance(problem, CtsqlError) and problem.condition == "INVALID_USAGE"
+    return BAD_USAGE if is_usage else FAILED
 
 
 @click.command()

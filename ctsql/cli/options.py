@@ -1,5 +1,6 @@
 """Options that several commands have, and the kinds of their values."""
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -9,6 +10,7 @@ from ctsql.catalog.errors import CtsqlError, check_text, sentence_of
 from ctsql.catalog.locations import location_fault
 from ctsql.console.user_paths import check_output
 from ctsql.console.variables import NAME
+from ctsql.rendering.output_file import OutputFile
 from ctsql.rendering.show import Format
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -147,10 +149,14 @@ def prune(function: F) -> F:
 
 
 def check_file(path: str | None, warehouse: str) -> None:
-    """Refuse to write a file where ctsql or Delta keeps its own."""
+    """Refuse to write a file that cannot be written, or where ctsql or Delta keeps its own."""
     if path is None:
         return
     try:
         check_output(path, warehouse)
+        if os.path.isfile(path) or not os.path.exists(path):
+            OutputFile(path).close()  # which leaves nothing
     except CtsqlError as problem:
         raise click.UsageError(f"{sentence_of(problem)} {problem.detail}") from problem
+    except OSError as problem:
+        raise click.UsageError(f"Cannot write {path}: {problem.strerror}.") from problem

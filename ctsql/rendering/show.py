@@ -126,12 +126,8 @@ def one_line(text: str) -> str:
     return _STEERING.sub(lambda match: _ESCAPES.get(match[0]) or f"\\u{{{ord(match[0]):x}}}", text)
 
 
-def _cell(value: object, kind: str) -> str | None:
-    return None if value is None else one_line(text_of(value, kind))
-
-
-def _cell_text(cell: str | None, null: str) -> str:
-    return null if cell is None else cell
+def _lines(row: Row, kinds: Sequence[str], null: str = NULL) -> list[str]:
+    return [one_line(text) for text in texts(row, kinds, null)]
 
 
 def _pad(text: str, width: int, *, right: bool) -> str:
@@ -167,12 +163,8 @@ def widths_of(rows: Sequence[Sequence[str]], count: int) -> list[int]:
     return [max((cell_len(row[at]) for row in rows), default=0) for at in range(count)]
 
 
-def _cells(result: Result, rows: list[Row]) -> list[list[str | None]]:
-    return [[_cell(v, k) for v, k in zip(row, result.types, strict=True)] for row in rows]
-
-
 def _write_plain(result: Result, rows: list[Row], out: TextIO, null: str) -> None:
-    cells = [[_cell_text(cell, null) for cell in row] for row in _cells(result, rows)]
+    cells = [_lines(row, result.types, null) for row in rows]
     table = PlainTable(result.columns, result.types, widths_of(cells, len(result.columns)))
     out.write(table.top())
     for row in cells:
@@ -185,9 +177,13 @@ def _write_drawn(result: Result, rows: list[Row], out: TextIO, null: str, *, exp
     Args:
         expands: write one line per value instead of leaving out columns.
     """
-    heads, cells = [one_line(name) for name in result.columns], _cells(result, rows)
-    texts = [heads, *([_cell_text(cell, null) for cell in row] for row in cells)]
-    widths = widths_of(texts, len(heads))
+    heads = [one_line(name) for name in result.columns]
+    lines = [_lines(row, result.types, null) for row in rows]
+    cells = [
+        [None if value is None else text for value, text in zip(row, line, strict=True)]
+        for row, line in zip(rows, lines, strict=True)
+    ]
+    widths = widths_of([heads, *lines], len(heads))
     terminal = Console(file=out, highlight=False)
     layout = lay_out([cell_len(head) for head in heads], widths, terminal.width)
     if expands and layout.gap is not None:
@@ -215,10 +211,8 @@ def _write_expanded(result: Result, rows: list[Row], out: TextIO, null: str) -> 
     width = max(cell_len(head) for head in heads)
     for number, row in enumerate(rows, start=1):
         out.write(f"-[ row {number} ]-\n")
-        for head, value, kind in zip(heads, row, result.types, strict=True):
-            out.write(
-                f"{_pad(head, width, right=False)} | {_cell_text(_cell(value, kind), null)}\n"
-            )
+        for head, text in zip(heads, _lines(row, result.types, null), strict=True):
+            out.write(f"{_pad(head, width, right=False)} | {text}\n")
 
 
 def _csv_field(value: object, kind: str) -> str:
@@ -274,10 +268,6 @@ _ROOM = {
     "varchar": 12, "char": 12, "date": 10, "timestamp": 24, "timestamp_ntz": 24,
 }  # fmt: skip
 """Cells for values of a type in a subscription, as more than that seldom comes."""
-
-
-def _lines(row: Row, kinds: Sequence[str]) -> list[str]:
-    return [one_line(text) for text in texts(row, kinds)]
 
 
 def _csv_line(row: Row, kinds: list[str]) -> str:

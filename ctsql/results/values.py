@@ -235,7 +235,7 @@ def bytes_text(size: float, unit: str = "bytes") -> str:
     return f"{size / 1_000**power:.1f} {' kMGTP'[power]}B"
 
 
-def texts(row: Sequence[Any], kinds: Sequence[str]) -> list[str]:
+def texts(row: Sequence[Any], kinds: Sequence[str], null: str = NULL) -> list[str]:
     """The values of a row as texts, for formats that show NULL."""
     pairs = zip(row, kinds, strict=True)
-    return [NULL if value is None else text_of(value, kind) for value, kind in pairs]
+    return [null if value is None else text_of(value, kind) for value, kind in pairs]
