@@ -242,4 +242,4 @@ def apply(
 def _code_of(problem: Error) -> int:
     from ctsql.cli.folder_commands import refusal_code
 
-    return refusal_code(problem) or FAILED
+    return refusal_code(problem)

@@ -7,11 +7,12 @@ refused. Both: 1 where the environment prevents it or rows cannot be computed.
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ctsql.catalog.errors import CatalogError, NotSupported, StatementError, error
+from ctsql.console.script import FAILED
 from ctsql.pipelines import plan
 from ctsql.planner.folder import Folder
 from ctsql.rendering.output_file import OutputFile
@@ -40,9 +41,10 @@ def plan_or_all_new(
     except CatalogError as problem:
         if problem.condition != "WAREHOUSE_NOT_FOUND":
             raise
-    with ExitStack() as stack:
-        empty = stack.enter_context(tempfile.TemporaryDirectory(prefix="ctsql-plan-"))
-        nothing = stack.enter_context(connect(f"{empty}/warehouse"))
+    with (
+        tempfile.TemporaryDirectory(prefix="ctsql-plan-") as empty,
+        connect(f"{empty}/warehouse") as nothing,
+    ):
         return plan(nothing, folder, prune=prune)
 
 
@@ -53,9 +55,9 @@ def exit_code(plan: "Plan") -> int:
     return CHANGES if plan.pending else 0
 
 
-def refusal_code(problem: BaseException | None) -> int | None:
-    """The exit code of an error that refuses a folder; None for any other."""
-    return REFUSED if isinstance(problem, StatementError | CatalogError | NotSupported) else None
+def refusal_code(problem: BaseException) -> int:
+    """The exit code of an error."""
+    return REFUSED if isinstance(problem, StatementError | CatalogError | NotSupported) else FAILED
 
 
 def save(plan: "Plan", path: Path) -> None:

@@ -9,15 +9,17 @@ from typing import Any
 
 import click
 
+from ctsql import __version__
 from ctsql.cli import options
 from ctsql.cli.commands import apply, doctor, dump, plan, status, test, warm_up
 from ctsql.cli.performing import perform, prepare_streams
 from ctsql.cli.run import run
 from ctsql.cli.serve import serve
 from ctsql.cli.statements import read_sources, run_sources
-from ctsql.console.script import FAILED, OK, Runner
+from ctsql.console.script import FAILED, Runner
 from ctsql.console.user_paths import user_path
 from ctsql.rendering.show import Format
+from ctsql.runtime.spark.versions import NEWEST, OLDEST, as_text
 
 _UNNAMED = ""
 """The name of the command that runs statements; a file cannot have it."""
@@ -96,20 +98,7 @@ class _Statements(click.Command):
         main.format_commands(context, formatter)
 
 
-def _print_version(context: click.Context, _param: click.Parameter, is_asked: bool) -> None:
-    if is_asked and not context.resilient_parsing:
-        from importlib.metadata import PackageNotFoundError, version
-
-        from ctsql.runtime.spark.versions import NEWEST, OLDEST, as_text
-
-        try:
-            own = version("ctsql")
-        except PackageNotFoundError:
-            own = "(not installed)"
-        click.echo(f"ctsql {own} for Spark {as_text(OLDEST)} to {as_text(NEWEST)}")
-        context.exit(OK)
-
-
+_VERSION = f"ctsql %(version)s for Spark {as_text(OLDEST)} to {as_text(NEWEST)}"
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -136,15 +125,7 @@ _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 @click.option("--read-only", is_flag=True, help="Refuse every statement that writes.")
 @click.option("--echo", is_flag=True, help="Print each statement before it runs.")
 @click.option("-X", "--no-rc", is_flag=True, help="Do not run ~/.ctsqlrc at the prompt.")
-@click.option(
-    "-v",
-    "--version",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_print_version,
-    help="Print the version and end.",
-)
+@click.version_option(__version__, "-v", "--version", message=_VERSION)
 def statements(
     files: tuple[str, ...],
     commands: tuple[str, ...],
