@@ -31,6 +31,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 
@@ -125,6 +126,7 @@ def java_program(environ: Mapping[str, str]) -> Path:
     return Path(on_path)
 
 
+@lru_cache(maxsize=2)
 def _java_says(program: Path) -> str:
     """What ``java -version`` prints; empty for a program that only points to a download."""
     try:
