@@ -170,7 +170,7 @@ RUNNING: tuple[Condition, ...] = (
         EnvironmentProblem,
         message="Spark {version} lacks a method that ctsql needs",
         detail="{detail}",
-        hint="Use Apache Spark {oldest} to {newest}; ctsql doctor tells what this one lacks.",
+        hint="Use Apache {tested}; ctsql doctor tells what this one lacks.",
     ),
     Condition(
         "SPARK_WITHOUT_DELTA",

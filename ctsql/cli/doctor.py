@@ -1,7 +1,6 @@
 """``ctsql doctor``: looks at everything that ctsql needs on this machine, one line each.
 
-The self-test runs typical statements in a temporary warehouse. A release of Spark or Delta that
-lacks a private method which they use fails there, by ``SPARK_VERSION``.
+The self-test (:mod:`ctsql.connection.self_test`) says which methods of Spark or Delta are missing.
 """
 
 import os
@@ -10,11 +9,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from uuid import uuid4
 
+from ctsql.api import connect
 from ctsql.catalog.errors import CtsqlError
-from ctsql.console.warm_up import run_typical_statements
+from ctsql.connection.self_test import self_test
 from ctsql.runtime.delta.stores.locks import folder_lock, local_path
 from ctsql.runtime.spark.start.class_archive import archive_of
 from ctsql.runtime.spark.start.environment import (
@@ -25,7 +27,7 @@ from ctsql.runtime.spark.start.environment import (
 )
 from ctsql.runtime.spark.start.jvm_options import class_path
 from ctsql.runtime.spark.start.plain_start import spark_home
-from ctsql.runtime.spark.versions import NEWEST, OLDEST, as_text, untested
+from ctsql.runtime.spark.versions import DELTA, NEWEST, OLDEST, as_text, untested
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class Finding:
 
 
 def examine(warehouse: str, master: str | None) -> Iterator[Finding]:
-    """Look at one thing after the other; the last one starts Spark.
+    """Look at one thing after the other; the self-test starts Spark, which remote stores need.
 
     Args:
         warehouse: where its folder is or would be; nothing is left there.
@@ -49,11 +51,15 @@ def examine(warehouse: str, master: str | None) -> Iterator[Finding]:
     yield _spark()
     yield Finding("Delta", version("delta-spark"))
     yield _found("JARs", _jars)
-    yield _found("warehouse", lambda: _store(warehouse))
+    folder = local_path(warehouse)
+    if folder is not None:
+        yield _found("warehouse", lambda: _store(folder))
     if not java.remedy:
         yield _found("archive", _archive)
         remedy = "Set TMPDIR to a folder that you can write"
         yield _found("self-test", lambda: _self_test(master), remedy)
+        if folder is None:
+            yield _found("warehouse", lambda: _remote_store(warehouse, master))
 
 
 def _found(
@@ -79,8 +85,9 @@ def _java() -> str:
 
 def _spark() -> Finding:
     installed = version("pyspark")
-    warning = untested(installed)
-    remedy = f"Type: pip install 'pyspark>={as_text(OLDEST)},<={as_text(NEWEST)}'"
+    warning = untested(installed, version("delta-spark"))
+    spark = f"'pyspark>={as_text(OLDEST)},<={as_text(NEWEST)}'"
+    remedy = f"Type: pip install {spark} 'delta-spark=={as_text(DELTA)}.*'"
     return Finding("Spark", warning or installed, remedy if warning else "")
 
 
@@ -97,11 +104,8 @@ def _archive() -> str:
     return str(archive)
 
 
-def _store(location: str) -> str:
+def _store(path: Path) -> str:
     """Write, list, rename and lock in the folder, or in the nearest one that there is above it."""
-    path = local_path(location)
-    if path is None:
-        return f"{location} is not on a local disk; the self-test does not look at it"
     folder = next(p for p in (path.absolute(), *path.absolute().parents) if p.exists())
     with tempfile.TemporaryDirectory(prefix=".ctsql-doctor-", dir=folder) as name:
         scratch = Path(name)
@@ -114,8 +118,32 @@ def _store(location: str) -> str:
     return f"{path}: files are written, renamed, listed and locked"
 
 
+def _remote_store(location: str, master: str | None) -> str:
+    """The same as far as stores have it, by Spark's connector."""
+    from ctsql.runtime.spark.failures.errors import translate_spark_errors
+    from ctsql.runtime.spark.internals.java import java, java_context
+    from ctsql.runtime.spark.start.session import process_session
+
+    session = process_session(master)
+    with translate_spark_errors():
+        folder = java(session).org.apache.hadoop.fs.Path(f"{location}/.ctsql-doctor-{uuid4().hex}")
+        store = folder.getFileSystem(java_context(session).hadoopConfiguration())
+        try:
+            store.create(folder.suffix("/a")).close()
+            is_renamed = store.rename(folder.suffix("/a"), folder.suffix("/b"))
+            names = [str(status.getPath().getName()) for status in store.listStatus(folder)]
+        finally:
+            store.delete(folder, True)
+    if names != ["b"] or not is_renamed:
+        raise OSError(0, "a renamed file is not listed under its new name", location)
+    return f"{location}: files are written, renamed, listed and deleted"
+
+
 def _self_test(master: str | None) -> str:
+    from ctsql.runtime.spark.missing import found
+
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="ctsql-doctor-") as folder:
-        count = run_typical_statements(folder, master=master)
-    return f"{count} statements ran in {time.monotonic() - start:.0f} s, start of Spark included"
+        count = self_test(folder, partial(connect, master=master))
+    text = f"{count} statements ran in {time.monotonic() - start:.0f} s, start of Spark included"
+    return "; ".join([text, *(f"by another way, for want of {each}" for each in found.values())])

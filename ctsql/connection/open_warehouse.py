@@ -8,6 +8,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ctsql.catalog.errors import CtsqlError, InterfaceError, check_text, error
@@ -90,25 +91,34 @@ class OpenWarehouse:
             raise InterfaceError("the connection is closed")
         if self._engine is None:
             import_pyspark()
+            from ctsql.connection.self_test import try_once
             from ctsql.connection.settings import Settings
             from ctsql.runtime.engine import Engine
             from ctsql.runtime.service.connection_maintenance import ConnectionMaintenance
             from ctsql.runtime.spark.failures.errors import translate_spark_errors
             from ctsql.runtime.spark.internals.sessions import active
             from ctsql.runtime.spark.start.jvm_options import Life
-            from ctsql.runtime.spark.start.session import engine_session, process_session
+            from ctsql.runtime.spark.start.session import (
+                delta_version,
+                engine_session,
+                process_session,
+            )
+            from ctsql.runtime.spark.versions import untested
 
             life = Life.SHORT if self.is_short else Life.LONG
-            base = self._spark or process_session(self._master, life)
-            session = self._own = self._own or engine_session(base)
-            with translate_spark_errors(), active(session):
-                self._engine = Engine(
-                    session,
-                    self.warehouse,
-                    read_only=self.read_only,
-                    create=self._create,
-                    caller=base,
-                )
+            with translate_spark_errors():
+                base = self._spark or process_session(self._master, life)
+                session = self._own = self._own or engine_session(base)
+                if warning := untested(base.version, delta_version(base)):
+                    try_once(partial(type(self), spark=base), warning)
+                with active(session):
+                    self._engine = Engine(
+                        session,
+                        self.warehouse,
+                        read_only=self.read_only,
+                        create=self._create,
+                        caller=base,
+                    )
             self.is_new = self._engine.is_new
             self._maintenance = ConnectionMaintenance()
             self._engine.context = self._maintenance.context

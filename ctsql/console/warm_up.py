@@ -12,12 +12,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ctsql.catalog.errors import error, misuse
-from ctsql.catalog.spans import Source
-from ctsql.planner.syntax import split
+from ctsql.connection.self_test import self_test
 from ctsql.runtime.spark.start.class_archive import archive_folder, archive_of, keep
 from ctsql.runtime.spark.start.environment import check_java, delta_jars
 from ctsql.runtime.spark.start.jvm_options import class_path
@@ -29,23 +29,6 @@ if TYPE_CHECKING:
 JVM_SECONDS_MAX = 300  # to write the archive
 MEGABYTE = 1_000_000
 TIMED = "SELECT 1"
-STATEMENTS = """
-CREATE TABLE t (k INT, v BIGINT, s STRING);
-INSERT INTO t VALUES (1, 1, 'a'), (2, 2, 'b');
-CREATE CONTINUAL TASK latest (k INT, v BIGINT) ON INPUT t AS (
-    DELETE FROM latest WHERE k IN (SELECT k FROM t);
-    INSERT INTO latest SELECT k, max(v) FROM t GROUP BY k;
-);
-CREATE MATERIALIZED VIEW sums AS SELECT s, sum(v) AS v, count(*) AS n FROM t GROUP BY s;
-INSERT INTO t SELECT CAST(id AS INT), id, 'c' FROM range(10);
-UPDATE t SET v = 3 WHERE k = 1;
-DELETE FROM t WHERE k = 2;
-SELECT latest.k, latest.v, sums.n FROM latest JOIN t ON t.k = latest.k JOIN sums ON sums.s = t.s
-ORDER BY latest.k;
-SELECT * FROM t;
-SHOW CONTINUAL TASKS;
-MAINTAIN;
-"""
 
 
 def warm_up(note: Callable[[str], None]) -> None:
@@ -100,31 +83,18 @@ def would_help(spark: "SparkSession") -> bool:
     return is_plain(conf.get("spark.master")) and "SharedArchiveFile" not in options
 
 
-def run_typical_statements(
-    warehouse: str, *, spark: "SparkSession | None" = None, master: str | None = None
-) -> int:
-    """Run statements of each kind in a warehouse of their own; returns how many."""
-    from ctsql.api import connect
-
-    statements = list(split(Source(STATEMENTS, "<typical statements>")))
-    with connect(warehouse, spark=spark, master=master) as connection:
-        for statement in statements:
-            result = connection.run_statement(statement)
-            if result.has_rows:
-                result.fetchall()
-        connection.status()
-    return len(statements)
-
-
 def _train(draft: Path, warehouse: Path) -> None:
     """Run the statements, and have their JVM write the draft of an archive."""
+    from ctsql.api import connect
+    from ctsql.runtime.spark.failures.errors import translate_spark_errors
     from ctsql.runtime.spark.internals.jvm import jvm_process
     from ctsql.runtime.spark.start.session import training_session
 
     session = training_session(draft)
-    java = jvm_process()
+    with translate_spark_errors():
+        java = jvm_process()
     try:
-        run_typical_statements(str(warehouse), spark=session)
+        self_test(str(warehouse), partial(connect, spark=session))
         session.stop()
         assert java.stdin is not None  # PySpark talks to it by that
         java.stdin.close()  # the JVM ends, and writes

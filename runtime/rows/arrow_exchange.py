@@ -9,13 +9,24 @@ from pyspark.sql import DataFrame, SparkSession, types as T
 from ctsql.runtime.spark.arrow_types import arrow_schema
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.internals.held_rows import (
+    HELD_ROWS,
     arrow_batches,
     arrow_of_rows,
     collect_in_jvm,
     frame_of_stream,
+    frame_over,
 )
+from ctsql.runtime.spark.missing import or_else
 
 
+def all_as_arrow(frame: DataFrame) -> pa.Table:
+    """All rows of a query, by a job, as ``DataFrame.toArrow``; a VARIANT may be NULL here."""
+    target = arrow_schema(frame.schema, unique_fields=True)
+    batches = arrow_batches(frame)
+    return _with_types(pa.Table.from_batches(batches), target)
+
+
+@or_else(all_as_arrow, HELD_ROWS)
 def collect_arrow(rows: DataFrame) -> pa.Table:
     """The rows, computed now; without a job where the driver's JVM holds them."""
     with translate_spark_errors():
@@ -23,6 +34,7 @@ def collect_arrow(rows: DataFrame) -> pa.Table:
         return arrow_of(rows.sparkSession, held.rows, held.output, rows.schema)
 
 
+@or_else(lambda session, rows, output, _: all_as_arrow(frame_over(session, rows, output)))
 def arrow_of(session: SparkSession, jvm_rows: Any, output: Any, schema: T.StructType) -> pa.Table:
     """Rows that the JVM holds, of the columns ``output``, as this process has them."""
     with translate_spark_errors():
@@ -37,13 +49,6 @@ def as_spark_has_it(rows: pa.Table, schema: T.StructType) -> pa.Table:
     return _with_types(rows.select(schema.names), target).combine_chunks()
 
 
-def all_as_arrow(frame: DataFrame) -> pa.Table:
-    """All rows of a query, by a job, as ``DataFrame.toArrow``; a VARIANT may be NULL here."""
-    target = arrow_schema(frame.schema, unique_fields=True)
-    batches = arrow_batches(frame)
-    return _with_types(pa.Table.from_batches(batches), target)
-
-
 def _with_types(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     # Arrow refuses to cast a NULL of a struct whose fields are NOT NULL, as VARIANT's are, even to
     # the type that it has.
@@ -52,6 +57,11 @@ def _with_types(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
+def _created(session: SparkSession, rows: pa.Table, schema: T.StructType) -> DataFrame:
+    return session.createDataFrame(as_spark_has_it(rows, schema), schema)
+
+
+@or_else(_created, HELD_ROWS)
 def at_hand(session: SparkSession, rows: pa.Table, schema: T.StructType) -> DataFrame:
     """Rows that this process has, as a DataFrame whose rows the driver's JVM holds."""
     arrow = as_spark_has_it(rows, schema)

@@ -26,13 +26,15 @@ from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.types import fits_arrow, has_fixed_width
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.internals.held_rows import (
+    HELD_ROWS,
     JvmRows,
     columns_of,
     execute,
     frame_over,
     physical_plan,
 )
-from ctsql.runtime.spark.start.session import setting
+from ctsql.runtime.spark.internals.sessions import setting
+from ctsql.runtime.spark.missing import or_else
 
 DRIVER_ROWS_MAX = 10_000
 DRIVER_ROW_BYTES_MAX = 8 * 1024
@@ -72,6 +74,7 @@ def collect_bounded(rows: DataFrame) -> DataFrame | Declined:
     return frame_over(rows.sparkSession, in_jvm.rows, in_jvm.output)
 
 
+@or_else(lambda *_: Declined("this release of Spark lacks a method for it"), HELD_ROWS)
 def hold(rows: DataFrame, bounds: Bounds = FEW) -> JvmRows | Declined:
     """The rows, computed now; declined when they are not few, or as few as ``bounds`` say.
 

@@ -40,8 +40,9 @@ from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
 from ctsql.runtime.rows.types import fits_arrow
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
-from ctsql.runtime.spark.internals.held_rows import physical_plan
+from ctsql.runtime.spark.internals.held_rows import HELD_ROWS, physical_plan
 from ctsql.runtime.spark.internals.kept_plans import (
+    KEPT_PLANS,
     empty_leaf,
     find_leaves,
     fixed_columns,
@@ -49,9 +50,10 @@ from ctsql.runtime.spark.internals.kept_plans import (
     with_leaves,
 )
 from ctsql.runtime.spark.internals.plans import reads_range
-from ctsql.runtime.spark.internals.sessions import active, without_code
+from ctsql.runtime.spark.internals.sessions import active, setting, without_code
 from ctsql.runtime.spark.job_metrics import without_files
-from ctsql.runtime.spark.start.session import setting, without_merged_subqueries
+from ctsql.runtime.spark.missing import or_else
+from ctsql.runtime.spark.start.session import without_merged_subqueries
 
 PLANS_MAX = 1_000
 """Plans, and recipes that were seen once, of one session; the oldest ones go."""
@@ -352,14 +354,21 @@ class PreparedPlans:
         if plan is None:
             with self._counted_once():
                 return self.compute(recipe, bounds)
+        rows = self._by_plan(key, plan, recipe, bounds)
+        return self.compute(recipe, bounds) if rows is None else rows
+
+    @or_else(lambda *_: None, KEPT_PLANS, HELD_ROWS)
+    def _by_plan(
+        self, key: Hashable, plan: Plan | Declined, recipe: Recipe, bounds: Bounds
+    ) -> LocalRows | Declined | None:
+        """The rows by the plan that is kept, which may be made now; None if none can be."""
         with active(self._session), translate_spark_errors():
             if isinstance(plan, Plan) and not self._is_current(plan):
                 plan = _SEEN
             if plan is _SEEN:
                 with self._counted_once():
                     plan = self._plans[key] = self._prepare(recipe, bounds)
-            rows = self._run_kept(key, plan, recipe) if isinstance(plan, Plan) else None
-        return self.compute(recipe, bounds) if rows is None else rows
+            return self._run_kept(key, plan, recipe) if isinstance(plan, Plan) else None
 
     @contextmanager
     def _counted_once(self) -> Iterator[None]:
@@ -384,7 +393,7 @@ class PreparedPlans:
             raise
 
     def _is_current(self, plan: Plan) -> bool:
-        return bool(settings_now(self._session).equals(plan.settings))
+        return bool(settings_now(self._session) == plan.settings)
 
     def compute(self, recipe: Recipe, bounds: Bounds = FEW) -> LocalRows | Declined:
         """The rows, computed now by a plan that is not kept; declined when they are not few."""

@@ -23,7 +23,13 @@ from ctsql.runtime.rows.arrow_exchange import (
 )
 from ctsql.runtime.rows.collect import FEW, NARROW, Bounds, hold
 from ctsql.runtime.rows.declined import Declined
-from ctsql.runtime.spark.internals.held_rows import JvmRows, frame_over, rows_in_jvm
+from ctsql.runtime.spark.internals.held_rows import (
+    HELD_ROWS,
+    JvmRows,
+    frame_over,
+    rows_in_jvm,
+)
+from ctsql.runtime.spark.missing import or_else
 
 
 class RowSet(ABC):
@@ -225,6 +231,7 @@ class LocalRows(RowSet):
         return self.plain_frame.coalesce(1)
 
     @property
+    @or_else(lambda self: self.arrow.num_rows, HELD_ROWS)
     def row_count(self) -> int:
         """How many there are."""
         if "arrow" in self.__dict__:

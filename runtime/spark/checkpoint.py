@@ -2,7 +2,7 @@
 
 from pyspark.sql import DataFrame
 
-from ctsql.runtime.spark.start.session import setting
+from ctsql.runtime.spark.internals.sessions import setting
 
 
 def computed(frame: DataFrame) -> DataFrame:

@@ -1,4 +1,4 @@
-"""The releases of Spark that ctsql runs on; the only place that says so."""
+"""The releases of Spark and Delta that ctsql runs on; the only place that says so."""
 
 Version = tuple[int, ...]
 
@@ -6,6 +6,8 @@ OLDEST: Version = (4, 0, 1)
 """Inclusive. The oldest release that Delta 4.4 runs on."""
 NEWEST: Version = (4, 2, 0)
 """Inclusive. The newest release that the tests have run on."""
+DELTA: Version = (4, 4)
+"""The only release of Delta, with any patch, that the tests have run on."""
 
 
 def parse(text: str) -> Version:
@@ -27,12 +29,15 @@ def as_text(version: Version) -> str:
     return ".".join(map(str, version))
 
 
-def untested(version: str) -> str:
-    """A warning about a release of Spark outside the range; empty within it."""
-    if OLDEST <= parse(version) <= NEWEST:
+TESTED = f"Spark {as_text(OLDEST)} to {as_text(NEWEST)} with Delta {as_text(DELTA)}"
+
+
+def untested(spark: str, delta: str) -> str:
+    """A warning about releases that the tests have not run on, or builds of others; else empty."""
+    is_apache = spark.replace(".", "").isdigit()
+    if is_apache and OLDEST <= parse(spark) <= NEWEST and parse(delta)[: len(DELTA)] == DELTA:
         return ""
-    tested = f"{as_text(OLDEST)} to {as_text(NEWEST)}"
-    return f"ctsql was tested with Spark {tested}, and this is Spark {version}"
+    return f"ctsql was tested with {TESTED}, and this is Spark {spark} with Delta {delta}"
 
 
 def at_least(*version: int) -> bool:

@@ -43,7 +43,8 @@ from ctsql.planner.syntax import RewrittenText, rewrite
 from ctsql.runtime.rows.row_set import RowSet, SparkRows
 from ctsql.runtime.spark.analyzer import ColumnsOf, UnknownSources
 from ctsql.runtime.spark.internals.plan_reader import optimized_plan
-from ctsql.runtime.spark.start.session import setting, without_merged_subqueries
+from ctsql.runtime.spark.internals.sessions import setting
+from ctsql.runtime.spark.start.session import without_merged_subqueries
 from ctsql.runtime.spark.temp_views import TemporaryNames
 from ctsql.runtime.views.plan_equivalence import same_plan
 from ctsql.runtime.views.refresh_policy import RECOMPUTE_REASONS, Policy

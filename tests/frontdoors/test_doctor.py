@@ -61,7 +61,7 @@ def test_without_java_and_without_a_place_to_write(tmp_path: Path) -> None:
 
 def _examined(monkeypatch: pytest.MonkeyPatch, warehouse: Path) -> dict[str, doctor.Finding]:
     """What is found, by name, where the statements of the self-test would run."""
-    monkeypatch.setattr(doctor, "run_typical_statements", lambda *_, **__: 1)
+    monkeypatch.setattr(doctor, "self_test", lambda *_, **__: 1)
     return {finding.name: finding for finding in doctor.examine(str(warehouse), None)}
 
 

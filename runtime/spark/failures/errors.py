@@ -38,7 +38,8 @@ from ctsql.runtime.spark.failures.messages import (
 from ctsql.runtime.spark.failures.sent_texts import SentText, sent_texts
 from ctsql.runtime.spark.failures.storage_errors import storage_problem
 from ctsql.runtime.spark.internals.functions import function_names
-from ctsql.runtime.spark.versions import NEWEST, OLDEST, as_text
+from ctsql.runtime.spark.missing import FAILURES, Missing, missing_of
+from ctsql.runtime.spark.versions import TESTED
 
 _CONFLICTS = (
     delta_errors.ConcurrentAppendException,
@@ -118,27 +119,29 @@ def translate_spark_errors(
         raise
     except (PySparkException, Py4JJavaError) as problem:
         raise _from_spark(problem, spark_text, within, relation_name) from problem
-    except (Py4JError, ConnectionError) as problem:
-        raise _from_gateway(problem) from problem
+    except (*FAILURES, ConnectionError) as problem:
+        missing = missing_of(problem)
+        if missing is not None:
+            raise lacks(missing) from problem
+        if not isinstance(problem, Py4JError | ConnectionError):
+            raise
+        raise _lost(problem) from problem
     except RecursionError as problem:
         raise nested_too_deeply(within) from problem
 
 
-_REFUSED_CALL = re.compile(r"Trace:\n(?:py4j\.Py4JException: )?(.+)|(.+ does not exist in the JVM)")
-"""What py4j answers for a method or a class that the JVM does not have."""
+def lacks(*missing: Missing) -> CtsqlError:
+    """The error of methods that this release does not have."""
+    return error(
+        "SPARK_VERSION",
+        version=pyspark.__version__,
+        detail="; ".join(map(str, missing)) + ".",
+        tested=TESTED,
+    )
 
 
-def _from_gateway(problem: Py4JError | ConnectionError) -> CtsqlError:
-    """The error of a call that the JVM refuses, or that finds no JVM."""
-    refused = _REFUSED_CALL.search(str(problem))
-    if refused is not None:
-        return error(
-            "SPARK_VERSION",
-            version=pyspark.__version__,
-            detail=f"{refused[1] or refused[2]}.",
-            oldest=as_text(OLDEST),
-            newest=as_text(NEWEST),
-        )
+def _lost(problem: Py4JError | ConnectionError) -> CtsqlError:
+    """The error of a call that finds no JVM, or not the one that it was made for."""
     return error(
         "SPARK_ERROR",
         message="the connection to Spark was lost",

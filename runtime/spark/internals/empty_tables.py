@@ -4,13 +4,20 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, types as T
 
 from ctsql.catalog.names import backtick
-from ctsql.catalog.schemas import Column
+from ctsql.catalog.schemas import Column, plain_type
 from ctsql.runtime.spark.internals.java import java, java_session
+from ctsql.runtime.spark.missing import or_else
 
 
+def _created(session: SparkSession, columns: Sequence[Column]) -> DataFrame:
+    ddl = ", ".join(f"{backtick(c.name)} {plain_type(c.type)}" for c in columns)
+    return session.createDataFrame([], ddl or T.StructType())
+
+
+@or_else(_created)
 def empty(session: SparkSession, columns: Sequence[Column]) -> DataFrame:
     """An empty table that Spark plans like one with rows; all columns may be NULL.
 

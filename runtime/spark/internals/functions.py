@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from py4j.java_gateway import JavaObject
 
 from ctsql.runtime.spark.internals.java import running_java
+from ctsql.runtime.spark.missing import or_else
 
 _REGISTRIES = ("FunctionRegistry", "TableFunctionRegistry")
 
 
+@or_else(list)
 def function_names() -> list[str]:
     """The names, in order; none where Spark does not run.
 
@@ -18,11 +20,12 @@ def function_names() -> list[str]:
     return sorted({name for name, _ in _functions()})
 
 
+@or_else(lambda names: [(name, "") for name in sorted(set(names))])
 def describe_functions(names: list[str]) -> list[tuple[str, str]]:
     """Each of these functions with what it does, in one sentence or two.
 
-    The public API, ``DESCRIBE FUNCTION``, runs a query for each. A fast path: without it, that one
-    does.
+    The public API, ``DESCRIBE FUNCTION``, runs a query for each. Optional: without it, SHOW
+    FUNCTIONS gives names only.
     """
     name_set = set(names)
     descriptions: dict[str, str] = {}

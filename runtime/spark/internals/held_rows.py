@@ -6,6 +6,7 @@ values are what Spark makes of them. The bytes go through a file, as PySpark's d
 more than 8 KB over the socket waits 40 ms for an acknowledgement.
 """
 
+import json
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
@@ -14,7 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, types as T
 
 from ctsql.runtime.spark.internals.java import (
     class_name,
@@ -26,7 +27,10 @@ from ctsql.runtime.spark.internals.java import (
     singleton,
 )
 from ctsql.runtime.spark.internals.sessions import settings_of, without_code
+from ctsql.runtime.spark.missing import or_else
 
+HELD_ROWS = "spark.internals.held_rows"
+"""Whoever has rows by one of the functions here needs the others, too."""
 _UNBOUNDED = 2**62
 """Rows, and bytes, of one batch: all go in one."""
 _LENGTH_BYTES = 4
@@ -133,6 +137,14 @@ def collect_in_jvm(rows: DataFrame) -> JvmRows:
     return JvmRows(jvm_rows, query.analyzed().output())
 
 
+def _frame_by_arrow(session: SparkSession, rows: Any, output: Any) -> DataFrame:
+    """The same by way of this process."""
+    schema = json.loads(_classes(java(session)).schema_of(output).json())
+    arrow = arrow_of_rows(session, rows, output) if rows.size() else []
+    return session.createDataFrame(arrow, T.StructType.fromJson(schema))
+
+
+@or_else(_frame_by_arrow)
 def frame_over(session: SparkSession, rows: Any, output: Any) -> DataFrame:
     """Rows that the JVM holds, as a DataFrame; ``output`` are their columns.
 

@@ -6,9 +6,11 @@ so a name that is used often is looked up once.
 """
 
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any
 
+from py4j.java_gateway import JavaPackage
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
@@ -108,7 +110,15 @@ def running_java() -> Any | None:
 
 def singleton(package: Any, name: str) -> Any:
     """The instance of a Scala object."""
-    return getattr(getattr(package, f"{name}$"), "MODULE$")
+    return getattr(java_class(package, f"{name}$"), "MODULE$")
+
+
+def java_class(package: Any, name: str) -> Any:
+    """A class; py4j takes the name of one that is not there for that of a package."""
+    found = reduce(getattr, name.split("."), package)
+    if isinstance(found, JavaPackage):
+        raise Py4JError(f"{name} does not exist in the JVM")
+    return found
 
 
 def scala_items(collection: Any) -> Iterator[Any]:

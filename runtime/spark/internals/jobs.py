@@ -9,12 +9,14 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from ctsql.runtime.spark.internals.java import java_context, singleton
+from ctsql.runtime.spark.missing import or_else
 from ctsql.runtime.spark.versions import at_least
 
 LISTENER_MS = 2_000
 """How long to wait for Spark's own counters to take in what has just ended."""
 
 
+@or_else(lambda _: 0)
 def jobs_started(session: SparkSession) -> int:
     """How many jobs an application has started, which is the number of the next one.
 
@@ -30,6 +32,7 @@ def _context(context: SparkContext) -> tuple[Any, Any]:
     return in_jvm, in_jvm.dagScheduler()
 
 
+@or_else(lambda *_: [0] * 4)
 def totals_of(session: SparkSession, jobs: Iterable[int]) -> list[int]:
     """The rows and bytes that jobs read, then those that they wrote, shuffles aside.
 
@@ -64,6 +67,7 @@ def _stages(store: Any, job: int) -> list[Any]:
     return stages
 
 
+@or_else(lambda: None)
 def running_tasks() -> tuple[int, int, int] | None:
     """Of the jobs that run in this process: tasks done, all tasks, rows read; None without Spark.
 

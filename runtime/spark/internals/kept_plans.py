@@ -20,8 +20,11 @@ from ctsql.runtime.spark.internals.java import (
 )
 from ctsql.runtime.spark.internals.plans import is_definite_plan
 from ctsql.runtime.spark.internals.sessions import settings_of
+from ctsql.runtime.spark.missing import or_else
 from ctsql.runtime.spark.versions import at_least
 
+KEPT_PLANS = "spark.internals.kept_plans"
+"""Whoever keeps plans needs all functions here."""
 _CHANGEABLE = (
     "PYTHON_UDF",
     "SCALA_UDF",
@@ -54,11 +57,16 @@ class _Classes:
 _classes = lru_cache(maxsize=2)(_Classes)
 
 
-def settings_now(session: SparkSession) -> Any:
-    """A copy of all settings, but what Delta notes there of each commit; compared by ``equals``.
+def _settings_of_conf(session: SparkSession) -> Any:
+    return {name: value for name, value in session.conf.getAll.items() if name != _LAST_COMMIT}
 
-    The public API, ``conf.getAll``, takes two calls for each. A fast path: without it, queries are
-    planned each time.
+
+@or_else(_settings_of_conf)
+def settings_now(session: SparkSession) -> Any:
+    """A copy of all settings, but what Delta notes there of each commit, to be compared.
+
+    The public API, ``conf.getAll``, takes two calls for each. A fast path: without it, that one
+    does.
     """
     settings = _classes(java(session)).map(settings_of(session))
     settings.remove(_LAST_COMMIT)

@@ -14,6 +14,7 @@ from ctsql.runtime.spark.internals.java import (
     query_execution,
     singleton,
 )
+from ctsql.runtime.spark.missing import or_else
 from ctsql.runtime.spark.versions import at_least
 
 ASSIGNMENTS_CACHED_MAX = 10_000
@@ -75,15 +76,17 @@ def has_union(rows: DataFrame) -> bool:
     return re.search(r"^\W*Union(Loop)?\b", nodes, re.MULTILINE) is not None
 
 
+@or_else(lambda _: True)
 def reads_range(rows: DataFrame) -> bool:
     """Whether a query has range() in FROM.
 
-    No public API says so. A fast path: without it, no plan is kept for a next time.
+    No public API says so. A fast path: without it, each query is planned as one that has.
     """
     leaves = query_execution(rows).analyzed().collectLeaves()
     return any(leaf.nodeName() == "Range" for leaf in in_order(leaves))
 
 
+@or_else(lambda _: False)
 def are_constants(rows: DataFrame) -> bool:
     """Whether rows are made of those of a text only, so that no table is read for them.
 
@@ -93,6 +96,7 @@ def are_constants(rows: DataFrame) -> bool:
     return all(leaf.nodeName() in _CONSTANTS for leaf in in_order(leaves))
 
 
+@or_else(lambda _: False)
 def is_row_by_row(rows: DataFrame) -> bool:
     """Whether the first row costs little, so that to keep all of them costs more than to ask.
 
@@ -108,6 +112,7 @@ def is_row_by_row(rows: DataFrame) -> bool:
     return True
 
 
+@or_else(lambda _: "")
 def plans_text(rows: DataFrame) -> str:
     """All plans of a query, as ``EXPLAIN EXTENDED`` prints them.
 

@@ -8,10 +8,21 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from ctsql.runtime.spark.internals.java import java, java_session, singleton
+from ctsql.runtime.spark.missing import or_else
 
 _FACTORY = "spark.sql.codegen.factoryMode"
 
 
+def _copied(session: SparkSession) -> SparkSession:
+    copy = session.newSession()
+    for name, value in session.conf.getAll.items():
+        if copy.conf.isModifiable(name):
+            copy.conf.set(name, value)
+    compare_not_in_by_value(copy)
+    return copy
+
+
+@or_else(_copied)
 def clone_session(session: SparkSession) -> SparkSession:
     """A session with the same settings and with temporary views of its own.
 
@@ -21,6 +32,7 @@ def clone_session(session: SparkSession) -> SparkSession:
     return SparkSession(session.sparkContext, java_session(session).cloneSession())
 
 
+@or_else(lambda session: list(session.conf.getAll))
 def names_set(session: SparkSession) -> list[str]:
     """The names of the settings that a session was given values of, by few calls of the JVM.
 
@@ -54,32 +66,45 @@ def settings_of(session: SparkSession) -> Any:
     return java_session(session).sessionState().conf().settings()
 
 
-@contextmanager
-def quick_setting(session: SparkSession, name: str, value: str) -> Iterator[None]:
-    """A session with another value of a setting inside, by two calls; the value is not checked.
+def _replaced_by_conf(session: SparkSession, name: str, value: str | None) -> str | None:
+    before = session.conf.get(name, None)
+    if value is None:
+        session.conf.unset(name)
+    else:
+        session.conf.set(name, value)
+    return before
 
-    The public API, ``conf``, makes more calls. A fast path: without it, that one does.
+
+@or_else(_replaced_by_conf)
+def replace_setting(session: SparkSession, name: str, value: str | None) -> str | None:
+    """Give a setting another value, or Spark's default, by one call; returns the value before.
+
+    The public API, ``conf``, makes more calls, and checks the value. A fast path: without it, that
+    one does.
     """
     settings = settings_of(session)
-    before = settings.put(name, value)
+    before: str | None = settings.remove(name) if value is None else settings.put(name, value)
+    return before
+
+
+@contextmanager
+def setting(session: SparkSession, name: str, value: str) -> Iterator[None]:
+    """A session with another value of a setting, for what is planned inside."""
+    before = replace_setting(session, name, value)
     try:
         yield
     finally:
-        if before is None:
-            settings.remove(name)
-        else:
-            settings.put(name, before)
+        replace_setting(session, name, before)
 
 
 @contextmanager
 def without_code(session: SparkSession) -> Iterator[None]:
     """A session that evaluates expressions as they are, and makes no code for them, for few rows.
 
-    As Spark does itself with constants, and where code does not compile.
-
-    No public API: the setting is for Spark's own tests. A fast path: without it, code is generated.
+    As Spark does itself with constants, and where code does not compile. The setting is for Spark's
+    own tests.
     """
-    with quick_setting(session, _FACTORY, "NO_CODEGEN"):
+    with setting(session, _FACTORY, "NO_CODEGEN"):
         yield
 
 

@@ -32,11 +32,12 @@ def start_spark(
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
+    from ctsql.runtime.spark.failures.errors import translate_spark_errors
     from ctsql.runtime.spark.internals.jvm import start_jvm
 
     options = {**settings, **jvm(java)}
     conf = SparkConf(loadDefaults=False).setAll(list(options.items()))
-    with TemporaryFile() as chatter:
+    with translate_spark_errors(), TemporaryFile() as chatter:
         try:
             start_jvm(conf, chatter)
             return SparkSession.builder.getOrCreate()

@@ -6,7 +6,6 @@ The engine evaluates SQL in a session of its own made by ``newSession()``: it sh
 
 import logging
 import threading
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,13 +22,12 @@ from ctsql.runtime.spark.internals.java import (
     java,
     java_context,
 )
-from ctsql.runtime.spark.internals.sessions import compare_not_in_by_value, names_set
+from ctsql.runtime.spark.internals.sessions import compare_not_in_by_value, names_set, setting
 from ctsql.runtime.spark.result_settings import changes_results
 from ctsql.runtime.spark.start.jvm_options import Life, jvm_settings
 from ctsql.runtime.spark.start.jvm_start import start_spark
 from ctsql.runtime.spark.start.plain_start import LOCAL
 from ctsql.runtime.spark.start.start_settings import DELTA, start_settings
-from ctsql.runtime.spark.versions import untested
 
 _ADD_DELTA = "\n".join([
     "Add these lines to its builder, and Delta's JARs by delta.configure_spark_with_delta_pip;",
@@ -152,8 +150,6 @@ def engine_session(base: SparkSession) -> SparkSession:
     """
     _check(base)
     with translate_spark_errors():
-        if warning := untested(base.version):
-            warnings.warn(warning, stacklevel=2)
         session = base.newSession()
         partitions = base.conf.get("spark.sql.shuffle.partitions", "200") or "200"
         session.conf.set("spark.sql.shuffle.partitions", partitions)
@@ -164,6 +160,11 @@ def engine_session(base: SparkSession) -> SparkSession:
             session.conf.set(key, value)
         compare_not_in_by_value(session)
     return session
+
+
+def delta_version(session: SparkSession) -> str:
+    """The release of Delta that a session's JVM has loaded."""
+    return str(java(session).io.delta.package.VERSION())
 
 
 def reset_setting(session: SparkSession, name: str) -> None:
@@ -180,17 +181,3 @@ def without_merged_subqueries(session: SparkSession) -> Iterator[None]:
     rules = f"{session.conf.get(_EXCLUDED_RULES)},{MERGE_SUBQUERIES}"
     with setting(session, _EXCLUDED_RULES, rules):
         yield
-
-
-@contextmanager
-def setting(session: SparkSession, name: str, value: str) -> Iterator[None]:
-    """A session with another value of a setting that Spark knows, for what is planned inside."""
-    before = session.conf.get(name, None)
-    session.conf.set(name, value)
-    try:
-        yield
-    finally:
-        if before is None:
-            session.conf.unset(name)
-        else:
-            session.conf.set(name, before)

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from ctsql.planner.nodes import External, NormalReference, Query, descend
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.rows.prepared_rows import WITHOUT_CODE_MAX
-from ctsql.runtime.spark.internals.sessions import quick_setting, without_code
+from ctsql.runtime.spark.internals.sessions import setting, without_code
 
 PAIRS_MAX = 1_000_000
 """Combinations of the rows of all relations, each of which a join may compare."""
@@ -47,6 +47,6 @@ def for_few_rows(session: SparkSession) -> Iterator[None]:
     """A session that makes no code for what is planned and computed inside."""
     with (
         without_code(session),
-        quick_setting(session, "spark.sql.codegen.wholeStage", "false"),
+        setting(session, "spark.sql.codegen.wholeStage", "false"),
     ):
         yield

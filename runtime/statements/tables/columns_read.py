@@ -9,7 +9,7 @@ otherwise without, or if the column is left in its optimized plan
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.errors import CtsqlError, EnvironmentProblem
 from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import fold
 from ctsql.catalog.reserved_columns import NUMBER
@@ -175,5 +175,7 @@ def analyse(
                 return Analysis(bound.columns, bound.plan)
             case _:
                 return Analysis(reader.columns)
+    except EnvironmentProblem:
+        raise  # it says nothing of the definition
     except CtsqlError as problem:
         return Analysis(problem=problem)

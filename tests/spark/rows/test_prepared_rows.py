@@ -12,8 +12,8 @@ from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, FEW, NARROW
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.prepared_rows import _PreparedRows, derive, prepared_plans, together
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
+from ctsql.runtime.spark.internals.sessions import setting
 from ctsql.runtime.spark.job_metrics import Meter
-from ctsql.runtime.spark.start.session import setting
 
 pytestmark = pytest.mark.spark
 

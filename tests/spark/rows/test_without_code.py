@@ -10,8 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ctsql.api import Connection
-from ctsql.runtime.spark.internals.sessions import without_code
-from ctsql.runtime.spark.start.session import setting
+from ctsql.runtime.spark.internals.sessions import setting, without_code
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

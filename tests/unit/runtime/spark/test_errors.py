@@ -40,7 +40,7 @@ def test_memory_that_is_used_up(cause: str) -> None:
                 "An error occurred while calling o5.none. Trace:\n"
                 "py4j.Py4JException: Method none([]) does not exist\n\tat py4j.Gateway\n"
             ),
-            "Method none([]) does not exist.",
+            "Method none([]) does not exist",
         ),
         (Py4JError("org.apache.None does not exist in the JVM"), "org.apache.None does not"),
     ],
@@ -53,7 +53,7 @@ def test_a_method_that_spark_lacks(problem: Py4JError, detail: str) -> None:
     assert told.value.condition == "SPARK_VERSION"
     assert pyspark.__version__ in told.value.message
     assert str(told.value.detail).startswith(detail)
-    assert "Apache Spark 4.0.1 to 4.2.0" in str(told.value.hint)
+    assert "Apache Spark 4.0.1 to 4.2.0 with Delta 4.4" in str(told.value.hint)
 
 
 @pytest.mark.parametrize(

@@ -5,25 +5,35 @@ from pathlib import Path
 
 import pytest
 
-from ctsql.runtime.spark.versions import NEWEST, OLDEST, as_text, untested
+from ctsql.runtime.spark.versions import DELTA, NEWEST, OLDEST, as_text, untested
 
 
-@pytest.mark.parametrize("version", ["4.0.1", "4.0.5", "4.1.4", "4.2.0"])
-def test_within_the_range(version: str) -> None:
+@pytest.mark.parametrize("spark", ["4.0.1", "4.0.5", "4.1.4", "4.2.0"])
+def test_within_the_range(spark: str) -> None:
     """Nothing is said of a release within it."""
-    assert untested(version) == ""
+    assert untested(spark, "4.4.1") == ""
 
 
-@pytest.mark.parametrize("version", ["3.5.6", "4.0.0", "4.2.1", "4.3.0.dev1", "5.0.0"])
-def test_outside_the_range(version: str) -> None:
-    """The warning names the release and what was tested."""
-    assert version in untested(version)
-    assert "4.0.1 to 4.2.0" in untested(version)
+@pytest.mark.parametrize(
+    ("spark", "delta"),
+    [
+        *((s, "4.4.0") for s in ("3.5.6", "4.0.0", "4.2.1", "5.0.0", "4.1.1-x-3")),
+        ("4.2.0", "4.3.1"),
+    ],
+)
+def test_outside_the_range(spark: str, delta: str) -> None:
+    """The warning names the releases and what was tested."""
+    assert f"Spark {spark} with Delta {delta}" in untested(spark, delta)
+    assert "4.0.1 to 4.2.0 with Delta 4.4" in untested(spark, delta)
 
 
 def test_what_is_installed_is_the_range() -> None:
     """The project's requirement and the code say the same."""
     project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
-    (requirement,) = (r for r in project["dependencies"] if r.startswith("pyspark"))
-    assert f">={as_text(OLDEST)}" in requirement
-    assert f"<={as_text(NEWEST)}" in requirement
+    spark, delta = (
+        next(r for r in project["dependencies"] if r.startswith(name))
+        for name in ("pyspark", "delta-spark")
+    )
+    assert f">={as_text(OLDEST)}" in spark
+    assert f"<={as_text(NEWEST)}" in spark
+    assert f"=={as_text(DELTA)}." in delta

@@ -1,0 +1,125 @@
+"""What the release of Spark or Delta in this process lacks, and the ways without it.
+
+A private method may be gone in another release. py4j says so at the call; the traceback says which
+function of the two ``internals`` packages called, and the docstring of that one what is lost. If
+another way gives the same (:func:`or_else`), it is taken from then on; if not, the statement fails
+with SPARK_VERSION (:mod:`ctsql.runtime.spark.failures.errors`).
+"""
+
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from traceback import walk_tb
+from types import FrameType
+from typing import Any, ParamSpec, TypeVar
+
+from py4j.protocol import Py4JError, Py4JJavaError
+
+from ctsql.catalog.errors import CtsqlError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_REFUSED = re.compile(
+    r"((?:Method|Constructor) .+ does not exist|\S+ does not exist in the JVM"
+    r"|'JavaPackage' object is not callable)"
+)
+"""What py4j says of a method and of a class that the JVM does not have."""
+FAILURES = (Py4JError, AttributeError, ImportError, TypeError)
+"""What is raised where something is missing, among other things."""
+_LOSS = re.compile(
+    r"(?:Needed|A\s+fast\s+path|Optional):\s+(without\s+it,.+?)\.(?:\s|$)", re.DOTALL
+)
+_ROOMS = "ctsql.runtime."
+_INTERNALS = (f"{_ROOMS}spark.internals.", f"{_ROOMS}delta.internals.")
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A method, class or attribute that is not there.
+
+    Attributes:
+        function: that called it, as ``spark.internals.sessions.active``. what: in py4j's words.
+        loss: what is lost, as the docstring of the function says it. Both empty: not of internals.
+    """
+
+    function: str
+    what: str
+    loss: str
+
+    def __str__(self) -> str:
+        return f"{self.what} ({self.function}): {self.loss}" if self.function else self.what
+
+
+found: dict[str, Missing] = {}
+"""What this process has met, by function."""
+
+
+def missing_of(problem: BaseException | None) -> Missing | None:
+    """What a call did not find, which is noted; None for a failure of any other kind."""
+    if isinstance(problem, CtsqlError):
+        problem = problem.__cause__  # where it was translated already
+    what = None if problem is None else _what(problem)
+    if problem is None or what is None:
+        return None
+    frames = [frame for frame, _ in walk_tb(problem.__traceback__)]
+    function, loss = next(filter(None, map(_caller, reversed(frames))), ("", ""))
+    return found.setdefault(function or what, Missing(function, what, loss))
+
+
+def _what(problem: BaseException) -> str | None:
+    match problem:
+        case AttributeError(name=str(name), obj=obj):
+            is_spark = getattr(obj, "__module__", "").startswith("pyspark.")
+            return str(problem) if is_spark and name.startswith("_") else None
+        case ImportError(name=str(name)):
+            return str(problem) if name.startswith("pyspark.") else None
+        case Py4JJavaError():
+            return None  # Java's own exception, whose text may be a person's
+        case Py4JError() | TypeError():
+            refused = _REFUSED.search(str(problem))
+            return None if refused is None else refused[1]
+    return None
+
+
+def _caller(frame: FrameType) -> tuple[str, str] | None:
+    """The public function of the internals that a frame runs, and what is lost without it."""
+    module = frame.f_globals.get("__name__", "")
+    if not module.startswith(_INTERNALS):
+        return None
+    parts = frame.f_code.co_qualname.partition(".<locals>")[0].removesuffix(".__init__").split(".")
+    if any(part.startswith("_") for part in parts):
+        return None
+    thing, loss = sys.modules[module], ""
+    for part in parts:
+        thing = getattr(thing, part)
+        said = _LOSS.search(thing.__doc__ or "")
+        loss = loss if said is None else " ".join(said[1].split())
+    return (".".join([module.removeprefix(_ROOMS), *parts]), loss) if loss else None
+
+
+def or_else(slow: Callable[..., Any], *needs: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Make a function a fast path: once a method is missing, ``slow`` gives the same instead.
+
+    Args:
+        needs: the modules of internals of which it needs all functions; else itself.
+    """
+
+    def decorate(fast: Callable[P, T]) -> Callable[P, T]:
+        own = needs or (f"{fast.__module__}.{fast.__qualname__}".removeprefix(_ROOMS),)
+
+        @wraps(fast)
+        def call(*args: P.args, **kwargs: P.kwargs) -> T:
+            if not any(function.startswith(own) for function in found):
+                try:
+                    return fast(*args, **kwargs)
+                except (*FAILURES, CtsqlError) as problem:
+                    if missing_of(problem) is None:
+                        raise
+            answer: T = slow(*args, **kwargs)
+            return answer
+
+        return call
+
+    return decorate

@@ -1,0 +1,132 @@
+"""What counts as a missing method, and what is done without one."""
+
+from collections.abc import Iterator
+
+import pytest
+from py4j.java_gateway import JavaPackage
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark import SparkContext
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.runtime.spark.failures.errors import translate_spark_errors
+from ctsql.runtime.spark.internals.java import java_class, singleton
+from ctsql.runtime.spark.internals.jvm import jvm_process
+from ctsql.runtime.spark.missing import found, missing_of, or_else
+from ctsql.runtime.spark.start.jvm_start import start_spark
+
+CALL = "An error occurred while calling o5.gone. Trace:\npy4j.Py4JException: "
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_found() -> Iterator[None]:
+    found.clear()
+    yield
+    found.clear()
+
+
+def _attribute() -> None:
+    SparkContext._gone  # type: ignore[attr-defined]  # noqa: B018
+
+
+def _name() -> None:
+    from pyspark.java_gateway import gone  # type: ignore[attr-defined]  # noqa: F401
+
+
+def _package() -> None:
+    JavaPackage("org.apache.gone", None)()
+
+
+def _own_attribute() -> None:
+    found._gone  # type: ignore[attr-defined]  # noqa: B018
+
+
+def _own_call() -> None:
+    found()  # type: ignore[operator]
+
+
+def _raised(problem: Exception) -> None:
+    raise problem
+
+
+@pytest.mark.parametrize(
+    ("fail", "what"),
+    [
+        (
+            lambda: _raised(Py4JError(f"{CALL}Method gone([]) does not exist\n\tat x")),
+            "Method gone",
+        ),
+        (
+            lambda: _raised(Py4JError(f"{CALL}Constructor a.B([]) does not exist")),
+            "Constructor a.B",
+        ),
+        (lambda: _raised(Py4JError("a.B does not exist in the JVM")), "a.B does not exist"),
+        (_package, "'JavaPackage' object is not callable"),
+        (_attribute, "'SparkContext' has no attribute '_gone'"),
+        (_name, "cannot import name 'gone'"),
+    ],
+    ids=["method", "constructor", "class", "package", "attribute", "name"],
+)
+def test_a_missing_method(fail, what: str) -> None:  # type: ignore[no-untyped-def]
+    """Each is an error of its own, and another way is taken."""
+
+    @or_else(lambda: "slow")
+    def fast() -> str:
+        fail()
+        return "fast"
+
+    with pytest.raises(CtsqlError) as told, translate_spark_errors():
+        fail()
+    assert told.value.condition == "SPARK_VERSION"
+    assert what in str(told.value.detail)
+    assert fast() == "slow"
+    assert what in str(next(iter(found.values())))
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        Py4JError(f"{CALL}Target Object ID does not exist for this gateway :o5"),
+        Py4JNetworkError("Answer from Java side is empty"),
+        TypeError("'dict' object is not callable"),
+        AttributeError("'dict' object has no attribute '_gone'", name="_gone", obj={}),
+        AttributeError("no attribute 'gone'", name="gone", obj=SparkContext),
+        ValueError("Method gone([]) does not exist"),
+    ],
+    ids=["object", "network", "call", "own", "public", "value"],
+)
+def test_any_other_failure(problem: Exception) -> None:
+    """It is raised, and nothing is noted."""
+
+    @or_else(lambda: "slow")
+    def fast() -> None:
+        raise problem
+
+    with pytest.raises(type(problem)):
+        fast()
+    assert missing_of(problem) is None
+    assert found == {}
+
+
+def test_a_class_that_is_not_there_is_no_package() -> None:
+    """py4j would call it at another place, without its name."""
+
+    class Package(JavaPackage):  # type: ignore[misc]
+        def __getattr__(self, name: str) -> "Package":
+            return Package(f"{self._fqn}.{name}", None)
+
+    with pytest.raises(Py4JError, match=r"^Gone\$ does not exist in the JVM"):
+        singleton(Package("org.apache", None), "Gone")
+    with pytest.raises(Py4JError, match=r"^a\.Gone does not exist in the JVM"):
+        java_class(Package("org.apache", None), "a.Gone")
+
+
+def test_the_start_of_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is called before there is a session is named, too."""
+    monkeypatch.delattr("pyspark.java_gateway.launch_gateway")
+    with pytest.raises(CtsqlError, match="SPARK_VERSION") as told:
+        start_spark({})
+    assert "(spark.internals.jvm.start_jvm): without it, each start" in str(told.value.detail)
+    monkeypatch.delattr(SparkContext, "_gateway")
+    with pytest.raises(CtsqlError, match="SPARK_VERSION") as told, translate_spark_errors():
+        jvm_process()
+    assert "(spark.internals.jvm.jvm_process)" in str(told.value.detail)
