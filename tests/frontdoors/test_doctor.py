@@ -11,6 +11,7 @@ import pytest
 
 from ctsql.cli import doctor
 from ctsql.runtime.spark.versions import NEWEST, as_text
+from tests.conftest import TEST_MASTER
 
 NAMES = ["Python", "Java", "Spark", "Delta", "JARs", "warehouse", "archive", "self-test"]
 
@@ -94,6 +95,15 @@ def test_no_folder_for_temporary_files(tmp_path: Path, monkeypatch: pytest.Monke
     found = _examined(monkeypatch, tmp_path)["self-test"]
     assert found.text == "No usable temporary directory found"
     assert "TMPDIR" in found.remedy
+
+
+@pytest.mark.spark
+def test_a_remote_store(tmp_path: Path) -> None:
+    """Spark's connector writes, renames and lists there, and leaves nothing behind."""
+    assert "listed" in doctor._remote_store(f"file://{tmp_path}", TEST_MASTER)
+    assert list(tmp_path.iterdir()) == []
+    found = doctor._found("warehouse", lambda: doctor._remote_store("gone://a/b", TEST_MASTER))
+    assert "[STORAGE_ERROR]" in found.text
 
 
 @pytest.mark.spark
