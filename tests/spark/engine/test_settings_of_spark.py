@@ -58,16 +58,6 @@ def test_the_session_of_a_caller_changes_no_row(con: Connection, given: SparkSes
     check_rows(con, "VERIFY MATERIALIZED VIEW v")
 
 
-def test_a_release_that_was_not_tested(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is used, and a warning says which were tested."""
-    monkeypatch.setattr(SparkSession, "version", "4.3.0")
-    with (
-        open_connection(con.warehouse, spark=con.spark) as other,
-        pytest.warns(UserWarning, match=r"4\.0\.1 to 4\.2\.0.* 4\.3\.0"),
-    ):
-        check_rows(other, "SELECT 1", (1,))
-
-
 @pytest.mark.core
 def test_this_release_has_the_classes_of_settings(con: Connection) -> None:
     """Spark ignores an excluded rule that it does not have, and another class fails late."""
