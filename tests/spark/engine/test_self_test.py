@@ -16,6 +16,7 @@ import ctsql.runtime.delta.internals as delta_internals
 import ctsql.runtime.spark.internals as spark_internals
 from ctsql.api import connect as open_connection
 from ctsql.catalog.errors import CtsqlError
+from ctsql.cli import doctor
 from ctsql.connection import self_test
 from ctsql.planner.lowering import lost_columns
 from ctsql.runtime.spark.missing import found
@@ -141,3 +142,34 @@ def _told_by(step: Callable[[], object], *, is_again: bool) -> list[str]:
         assert any(name in f"{problem.detail}" for name in told)
         assert NEEDED & {*told}, told
     return told
+
+
+def _rows(folder: Path) -> list[Any]:
+    """What each query gives, but those about times and files."""
+    return [
+        rows
+        for step in self_test.steps(_open(str(folder)))
+        if (rows := step()) and (not step.args[1:] or step.args[1].text.startswith("SELECT"))
+    ]
+
+
+def test_the_other_ways_give_the_same(
+    tmp_path: Path, lack: Callable[[str], Callable[[], None]]
+) -> None:
+    """All that is not needed lacks a method, and each statement gives the rows that it gave."""
+    rows = _rows(tmp_path / "a")
+    others = set(FUNCTIONS) - NEEDED
+    for name in others:
+        lack(name)
+    self_test.self_test(str(tmp_path / "b"), _open)
+    assert set(found) <= others
+    assert _rows(tmp_path / "c") == rows
+
+
+def test_doctor_tells_what_is_switched_off(lack: Callable[[str], Callable[[], None]]) -> None:
+    """In one line, and nothing is wrong."""
+    lack("spark.internals.held_rows.frame_over")
+    told = doctor._self_test(TEST_MASTER)
+    assert "\n" not in told
+    assert "Method gone([]) does not exist (spark.internals.held_rows.frame_over)" in told
+    assert "without it, small refreshes run jobs" in told
