@@ -59,11 +59,3 @@ def test_a_session_that_was_stopped() -> None:
     problem, hint = _refused(_classic(DELTA, is_stopped=True), "SPARK_ERROR")
     assert "stopped" in problem
     assert "new one" in hint
-
-
-def test_a_session_of_a_release_that_was_not_tested() -> None:
-    """It is used, and a warning says which were tested."""
-    session = _classic(DELTA)
-    session.version = "4.3.0"
-    with pytest.warns(UserWarning, match=r"4\.0\.1 to 4\.2\.0.* 4\.3\.0"):
-        assert engine_session(session) is session.newSession.return_value
