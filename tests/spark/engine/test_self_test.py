@@ -14,11 +14,12 @@ import pytest
 
 import ctsql.runtime.delta.internals as delta_internals
 import ctsql.runtime.spark.internals as spark_internals
-from ctsql.api import connect as open_connection
+from ctsql.api import Connection, connect as open_connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.cli import doctor
 from ctsql.connection import self_test
 from ctsql.planner.lowering import lost_columns
+from ctsql.runtime.spark import versions
 from ctsql.runtime.spark.missing import found
 from ctsql.runtime.spark.start.session import process_session
 from tests.conftest import TEST_MASTER
@@ -173,3 +174,19 @@ def test_doctor_tells_what_is_switched_off(lack: Callable[[str], Callable[[], No
     assert "\n" not in told
     assert "Method gone([]) does not exist (spark.internals.held_rows.frame_over)" in told
     assert "without it, small refreshes run jobs" in told
+
+
+def test_releases_that_no_test_has_run_on(
+    con: Connection,
+    tmp_path: Path,
+    lack: Callable[[str], Callable[[], None]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first connection of a process tries them, and warns of what they lack."""
+    monkeypatch.setattr(versions, "DELTA", (4, 3))
+    monkeypatch.setattr(self_test, "_tried", False)
+    lack("spark.internals.jobs.jobs_started")
+    with pytest.warns(UserWarning, match=r"with Delta 4\.4.*jobs_started\): without it"):
+        con.start()
+    with open_connection(str(tmp_path / "w2"), spark=con.spark) as second:
+        second.start()  # a warning would fail the test
