@@ -12,12 +12,9 @@ that of the one that leads. Times are known below ``until + 1``: the timeline ha
 [times-in-order] Ts are written in order, because the decision writes the smallest due time.
 [on-its-own-version] a proposal is computed against the version that the commit builds on.
 [lost-is-deleted] what was staged for a lost or disturbed batch is deleted.
-[failure-stops] where the body cannot be computed nothing is written and nothing after it is run;
-    the reason is recorded beside the output (:mod:`ctsql.runtime.log.failures`), and only RETRY
-    runs the body there again (tests/spark/tasks/test_task_failures.py). ON ERROR = 'quarantine'
-    sets aside all that changed at T, with the error, and goes on.
-[replaced-anyway] where a T fails that is before a swap, which replaces all rows, the task goes to
-    the swap: it needs no body that can compute that T.
+[failure-stops] where the body cannot be computed nothing is written and nothing after it is run
+    (:mod:`ctsql.runtime.tasks.failed_times`). ON ERROR = 'quarantine' sets aside all that changed
+    at T, with the error, and goes on.
 [definition-at-T] a body is run as the timeline says that the task's definition is at that T,
     whatever the newest one is. (tests/spark/statements/test_alter_task.py)
 [mended-from-its-T] a definition that mends a failed T is in force from then on, be later Ts known
@@ -38,12 +35,8 @@ from ctsql.catalog.items import Item
 from ctsql.planner.lowering import union_all
 from ctsql.planner.updates import inserts_input
 from ctsql.runtime.log.failures import (
-    Action,
-    Failure,
     find_recorded,
     is_final,
-    on_task_failure,
-    record,
 )
 from ctsql.runtime.log.phases import Phases
 from ctsql.runtime.log.staging import Staging, discard_on_error
@@ -58,6 +51,7 @@ from ctsql.runtime.log.write_handle import (
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.failures.storage_errors import FILE_MISSING
 from ctsql.runtime.spark.job_metrics import Meter
+from ctsql.runtime.tasks.failed_times import FailedTimes
 from ctsql.runtime.tasks.multi_output import OutputBatches
 from ctsql.runtime.tasks.progress import first_due
 from ctsql.runtime.tasks.proposals import quarantine_changes, stage_proposals, taken_over
@@ -98,6 +92,7 @@ class TaskSink:
         self.item = item
         self.context = context
         self.output = warehouse.relations.output(item)
+        self.failures = FailedTimes(warehouse, item, self.output, self._commit, self._check_known)
         self.lost_at: int | None = None
         self._writing: int | None = None
         self._retrying = False
@@ -137,19 +132,11 @@ class TaskSink:
     def _advance(self, until: int, *, retry: bool) -> None:
         upper = self._effective_upper()
         self._check_known()
-        failure = find_recorded(self.output)
-        if failure is not None:
-            if failure.time > until:
-                return
-            swap = self._swap_after(failure.time)
-            if swap is not None:
-                upper, failure = self._go_past_to(swap, failure), None
-            elif not retry:
-                raise failure.task_error(
-                    self.warehouse.relations.in_force(self.item, failure.time)[0]
-                )
-            else:
-                upper = max(upper, failure.time)
+        stood = find_recorded(self.output) is not None
+        begin = self.failures.pass_to(until, upper, retry=retry)
+        if begin is None:
+            return
+        upper = begin
         self._retrying = retry
         runs = due_runs(self.warehouse, self.item, after=upper - 1, until=until)
         if runs and not self.item.revision:  # else what is missing comes with the definition
@@ -173,7 +160,7 @@ class TaskSink:
                     state.output_upper, wrote = self._write_together(run) or self._write(run)
                     unwritten = not wrote
             self._propose(state, by_time)
-        if unwritten or failure is not None:  # under another definition that T may not be due
+        if unwritten or (stood and retry):  # under another definition that T may not be due
             self._advance_upper(state.output_upper)
             self._check_known()
 
@@ -271,7 +258,7 @@ class TaskSink:
                     raise
                 if fault is None and self._may_set_aside(run, problem):
                     return self._write(run, problem)
-                return self._failed(run, problem), True
+                return self.failures.failed(run.time, problem, again=self._retrying), True
             except EnvironmentProblem as problem:
                 if problem.message != FILE_MISSING:
                     raise
@@ -317,101 +304,12 @@ class TaskSink:
                 fits = False
         return fits
 
-    def _failed(self, run: Run, problem: CtsqlError) -> int:
-        """Go past a time that fails, or record why and raise it; gives the upper after it."""
-        time = run.time
-        item, plan = self.warehouse.relations.in_force(self.item, time)
-        failure = Failure.of(time, problem, item)
-        for _ in range(DISTURBED_TRIES_MAX):
-            self.output.fetch_recent_upper()
-            if self.output.upper > time:
-                self._check_known()
-                return self.output.upper  # a rival went past it
-            swap = self._swap_after(time)
-            if swap is not None:
-                return self._go_past_to(swap, failure)
-            action = on_task_failure(
-                find_recorded(self.output), failure, skip=plan.skip_errors, again=self._retrying
-            )
-            if action is Action.SKIP:
-                if self._go_past(time, failure):
-                    return time + 1
-                continue
-            try:
-                done = action is Action.KEEP or record(self.output, failure)
-            except EnvironmentProblem:
-                done = True  # it fails all the same; the next one to run it records it
-            if done:
-                raise failure.task_error(item) from problem
-        raise disturbance_error(f"{DISTURBED_TRIES_MAX} tries at T = {time}")
-
-    def _swap_after(self, time: int) -> int | None:
-        """The T behind a time at which a definition replaces all rows; None for none known."""
-        state = self.warehouse.timeline.task(self.item.id)
-        copies = {r.number for r in self.item.revisions if r.once}
-        swaps = (t for t, n in state.revisions if n in copies and state.revision_at(t) == n)
-        return min((t for t in swaps if t > time), default=None)
-
-    def _go_past_to(self, swap: int, failure: Failure) -> int:
-        """Leave out all that is due before a swap [replaced-anyway]; gives the upper after it."""
-        for _ in range(DISTURBED_TRIES_MAX):
-            if self.output.fetch_recent_upper() > failure.time:
-                return self.output.upper  # a rival went past it
-            if self._go_past(failure.time, failure, upper=swap):
-                return swap
-        raise disturbance_error(f"{DISTURBED_TRIES_MAX} tries at T = {failure.time}")
-
-    def _go_past(self, time: int, failure: Failure, *, upper: int | None = None) -> bool:
-        """Commit an upper past a time at which nothing could be written; False when too late.
-
-        Args:
-            upper: the one to commit; None for that behind the time.
-        """
-        batch = self.output.open(self.output.upper)
-        if isinstance(batch, UpperMismatch) or batch.lower > time:
-            return False
-        metadata = {
-            **self.warehouse.versions.reads_at(self.item, time),
-            "skipped": [time],
-            "reason": failure.reason,
-            "condition": failure.condition,
-        }
-        return self._commit(batch, upper or time + 1, metadata)
-
     def _commit(self, batch: Batch, new: int, metadata: Mapping[str, Any]) -> bool:
         """Commit to the output that leads; is it in?"""
         outcome = self.output.commit(batch, new, metadata)
         lead = self.warehouse.relations.lead(self.item)
         self.context.committed(lead.id, outcome, new)
         return isinstance(outcome, Committed)
-
-    def skip(self, loss: Failure | None = None) -> int:
-        """Go past the T at which the task is known to have failed; returns it.
-
-        Args:
-            loss: what is not recorded, but stops the task: history of the T is gone.
-
-        Raises:
-            TASK_NOT_FAILED: no failure is recorded, or somebody else went past it.
-        """
-        self.output.fetch_recent_upper()
-        first = find_recorded(self.output) or loss
-        for _ in range(DISTURBED_TRIES_MAX):
-            is_lost = loss is not None and self.output.upper <= loss.time
-            failure = find_recorded(self.output) or (loss if is_lost else None)
-            if first is None or failure is None or failure.time != first.time:
-                raise error(
-                    "TASK_NOT_FAILED",
-                    name=str(self.item.name),
-                    detail="There is nothing to skip. A failure is known once the task was run, "
-                    "by a read of its output or by ctsql run."
-                    if first is None
-                    else f"T = {first.time} was passed by another process.",
-                )
-            if self._go_past(failure.time, failure):
-                return failure.time
-            self.output.fetch_recent_upper()
-        raise disturbance_error(f"{DISTURBED_TRIES_MAX} tries at T = {first.time if first else 0}")
 
     def _history_lost(self, run: Run, problem: CtsqlError) -> CtsqlError:
         names = [

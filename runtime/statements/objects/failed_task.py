@@ -10,9 +10,10 @@ from ctsql.runtime.engine import Engine, run_task
 from ctsql.runtime.log.failures import Failure
 from ctsql.runtime.log.write_handle import disturbance_error
 from ctsql.runtime.subscriptions.changes import Changes
+from ctsql.runtime.tasks.failed_times import DISTURBED_TRIES_MAX
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.tasks.runs import SNAPSHOT, due_runs
-from ctsql.runtime.tasks.sink import DISTURBED_TRIES_MAX, OutdatedDefinition, TaskSink
+from ctsql.runtime.tasks.sink import OutdatedDefinition, TaskSink
 from ctsql.runtime.warehouse.table_checks import check_tables
 
 ROWS_SHOWN = 3
@@ -36,14 +37,14 @@ def skip_failed(engine: Engine, item: Item) -> int:
     """Leave out the T at which a task failed, or of which history is gone; returns it."""
     check_tables(engine.relations, engine.catalog.closure([item.id]))
     try:
-        return TaskSink(engine.warehouse, item).skip()
+        return TaskSink(engine.warehouse, item).failures.skip()
     except CtsqlError as problem:
         if problem.condition != "TASK_NOT_FAILED":
             raise
         failure = _lost_history(engine, item)
         if failure is None:
             raise
-    return TaskSink(engine.warehouse, item).skip(failure)
+    return TaskSink(engine.warehouse, item).failures.skip(failure)
 
 
 def _lost_history(engine: Engine, item: Item) -> Failure | None:

@@ -1,0 +1,162 @@
+"""Times at which a task's body cannot be computed: the task stands there, or goes past them.
+
+[failure-stops] nothing is written at such a T and nothing after it is run; the reason is recorded
+    beside the output (:mod:`ctsql.runtime.log.failures`), and only RETRY runs the body there again.
+    (tests/spark/tasks/test_task_failures.py)
+[replaced-anyway] where a T fails that is before a swap, which replaces all rows, the task goes to
+    the swap: it needs no body that can compute that T.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ctsql.catalog.errors import CtsqlError, EnvironmentProblem, error
+from ctsql.catalog.items import Item
+from ctsql.runtime.log.failures import (
+    Action,
+    Failure,
+    find_recorded,
+    on_task_failure,
+    record,
+)
+from ctsql.runtime.log.write_handle import Batch, Output, UpperMismatch, disturbance_error
+from ctsql.runtime.warehouse.warehouse import Warehouse
+
+DISTURBED_TRIES_MAX = 20
+
+
+class FailedTimes:
+    """Those of one task.
+
+    Args:
+        output: the one that leads.
+        commit: commits a batch with an upper and metadata to that; is it in?
+        check_known: raises where the newest commit is of a definition that is not known here.
+    """
+
+    def __init__(
+        self,
+        warehouse: Warehouse,
+        item: Item,
+        output: Output,
+        commit: Callable[[Batch, int, Mapping[str, Any]], bool],
+        check_known: Callable[[], None],
+    ) -> None:
+        self.warehouse = warehouse
+        self.item = item
+        self.output = output
+        self._commit = commit
+        self._check_known = check_known
+
+    def pass_to(self, until: int, upper: int, *, retry: bool) -> int | None:
+        """The upper from which Ts up to ``until`` are run; None where the task stands behind that.
+
+        Args:
+            upper: the one that the output has. retry: run the body where the task stands.
+
+        Raises:
+            TASK_FAILED: it stands at one of them.
+        """
+        failure = find_recorded(self.output)
+        if failure is None:
+            return upper
+        if failure.time > until:
+            return None
+        swap = self._swap_after(failure.time)
+        if swap is not None:
+            return self._go_past_to(swap, failure)
+        if not retry:
+            raise failure.task_error(self.warehouse.relations.in_force(self.item, failure.time)[0])
+        return max(upper, failure.time)
+
+    def failed(self, time: int, problem: CtsqlError, *, again: bool) -> int:
+        """Go past a time that fails, or record why and raise it; gives the upper after it.
+
+        Args:
+            again: whether the body was to be run there again.
+        """
+        item, plan = self.warehouse.relations.in_force(self.item, time)
+        failure = Failure.of(time, problem, item)
+        for _ in range(DISTURBED_TRIES_MAX):
+            self.output.fetch_recent_upper()
+            if self.output.upper > time:
+                self._check_known()
+                return self.output.upper  # a rival went past it
+            swap = self._swap_after(time)
+            if swap is not None:
+                return self._go_past_to(swap, failure)
+            action = on_task_failure(
+                find_recorded(self.output), failure, skip=plan.skip_errors, again=again
+            )
+            if action is Action.SKIP:
+                if self._go_past(time, failure):
+                    return time + 1
+                continue
+            try:
+                done = action is Action.KEEP or record(self.output, failure)
+            except EnvironmentProblem:
+                done = True  # it fails all the same; the next one to run it records it
+            if done:
+                raise failure.task_error(item) from problem
+        raise disturbance_error(f"{DISTURBED_TRIES_MAX} tries at T = {time}")
+
+    def _swap_after(self, time: int) -> int | None:
+        """The T behind a time at which a definition replaces all rows; None for none known."""
+        state = self.warehouse.timeline.task(self.item.id)
+        copies = {r.number for r in self.item.revisions if r.once}
+        swaps = (t for t, n in state.revisions if n in copies and state.revision_at(t) == n)
+        return min((t for t in swaps if t > time), default=None)
+
+    def _go_past_to(self, swap: int, failure: Failure) -> int:
+        """Leave out all that is due before a swap [replaced-anyway]; gives the upper after it."""
+        for _ in range(DISTURBED_TRIES_MAX):
+            if self.output.fetch_recent_upper() > failure.time:
+                return self.output.upper  # a rival went past it
+            if self._go_past(failure.time, failure, upper=swap):
+                return swap
+        raise disturbance_error(f"{DISTURBED_TRIES_MAX} tries at T = {failure.time}")
+
+    def _go_past(self, time: int, failure: Failure, *, upper: int | None = None) -> bool:
+        """Commit an upper past a time at which nothing could be written; False when too late.
+
+        Args:
+            upper: the one to commit; None for that behind the time.
+        """
+        batch = self.output.open(self.output.upper)
+        if isinstance(batch, UpperMismatch) or batch.lower > time:
+            return False
+        metadata = {
+            **self.warehouse.versions.reads_at(self.item, time),
+            "skipped": [time],
+            "reason": failure.reason,
+            "condition": failure.condition,
+        }
+        return self._commit(batch, upper or time + 1, metadata)
+
+    def skip(self, loss: Failure | None = None) -> int:
+        """Go past the T at which the task is known to have failed; returns it.
+
+        Args:
+            loss: what is not recorded, but stops the task: history of the T is gone.
+
+        Raises:
+            TASK_NOT_FAILED: no failure is recorded, or somebody else went past it.
+        """
+        self.output.fetch_recent_upper()
+        first = find_recorded(self.output) or loss
+        for _ in range(DISTURBED_TRIES_MAX):
+            is_lost = loss is not None and self.output.upper <= loss.time
+            failure = find_recorded(self.output) or (loss if is_lost else None)
+            if first is None or failure is None or failure.time != first.time:
+                raise error(
+                    "TASK_NOT_FAILED",
+                    name=str(self.item.name),
+                    detail="There is nothing to skip. A failure is known once the task was run, "
+                    "by a read of its output or by ctsql run."
+                    if first is None
+                    else f"T = {first.time} was passed by another process.",
+                )
+            if self._go_past(failure.time, failure):
+                return failure.time
+            self.output.fetch_recent_upper()
+        raise disturbance_error(f"{DISTURBED_TRIES_MAX} tries at T = {first.time if first else 0}")
