@@ -1,6 +1,6 @@
 """What was read of files that never change, kept in memory up to a number of bytes.
 
-A value that nobody asked for in five minutes goes with the next new one: a service that follows
+A value that nobody asked for in a minute goes with the next new one: a service that follows
 tables for days keeps of their files what it reads again, not as much as there is room for.
 What was used last stays. Where more is asked for in turn than there is room for, as by lookups that
 go through the same files at each change, that alone would keep nothing until it is asked for again.
@@ -16,7 +16,7 @@ from time import monotonic
 from typing import Generic, TypeVar
 
 Value = TypeVar("Value")
-IDLE_SECONDS_MAX = 300
+IDLE_SECONDS_MAX = 60
 
 
 @dataclass(slots=True)

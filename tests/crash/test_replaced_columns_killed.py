@@ -61,12 +61,12 @@ def _names(con: Connection, table: Path) -> list[str]:
 @pytest.mark.parametrize(
     "point",
     [
-        "timeline_committed",
-        "catalog_committed",
-        "output_committed:2",
+        "cutover_stored",
+        "cutover_bound",
+        "catalog_committed:2",
         "output_staged",
         "mv_advanced_upper",
-        "output_committed:4",
+        "output_committed:5",
     ],
 )
 def test_killed_at(point: str, warehouse: Path, connect: Callable[[], Connection]) -> None:
@@ -83,7 +83,7 @@ def test_killed_at(point: str, warehouse: Path, connect: Callable[[], Connection
         assert_rows(held, [(1, 15), (2, 20)], "as it was")
     else:
         assert_rows(held, replaced, "as it is to be")
-    if "timeline" in point:
+    if point == "cutover_stored":
         assert con.execute("SELECT s FROM m WHERE k = 1").fetchall() == [(15,)]
         con.execute(REPLACE + NEW)
     assert_rows(con.execute("SELECT * FROM m").fetchall(), replaced, "finished")
