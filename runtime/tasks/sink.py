@@ -12,14 +12,15 @@ that of the one that leads. Times are known below ``until + 1``: the timeline ha
 [times-in-order] Ts are written in order, because the decision writes the smallest due time.
 [on-its-own-version] a proposal is computed against the version that the commit builds on.
 [lost-is-deleted] what was staged for a lost or disturbed batch is deleted.
-[failure-stops] where the body cannot be computed nothing is written and nothing after it is run
-    (:mod:`ctsql.runtime.tasks.failed_times`). ON ERROR = 'quarantine' sets aside all that changed
-    at T, with the error, and goes on.
 [definition-at-T] a body is run as the timeline says that the task's definition is at that T,
     whatever the newest one is. (tests/spark/statements/test_alter_task.py)
 [mended-from-its-T] a definition that mends a failed T is in force from then on, be later Ts known
     to other processes or not. Its commit at that T says its number, and who does not know that runs
     no later T: it looks again (:class:`OutdatedDefinition`).
+
+Where the body cannot be computed the task stands, or goes past that T
+(:mod:`ctsql.runtime.tasks.failed_times`); ON ERROR = 'quarantine' sets aside all that changed at T,
+with the error, and goes on.
 
 Before the commit a crash leaves the upper and files nobody refers to, and T is run again; after it,
 T is in. Empty advances are kept in memory, and written once at the end of a catch-up that ran

@@ -215,12 +215,6 @@ def check_history(warehouse: Warehouse, catalog: Catalog, item: Item, history: H
         raise altered_meanwhile(item)
 
 
-def check_same_times(before: Item, now: Item) -> None:
-    """Raise ALTERED_MEANWHILE where somebody else changed the refresh times that are replaced."""
-    if refresh_of(before) != refresh_of(now):
-        raise altered_meanwhile(now, "Another process changed when it is refreshed.")
-
-
 def check_as_bound(binding_catalog: Catalog, current: Catalog, item: Item) -> None:
     """Raise ALTERED_MEANWHILE where a view that a definition reads is another one by now.
 

@@ -12,12 +12,19 @@ _LAUNCHER = Path(__file__).with_name("fault_launcher.py")
 _PROGRAM = """
 import sys
 from ctsql.api import connect
+from ctsql.errors import CtsqlError
 con = connect(sys.argv[1], master="local[1]")
 con.start()
 print("ready", flush=True)
 sys.stdin.readline()
 for sql in sys.argv[2:]:
-    con.execute(sql)
+    while True:
+        try:
+            con.execute(sql)
+            break
+        except CtsqlError as problem:
+            if problem.condition != "ALTERED_MEANWHILE":  # its hint: run the statement again
+                raise
 print("done", flush=True)
 """
 

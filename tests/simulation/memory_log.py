@@ -10,6 +10,7 @@ import operator
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 from pyspark.sql.types import StructType
@@ -100,13 +101,13 @@ class Session:
 
     def __init__(self) -> None:
         self.conf = self
+        settings = SimpleNamespace(put=lambda *_: None, remove=lambda *_: None)
+        state = SimpleNamespace(conf=lambda: SimpleNamespace(settings=lambda: settings))
+        self._jsparkSession = SimpleNamespace(sessionState=lambda: state)
 
     def get(self, name: str, default: str | None = None) -> str:
         """A sum that is too large is an error; no other setting matters."""
         return "true"
-
-    def set(self, name: str, value: str) -> None:
-        """Settings are for Spark."""
 
 
 class MemoryGateway:

@@ -33,7 +33,6 @@ from ctsql.catalog.schemas import (
     Schema,
     commented,
     find,
-    keeps_columns,
     lacking,
     same_columns,
 )
@@ -92,7 +91,6 @@ from ctsql.runtime.warehouse.replaced_views import (
     History,
     check_as_bound,
     check_history,
-    check_same_times,
     counts_anew,
     cutover_of_views,
     give_columns,
@@ -403,7 +401,8 @@ class Creation(OnNames):
         def make(current: Catalog) -> Cutover:
             now = self._still_there(current, old, bound)
             check_not_finished(engine, now)
-            check_same_times(old, now)
+            if now.revision != old.revision:
+                raise altered_meanwhile(now)
             item = replace(
                 now,
                 definition=statement.span.text,
@@ -417,8 +416,6 @@ class Creation(OnNames):
             if self.alters:
                 columns = commented(now.columns, bound.columns)
                 item = replace(item, columns=columns, comment=now.comment, flow=now.flow)
-            if histories[0] is History.KEPT and not keeps_columns(now.columns, item.columns):
-                raise altered_meanwhile(now)
             check_history(engine.warehouse, current, now, histories[0])
             items = [(now, item, histories[0])]
             is_new = new_away is not None

@@ -186,9 +186,6 @@ class DuckSession(Session):
         self.duck.execute(_MACROS)
         self.catalog = SimpleNamespace(dropTempView=self.dropTempView)
         self._commands = commands
-        settings = SimpleNamespace(put=lambda *_: None, remove=lambda *_: None)
-        state = SimpleNamespace(conf=lambda: SimpleNamespace(settings=lambda: settings))
-        self._jsparkSession = SimpleNamespace(sessionState=lambda: state)
 
     def sql(self, text: str) -> Frame:
         """Run a statement."""

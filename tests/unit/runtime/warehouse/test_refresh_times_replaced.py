@@ -1,16 +1,14 @@
-"""When the refresh times of a view that is replaced count anew, and who else may change them."""
+"""When the refresh times of a view that is replaced count anew, and what it keeps."""
 
 from dataclasses import replace
 
 import pytest
 
-from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import Name
 from ctsql.catalog.refreshes import At, Cron, Every, RefreshPart, Stretch
 from ctsql.runtime.warehouse.replaced_views import (
     History,
-    check_same_times,
     counts_anew,
     cutover_of_views,
     refresh_of,
@@ -84,13 +82,3 @@ def test_a_view_that_stays_as_it_is() -> None:
     """Nothing changes then, and no process has to write it."""
     now = _view("")
     assert cutover_of_views([(now, now, History.KEPT)], []).is_no_change(Catalog.of([now]))
-
-
-def test_refresh_times_that_another_process_changed() -> None:
-    """They would be recorded from the other's T on, and as what they were before that."""
-    known = _view("")
-    check_same_times(known, replace(known, created_at=20))
-    with pytest.raises(CtsqlError) as caught:
-        check_same_times(known, _view("WITH (REFRESH EVERY '1 hour')", 20))
-    assert caught.value.condition == "ALTERED_MEANWHILE"
-    assert "Another process changed when it is refreshed." in str(caught.value)
