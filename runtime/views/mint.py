@@ -81,3 +81,21 @@ def decide(description: Description, upper: int) -> Decision[Description]:
     if upper < description.lower:
         return Advance(description.lower)
     return Write(description.upper, description)
+
+
+def is_overtaken(version_read: int, last_version: int, *, has_rows: bool) -> bool:
+    """Did a rival's rows, not our own empty commit, bring the upper to a description's lower?
+
+    That is where a view begins anew: its lower is the time of creation, not the stored upper. What
+    was staged was compared with rows that are not there any more.
+
+    Args:
+        version_read: of the table, that was compared. last_version: the newest that moved the
+            upper. has_rows: whether that one wrote rows.
+
+    >>> is_overtaken(3, 5, has_rows=True), is_overtaken(3, 5, has_rows=False)
+    (True, False)
+    >>> is_overtaken(5, 5, has_rows=True)
+    False
+    """
+    return has_rows and last_version > version_read

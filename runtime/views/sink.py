@@ -47,7 +47,7 @@ from ctsql.runtime.log.write_handle import (
     UpperMismatch,
     disturbance_error,
 )
-from ctsql.runtime.views.mint import Description, Mint, decide
+from ctsql.runtime.views.mint import Description, Mint, decide, is_overtaken
 from ctsql.runtime.views.outcomes import translated_failure
 from ctsql.runtime.views.refresh import ViewRefresh
 from ctsql.runtime.views.refresh_context import RefreshContext
@@ -121,16 +121,8 @@ class ViewSink:
         """
         if self.warehouse.schedules.is_closed(self.item) or until < self.item.created_at:
             return
-        awaits = awaits_columns(self.warehouse, self.item)
-        if not awaits and (problem := find_missing_column(self.warehouse, self.item)) is not None:
-            # By now another process may have written the view by another definition.
-            if is_outdated(self.warehouse, self.item):
-                return
-            awaits = awaits_columns(self.warehouse, self.item)
-            if not awaits:
-                raise problem
-        if awaits and self.warehouse.gateway.read_only:
-            return  # reads of it are computed: tables in memory have the columns of those stored
+        if not self._may_be_written():
+            return
         self._full = full
         followed = self.warehouse.relations.is_followed(self.item, self.context.watched_ids)
         # What time changes in a view is known once it is written: so one T after another.
@@ -154,6 +146,28 @@ class ViewSink:
             raise failure.view_error(self.item)
         if self.warehouse.schedules.is_to_close(self.item, until):
             self._close()
+
+    def _may_be_written(self) -> bool:
+        """Whether the table has its columns, or gets them with the next commit.
+
+        False where a newer definition has written it, and in read-only mode before that commit:
+        reads of it are computed then, as tables in memory have the columns of those stored.
+
+        Raises STORED_DATA_INVALID where another writer has changed the columns.
+        """
+        for _ in range(TRIES_MAX):
+            version = self.output.table.version()
+            if awaits_columns(self.warehouse, self.item):
+                return not self.warehouse.gateway.read_only
+            problem = find_missing_column(self.warehouse, self.item)
+            if problem is None:
+                return True
+            if is_outdated(self.warehouse, self.item):
+                return False
+            if self.output.table.version() == version:
+                raise problem
+            # Meanwhile another process has written the view, maybe by another definition.
+        raise disturbance_error(f"{TRIES_MAX} looks at the columns of {self.item.name}")
 
     def _due(self, until: int) -> list[int]:
         """The times at which it is to be written, as far as they are known."""
@@ -321,11 +335,8 @@ class ViewSink:
         return self.output.drop(write.batch)
 
     def _is_overtaken(self, batch: Batch) -> bool:
-        """Did a rival's rows, not our own empty commit, bring the upper to the batch's lower?
-
-        That is where a view begins anew: its lower is the time of creation, not the stored upper.
-        """
         last = self.output.uppers.last
-        if last is None or last.version <= batch.version_read:
+        if last is None:
             return False
-        return last.anew or self.output.table.commit_at(last.version).changes_data
+        has_rows = last.anew or self.output.table.commit_at(last.version).changes_data
+        return is_overtaken(batch.version_read, last.version, has_rows=has_rows)

@@ -419,14 +419,20 @@ class MemoryTransaction:
             by_file.setdefault(one.path, []).append(one)
         live = self.table.files(self.version_read)
         used: set[str] = set()
+        joined: list[StagedDelete] = []
         for path, deletes in by_file.items():
             file = live.get(path)
-            if file is None:
-                raise RowsGone(path)
-            self._files_read.add(path)
-            if len(deletes) > 1 or deletes[0].known_vector != (file.vector or ""):
-                deletes = [self._joined(file, deletes)]
-                self._link.noted("staged deletions were joined with others")
+            try:
+                if file is None:
+                    raise RowsGone(path)
+                self._files_read.add(path)
+                if len(deletes) > 1 or deletes[0].known_vector != (file.vector or ""):
+                    deletes = [self._joined(file, deletes)]
+                    joined += deletes
+                    self._link.noted("staged deletions were joined with others")
+            except RowsGone:
+                self.table.discard({one.vector_file for one in joined if one.vector_file})
+                raise
             (one,) = deletes
             self._actions.append(file.line("remove", data_change=True))
             if one.action is not None and one.vector_file is not None:
