@@ -180,6 +180,7 @@ def plan(
     plan could not be made.
     """
     options.check_file(plan_file, given["warehouse"])
+    opening = connect()  # here, as the work is done in a thread of its own
 
     def show(runner: Runner) -> int:
         from ctsql import pipelines
@@ -188,7 +189,7 @@ def plan(
         settings = runner.settings
         definitions = pipelines.read(Path(folder), settings.variables)
         found = folder_commands.plan_or_all_new(
-            connect(), runner.connection, definitions, prune=prune
+            opening, runner.connection, definitions, prune=prune
         )
         if plan_file is not None:
             folder_commands.save(found, Path(plan_file))

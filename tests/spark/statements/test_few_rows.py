@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 
 from ctsql.api import Connection
 from ctsql.catalog.spans import Source
+from ctsql.connection import dispatch
 from ctsql.planner.syntax import ast as st, parse
-from ctsql.runtime.statements.dml import few_rows
 from ctsql.runtime.statements.dml.few_rows import reads_few
 from ctsql.runtime.statements.objects.name_resolution import Namespace
 
@@ -60,7 +60,7 @@ def test_which_queries(con: Connection) -> None:
 def test_settings_are_those_from_before(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also when the rows cannot be computed; results come one by one or all at once."""
     entered = []
-    real = few_rows.for_few_rows
+    real = dispatch.for_few_rows
 
     @contextmanager
     def noted(session: SparkSession) -> Iterator[None]:
@@ -68,7 +68,7 @@ def test_settings_are_those_from_before(con: Connection, monkeypatch: pytest.Mon
             entered.append(session.conf.get("spark.sql.codegen.factoryMode"))
             yield
 
-    monkeypatch.setattr(few_rows, "for_few_rows", noted)
+    monkeypatch.setattr(dispatch, "for_few_rows", noted)
     con.execute("CREATE TABLE t (k BIGINT, v BIGINT)")
     con.execute("INSERT INTO t VALUES (1, 2), (3, 0)")
     names = ("spark.sql.codegen.factoryMode", "spark.sql.codegen.wholeStage")

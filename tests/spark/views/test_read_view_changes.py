@@ -240,7 +240,7 @@ def test_killed_before_the_table(warehouse: Path, connect: Callable[[], Connecti
     con.execute(SET_UP)
     con.execute("SELECT * FROM above; SELECT * FROM log; SELECT * FROM by_view")
     before = con.now()
-    run_killed(warehouse, [NEW], "catalog_committed")
+    run_killed(warehouse, [NEW], "cutover_bound")
     with open_connection(str(warehouse), read_only=True) as reading:
         check_rows(reading, f"SELECT * FROM p AS OF {before}", *FIRST)
         expect_error(reading, "SET isolation = 'serializable'; SELECT * FROM m", "VIEW_REPLACED")
