@@ -182,6 +182,13 @@ def check_updatable(columns: Sequence[Column], span: Span) -> None:
             raise error("INVALID_NAME", span=span, name=column.name, detail=detail)
 
 
+def check_table_columns(columns: Sequence[Column], span: Span) -> None:
+    """Refuse columns that a table of a user's cannot have: INVALID_COLUMN_TYPE, INVALID_NAME."""
+    for column in columns:
+        check_not_void(column, span)
+    check_updatable(columns, span)
+
+
 def has_forbidden(name: str) -> bool:
     """Whether a name has characters that no stored column's name may have."""
     return not set(NAME_FORBIDDEN).isdisjoint(name)

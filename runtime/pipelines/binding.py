@@ -20,7 +20,7 @@ from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.schemas import Column, keeps_columns, lacking, same_columns
 from ctsql.catalog.spans import Source
 from ctsql.planner.binding import BoundDefinition, bind_task, qualify
-from ctsql.planner.binding.checks import check_listed, check_not_void, check_updatable
+from ctsql.planner.binding.checks import check_listed, check_table_columns
 from ctsql.planner.definition_parts import Part, Words
 from ctsql.planner.folder import Defining, Definition, define
 from ctsql.planner.nodes import Query
@@ -185,9 +185,7 @@ class FolderBinder:
                     why = f'"{read.name}" holds no rows before the folder is applied.'
                     hint = "Apply the folder without this table first."
                     raise not_supported(statement.query.span, what, why=why, hint=hint)
-        for column in columns:
-            check_not_void(column, statement.span)
-        check_updatable(columns, statement.span)
+        check_table_columns(columns, statement.span)
         return replace(item, columns=columns)
 
     def _view(
