@@ -41,8 +41,7 @@ from ctsql.catalog.system_tables import is_system
 from ctsql.planner.binding import BoundDefinition, bind_task, qualify, refresh_parts
 from ctsql.planner.binding.checks import (
     check_listed,
-    check_not_void,
-    check_updatable,
+    check_table_columns,
 )
 from ctsql.planner.nodes import descend
 from ctsql.planner.syntax import ast as st, parse, parse_as
@@ -57,7 +56,7 @@ from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.log.failures import FOR_ROWS_AT_FAULT, is_failure_of
 from ctsql.runtime.spark.failures.errors import conflict_errors, translate_spark_errors
 from ctsql.runtime.statements.definitions.alter_task import TaskAlteration
-from ctsql.runtime.statements.definitions.cutover import Change, cut_over
+from ctsql.runtime.statements.definitions.cutover import Change, beginning, cut_over
 from ctsql.runtime.statements.definitions.dropped import dropped
 from ctsql.runtime.statements.definitions.first_rows import backfill_of, fill, source_of
 from ctsql.runtime.statements.definitions.output_tables import (
@@ -165,9 +164,7 @@ class Creation(OnNames):
                 item = self.as_stored(item)
                 store_constraints(self.engine, location, statement.constraints)
                 faults.point("catalog_table_made")
-                for column in item.columns:
-                    check_not_void(column, statement.span)
-                check_updatable(item.columns, statement.span)
+                check_table_columns(item.columns, statement.span)
                 self.register(item)
         self.engine.mint()
         return "CREATE TABLE"
@@ -189,9 +186,7 @@ class Creation(OnNames):
         before = engine.relations.columns_now(old)
         rows = engine.read(self.names.binder().bind_select(st.Select(span=query.span, query=query)))
         columns = columns_of(rows.schema)
-        check_updatable(columns, query.span)
-        for column in columns:
-            check_not_void(column, query.span)
+        check_table_columns(columns, query.span)
         there, new = replace(old, columns=before), replace(old, columns=columns)
         self.check_replacement(engine.catalog, there, new, span)
 
@@ -680,8 +675,7 @@ def quarantine_change(
         return there, Cutover()
     if not is_new:
         raise was_dropped(away.name, "meanwhile", away.kind.value)
-    check_free(current, away.name, span, quiet=False)
-    return None, Cutover(items=(away,), new_ids=frozenset({away.id}))
+    return None, beginning(current, away, span)
 
 
 def check_quarantine_unread(current: Catalog, there: Item, span: Span) -> None:

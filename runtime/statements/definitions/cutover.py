@@ -9,10 +9,10 @@ applied, REPLAY, and a folder that is applied.
                a T (one commit, which decides); the catalog has its changes
     complete   views get the rows that differ, tasks run on from where they failed
 
-A crash before the timeline's commit leaves files that MAINTAIN removes; after it, whoever reads the
-objects next completes them. The cutover counts on top of the very catalog that it was made on:
-where another process changed that in between, it is made again, and raises if it no longer fits
-(:mod:`ctsql.runtime.warehouse.stores.catalog_store` says how readers find out).
+A crash before the timeline's commit leaves files that MAINTAIN removes; after it, the next process
+that reads the objects completes them. The cutover counts on top of the very catalog that it was
+made on: where another process changed that in between, it is made again, and raises if it no longer
+fits (:mod:`ctsql.runtime.warehouse.stores.catalog_store` says how readers find out).
 
 Source: docs/decisions/0107-definitions-at-one-t.md.
 """
@@ -24,9 +24,11 @@ from functools import partial
 from ctsql.catalog.cutovers import Cutover, together
 from ctsql.catalog.errors import CatalogError, error
 from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.spans import Span
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.statements.definitions.output_tables import undo_on_failure
+from ctsql.runtime.statements.objects.name_resolution import check_free
 from ctsql.runtime.tasks.progress import mended_from
 from ctsql.runtime.warehouse.times.timeline import TaskState
 
@@ -73,12 +75,13 @@ def _commit(engine: Engine, changes: Sequence[Change]) -> None:
     def make(catalog: Catalog) -> Cutover:
         return together(change.make(catalog) for change in changes)
 
-    if make(engine.refresh_catalog()).is_no_change(engine.catalog):
-        return
     tables = [i for change in changes for i in change.new if i.kind is ObjectKind.TABLE]
     failed_at = {task: at for change in changes for task, at in change.failed_at.items()}
     for _ in range(TRIES_MAX):
         cutover, catalog = engine.catalog_store.add_cutover(make)
+        engine.refresh_catalog()  # a table that was made meanwhile gets its Ts, too
+        if cutover.is_no_change(catalog):
+            return
         faults.point("cutover_stored")
         sources = engine.relations.sources()
         sources |= {i.id: (i.name.qualified(), engine.relations.table(i)) for i in tables}
@@ -98,6 +101,17 @@ def _commit(engine: Engine, changes: Sequence[Change]) -> None:
         engine.change_catalog(lambda catalog: catalog)  # which writes what is in force
         return
     raise error("DEFINITIONS_CHANGED")
+
+
+def beginning(current: Catalog, item: Item | None, span: Span | None) -> Cutover:
+    """The part of a cutover by which an object is there from its T on; none for None.
+
+    Raises OBJECT_EXISTS where another object has the name.
+    """
+    if item is None:
+        return Cutover()
+    check_free(current, item.name, span, quiet=False)
+    return Cutover(items=(item,), new_ids=frozenset({item.id}))
 
 
 def new_starts(

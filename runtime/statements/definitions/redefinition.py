@@ -11,7 +11,7 @@ It may add columns at the end of the outputs: then the tables get them before th
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ctsql.catalog.cutovers import Cutover
+from ctsql.catalog.cutovers import Cutover, together
 from ctsql.catalog.errors import DataError
 from ctsql.catalog.items import (
     Catalog,
@@ -31,7 +31,7 @@ from ctsql.catalog.spans import Span
 from ctsql.planner.binding import BoundDefinition, bind_task
 from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.statements.definitions.cutover import Change
+from ctsql.runtime.statements.definitions.cutover import Change, beginning
 from ctsql.runtime.statements.definitions.dropped import dropped
 from ctsql.runtime.statements.definitions.output_tables import make_table
 from ctsql.runtime.statements.inspect.show import current_definition
@@ -39,7 +39,6 @@ from ctsql.runtime.statements.objects.failed_task import retry_failed
 from ctsql.runtime.statements.objects.name_resolution import (
     Namespace,
     OnNames,
-    check_free,
     new_quarantine,
 )
 from ctsql.runtime.tasks.progress import complete_through, failure_of
@@ -85,11 +84,11 @@ class Redefinition(OnNames):
 
         def make(current: Catalog) -> Cutover:
             now = self.unchanged(current, item)
-            changed = with_definition(current, now, text, bound.reads, columns)
+            task, *outputs = with_definition(current, now, text, bound.reads, columns)
             if away is not None:
-                check_free(current, away.name, statement.target.span, quiet=False)
-                changed = (replace(changed[0], quarantine=away.id), *changed[1:], away)
-            return Cutover(items=changed, new_ids=frozenset({away.id} if away else ()))
+                task = replace(task, quarantine=away.id)
+            changed = Cutover(items=(task, *outputs))
+            return together([changed, beginning(current, away, statement.target.span)])
 
         self._ensure_columns(outputs, columns)
         return Change(

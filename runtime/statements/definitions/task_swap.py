@@ -16,7 +16,7 @@ A task that fails before the swap is taken past all Ts up to it
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ctsql.catalog.cutovers import Cutover
+from ctsql.catalog.cutovers import Cutover, together
 from ctsql.catalog.items import (
     Catalog,
     Item,
@@ -32,6 +32,7 @@ from ctsql.catalog.items import (
 )
 from ctsql.catalog.spans import Span
 from ctsql.runtime.engine import Engine
+from ctsql.runtime.statements.definitions.cutover import beginning
 from ctsql.runtime.statements.definitions.first_rows import copy_of
 from ctsql.runtime.statements.definitions.replacement import (
     check_same_columns,
@@ -81,14 +82,10 @@ class Swap:
         number = there.revision + 1
         newest = Revision(number=number + 1, definition=self.text, reads=self.reads)
         later = there.with_revisions(newest, (*there.revisions, replace(copy, number=number)))
-        items = [later] if self.is_known else [later, *new_items]
         if self.quarantine is not None:
-            check_free(current, self.quarantine.name, self.span, quiet=False)
-            items = [replace(later, quarantine=self.quarantine.id), *items[1:], self.quarantine]
-        return Cutover(
-            items=tuple(items),
-            new_ids=frozenset({self.quarantine.id} if self.quarantine else ()),
-        )
+            later = replace(later, quarantine=self.quarantine.id)
+        changed = Cutover(items=(later,) if self.is_known else (later, *new_items))
+        return together([changed, beginning(current, self.quarantine, self.span)])
 
     def _still_there(self, current: Catalog) -> Item:
         """The task in the newest catalog; raises ALTERED_MEANWHILE, UNKNOWN_RELATION."""

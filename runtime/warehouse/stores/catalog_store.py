@@ -131,6 +131,8 @@ class DeltaCatalog:
     def add_cutover(self, make: Callable[[Catalog], Cutover]) -> tuple[Cutover, Catalog]:
         """Store a cutover on top of the catalog that ``make`` is called on, as by ``change``.
 
+        One that changes nothing is not stored.
+
         Returns:
             It, and that catalog.
         """
@@ -138,7 +140,8 @@ class DeltaCatalog:
 
         def add(now: Catalog) -> StoredCatalog:
             made[:] = [(make(now), now)]
-            return StoredCatalog(now, made[0][0])
+            cutover, _ = made[0]
+            return StoredCatalog(now, None if cutover.is_no_change(now) else cutover)
 
         self._write(add)
         return made[0]
