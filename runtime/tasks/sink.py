@@ -52,7 +52,7 @@ from ctsql.runtime.log.write_handle import (
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.failures.storage_errors import FILE_MISSING
 from ctsql.runtime.spark.job_metrics import Meter
-from ctsql.runtime.tasks.failed_times import FailedTimes
+from ctsql.runtime.tasks.failed_times import DISTURBED_TRIES_MAX, FailedTimes
 from ctsql.runtime.tasks.multi_output import OutputBatches
 from ctsql.runtime.tasks.progress import first_due
 from ctsql.runtime.tasks.proposals import quarantine_changes, stage_proposals, taken_over
@@ -70,7 +70,6 @@ from ctsql.runtime.warehouse.sink_decisions import Wait, Write
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
-DISTURBED_TRIES_MAX = 20
 CHANGES, COMPUTE = "changes", "compute"
 """The phases of a run: what its inputs' changes are, and the body with the writing of files."""
 
