@@ -25,7 +25,7 @@ FOLDERS = (
     "benchmarks", "catalog", "ctsql", "docs", "examples", "planner", "runtime", "tests", ".ci",
 )  # fmt: skip
 _CODE = re.compile(r"`([^`\n]+)`")
-_PATH = re.compile(r"[\w.]+(/[\w.-]+)+/?|\w+\.(py|sql|md|toml|lark|json)")
+_PATH = re.compile(r"[\w.]+(/[\w.-]+)+/?|\w+\.(py|sql|md|toml|json)")
 
 
 def test_there_are_documents_to_run() -> None:

@@ -11,7 +11,6 @@ from ctsql.planner.syntax.statements.columns import column_text, read_columns, t
 from ctsql.planner.syntax.statements.constraints import check_of_table, with_names
 from ctsql.planner.syntax.statements.header import read_header
 from ctsql.planner.syntax.statements.options import task_options, view_options
-from ctsql.planner.syntax.statements.queries import TIME_HINT, read_instant
 from ctsql.planner.syntax.statements.refusals import refusal
 from ctsql.planner.syntax.statements.short_forms import compile_to_tokens, read_flow, read_task_form
 from ctsql.planner.syntax.tokens.file_refs import check_location
@@ -21,10 +20,7 @@ from ctsql.planner.syntax.tokens.tokenizer import (
     Kind,
     Token,
     Tokens,
-    at_depth_0,
-    end_of,
     span_of,
-    words_are,
 )
 
 _KNOWN = (
@@ -59,22 +55,25 @@ def read_create(tokens: Tokens) -> st.Statement:
         raise not_supported(
             cursor.here, "EXTERNAL", hint="Type: CREATE TABLE t LOCATION 'uri' to attach a table."
         )
-    if cursor.at("REPLACEMENT"):
-        return _replacement(cursor, or_replace=or_replace)
+    if cursor.at("REPLACEMENT") and or_replace:
+        hint = "Drop the replacement first, then create it again."
+        raise not_supported(cursor.here, "OR REPLACE of a replacement", hint=hint)
     if word in _LATER:
         raise not_supported(
             cursor.here, f"CREATE {word}", hint=_REGISTERED if word == "FUNCTION" else ""
         )
     if cursor.accept("FLOW"):
         return read_flow(cursor, or_replace=or_replace)
-    if cursor.at("MATERIALIZED", "VIEW"):
-        return _materialized_view(tokens, or_replace=or_replace)
-    if cursor.at("CONTINUAL", "TASK"):
-        # The header is read as if OR REPLACE were not there.
-        header = (tokens[0], *tokens[3:]) if or_replace else tokens
-        form = read_task_form(header)
-        statement = _filled_task(header) if form is None else _task(compile_to_tokens(form))
-        return dataclasses.replace(statement, or_replace=or_replace)
+    replacement = cursor.accept("REPLACEMENT")
+    if cursor.accept("MATERIALIZED", "VIEW"):
+        return _materialized_view(cursor, or_replace=or_replace, replacement=replacement)
+    if cursor.accept("CONTINUAL", "TASK"):
+        form = None if replacement else read_task_form(Cursor(tokens, start=cursor.position))
+        if form is not None:
+            cursor = Cursor(compile_to_tokens(form), start=3)
+        return _task(cursor, or_replace=or_replace, replacement=replacement)
+    if replacement:
+        cursor.fail("MATERIALIZED VIEW or CONTINUAL TASK", words=("MATERIALIZED", "CONTINUAL"))
     if cursor.accept("TABLE"):
         table = _table(cursor)
         return _replacing_table(table, tokens) if or_replace else table
@@ -283,13 +282,13 @@ def _query(cursor: Cursor) -> st.SqlText:
     return analyse(span_of(cursor.rest), form="query", tokens=cursor.rest)
 
 
-def _materialized_view(tokens: Tokens, *, or_replace: bool) -> st.CreateMaterializedView:
-    span = span_of(tokens)
-    header = read_header(tokens, task=False)
-    cursor = Cursor(tokens, start=header.stop)
+def _materialized_view(
+    cursor: Cursor, *, or_replace: bool, replacement: bool
+) -> st.CreateMaterializedView:
+    header = read_header(cursor, task=False, replacement=replacement)
     columns, constraints = _list_of_view(header.columns, header.target.span)
     return st.CreateMaterializedView(
-        span=span,
+        span=cursor.span,
         target=header.target,
         constraints=constraints,
         options=view_options(header.options),
@@ -298,85 +297,25 @@ def _materialized_view(tokens: Tokens, *, or_replace: bool) -> st.CreateMaterial
         or_replace=or_replace,
         if_not_exists=header.if_not_exists,
         comment=header.comment,
+        replaces=header.replaces,
     )
 
 
-def _replacement(
-    cursor: Cursor, *, or_replace: bool
-) -> st.CreateMaterializedView | st.CreateContinualTask:
-    """``CREATE REPLACEMENT MATERIALIZED VIEW name FOR view ...``: without FOR it is a view."""
-    place, start = cursor.here, cursor.position
-    cursor.expect("REPLACEMENT")
-    if or_replace:
-        hint = "Drop the replacement first, then create it again."
-        raise not_supported(place, "OR REPLACE of a replacement", hint=hint)
-    if cursor.accept("CONTINUAL", "TASK"):
-        return _replacement_task(cursor)
-    cursor.expect("MATERIALIZED", "VIEW")
-    if_not_exists = cursor.if_not_exists()
-    cursor.relation("the name of the replacement")
-    before = cursor.position
-    cursor.expect("FOR")
-    view = cursor.relation("the name of the view that it is for")
-    tokens = cursor.tokens
-    plain = (*tokens[:start], *tokens[start + 1 : before], *tokens[cursor.position :])
-    statement = _materialized_view(plain, or_replace=False)
-    return dataclasses.replace(
-        statement, span=span_of(tokens), replaces=view, if_not_exists=if_not_exists
-    )
-
-
-def _replacement_task(cursor: Cursor) -> st.CreateContinualTask:
-    """``name FOR task [SNAPSHOT | FROM t] ...``: without that the header of a task."""
-    cursor.if_not_exists()
-    cursor.relation("the name of the replacement")
-    before = cursor.position
-    cursor.expect("FOR")
-    task = cursor.relation("the name of the task that it is for")
-    begin = None
-    if cursor.accept("FROM"):
-        begin = read_instant(cursor, TIME_HINT)
-    else:
-        cursor.accept("SNAPSHOT")
-    tokens = cursor.tokens
-    statement = _task((*tokens[:before], *cursor.rest))
-    return dataclasses.replace(
-        statement,
-        replaces=task,
-        begin=begin,
-        beginning_span=span_of(tokens[before : cursor.position]),
-    )
-
-
-def _filled_task(tokens: Tokens) -> st.CreateContinualTask:
-    """A task with ``BACKFILL FROM table`` in its header, or without."""
-    for index, token in at_depth_0(tokens):
-        if token.upper == "AS" and index + 1 < len(tokens) and tokens[index + 1].upper == "(":
-            break
-        if words_are(tokens, index, "BACKFILL", "FROM") and index > 2:
-            cursor = Cursor(tokens, start=index + 2)
-            table = cursor.relation("the table that it begins with")
-            if cursor.current is None:
-                cursor.fail("AS")
-            statement = _task((*tokens[:index], *cursor.rest))
-            place = span_of(tokens[index : cursor.position])
-            return dataclasses.replace(statement, backfill=table, beginning_span=place)
-    return _task(tokens)
-
-
-def _task(tokens: Tokens) -> st.CreateContinualTask:
-    header = read_header(tokens, task=True)
+def _task(
+    cursor: Cursor, *, or_replace: bool = False, replacement: bool = False
+) -> st.CreateContinualTask:
+    header = read_header(cursor, task=True, replacement=replacement)
     columns, constraints = _list_of_task(header.columns, header.target.span)
     outputs = tuple(_output(name, inside) for name, inside in header.outputs)
     target_text = (outputs[0].target if outputs else header.target).span.text
     options = task_options(header.options)
     return st.CreateContinualTask(
-        span=span_of(tokens),
+        span=cursor.span,
         target=header.target,
         inputs=header.inputs,
-        body=read_body(tokens[header.stop :], end_of(tokens), target_text),
-        body_span=span_of(tokens[header.stop :]),
-        as_span=tokens[header.stop - 1].span,
+        body=read_body(cursor.rest, cursor.here, target_text),
+        body_span=span_of(cursor.rest),
+        as_span=cursor.tokens[cursor.position - 1].span,
         options_span=header.options_span,
         columns=columns,
         constraints=constraints,
@@ -384,7 +323,12 @@ def _task(tokens: Tokens) -> st.CreateContinualTask:
         outputs=outputs,
         comment=header.comment,
         options=options,
+        or_replace=or_replace,
         if_not_exists=header.if_not_exists,
+        backfill=header.backfill,
+        replaces=header.replaces,
+        begin=header.begin,
+        beginning_span=header.beginning_span,
     )
 
 

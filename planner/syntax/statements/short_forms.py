@@ -31,7 +31,6 @@ from ctsql.planner.syntax.tokens.tokenizer import (
     Token,
     Tokens,
     at_depth_0,
-    closing,
     cut_at_commas,
     span_of,
     tokenise,
@@ -54,17 +53,15 @@ _FLOW_HINT = (
 )
 
 
-def read_task_form(tokens: Tokens) -> TaskForm | None:
-    """Read a short form of CREATE CONTINUAL TASK; None when it is none."""
-    cursor = Cursor(tokens)
-    cursor.expect("CREATE", "CONTINUAL", "TASK")
+def read_task_form(cursor: Cursor) -> TaskForm | None:
+    """Read a short form behind CREATE CONTINUAL TASK; None when it is none."""
     begin = cursor.here.start
     cursor.if_not_exists()
     if not cursor.is_at_name:
         return None
     target = cursor.relation("the task's name")
     if cursor.at("("):
-        cursor.position = closing(tokens, cursor.position) + 1
+        cursor.group()
     head = cursor.since(begin)
     options = _options(cursor) if cursor.at("WITH", "(") else ""
     if not cursor.at("FROM") or cursor.upper(1) not in ("TRANSFORM", "RETAIN"):
@@ -78,7 +75,7 @@ def read_task_form(tokens: Tokens) -> TaskForm | None:
     options = options or _options(cursor)
     cursor.end()
     return TaskForm(
-        span=span_of(tokens),
+        span=cursor.span,
         retain=retain,
         head=head.text,
         target=target.span.text,
