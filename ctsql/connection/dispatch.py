@@ -10,7 +10,7 @@ from ctsql.catalog import times
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import ObjectKind
 from ctsql.connection.following import open_subscription
-from ctsql.connection.log_answers import LOGGED, reads_logs, rows, run_logged, text_rows
+from ctsql.connection.log_answers import reads_logs, rows, run_logged, text_rows
 from ctsql.connection.open_warehouse import OpenWarehouse
 from ctsql.planner.binding.advice import advise
 from ctsql.planner.explain import explain
@@ -232,12 +232,20 @@ def _use(running: Running, statement: st.UseSchema) -> Result:
 # ---- questions about objects
 
 
-def _show(running: Running, statement: st.Statement) -> Result:
+def _show(running: Running, statement: st.Show) -> Result:
     if reads_logs(statement):
         return run_logged(running.engine, statement, running.con.search_schema)
-    assert isinstance(statement, st.ShowObjects)  # of Spark's functions
+    if statement.what == "pending":
+        return rows(show_pending(running.engine))
+    if statement.what == "retention":
+        records = Maintenance(running.names).retention(statement)
+        return Result.of_table(RETAINED, records, "SHOW")
     names = [name for name in function_names() if is_like(name, statement.like)]
     return rows((["function", "usage"], list(describe_functions(names))))
+
+
+def _describe(running: Running, statement: st.Describe) -> Result:
+    return run_logged(running.engine, statement, running.con.search_schema)
 
 
 def _explain(running: Running, statement: st.Explain) -> Result:
@@ -264,6 +272,13 @@ def _frame(verb: str, frame: "Callable[[Namespace, Any], DataFrame]") -> Handler
     return lambda running, s: Result.of_dataframe(
         frame(running.names, s), status_verb=verb, convert=translate_spark_errors
     )
+
+
+def _ask_about_rows(running: Running, statement: st.RowQuestion) -> Result:
+    questions = RowQuestions(running.names)
+    if statement.verb == "WHY":
+        return Result.of_table(LINEAGE, questions.why(statement), "WHY")
+    return _frame("BLAME", lambda _, s: questions.blame(s))(running, statement)
 
 
 # ---- changes of objects
@@ -309,6 +324,12 @@ def _apply_replacement(names: Namespace, statement: st.ApplyReplacement) -> str:
     return (TaskReplacement if of_task else Replacement)(names).apply(statement)
 
 
+def _control_task(names: Namespace, statement: st.ControlTask) -> str:
+    if statement.verb in ("RETRY", "SKIP"):
+        return Alteration(names).resume(statement)
+    return TaskAlteration(names).switch(statement)
+
+
 def _set_options(names: Namespace, statement: st.SetOptions) -> str:
     if statement.kind is ObjectKind.CONTINUAL_TASK:
         return TaskAlteration(names).set_options(statement)
@@ -348,13 +369,11 @@ HANDLERS: dict[type[st.Statement], tuple[Handler, May]] = {
         lambda _, __: Result.of_status("TEST (not run; that is for: ctsql test FOLDER)"),
         _READS,
     ),
-    **dict.fromkeys(LOGGED, (_show, _READS)),
-    st.ShowPending: (lambda running, _: rows(show_pending(running.engine)), _READS),
-    st.ShowRetention: (_table("SHOW", RETAINED, lambda n, s: Maintenance(n).retention(s)), _READS),
+    st.Show: (_show, _READS),
+    st.Describe: (_describe, _READS),
     st.Explain: (_explain, _READS),
     # These tell of commits, and a transaction's rows have none yet.
-    st.Blame: (_frame("BLAME", lambda n, s: RowQuestions(n).blame(s)), May.READ_ONLY | May.ONCE),
-    st.Why: (_table("WHY", LINEAGE, lambda n, s: RowQuestions(n).why(s)), May.READ_ONLY | May.ONCE),
+    st.RowQuestion: (_ask_about_rows, May.READ_ONLY | May.ONCE),
     st.VerifyView: (_frame("VERIFY", lambda n, s: Verification(n).verify(s)), May.READ_ONLY),
     st.Maintain: (
         _table("MAINTAIN", MAINTAINED, lambda n, s: Maintenance(n).maintain(s)),
@@ -371,13 +390,12 @@ HANDLERS: dict[type[st.Statement], tuple[Handler, May]] = {
     st.UndropObject: (_done(lambda n, s: Undropping(n).undrop(s)), May.CHANGE),
     st.RenameObject: (_done(lambda n, s: Alteration(n).rename(s)), May.CHANGE),
     st.DropSubscription: (_done(_drop_subscription), May.CHANGE),
-    st.ResumeTask: (_done(lambda n, s: Alteration(n).resume(s)), May.CHANGE),
+    st.ControlTask: (_done(_control_task), May.CHANGE),
     st.ReplayTask: (_done(lambda n, s: TaskReplacement(n).replay(s)), May.CHANGE),
     st.ApplyReplacement: (_done(_apply_replacement), May.CHANGE),
     st.ReplaceBody: (_done(lambda n, s: TaskAlteration(n).replace_body(s)), May.CHANGE),
     st.SetOptions: (_done(_set_options), May.CHANGE),
     st.ChangeConstraints: (_done(_change_constraints), May.CHANGE),
-    st.SwitchTask: (_done(lambda n, s: TaskAlteration(n).switch(s)), May.CHANGE),
     st.CommentOn: (_done(lambda n, s: Alteration(n).comment(s)), May.CHANGE),
     st.RefreshView: (_done(lambda n, s: Alteration(n).refresh(s)), May.CHANGE),
 }

@@ -3,8 +3,7 @@
 No row is read and nothing is computed, so where the logs are on a local disk they need no Spark.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 from ctsql.catalog.errors import Error
 from ctsql.catalog.spans import Source
@@ -15,7 +14,9 @@ from ctsql.runtime.monitoring import status as statuses
 from ctsql.runtime.statements.inspect import show
 from ctsql.runtime.statements.inspect.show_constraints import show_constraints
 
-Logged = st.ShowObjects | st.ShowCreate | st.Describe | st.ShowSubscriptions | st.ShowConstraints
+Logged = st.Show | st.Describe
+_NOT_LOGGED = ("functions", "pending", "retention")
+"""What SHOW needs Spark for."""
 
 
 def rows(table: show.Rows) -> Result:
@@ -31,20 +32,10 @@ def text_rows(table: show.Rows, end: str) -> Result:
     return listing
 
 
-LOGGED: Mapping[type[st.Statement], Callable[[LogReader, Any, str], Result]] = {
-    st.ShowObjects: lambda reader, s, schema: rows(show.show_objects(reader, s, schema)),
-    st.ShowCreate: lambda reader, s, schema: text_rows(show.show_create(reader, s, schema), ";"),
-    st.Describe: lambda reader, s, schema: rows(show.describe(reader, s, schema)),
-    st.ShowSubscriptions: lambda reader, _, __: rows(show.show_subscriptions(reader)),
-    st.ShowConstraints: lambda reader, s, schema: rows(show_constraints(reader, s, schema)),
-}
-"""What logs answer, by the class of the statement; the schema is that of unqualified names."""
-
-
 def reads_logs(statement: st.Statement) -> TypeGuard[Logged]:
-    """Whether logs answer a statement; functions are Spark's."""
-    functions = isinstance(statement, st.ShowObjects) and statement.what == "functions"
-    return type(statement) in LOGGED and not functions
+    """Whether logs answer a statement."""
+    is_of_logs = isinstance(statement, st.Show) and statement.what not in _NOT_LOGGED
+    return is_of_logs or isinstance(statement, st.Describe)
 
 
 def is_logged(text: str) -> bool:
@@ -63,7 +54,16 @@ def is_logged(text: str) -> bool:
 
 def run_logged(reader: LogReader, statement: Logged, schema: str) -> Result:
     """Run one of these statements; ``schema`` is that of unqualified names."""
-    return LOGGED[type(statement)](reader, statement, schema)
+    match statement:
+        case st.Describe():
+            return rows(show.describe(reader, statement, schema))
+        case st.Show(what="create"):
+            return text_rows(show.show_create(reader, statement, schema), ";")
+        case st.Show(what="subscriptions"):
+            return rows(show.show_subscriptions(reader))
+        case st.Show(what="constraints"):
+            return rows(show_constraints(reader, statement, schema))
+    return rows(show.show_objects(reader, statement, schema))
 
 
 def status(reader: LogReader) -> Result:

@@ -657,14 +657,6 @@ class AlterTable(Statement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResumeTask(Statement):
-    """ALTER CONTINUAL TASK name RETRY, or SKIP: go on from the T at which it failed."""
-
-    target: RelationRef
-    skip: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaceBody(Statement):
     """ALTER CONTINUAL TASK name AS ( statements ): another body from the next T on."""
 
@@ -674,11 +666,11 @@ class ReplaceBody(Statement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SwitchTask(Statement):
-    """ALTER CONTINUAL TASK name SUSPEND, or RESUME."""
+class ControlTask(Statement):
+    """ALTER CONTINUAL TASK name RETRY or SKIP the T at which it failed; SUSPEND or RESUME."""
 
     target: RelationRef
-    suspend: bool
+    verb: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -738,27 +730,21 @@ class CommentOn(Statement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowObjects(Statement):
-    """SHOW TABLES / VIEWS / MATERIALIZED VIEWS / CONTINUAL TASKS / SCHEMAS / FUNCTIONS / ..."""
+class Show(Statement):
+    """SHOW <what>: a list of objects, SHOW CREATE, SHOW PENDING and so on.
 
-    what: str  # lower case plural: "tables", "materialized views", "objects", "columns", ...
-    schema: str | None = None  # IN or FROM schema
+    Attributes:
+        what: the words behind SHOW in lower case, as "materialized views" or "create".
+        target: the object that is asked about. kind: its kind, as typed behind CREATE.
+        schema: IN or FROM schema. like: the pattern of names.
+    """
+
+    what: str
+    target: RelationRef | None = None
+    kind: ObjectKind | None = None
+    schema: str | None = None
     schema_span: Span | None = None
-    relation: RelationRef | None = None  # SHOW COLUMNS IN t
     like: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShowPending(Statement):
-    """SHOW PENDING: what every output lacks."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShowCreate(Statement):
-    """SHOW CREATE [kind] name."""
-
-    kind: ObjectKind | None
-    target: RelationRef
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -847,30 +833,19 @@ class Maintain(Statement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Blame(Statement):
-    """BLAME name [WHERE predicate] [AS OF time]: who last wrote each row.
+class RowQuestion(Statement):
+    """BLAME name [WHERE predicate] [AS OF time], or WHY name WHERE predicate [AS OF time].
+
+    BLAME asks who last wrote each row, WHY where rows come from.
 
     Attributes:
-        select: ``SELECT *`` of what stands behind BLAME; its text is a source of its own.
+        verb: BLAME or WHY.
+        select: ``SELECT *`` of what stands behind it; its text is a source of its own.
     """
 
+    verb: str
     target: RelationRef
     select: Select
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Why(Statement):
-    """WHY name WHERE predicate [AS OF time]: where rows come from; ``select`` as in BLAME."""
-
-    target: RelationRef
-    select: Select
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShowRetention(Statement):
-    """SHOW RETENTION [name]."""
-
-    target: RelationRef | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -910,18 +885,6 @@ class DropSubscription(Statement):
     name: str
     name_span: Span
     if_exists: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShowConstraints(Statement):
-    """SHOW CONSTRAINTS [FOR name]: what rows must keep, and how many did not."""
-
-    target: RelationRef | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShowSubscriptions(Statement):
-    """SHOW SUBSCRIPTIONS."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

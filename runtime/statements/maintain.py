@@ -13,7 +13,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
 from ctsql.catalog.names import Name
 from ctsql.planner.binding import qualify
-from ctsql.planner.syntax.ast import Maintain, ShowRetention
+from ctsql.planner.syntax.ast import Maintain, Show
 from ctsql.runtime.delta import files as adapter
 from ctsql.runtime.delta.files import Compaction
 from ctsql.runtime.delta.table import DeltaTable
@@ -192,7 +192,7 @@ class Maintenance(OnNames):
             name = (item.name.schema, item.name.name, beside.kind.value)
             yield _Work(table=beside.table, name=name)
 
-    def _named_items(self, statement: Maintain | ShowRetention) -> list[Item]:
+    def _named_items(self, statement: Maintain | Show) -> list[Item]:
         """The named object, or the outputs of a task with several."""
         ref = statement.target
         assert ref is not None  # the caller looked
@@ -292,7 +292,7 @@ class Maintenance(OnNames):
 
     # ---- SHOW RETENTION
 
-    def retention(self, statement: ShowRetention) -> list[Row]:
+    def retention(self, statement: Show) -> list[Row]:
         """SHOW RETENTION: one row for each consumer of each table, with :data:`RETAINED`."""
         engine, now_ms = self.engine, clock.now_ms()
         catalog = engine.refresh_catalog()

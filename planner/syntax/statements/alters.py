@@ -47,14 +47,10 @@ def read_alter(cursor: Cursor, target: st.RelationRef, kind: ObjectKind) -> st.S
 def _read_alter_task(cursor: Cursor, target: st.RelationRef) -> st.Statement | None:
     """Read RETRY, SKIP, SUSPEND, RESUME, SET, RESET, ADD, DROP or AS."""
     span, kind = cursor.span, ObjectKind.CONTINUAL_TASK
-    if cursor.upper() in ("RETRY", "SKIP"):
-        skip = cursor.take().upper == "SKIP"
+    if cursor.upper() in ("RETRY", "SKIP", "SUSPEND", "RESUME"):
+        verb = cursor.take().upper
         cursor.end()
-        return st.ResumeTask(span=span, target=target, skip=skip)
-    if cursor.upper() in ("SUSPEND", "RESUME"):
-        suspend = cursor.take().upper == "SUSPEND"
-        cursor.end()
-        return st.SwitchTask(span=span, target=target, suspend=suspend)
+        return st.ControlTask(span=span, target=target, verb=verb)
     if cursor.at("SET") or cursor.at("RESET"):
         return _read_options(cursor, target, kind)
     if cursor.at("ADD") or cursor.at("DROP"):

@@ -18,7 +18,7 @@ from ctsql.planner.syntax.statements.body import read_body
 from ctsql.planner.syntax.statements.copies import read_copy
 from ctsql.planner.syntax.statements.queries import TIME_HINT, read_instant
 from ctsql.planner.syntax.statements.refusals import refusal
-from ctsql.planner.syntax.statements.row_questions import read_blame, read_why
+from ctsql.planner.syntax.statements.row_questions import read_row_question
 from ctsql.planner.syntax.statements.subscriptions import read_drop_subscription, read_subscribe
 from ctsql.planner.syntax.statements.tests import read_test
 from ctsql.planner.syntax.tokens.token_reader import Cursor, relation_ref, syntax_error
@@ -26,18 +26,18 @@ from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, span_of
 
 _KIND_WORDS = ("TABLE", "VIEW", "MATERIALIZED", "CONTINUAL", "SCHEMA", "DATABASE")
 _KINDS_LISTED = "TABLE, VIEW, MATERIALIZED VIEW, CONTINUAL TASK or SCHEMA"
-_LISTS = {
-    ("TABLES",): "tables",
-    ("VIEWS",): "views",
-    ("MATERIALIZED", "VIEWS"): "materialized views",
-    ("CONTINUAL", "TASKS"): "continual tasks",
-    ("TASK", "OUTPUTS"): "task outputs",
-    ("SCHEMAS",): "schemas",
-    ("DATABASES",): "schemas",
-    ("OBJECTS",): "objects",
-    ("FUNCTIONS",): "functions",
-    ("DROPPED",): "dropped",
-}
+_SHOWN = {
+    **{
+        words: words.lower()
+        for words in (
+            "TABLES", "VIEWS", "MATERIALIZED VIEWS", "CONTINUAL TASKS", "TASK OUTPUTS", "SCHEMAS",
+            "OBJECTS", "FUNCTIONS", "DROPPED", "CREATE", "COLUMNS", "SUBSCRIPTIONS", "CONSTRAINTS",
+            "PENDING", "RETENTION",
+        )
+    },
+    "DATABASES": "schemas",
+}  # fmt: skip
+"""What SHOW shows, by its words."""
 _MEANT = {
     **dict.fromkeys(("TASK", "TASKS", "CONTINUAL_TASKS", "FLOWS"), "CONTINUAL TASKS"),
     **dict.fromkeys(("MATERIALIZED_VIEWS", "MVIEWS", "MVS"), "MATERIALIZED VIEWS"),
@@ -202,28 +202,9 @@ def _comment(cursor: Cursor) -> st.Statement:
 
 def _show(cursor: Cursor) -> st.Statement:
     span = cursor.span
-    if cursor.accept("CREATE"):
-        kind = _kind_before_name(cursor)
-        target = cursor.relation("the name of what to show")
-        cursor.end()
-        return st.ShowCreate(span=span, kind=kind, target=target)
-    if cursor.accept("COLUMNS"):
-        return _show_columns(cursor)
-    if cursor.accept("SUBSCRIPTIONS"):
-        cursor.end()
-        return st.ShowSubscriptions(span=span)
-    if cursor.accept("CONSTRAINTS"):
-        return _show_constraints(cursor)
-    for words, what in _LISTS.items():
-        if cursor.accept(*words):
-            return _show_list(cursor, span, what)
-    if cursor.accept("PENDING"):
-        cursor.end()
-        return st.ShowPending(span=span)
-    if cursor.accept("RETENTION"):
-        subject = None if cursor.current is None else cursor.relation("the name of a stored object")
-        cursor.end()
-        return st.ShowRetention(span=span, target=subject)
+    for words, what in _SHOWN.items():
+        if cursor.accept(*words.split()):
+            return _show_what(cursor, what)
     if cursor.at("SAVINGS"):
         raise refusal(cursor.here, "SHOW SAVINGS")
     if cursor.upper() in _MEANT:
@@ -246,32 +227,42 @@ def _kind_before_name(cursor: Cursor) -> ObjectKind | None:
     return cursor.kind() if len(cursor.rest) > 1 and cursor.upper(1) != "." else None
 
 
-def _show_constraints(cursor: Cursor) -> st.Statement:
-    of = cursor.accept("FOR")
-    target = cursor.relation("the name of a task, a view or a table") if of else None
-    cursor.end(hint="Type: SHOW CONSTRAINTS [FOR name]")
-    return st.ShowConstraints(span=cursor.span, target=target)
-
-
-def _show_columns(cursor: Cursor) -> st.Statement:
-    if not cursor.accept("IN") and not cursor.accept("FROM"):
-        cursor.fail("IN")
-    relation = cursor.relation("a relation")
-    if cursor.at("IN") or cursor.at("FROM"):
-        raise not_supported(cursor.here, "a second IN", hint="Type: SHOW COLUMNS IN schema.name")
-    like = _like(cursor)
-    cursor.end()
-    return st.ShowObjects(span=cursor.span, what="columns", relation=relation, like=like)
-
-
-def _show_list(cursor: Cursor, span: Span, what: str) -> st.Statement:
-    schema, schema_span = None, None
-    if what not in ("schemas", "functions") and (cursor.accept("IN") or cursor.accept("FROM")):
-        token = cursor.name("a schema")
-        schema, schema_span = token.text, token.span
-    like = _like(cursor)
-    cursor.end()
-    return st.ShowObjects(span=span, what=what, schema=schema, schema_span=schema_span, like=like)
+def _show_what(cursor: Cursor, what: str) -> st.Show:
+    target = kind = schema = like = None
+    hint = ""
+    match what:
+        case "create":
+            kind = _kind_before_name(cursor)
+            target = cursor.relation("the name of what to show")
+        case "retention":
+            if cursor.current is not None:
+                target = cursor.relation("the name of a stored object")
+        case "constraints":
+            hint = "Type: SHOW CONSTRAINTS [FOR name]"
+            if cursor.accept("FOR"):
+                target = cursor.relation("the name of a task, a view or a table")
+        case "columns":
+            if not cursor.accept("IN") and not cursor.accept("FROM"):
+                cursor.fail("IN")
+            target = cursor.relation("a relation")
+            like = _like(cursor)
+        case "pending" | "subscriptions":
+            pass
+        case _:
+            takes_schema = what not in ("schemas", "functions")
+            if takes_schema and (cursor.accept("IN") or cursor.accept("FROM")):
+                schema = cursor.name("a schema")
+            like = _like(cursor)
+    cursor.end(hint)
+    return st.Show(
+        span=cursor.span,
+        what=what,
+        target=target,
+        kind=kind,
+        schema=schema.text if schema else None,
+        schema_span=schema.span if schema else None,
+        like=like,
+    )
 
 
 def _like(cursor: Cursor) -> str | None:
@@ -442,7 +433,7 @@ def _transact(cursor: Cursor) -> st.Statement:
 COMMANDS: dict[str, Callable[[Cursor], st.Statement]] = {
     "ALTER": _alter,
     "BEGIN": _transact,
-    "BLAME": read_blame,
+    "BLAME": read_row_question,
     "COMMENT": _comment,
     "COMMIT": _transact,
     "COPY": read_copy,
@@ -462,5 +453,5 @@ COMMANDS: dict[str, Callable[[Cursor], st.Statement]] = {
     "UNDROP": _undrop,
     "USE": _use,
     "VERIFY": _verify,
-    "WHY": read_why,
+    "WHY": read_row_question,
 }

@@ -1,7 +1,7 @@
 """Reads BLAME and WHY: the statements that ask about rows of an object."""
 
 from ctsql.catalog.spans import Source, Span
-from ctsql.planner.syntax.ast import Blame, RelationRef, Select, Why
+from ctsql.planner.syntax.ast import RowQuestion, Select
 from ctsql.planner.syntax.statements.queries import read_query
 from ctsql.planner.syntax.statements.refusals import refusal
 from ctsql.planner.syntax.tokens import tokenizer as tk
@@ -14,24 +14,14 @@ _NOT_A_PREDICATE = (
 )  # fmt: skip
 
 
-def read_blame(cursor: Cursor) -> Blame:
-    """Read BLAME name [WHERE predicate] [AS OF time]."""
-    target, select = _read_rows(cursor, needs_predicate=False, hint="Type: BLAME name WHERE k = 1")
-    return Blame(span=cursor.span, target=target, select=select)
-
-
-def read_why(cursor: Cursor) -> Why:
-    """Read WHY name WHERE predicate [AS OF time]."""
-    if cursor.at("NOT"):
+def read_row_question(cursor: Cursor) -> RowQuestion:
+    """Read BLAME name [WHERE predicate] [AS OF time], WHY name WHERE predicate [AS OF time]."""
+    verb = cursor.tokens[0].upper
+    hint = f"Type: {verb} name WHERE k = 1"
+    if verb == "WHY" and cursor.at("NOT"):
         raise refusal(cursor.here, "WHY NOT")
-    hint = "Type: WHY name WHERE k = 1"
-    target, select = _read_rows(cursor, needs_predicate=True, hint=hint)
-    return Why(span=cursor.span, target=target, select=select)
-
-
-def _read_rows(cursor: Cursor, *, needs_predicate: bool, hint: str) -> tuple[RelationRef, Select]:
     target = cursor.relation("the name of a table, a task or a view", aliased=False)
-    if needs_predicate and not cursor.at("WHERE"):
+    if verb == "WHY" and not cursor.at("WHERE"):
         cursor.fail("WHERE", hint=hint)
     if cursor.current is not None and not cursor.at("WHERE") and not cursor.at("AS", "OF"):
         cursor.fail("WHERE, AS OF or the end", words=("WHERE", "AS"), hint=hint)
@@ -44,4 +34,4 @@ def _read_rows(cursor: Cursor, *, needs_predicate: bool, hint: str) -> tuple[Rel
     rest = Span(last.source, target.span.start, last.stop).text
     inner = read_query(tokenise(Source(f"SELECT * FROM {rest}", "what is asked for").whole()))
     assert isinstance(inner, Select)  # it begins with SELECT
-    return target, inner
+    return RowQuestion(span=cursor.span, verb=verb, target=target, select=inner)

@@ -157,10 +157,10 @@ class Alteration(OnNames):
         self.engine.change_catalog(rename)
         return f"ALTER {statement.kind.keyword}"
 
-    def resume(self, statement: st.ResumeTask) -> str:
+    def resume(self, statement: st.ControlTask) -> str:
         """ALTER CONTINUAL TASK name RETRY or SKIP."""
         item = self.names.of_kind(statement.target, ObjectKind.CONTINUAL_TASK)
-        if statement.skip:
+        if statement.verb == "SKIP":
             return f"ALTER CONTINUAL TASK (skipped T = {skip_failed(self.engine, item)})"
         retry_failed(self.engine, item)
         return "ALTER CONTINUAL TASK"

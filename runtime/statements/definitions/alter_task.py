@@ -35,18 +35,19 @@ _ELSEWHERE = "Make a task under another name, let its readers read that one, the
 class TaskAlteration(Redefinition):
     """ALTER CONTINUAL TASK ... AS, SET, ADD, DROP, SUSPEND and so on; each returns the status."""
 
-    def switch(self, statement: st.SwitchTask) -> str:
+    def switch(self, statement: st.ControlTask) -> str:
         """SUSPEND or RESUME, unless the task is in that state already."""
         only = "A view is not suspended. To refresh it less often: "
         only += f"ALTER MATERIALIZED VIEW {statement.target.span.text} SET (REFRESH EVERY '1 day')"
         item = self.names.of_kind(statement.target, ObjectKind.CONTINUAL_TASK, only=only)
         self.engine.mint()
-        if self.engine.relations.is_suspended(item) == statement.suspend:
-            return f"{DONE} (was {'suspended' if statement.suspend else 'running'} already)"
+        suspends = statement.verb == "SUSPEND"
+        if self.engine.relations.is_suspended(item) == suspends:
+            return f"{DONE} (was {'suspended' if suspends else 'running'} already)"
         bind_task_state(
             self.engine,
             item,
-            lambda state, now: replace(state, suspended=now if statement.suspend else None),
+            lambda state, now: replace(state, suspended=now if suspends else None),
         )
         return DONE
 

@@ -43,15 +43,15 @@ _KINDS = {
 }
 
 
-def show_objects(engine: LogReader, statement: st.ShowObjects, search_schema: str) -> Rows:
+def show_objects(engine: LogReader, statement: st.Show, search_schema: str) -> Rows:
     """SHOW TABLES, SHOW COLUMNS and the like."""
     catalog = engine.refresh_catalog()
     if statement.what == "schemas":
         schemas = {SYSTEM_SCHEMA: SYSTEM_SCHEMA, **catalog.schemas}
         schema_names = sorted(n for n in schemas.values() if is_like(n, statement.like))
         return ["schema"], [(n,) for n in schema_names]
-    if statement.relation is not None:
-        ref = statement.relation
+    if statement.target is not None:
+        ref = statement.target
         system = _system_table(catalog, ref, search_schema)
         if system is not None:
             names = (c for c in system.columns if is_like(c.name, statement.like))
@@ -195,7 +195,7 @@ def _told_time(time: int) -> str:
     return f"{time} ({times.to_iso(time)})"
 
 
-def _show_dropped(catalog: Catalog, statement: st.ShowObjects, schema: str | None) -> Rows:
+def _show_dropped(catalog: Catalog, statement: st.Show, schema: str | None) -> Rows:
     """SHOW DROPPED: what UNDROP can bring back, what was dropped last first."""
     rows: list[tuple[object, ...]] = [
         (i.name.schema, i.name.name, i.kind.value, times.to_iso(drop.at_ms))
@@ -261,9 +261,10 @@ def show_subscriptions(engine: LogReader) -> Rows:
     return columns, rows
 
 
-def show_create(engine: LogReader, statement: st.ShowCreate, search_schema: str) -> Rows:
+def show_create(engine: LogReader, statement: st.Show, search_schema: str) -> Rows:
     """SHOW CREATE name: the definition as typed, with current names."""
     ref = statement.target
+    assert ref is not None  # SHOW CREATE names one
     item = engine.refresh_catalog().get(qualify(ref, search_schema), span=ref.span)
     if statement.kind is not None and item.kind is not statement.kind:
         hint = f"Type: SHOW CREATE {item.kind.keyword} {item.name}"

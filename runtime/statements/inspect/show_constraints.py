@@ -20,7 +20,7 @@ _COLUMNS = [
 ]  # fmt: skip
 
 
-def show_constraints(engine: LogReader, statement: st.ShowConstraints, search_schema: str) -> Rows:
+def show_constraints(engine: LogReader, statement: st.Show, search_schema: str) -> Rows:
     """Each constraint with the rows that broke it so far, and at the newest T with such rows."""
     catalog = engine.refresh_catalog()
     items = sorted(catalog, key=lambda i: i.name.key)

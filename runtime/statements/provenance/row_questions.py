@@ -9,7 +9,7 @@ from ctsql.catalog.names import backtick, fold
 from ctsql.catalog.reserved_columns import FILE_COLUMN, NOTE, ROW_COLUMN, TIME, VERSION
 from ctsql.planner.binding import qualify
 from ctsql.planner.lowering import Context, lower_query
-from ctsql.planner.syntax.ast import Blame, RelationRef, Select, Why
+from ctsql.planner.syntax.ast import RelationRef, RowQuestion, Select
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.statements.objects.name_resolution import OnNames
 from ctsql.runtime.statements.provenance.row_lineage import Line, RowLineage, TracedRows
@@ -20,7 +20,7 @@ from ctsql.runtime.warehouse.sources import StoredSources
 class RowQuestions(OnNames):
     """The statements BLAME and WHY."""
 
-    def blame(self, statement: Blame) -> DataFrame:
+    def blame(self, statement: RowQuestion) -> DataFrame:
         """Each row with ``t``, ``at``, ``version`` and ``note``, lazily.
 
         Raises:
@@ -40,7 +40,7 @@ class RowQuestions(OnNames):
                 answer = with_writers(self.engine.warehouse, stored_rows, selection)
             return _for_display(answer)
 
-    def why(self, statement: Why) -> list[Line]:
+    def why(self, statement: RowQuestion) -> list[Line]:
         """Lines of :data:`~ctsql.runtime.statements.provenance.row_lineage.COLUMNS`.
 
         Raises as BLAME does.

@@ -103,8 +103,8 @@ def test_use_holds_to_the_end_of_its_file() -> None:
 
 def test_other_statements_are_taken_where_asked_for() -> None:
     """The caller names the statements that it takes besides definitions."""
-    folder = _read("CREATE TABLE a (k INT); SHOW TABLES", also=[st.ShowObjects])
-    assert [type(o.statement) for o in folder.others] == [st.ShowObjects]
+    folder = _read("CREATE TABLE a (k INT); SHOW TABLES", also=[st.Show])
+    assert [type(o.statement) for o in folder.others] == [st.Show]
 
 
 @pytest.mark.parametrize(

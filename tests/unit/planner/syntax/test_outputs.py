@@ -4,7 +4,7 @@ import pytest
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import ObjectKind
-from ctsql.planner.syntax.ast import CommentOn, CreateContinualTask, RenameObject, ShowObjects
+from ctsql.planner.syntax.ast import CommentOn, CreateContinualTask, RenameObject, Show
 from tests.helpers.parsed import parsed, refused
 
 CT = "CREATE CONTINUAL TASK ct "
@@ -73,5 +73,5 @@ def test_statements_about_outputs() -> None:
     assert isinstance(commented, CommentOn)
     assert commented.kind is ObjectKind.TASK_OUTPUT
     shown = parsed("SHOW TASK OUTPUTS IN s LIKE 'x*'")
-    assert isinstance(shown, ShowObjects)
+    assert isinstance(shown, Show)
     assert (shown.what, shown.schema, shown.like) == ("task outputs", "s", "x*")
