@@ -157,4 +157,11 @@ def find_system_table(name: Name) -> SystemTable | None:
 def only_queried(name: Name, span: Span | None) -> CtsqlError:
     """The error for what is done to a system table and is no query; the caller raises it."""
     hint = f"Type: SELECT * FROM {name}; or DESCRIBE {name}"
-    return error("SYSTEM_TABLE", span=span, name=str(name), hint=hint)
+    message = f'"{name}" is a system table, which can only be queried'
+    return error("SYSTEM_SCHEMA", span=span, message=message, hint=hint)
+
+
+def made_in_system(span: Span | None) -> CtsqlError:
+    """The error for what is made in the schema of the system tables; the caller raises it."""
+    message = 'nothing can be made in the schema "system"'
+    return error("SYSTEM_SCHEMA", span=span, message=message, hint="Choose another schema.")

@@ -13,14 +13,6 @@ from ctsql.catalog.error_classes import (
 
 RUNNING: tuple[Condition, ...] = (
     Condition(
-        "BATCH_BOUNDS_DIFFER",
-        "22023",
-        StatementError,
-        message="the bounds of a staged batch are not those it is appended with",
-        detail="{detail}",
-        hint="Append it with its own bounds; what is in already is left out.",
-    ),
-    Condition(
         "BATCH_INVALID",
         "22023",
         StatementError,
@@ -45,11 +37,12 @@ RUNNING: tuple[Condition, ...] = (
         hint="Stage a new batch.",
     ),
     Condition(
-        "BOUNDS_BACKWARDS",
+        "BOUNDS_INVALID",
         "22023",
         StatementError,
-        message="the bounds of a write go backwards: from {lower} to {upper}",
-        hint="An upper is exclusive and at least the lower.",
+        message="{message}",
+        detail="{detail}",
+        hint="Give bounds that hold every update; the upper is exclusive and at least the lower.",
     ),
     Condition(
         "COMMIT_UNKNOWN",
@@ -92,14 +85,6 @@ RUNNING: tuple[Condition, ...] = (
         message='there is no file at "{path}"',
         detail="{detail}",
         hint="Check the path; a relative one begins at the current directory.",
-    ),
-    Condition(
-        "FILE_UNREADABLE",
-        "58030",
-        EnvironmentProblem,
-        message='no columns are found in "{path}", read as {format}',
-        hint="Check that it is not empty, and say what it is: read_csv('...'), read_json('...'), "
-        "read_parquet('...'), read_orc('...').",
     ),
     Condition(
         "HISTORY_LOST",
@@ -232,13 +217,6 @@ RUNNING: tuple[Condition, ...] = (
         hint="{hint}",
     ),
     Condition(
-        "UPDATE_OUT_OF_BOUNDS",
-        "22023",
-        StatementError,
-        message="an update at T = {time} is {where}",
-        hint="Give bounds that hold every update; the upper is exclusive.",
-    ),
-    Condition(
         "UPPER_MISMATCH",
         "40001",
         UpperMismatch,
@@ -252,12 +230,5 @@ RUNNING: tuple[Condition, ...] = (
         message='materialized view "{name}" cannot be computed at T = {time}: {reason}',
         detail="{detail}",
         hint="{hint}",
-    ),
-    Condition(
-        "WRITER_ID_INVALID",
-        "22023",
-        StatementError,
-        message="{text!r} is no writer id",
-        hint="A writer id is w followed by a UUID in lower case.",
     ),
 )

@@ -46,7 +46,6 @@ STATEMENTS: tuple[Condition, ...] = (
         detail="Values of the one type cannot be shown as the other.",
         hint="Read the rows that are inserted only, or go past this T.",
     ),
-    Condition("CURSOR_STATE", "24000", StatementError, message="{message}"),
     Condition(
         "DEFINED_TWICE",
         "42710",
@@ -66,8 +65,8 @@ STATEMENTS: tuple[Condition, ...] = (
         "FILE_FORMAT_UNKNOWN",
         "22023",
         StatementError,
-        message='the ending of "{path}" says no format',
-        detail="The endings that do are: {known}.",
+        message="{message}",
+        detail="{detail}",
         hint="{hint}",
     ),
     Condition(
@@ -122,7 +121,7 @@ STATEMENTS: tuple[Condition, ...] = (
         "NOT_DURABLE",
         "42809",
         StatementError,
-        message="{what} cannot be read in {where}",
+        message="{what} cannot be read {where}",
         detail="{detail}",
         hint="{hint}",
     ),
@@ -147,24 +146,6 @@ STATEMENTS: tuple[Condition, ...] = (
         message="{message}",
         detail="{detail}",
         hint="{hint}",
-    ),
-    Condition(
-        "TASK_INPUT_IS_OUTPUT",
-        "42P17",
-        StatementError,
-        message='continual task "{name}" cannot be its own input',
-        detail="A task runs for each change of its input; its own writes would make it run for "
-        "ever.",
-        hint="Read it in the body instead: there it holds what it held before the change.",
-    ),
-    Condition(
-        "TASK_INPUT_NOT_DURABLE",
-        "42809",
-        StatementError,
-        message='view "{name}" cannot be the input of a continual task',
-        detail="A view has no stored history; it can be followed where it filters and projects the "
-        "rows of one relation, and this one does more.",
-        hint="Type: CREATE MATERIALIZED VIEW ... AS with the view's query, and use that as input.",
     ),
     Condition(
         "TASK_WRITES_FOREIGN_TABLE",

@@ -71,14 +71,16 @@ def load(path: Path) -> Mapping[str, Any]:
     """A saved plan.
 
     Raises:
-        PLAN_NOT_READ: it is none. OSError: the file cannot be read.
+        PLAN_UNUSABLE: it is none. OSError: the file cannot be read.
     """
     from ctsql.runtime.pipelines.plan import read_plan
 
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as problem:
-        raise error("PLAN_NOT_READ", name=path, detail="It is no UTF-8 text.") from problem
+        message = f'"{path}" is not a saved plan'
+        detail = "It is no UTF-8 text."
+        raise error("PLAN_UNUSABLE", message=message, detail=detail) from problem
     return read_plan(text, str(path))
 
 

@@ -165,7 +165,7 @@ def with_own_functions(engine: "Engine", *, once: bool) -> Iterator[None]:
             span=problem.span,
             cause=problem,
             what=f"function {name}",
-            where="a definition",
+            where="in a definition",
             detail="It is known to this process only; others run definitions, too.",
             hint="Write it in SQL, or compute the column before the rows are inserted.",
         ) from problem

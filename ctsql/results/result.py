@@ -277,7 +277,7 @@ class Result:
 
     def _require_rows(self) -> None:
         if not self.has_rows:
-            raise error("CURSOR_STATE", message=f"{self.status} gives no rows")
+            raise error("INVALID_USAGE", message=f"{self.status} gives no rows")
 
     def _rows_left(self) -> Iterator[Row]:
         self._require_rows()

@@ -204,13 +204,18 @@ class Binder:
     def followed_item(self, item: Item, span: Span | None = None) -> Item:
         """What a task follows that has an object as its input: a plain view's one source.
 
-        Raises TASK_INPUT_NOT_DURABLE if a view does more than to filter and project.
+        Raises NOT_DURABLE if a view does more than to filter and project.
         """
         while item.kind is ObjectKind.VIEW:
             with reading_definition(item):
                 query = _query_of(item)
             if not takes_rows_one_by_one(query):
-                raise error("TASK_INPUT_NOT_DURABLE", span=span, name=str(item.name))
+                what, where = f'view "{item.name}"', "as the input of a continual task"
+                detail = "Only a view that filters and projects one relation can be followed."
+                hint = "Type: CREATE MATERIALIZED VIEW ... AS the view's query, and use that."
+                raise error(
+                    "NOT_DURABLE", span=span, what=what, where=where, detail=detail, hint=hint
+                )
             below = Binder(self.catalog, item.search_schema, None, reads=item.reads)
             item = below.resolve(query.relations[0])
         return item
@@ -245,7 +250,8 @@ class Binder:
             kind = self.external_kind(ref.parts)
             detail = f"A {kind} is known to this process only; others run definitions, too."
         hint = f"Make a table of it and read that: CREATE TABLE t AS SELECT * FROM {text}"
-        raise error("NOT_DURABLE", span=ref.span, what=text, where=where, detail=detail, hint=hint)
+        place = f"in {where}"
+        raise error("NOT_DURABLE", span=ref.span, what=text, where=place, detail=detail, hint=hint)
 
     def view(self, item: Item, roles: dict[str, lp.Role]) -> lp.ViewReference:
         """A plain view, with its own query bound in its own terms."""

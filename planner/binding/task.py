@@ -181,7 +181,10 @@ def _inputs(binder: Binder, statement: CreateContinualTask, own: Item) -> list[I
     for task_input in statement.inputs:
         ref = task_input.ref
         if binder.own_of(ref) is not None:
-            raise error("TASK_INPUT_IS_OUTPUT", span=ref.span, name=str(own.name))
+            detail = "A task runs for each change of its input, so it would run for ever."
+            hint = "Read it in the body instead: there it holds what it held before the change."
+            name = str(own.name)
+            raise error("RECURSIVE_DEFINITION", span=ref.span, name=name, detail=detail, hint=hint)
         source = binder.resolve(ref)
         followed_item = binder.followed_item(source, ref.span)
         if followed_item.id in sources:

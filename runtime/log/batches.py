@@ -41,9 +41,10 @@ def new_writer_id() -> str:
 
 
 def check_writer_id(text: str) -> None:
-    """Raise WRITER_ID_INVALID unless the text is ``w`` and a UUID in lower case."""
+    """Raise INVALID_NAME unless the text is ``w`` and a UUID in lower case."""
     if not _WRITER.fullmatch(text):
-        raise error("WRITER_ID_INVALID", text=text)
+        detail = "A writer id is w followed by a UUID in lower case."
+        raise error("INVALID_NAME", name=text, detail=detail)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,19 +159,19 @@ def check_bounds(lower: int, upper: int, times: Iterable[int]) -> None:
         lower, upper: in T; upper exclusive, CLOSED if nothing may follow. times: of the updates.
 
     Raises:
-        OUTPUT_CLOSED: updates after the last upper. BOUNDS_BACKWARDS: upper < lower.
-        UPDATE_OUT_OF_BOUNDS: an update before the lower, or at or past the upper.
+        OUTPUT_CLOSED: updates after the last upper. BOUNDS_INVALID: upper < lower, or an update
+            before the lower, or at or past the upper.
     """
     updates = list(times)
     if lower == CLOSED and updates:
         raise error("OUTPUT_CLOSED", time=updates[0])
     if upper < lower:
-        raise error("BOUNDS_BACKWARDS", lower=lower, upper=upper)
+        message = f"the bounds of a write go backwards: from {lower} to {upper}"
+        raise error("BOUNDS_INVALID", message=message)
     for time in updates:
-        if time < lower:
-            raise error("UPDATE_OUT_OF_BOUNDS", time=time, where=f"before the lower {lower}")
-        if time >= upper:
-            raise error("UPDATE_OUT_OF_BOUNDS", time=time, where=f"at or past the upper {upper}")
+        if not lower <= time < upper:
+            bound = f"before the lower {lower}" if time < lower else f"at or past the upper {upper}"
+            raise error("BOUNDS_INVALID", message=f"an update at T = {time} is {bound}")
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -124,7 +124,7 @@ class Batch:
         """The staging of a T.
 
         Raises:
-            OUTPUT_CLOSED, UPDATE_OUT_OF_BOUNDS: the T is not in ``[lower, upper)``.
+            OUTPUT_CLOSED, BOUNDS_INVALID: the T is not in ``[lower, upper)``.
             BATCH_USED_UP: it was appended, discarded, described, or read from a text.
         """
         self.check_usable()

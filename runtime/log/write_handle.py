@@ -179,7 +179,7 @@ class Output:
     # ---- batches
 
     def batch(self, lower: int, upper: int) -> Batch:
-        """Start a batch for ``[lower, upper)`` on the newest version; raises BOUNDS_BACKWARDS."""
+        """Start a batch for ``[lower, upper)`` on the newest version; raises BOUNDS_INVALID."""
         check_bounds(lower, upper, ())
         return self._begin_batch(self.table.begin(), lower, upper, rebase=True)
 
@@ -242,7 +242,7 @@ class Output:
             each case the batches are used up, and files that are not in are deleted.
 
         Raises:
-            OUTPUT_CLOSED, BOUNDS_BACKWARDS, UPDATE_OUT_OF_BOUNDS, BATCH_BOUNDS_DIFFER,
+            OUTPUT_CLOSED, BOUNDS_INVALID,
             BATCH_USED_UP: wrong use; nothing is changed, and batches stay with their owner.
             COMMIT_UNKNOWN: the commit failed and the log cannot be read to find out.
         """
@@ -316,7 +316,8 @@ class Output:
                     f"It is for [{batch.lower}, {batch.text.upper}), the call for "
                     f"[{lower}, {upper})."
                 )
-                raise error("BATCH_BOUNDS_DIFFER", detail=detail)
+                message = "the bounds of a staged batch are not those it is appended with"
+                raise error("BOUNDS_INVALID", message=message, detail=detail)
             if (batch.text.table_id, batch.text.app) != (self.table.table_id, self.app):
                 detail = f"It is for table {batch.text.table_id}."
                 raise error("BATCH_OF_ANOTHER_OUTPUT", output=self.table.location, detail=detail)

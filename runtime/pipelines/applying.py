@@ -86,7 +86,7 @@ def apply_folder(
             :func:`ctsql.runtime.pipelines.plan.read_plan`.
 
     Raises:
-        PLAN_REFUSED: an object cannot become what the folder says. PLAN_OUTDATED: it is not the
+        PLAN_REFUSED: an object cannot become what the folder says. PLAN_UNUSABLE: it is not the
             saved plan. DEFINITIONS_CHANGED: another process was first. CONSTRAINT_VIOLATED,
             DATA_ERROR: rows of a table break a constraint that it gets. DEPENDENT_OBJECTS: a
             subscription was made for what is to be dropped. In these cases nothing is changed, but

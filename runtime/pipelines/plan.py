@@ -162,7 +162,7 @@ def read_plan(text: str, name: str) -> Mapping[str, Any]:
     """The values of a saved plan.
 
     Raises:
-        PLAN_NOT_READ: the text is none.
+        PLAN_UNUSABLE: the text is none.
     """
     try:
         raw = json.loads(text)
@@ -173,12 +173,13 @@ def read_plan(text: str, name: str) -> Mapping[str, Any]:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
         is_told = isinstance(problem, ValueError)  # no JSON, or another format
         detail = f"{problem}." if is_told else "What ctsql plan -o writes is not in it."
-        raise error("PLAN_NOT_READ", name=name, detail=detail, cause=problem) from problem
+        message = f'"{name}" is not a saved plan'
+        raise error("PLAN_UNUSABLE", message=message, detail=detail, cause=problem) from problem
     return plan
 
 
 def check_still(before: Mapping[str, Any], now: Plan) -> None:
-    """Raise PLAN_OUTDATED where a saved plan is not what would be done now."""
+    """Raise PLAN_UNUSABLE where a saved plan is not what would be done now."""
     names = moved_between(before, now.to_json())
     reasons: Sequence[str] = [
         text
@@ -193,7 +194,8 @@ def check_still(before: Mapping[str, Any], now: Plan) -> None:
     detail = " ".join(reasons)
     if names:
         detail = f"{detail} It says otherwise of: {', '.join(names)}.".strip()
-    raise error("PLAN_OUTDATED", detail=detail)
+    message = "the saved plan is not what would be done now"
+    raise error("PLAN_UNUSABLE", message=message, detail=detail)
 
 
 def moved_between(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

@@ -145,7 +145,7 @@ def test_a_statement_without_rows_says_so_when_fetched() -> None:
     assert (result.has_rows, result.description, result.rowcount) == (False, None, 3)
     with pytest.raises(CtsqlError) as caught:
         result.fetchall()
-    assert caught.value.condition == "CURSOR_STATE"
+    assert caught.value.condition == "INVALID_USAGE"
 
 
 def test_description_has_seven_items_a_column() -> None:

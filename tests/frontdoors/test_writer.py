@@ -95,7 +95,7 @@ def test_batches_travel_as_text(table: Connection, connect: Callable[[], Connect
         (pa.table({"id": ["x"]}), "TYPE_MISMATCH"),
         (pa.table({"id": pa.array([2**40])}), "DATA_ERROR"),
         ([{"nope": 1}], "UNKNOWN_COLUMN"),
-        ({7: [(1, 1)]}, "UPDATE_OUT_OF_BOUNDS"),
+        ({7: [(1, 1)]}, "BOUNDS_INVALID"),
     ],
 )
 def test_rows_that_do_not_fit(table: Connection, rows: Any, condition: str) -> None:

@@ -120,10 +120,12 @@ class Alteration(OnNames):
             if inside and not statement.cascade:
                 objects = ", ".join(f"{i.kind.value} {i.name}" for i in inside)
                 raise error(
-                    "SCHEMA_NOT_EMPTY",
+                    "DEPENDENT_OBJECTS",
                     span=statement.target.span,
+                    kind="schema",
                     name=schema,
-                    objects=f"It holds {objects}.",
+                    keyword="SCHEMA",
+                    dependants=f"It holds {objects}.",
                 )
             going[:] = current.going_with(i.id for i in inside)
             return _without(current, going, statement, current.schemas[fold(schema)])

@@ -37,7 +37,7 @@ from ctsql.catalog.schemas import (
     same_columns,
 )
 from ctsql.catalog.spans import Source, Span
-from ctsql.catalog.system_tables import is_system
+from ctsql.catalog.system_tables import is_system, made_in_system
 from ctsql.planner.binding import BoundDefinition, bind_task, qualify, refresh_parts
 from ctsql.planner.binding.checks import (
     check_listed,
@@ -129,7 +129,7 @@ class Creation(OnNames):
                     "OBJECT_EXISTS", span=statement.name_span, kind="schema", name=statement.name
                 )
             if is_system(statement.name):
-                raise error("SYSTEM_SCHEMA", span=statement.name_span)
+                raise made_in_system(statement.name_span)
             return current.with_schema(statement.name)
 
         self.engine.change_catalog(add_schema)

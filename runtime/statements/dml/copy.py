@@ -21,8 +21,8 @@ def copy_from(
     """COPY t FROM: append a file's rows in one commit; returns their number.
 
     Raises:
-        FILE_NOT_FOUND, FILE_UNREADABLE. UNKNOWN_COLUMN, COLUMN_COUNT_MISMATCH: the file's columns
-        are not those to be filled. DATA_ERROR: a value is not of its column's type.
+        FILE_NOT_FOUND, FILE_FORMAT_UNKNOWN. UNKNOWN_COLUMN, COLUMN_COUNT_MISMATCH: the columns of
+        the file are not those to be filled. DATA_ERROR: a value is not of its column's type.
     """
     item = target_table(engine, statement.target, search_schema)
     file = statement.file

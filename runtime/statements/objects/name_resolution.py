@@ -15,7 +15,7 @@ from ctsql.catalog.names import (
 )
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
-from ctsql.catalog.system_tables import is_system
+from ctsql.catalog.system_tables import is_system, made_in_system
 from ctsql.planner.binding import Binder, qualify
 from ctsql.planner.binding.analyst import Analyst
 from ctsql.planner.syntax.ast import CreateContinualTask, RelationRef
@@ -98,7 +98,7 @@ class Namespace:
     def check_schema(self, schema: str, span: Span) -> None:
         """Raise UNKNOWN_SCHEMA unless a schema exists, or SYSTEM_SCHEMA for that one."""
         if is_system(schema) and fold(schema) not in self.engine.catalog.schemas:
-            raise error("SYSTEM_SCHEMA", span=span)
+            raise made_in_system(span)
         if fold(schema) not in self.engine.catalog.schemas:
             hint = f"Type: CREATE SCHEMA {quote(schema)}"
             raise error("UNKNOWN_SCHEMA", span=span, name=schema, hint=hint)

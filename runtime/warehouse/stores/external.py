@@ -56,7 +56,8 @@ class ExternalRelations:
         """The rows of a file, a temporary view or a variable.
 
         Raises:
-            FILE_NOT_FOUND: no file is there. FILE_UNREADABLE: it has no columns, or another format.
+            FILE_NOT_FOUND: no file is there. FILE_FORMAT_UNKNOWN: it has no columns, or another
+                format.
             INVALID_USAGE, DATA_ERROR: Spark cannot hold the rows of a variable.
         """
         session = self._gateway.session
@@ -111,4 +112,7 @@ def _check_there(gateway: Gateway, location: str, file: FileRef) -> bool:
 
 
 def _unreadable(file: FileRef) -> CtsqlError:
-    return error("FILE_UNREADABLE", span=file.span, path=file.path, format=file.format)
+    message = f'no columns are found in "{file.path}", read as {file.format}'
+    hint = "Check that it is not empty, and say what it is: read_csv('...'), read_json('...'), "
+    hint += "read_parquet('...'), read_orc('...')."
+    return error("FILE_FORMAT_UNKNOWN", span=file.span, message=message, hint=hint)

@@ -208,7 +208,7 @@ def test_a_saved_plan_is_what_is_done(connect: Callable[[], Connection]) -> None
     other.execute("CREATE TABLE between (k INT)")
     with pytest.raises(CtsqlError, match="not what would be done now") as caught:
         apply(con, folder_of(TABLES), saved_plan=read_plan(text, "plan.json"))
-    assert caught.value.condition == "PLAN_OUTDATED"
+    assert caught.value.condition == "PLAN_UNUSABLE"
     text = json.dumps(planned(con, TABLES).to_json())
     with pytest.raises(CtsqlError, match="not what would be done now"):
         apply(

@@ -161,10 +161,10 @@ CASES = [
     (TASK.format("DELETE FROM t WHERE nope = 1"), "UNKNOWN_COLUMN", "nope"),
     (TASK.format("DELETE FROM t WHERE key + 1"), "TYPE_MISMATCH", None),
     (TASK.format("INSERT INTO t SELECT 1 / 0 FROM feed"), "TASK_FAILED", None),
-    ("CREATE CONTINUAL TASK t ON INPUT t AS (INSERT INTO t SELECT 1)", "TASK_INPUT_IS_OUTPUT", "t"),
+    ("CREATE CONTINUAL TASK t ON INPUT t AS (INSERT INTO t SELECT 1)", "RECURSIVE_DEFINITION", "t"),
     (
         "CREATE CONTINUAL TASK t ON INPUT counted AS (INSERT INTO t SELECT key FROM counted)",
-        "TASK_INPUT_NOT_DURABLE",
+        "NOT_DURABLE",
         "counted",
     ),
     (

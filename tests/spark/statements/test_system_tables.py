@@ -203,7 +203,7 @@ def _check_refusals(con: Connection) -> None:
         "COMMENT ON TABLE system.lag IS 'x'",
         "SUBSCRIBE TO system.lag",
     ):
-        assert _refusal(con, text) == "SYSTEM_TABLE", text
+        assert _refusal(con, text) == "SYSTEM_SCHEMA", text
     for text in ("CREATE SCHEMA system", "CREATE TABLE system.t (a INT)"):
         assert _refusal(con, text) == "SYSTEM_SCHEMA", text
     assert _refusal(con, "SELECT * FROM system.lag AS OF 5") == "NOT_SUPPORTED"

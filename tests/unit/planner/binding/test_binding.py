@@ -244,11 +244,11 @@ REFUSED: dict[str, tuple[str, str, str, str]] = {
     ),
     "output as input": (
         "CREATE CONTINUAL TASK t ON INPUT t AS (INSERT INTO t SELECT 1 AS a)",
-        "TASK_INPUT_IS_OUTPUT", "t", "Read it in the body",
+        "RECURSIVE_DEFINITION", "t", "Read it in the body",
     ),
     "view as input": (
         "CREATE CONTINUAL TASK t ON INPUT counted AS (INSERT INTO t SELECT 1 AS a)",
-        "TASK_INPUT_NOT_DURABLE", "counted", "CREATE MATERIALIZED VIEW",
+        "NOT_DURABLE", "counted", "CREATE MATERIALIZED VIEW",
     ),
     "table and view of it as inputs": (
         "CREATE CONTINUAL TASK t ON INPUT feed, recent AS (INSERT INTO t SELECT 1 AS a)",
@@ -271,7 +271,7 @@ REFUSED: dict[str, tuple[str, str, str, str]] = {
     ),
     "an output as input": (
         f"{SEVERAL.replace('feed', 'other.b')} (DELETE FROM a)",
-        "TASK_INPUT_IS_OUTPUT", "other.b", "Read it in the body",
+        "RECURSIVE_DEFINITION", "other.b", "Read it in the body",
     ),
     "outputs of one name": (
         f"{SEVERAL.replace('other.b', 'A')} (DELETE FROM a)", "INVALID_STATEMENT", "A", "",

@@ -150,10 +150,10 @@ def test_a_text_whose_updates_are_out_of_its_bounds() -> None:
         (3, 3, [], None),
         (9, CLOSED, [9, 10**15], None),
         (CLOSED, CLOSED, [], None),
-        (9, 8, [], "BOUNDS_BACKWARDS"),
-        (9, 10, [10], "UPDATE_OUT_OF_BOUNDS"),
-        (9, 10, [8], "UPDATE_OUT_OF_BOUNDS"),
-        (9, 9, [9], "UPDATE_OUT_OF_BOUNDS"),
+        (9, 8, [], "BOUNDS_INVALID"),
+        (9, 10, [10], "BOUNDS_INVALID"),
+        (9, 10, [8], "BOUNDS_INVALID"),
+        (9, 9, [9], "BOUNDS_INVALID"),
         (CLOSED, CLOSED, [11], "OUTPUT_CLOSED"),
     ],
 )
@@ -191,5 +191,5 @@ def test_any_other_text_is_no_writer_id(text: str) -> None:
     """The error shows the text."""
     with pytest.raises(CtsqlError) as caught:
         check_writer_id(text)
-    assert caught.value.condition == "WRITER_ID_INVALID"
-    assert repr(text) in caught.value.message
+    assert caught.value.condition == "INVALID_NAME"
+    assert f'"{text}"' in caught.value.message

@@ -120,5 +120,5 @@ def test_no_plan(text: str) -> None:
     """A file that holds something else is refused."""
     with pytest.raises(CtsqlError) as caught:
         read_plan(text, "p.json")
-    assert caught.value.condition == "PLAN_NOT_READ"
+    assert caught.value.condition == "PLAN_UNUSABLE"
     assert "Error" not in str(caught.value.detail)
