@@ -10,7 +10,7 @@ from ctsql.planner.syntax.ast import (
     CreateContinualTask,
     CreateMaterializedView,
     OnViolation,
-    ShowConstraints,
+    Show,
 )
 from ctsql.planner.syntax.statements.constraints import CONSTRAINTS_MAX, constraint_text
 from tests.helpers.parsed import parsed
@@ -97,11 +97,11 @@ def test_statements() -> None:
     assert isinstance(dropped, ChangeConstraints)
     assert (dropped.dropped_name, dropped.if_exists, dropped.new_constraint) == ("c", True, None)
     shown = parsed("SHOW CONSTRAINTS FOR s.x")
-    assert isinstance(shown, ShowConstraints)
+    assert isinstance(shown, Show)
     assert shown.target is not None
     assert shown.target.parts == ("s", "x")
     every = parsed("SHOW CONSTRAINTS")
-    assert isinstance(every, ShowConstraints)
+    assert isinstance(every, Show)
     assert every.target is None
 
 

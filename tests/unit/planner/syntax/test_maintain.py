@@ -4,7 +4,7 @@ import pytest
 
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax import parse, split
-from ctsql.planner.syntax.ast import Maintain, ShowRetention
+from ctsql.planner.syntax.ast import Maintain, Show
 from tests.helpers.parsed import refused
 
 
@@ -37,10 +37,10 @@ def test_maintain(text: str, expected: tuple[object, ...]) -> None:
 def test_show_retention() -> None:
     """With and without a name."""
     found = _parsed("SHOW RETENTION")
-    assert isinstance(found, ShowRetention)
+    assert isinstance(found, Show)
     assert found.target is None
     found = _parsed("SHOW RETENTION s.t")
-    assert isinstance(found, ShowRetention)
+    assert isinstance(found, Show)
     assert found.target is not None
     assert found.target.parts == ("s", "t")
 
