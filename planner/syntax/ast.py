@@ -597,18 +597,10 @@ class AddColumns:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NamedColumn:
-    """A column that is there, with its place in the text."""
-
-    name: str
-    span: Span
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DropColumns:
     """DROP COLUMNS (name, ...)."""
 
-    columns: tuple[NamedColumn, ...]
+    columns: tuple[ColumnDef, ...]
     if_exists: bool = False
 
 
@@ -616,15 +608,15 @@ class DropColumns:
 class RenameColumn:
     """RENAME COLUMN name TO new."""
 
-    column: NamedColumn
-    new: NamedColumn
+    column: ColumnDef
+    new: ColumnDef
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetypeColumn:
     """ALTER COLUMN name TYPE type, which must be a wider one."""
 
-    column: NamedColumn
+    column: ColumnDef
     type: str
     type_span: Span
 
@@ -633,7 +625,7 @@ class RetypeColumn:
 class SetNotNull:
     """ALTER COLUMN name SET NOT NULL, or DROP NOT NULL."""
 
-    column: NamedColumn
+    column: ColumnDef
     not_null: bool
 
 
@@ -641,7 +633,7 @@ class SetNotNull:
 class SetDefault:
     """ALTER COLUMN name SET DEFAULT value; None is DROP DEFAULT."""
 
-    column: NamedColumn
+    column: ColumnDef
     value: SqlText | None
 
 

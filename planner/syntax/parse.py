@@ -17,8 +17,6 @@ from ctsql.planner.syntax.tokens.tokenizer import Tokens, span_of, tokenise
 
 _QUERY_STARTS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
 
-# First words that are known and refused until later.
-_LATER = ("ANALYZE", "RESTORE", "DECLARE", "EXECUTE", "CALL")
 _KNOWN = (*_QUERY_STARTS[:-1], *DML_VERBS, "CREATE", "EXPLAIN", *COMMANDS)
 _Known = TypeVar("_Known", bound=Statement)
 _PLANS = ("EXTENDED", "FORMATTED", "CODEGEN", "COST", "LOGICAL", "ANALYZE")
@@ -65,8 +63,6 @@ def _statement(tokens: Tokens) -> Statement:
         cursor = Cursor(tokens)
         cursor.take()
         return COMMANDS[first](cursor)
-    if first in _LATER:
-        raise not_supported(tokens[0].span, first)
     message = f"found {found_text(tokens[0])}, expected a statement"
     raise syntax_error(tokens[0].span, message, hint=did_you_mean(first, _KNOWN) if first else "")
 

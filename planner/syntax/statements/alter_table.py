@@ -91,7 +91,7 @@ def _drop(cursor: Cursor) -> st.DropColumns:
 
 def _alter(cursor: Cursor) -> st.ColumnChange:
     token = cursor.name("a column's name")
-    column = st.NamedColumn(name=token.text, span=token.span)
+    column = st.ColumnDef(name=token.text, span=token.span)
     if cursor.accept("TYPE"):
         if cursor.current is None:
             cursor.fail("a type")
@@ -118,6 +118,6 @@ def _alter(cursor: Cursor) -> st.ColumnChange:
     raise not_supported(cursor.here, "ALTER COLUMN ... COMMENT", hint=hint)
 
 
-def _column(cursor: Cursor) -> st.NamedColumn:
+def _column(cursor: Cursor) -> st.ColumnDef:
     token = cursor.name("a column's name")
-    return st.NamedColumn(name=token.text, span=token.span)
+    return st.ColumnDef(name=token.text, span=token.span)

@@ -1,11 +1,12 @@
-"""Reads what ALTER changes of a task or a materialized view besides its name."""
+"""Reads ALTER."""
 
 from collections.abc import Sequence
 
-from ctsql.catalog.errors import bad_option
+from ctsql.catalog.errors import bad_option, not_supported
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
+from ctsql.planner.syntax.statements.alter_table import read_column_change
 from ctsql.planner.syntax.statements.body import read_body
 from ctsql.planner.syntax.statements.constraints import (
     at_constraint,
@@ -23,30 +24,69 @@ from ctsql.planner.syntax.statements.options import (
 )
 from ctsql.planner.syntax.statements.refreshes import POLICY
 from ctsql.planner.syntax.tokens.token_reader import Cursor
-from ctsql.planner.syntax.tokens.tokenizer import Tokens, cut_at_commas, span_of
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, cut_at_commas, span_of
 
 FIXED_OPTIONS = ("SNAPSHOT", COALESCE, *STORAGE_OPTIONS)
 """Options that say how a task begins, and at which Ts it runs: changes may wait for the next."""
+_CONSTRAINTS = "ADD CONSTRAINT, DROP CONSTRAINT"
+_ALTERS = {
+    ObjectKind.TABLE: "ADD COLUMN, DROP COLUMN, RENAME COLUMN, ALTER COLUMN, "
+    f"{_CONSTRAINTS}, RENAME TO",
+    ObjectKind.CONTINUAL_TASK: "AS, SET, RESET, RETRY, SKIP, SUSPEND, RESUME, "
+    f"{_CONSTRAINTS}, APPLY REPLACEMENT, RENAME TO",
+    ObjectKind.MATERIALIZED_VIEW: f"SET, RESET, {_CONSTRAINTS}, APPLY REPLACEMENT, RENAME TO",
+}
+"""What stands behind ALTER and a name, for each kind that has more than RENAME TO."""
+_REPLACEABLE = (ObjectKind.MATERIALIZED_VIEW, ObjectKind.CONTINUAL_TASK)
 VIEW_OPTIONS = ("REFRESH", POLICY, NOT_NULL, *STORAGE_OPTIONS)
 
 
-def read_alter(cursor: Cursor, target: st.RelationRef, kind: ObjectKind) -> st.Statement | None:
-    """Read what ALTER has for a kind besides RENAME TO; None when that does not come.
+def read_alter(cursor: Cursor) -> st.Statement:
+    """Read what follows ALTER.
 
-    Raises SYNTAX_ERROR, INVALID_OPTION and what a body raises.
+    Raises SYNTAX_ERROR, INVALID_OPTION, NOT_SUPPORTED and what a body raises.
     """
-    match kind:
-        case ObjectKind.CONTINUAL_TASK:
-            return _read_alter_task(cursor, target)
-        case ObjectKind.MATERIALIZED_VIEW:
-            return _read_alter_view(cursor, target)
-        case _:
-            return None
+    kind = cursor.expect_kind()
+    if cursor.at("IF", "EXISTS"):
+        # What a script types instead works whether the object is there or not.
+        hint = f"Type: CREATE OR REPLACE {kind.keyword} ..., which makes it or changes it."
+        if kind is ObjectKind.TABLE:
+            hint = "Leave IF EXISTS out; SHOW TABLES LIKE '...' tells whether the table is there."
+        raise not_supported(cursor.here, f"ALTER {kind.keyword} IF EXISTS", hint=hint)
+    target = cursor.relation("the name of what to alter")
+    if kind is ObjectKind.CONTINUAL_TASK:
+        statement = _read_alter_task(cursor, target)
+    elif kind is ObjectKind.TABLE:
+        statement = _read_alter_table(cursor, target)
+    else:
+        statement = _read_alter_view(cursor, target, kind)
+    if statement is not None:
+        return statement
+    span = cursor.span
+    if kind in _REPLACEABLE and cursor.accept("APPLY", "REPLACEMENT"):
+        other = cursor.relation("the name of the replacement")
+        cursor.end()
+        return st.ApplyReplacement(span=span, kind=kind, target=target, replacement=other)
+    if cursor.current is not None and cursor.current.kind is Kind.WORD and not cursor.at("RENAME"):
+        hint = f"ALTER {kind.keyword} {target.span.text} takes: {_ALTERS.get(kind, 'RENAME TO')}"
+        raise not_supported(cursor.here, f"ALTER {kind.keyword} ... {cursor.upper()}", hint=hint)
+    cursor.expect("RENAME", "TO")
+    new = cursor.relation("the new name")
+    cursor.end()
+    return st.RenameObject(span=span, kind=kind, target=target, new=new)
+
+
+def _read_alter_table(cursor: Cursor, target: st.RelationRef) -> st.Statement | None:
+    if _at_constraint_change(cursor):
+        return _read_constraints(cursor, target, ObjectKind.TABLE)
+    change = read_column_change(cursor)
+    return None if change is None else st.AlterTable(span=cursor.span, target=target, change=change)
 
 
 def _read_alter_task(cursor: Cursor, target: st.RelationRef) -> st.Statement | None:
     """Read RETRY, SKIP, SUSPEND, RESUME, SET, RESET, ADD, DROP or AS."""
     span, kind = cursor.span, ObjectKind.CONTINUAL_TASK
+    _refuse_columns(cursor, target, kind)
     if cursor.upper() in ("RETRY", "SKIP", "SUSPEND", "RESUME"):
         verb = cursor.take().upper
         cursor.end()
@@ -54,7 +94,7 @@ def _read_alter_task(cursor: Cursor, target: st.RelationRef) -> st.Statement | N
     if cursor.at("SET") or cursor.at("RESET"):
         return _read_options(cursor, target, kind)
     if cursor.at("ADD") or cursor.at("DROP"):
-        return read_alter_constraints(cursor, target, kind)
+        return _read_constraints(cursor, target, kind)
     if cursor.accept("AS"):
         rest = cursor.rest
         body = read_body(rest, cursor.here, target.span.text)
@@ -62,7 +102,32 @@ def _read_alter_task(cursor: Cursor, target: st.RelationRef) -> st.Statement | N
     return None
 
 
-def read_alter_constraints(
+def _read_alter_view(
+    cursor: Cursor, target: st.RelationRef, kind: ObjectKind
+) -> st.Statement | None:
+    """Read SET, RESET, ADD or DROP of a materialized view."""
+    if kind is ObjectKind.MATERIALIZED_VIEW:
+        if cursor.at("SET") or cursor.at("RESET"):
+            return _read_options(cursor, target, kind)
+        if _at_constraint_change(cursor):
+            return _read_constraints(cursor, target, kind)
+    _refuse_columns(cursor, target, kind)
+    return None
+
+
+def _refuse_columns(cursor: Cursor, target: st.RelationRef, kind: ObjectKind) -> None:
+    """Raise NOT_SUPPORTED where ALTER goes on with a change of an output's columns."""
+    adds = cursor.upper() in ("ADD", "DROP")
+    if kind is ObjectKind.CONTINUAL_TASK:  # which has ADD and DROP of constraints
+        adds = adds and cursor.upper(1) in ("COLUMN", "COLUMNS")
+    if adds or cursor.at("RENAME", "COLUMN") or cursor.at("ALTER"):
+        what = f"ALTER {kind.keyword} ... {cursor.upper()} COLUMN"
+        why = "Its definition says which columns it has."
+        hint = f"Give it another one: CREATE OR REPLACE {kind.keyword} {target.span.text} ..."
+        raise not_supported(cursor.here, what, why=why, hint=hint)
+
+
+def _read_constraints(
     cursor: Cursor, target: st.RelationRef, kind: ObjectKind
 ) -> st.ChangeConstraints:
     """Read ADD with a constraint, or DROP CONSTRAINT; raises SYNTAX_ERROR."""
@@ -90,17 +155,7 @@ def read_alter_constraints(
     )
 
 
-def _read_alter_view(cursor: Cursor, target: st.RelationRef) -> st.Statement | None:
-    """Read SET or RESET of a materialized view's options, ADD or DROP of a constraint."""
-    kind = ObjectKind.MATERIALIZED_VIEW
-    if cursor.at("SET") or cursor.at("RESET"):
-        return _read_options(cursor, target, kind)
-    if at_constraint_change(cursor):
-        return read_alter_constraints(cursor, target, kind)
-    return None
-
-
-def at_constraint_change(cursor: Cursor) -> bool:
+def _at_constraint_change(cursor: Cursor) -> bool:
     """Whether ADD of a constraint or DROP CONSTRAINT comes next."""
     if cursor.at("DROP", "CONSTRAINT"):
         return True

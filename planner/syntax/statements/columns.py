@@ -23,7 +23,6 @@ TYPES = word_set("""
 """)
 _TYPE_ENDS = ("NOT", "NULL", "COMMENT", "DEFAULT")
 _LATER = ("GENERATED", "PRIMARY", "UNIQUE", "CHECK", "CONSTRAINT", "REFERENCES", "MASK")
-_WITHOUT_COLUMN = ("PRIMARY", "CONSTRAINT", "FOREIGN", "CHECK", "UNIQUE")
 _OTHER_SYSTEMS = {"JSONB": "STRING", "JSON": "STRING", "UUID": "STRING", "DATETIME": "TIMESTAMP"}
 
 
@@ -82,10 +81,6 @@ def type_edits(columns: Tokens) -> list[Edit]:
 def _column(
     cursor: Cursor, *, typed: bool, defaults: bool, constraints: list[ConstraintDef] | None
 ) -> ColumnDef:
-    if cursor.upper() in _WITHOUT_COLUMN and len(cursor.rest) > 1 and cursor.upper(1) in (
-        "(", "KEY", *(t.upper for t in cursor.rest[1:2] if t.is_name and cursor.upper(2) in _LATER)
-    ):  # fmt: skip
-        raise not_supported(cursor.here, cursor.upper())
     name = cursor.name("a column's name")
     type_text = _type(cursor, name) if typed else None
     nullable, comment, default = True, None, None

@@ -3,17 +3,12 @@
 from collections.abc import Callable
 from itertools import pairwise
 
-from ctsql.catalog.errors import CtsqlError, bad_option, error, not_supported
+from ctsql.catalog.errors import bad_option, error, not_supported
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.refreshes import parse_interval
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
-from ctsql.planner.syntax.statements.alter_table import read_column_change
-from ctsql.planner.syntax.statements.alters import (
-    at_constraint_change,
-    read_alter,
-    read_alter_constraints,
-)
+from ctsql.planner.syntax.statements.alters import read_alter
 from ctsql.planner.syntax.statements.body import read_body
 from ctsql.planner.syntax.statements.copies import read_copy
 from ctsql.planner.syntax.statements.queries import TIME_HINT, read_instant
@@ -24,8 +19,6 @@ from ctsql.planner.syntax.statements.tests import read_test
 from ctsql.planner.syntax.tokens.token_reader import Cursor, relation_ref, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, span_of
 
-_KIND_WORDS = ("TABLE", "VIEW", "MATERIALIZED", "CONTINUAL", "SCHEMA", "DATABASE")
-_KINDS_LISTED = "TABLE, VIEW, MATERIALIZED VIEW, CONTINUAL TASK or SCHEMA"
 _SHOWN = {
     **{
         words: words.lower()
@@ -46,25 +39,14 @@ _MEANT = {
     **{f: f"{f}S" for f in ("TABLE", "VIEW", "OBJECT", "FUNCTION", "SUBSCRIPTION", "CONSTRAINT")},
 }
 """Words that are no setting's name, by what SHOW takes instead."""
-_CONSTRAINTS = "ADD CONSTRAINT, DROP CONSTRAINT"
-_ALTERS = {
-    ObjectKind.TABLE: "ADD COLUMN, DROP COLUMN, RENAME COLUMN, ALTER COLUMN, "
-    f"{_CONSTRAINTS}, RENAME TO",
-    ObjectKind.CONTINUAL_TASK: "AS, SET, RESET, RETRY, SKIP, SUSPEND, RESUME, "
-    f"{_CONSTRAINTS}, APPLY REPLACEMENT, RENAME TO",
-    ObjectKind.MATERIALIZED_VIEW: f"SET, RESET, {_CONSTRAINTS}, APPLY REPLACEMENT, RENAME TO",
-}
-"""What stands behind ALTER and a name, for each kind that has more than RENAME TO."""
 _SHOW_REFUSED = ("PARTITIONS", "TBLPROPERTIES", "CATALOGS", "LOCKS")
 
 
 def _drop(cursor: Cursor) -> st.Statement:
     if cursor.accept("SUBSCRIPTION"):
         return read_drop_subscription(cursor)
-    if cursor.upper() in ("FUNCTION", "INDEX", "TEMPORARY", "CATALOG"):
-        raise not_supported(cursor.here, f"DROP {cursor.upper()}")
     flow = cursor.accept("FLOW")
-    kind = ObjectKind.CONTINUAL_TASK if flow else _kind(cursor)
+    kind = ObjectKind.CONTINUAL_TASK if flow else cursor.expect_kind()
     if_exists = cursor.accept("IF", "EXISTS")
     target = cursor.relation("the name of what to drop")
     cascade = cursor.accept("CASCADE")
@@ -84,62 +66,11 @@ def _drop(cursor: Cursor) -> st.Statement:
 
 
 def _undrop(cursor: Cursor) -> st.Statement:
-    if cursor.at("SUBSCRIPTION"):
-        hint = "A named reader comes back with the object that it followed, where a DROP took both."
-        raise not_supported(cursor.here, "UNDROP SUBSCRIPTION", hint=hint)
     flow = cursor.accept("FLOW")
-    kind = ObjectKind.CONTINUAL_TASK if flow else _kind(cursor)
+    kind = ObjectKind.CONTINUAL_TASK if flow else cursor.expect_kind()
     target = cursor.relation("the name of what was dropped")
     cursor.end(hint="SHOW DROPPED lists what can be had back.")
     return st.UndropObject(span=cursor.span, kind=kind, target=target, flow=flow)
-
-
-def _kind(cursor: Cursor) -> ObjectKind:
-    kind = cursor.kind()
-    if kind is None:
-        cursor.fail(_KINDS_LISTED, words=_KIND_WORDS)
-    return kind
-
-
-def _alter(cursor: Cursor) -> st.Statement:
-    kind = _kind(cursor)
-    if cursor.at("IF", "EXISTS"):
-        raise not_supported(cursor.here, f"ALTER {kind.keyword} IF EXISTS", hint=_both_times(kind))
-    target = cursor.relation("the name of what to alter")
-    if cursor.at("APPLY", "REPLACEMENT"):
-        if kind not in (ObjectKind.MATERIALIZED_VIEW, ObjectKind.CONTINUAL_TASK):
-            raise not_supported(cursor.here, f"APPLY REPLACEMENT to a {kind.value}")
-        cursor.position += 2
-        replacement = cursor.relation("the name of the replacement")
-        cursor.end()
-        return st.ApplyReplacement(
-            span=cursor.span, kind=kind, target=target, replacement=replacement
-        )
-    if kind is ObjectKind.TABLE and at_constraint_change(cursor):
-        return read_alter_constraints(cursor, target, kind)
-    if kind is ObjectKind.TABLE:
-        change = read_column_change(cursor)
-        if change is not None:
-            return st.AlterTable(span=cursor.span, target=target, change=change)
-    elif _is_about_columns(cursor, kind):
-        raise _columns_of_output(cursor, kind, target)
-    statement = read_alter(cursor, target, kind)
-    if statement is not None:
-        return statement
-    if cursor.current is not None and cursor.current.kind is Kind.WORD and not cursor.at("RENAME"):
-        hint = f"ALTER {kind.keyword} {target.span.text} takes: {_ALTERS.get(kind, 'RENAME TO')}"
-        raise not_supported(cursor.here, f"ALTER {kind.keyword} ... {cursor.upper()}", hint=hint)
-    cursor.expect("RENAME", "TO")
-    new = cursor.relation("the new name")
-    cursor.end()
-    return st.RenameObject(span=cursor.span, kind=kind, target=target, new=new)
-
-
-def _both_times(kind: ObjectKind) -> str:
-    """What a script types instead of IF EXISTS: it works whether the object is there or not."""
-    if kind is ObjectKind.TABLE:
-        return "Leave IF EXISTS out; SHOW TABLES LIKE '...' tells whether the table is there."
-    return f"Type: CREATE OR REPLACE {kind.keyword} ..., which makes it or changes it."
 
 
 def _replay(cursor: Cursor) -> st.Statement:
@@ -157,25 +88,6 @@ def _replay(cursor: Cursor) -> st.Statement:
     return st.ReplayTask(span=cursor.span, target=target, begin=begin, body=body, body_span=place)
 
 
-def _is_about_columns(cursor: Cursor, kind: ObjectKind) -> bool:
-    """Whether ALTER goes on with a change of columns; a task has ADD and DROP of constraints."""
-    if cursor.at("RENAME", "COLUMN") or cursor.at("ALTER"):
-        return True
-    if cursor.upper() not in ("ADD", "DROP"):
-        return False
-    if kind is ObjectKind.MATERIALIZED_VIEW and at_constraint_change(cursor):
-        return False
-    return kind is not ObjectKind.CONTINUAL_TASK or cursor.upper(1) in ("COLUMN", "COLUMNS")
-
-
-def _columns_of_output(cursor: Cursor, kind: ObjectKind, target: st.RelationRef) -> CtsqlError:
-    """NOT_SUPPORTED; the caller raises it."""
-    what = f"ALTER {kind.keyword} ... {cursor.upper()} COLUMN"
-    why = "Its definition says which columns it has."
-    hint = f"Give it another one: CREATE OR REPLACE {kind.keyword} {target.span.text} ..."
-    return not_supported(cursor.here, what, why=why, hint=hint)
-
-
 def _comment(cursor: Cursor) -> st.Statement:
     cursor.expect("ON")
     column = None
@@ -187,9 +99,7 @@ def _comment(cursor: Cursor) -> st.Statement:
         column = parts[-1].text
         target = relation_ref(parts[:-1], aliased=True)
     else:
-        kind = cursor.kind()
-        if kind is None:
-            cursor.fail(_KINDS_LISTED + ", or COLUMN", words=(*_KIND_WORDS, "COLUMN"))
+        kind = cursor.expect_kind("COLUMN")
         target = cursor.relation("a name")
     cursor.expect("IS")
     comment = None
@@ -274,10 +184,6 @@ def _like(cursor: Cursor) -> str | None:
 
 
 def _describe(cursor: Cursor) -> st.Statement:
-    if cursor.upper() in ("HISTORY", "DETAIL", "FUNCTION") and len(cursor.rest) > 1:
-        raise not_supported(cursor.here, f"DESCRIBE {cursor.upper()}")
-    if cursor.upper() in ("SELECT", "WITH", "VALUES", "QUERY") and len(cursor.rest) > 1:
-        raise not_supported(cursor.here, "DESCRIBE of a query")
     extended = _accept_extended(cursor)
     kind = _kind_before_name(cursor)
     extended = extended or _accept_extended(cursor)
@@ -352,9 +258,6 @@ def _set(cursor: Cursor) -> st.Statement:
     span = cursor.span
     if cursor.current is None:
         return st.ShowSetting(span=span, name=None)
-    is_named = cursor.upper(1) in ("", "=", "TO", ".")
-    if cursor.upper() in ("VAR", "VARIABLE", "CATALOG", "ROLE") and not is_named:
-        raise not_supported(cursor.here, f"SET {cursor.upper()}")
     if cursor.at("TIME", "ZONE") and len(cursor.rest) > 2:
         cut, value = 2, cursor.rest[2:]
         if value[0].upper in ("=", "TO"):
@@ -388,8 +291,6 @@ def _reset(cursor: Cursor) -> st.Statement:
 
 
 def _use(cursor: Cursor) -> st.Statement:
-    if cursor.at("CATALOG") and len(cursor.rest) > 1:
-        raise not_supported(cursor.here, "USE CATALOG", why="A warehouse is one catalog.")
     if len(cursor.rest) > 1 and cursor.upper() in ("SCHEMA", "DATABASE", "NAMESPACE"):
         cursor.take()
     name = cursor.name("a schema")
@@ -431,7 +332,7 @@ def _transact(cursor: Cursor) -> st.Statement:
 
 
 COMMANDS: dict[str, Callable[[Cursor], st.Statement]] = {
-    "ALTER": _alter,
+    "ALTER": read_alter,
     "BEGIN": _transact,
     "BLAME": read_row_question,
     "COMMENT": _comment,

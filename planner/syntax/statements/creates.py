@@ -92,8 +92,6 @@ def _schema(cursor: Cursor) -> st.CreateSchema:
     if_not_exists = cursor.if_not_exists()
     name = cursor.name("the schema's name")
     check_new_schema(name.text, name.span)
-    if cursor.upper() in ("LOCATION", "MANAGED", "COMMENT", "WITH"):
-        raise not_supported(cursor.here, f"{cursor.upper()} of a schema")
     cursor.end()
     return st.CreateSchema(
         span=cursor.span, name=name.text, name_span=name.span, if_not_exists=if_not_exists
@@ -262,8 +260,6 @@ def _view(cursor: Cursor, *, or_replace: bool) -> st.CreateView:
         columns = read_columns(cursor.group(), place, typed=False)
     if cursor.accept("COMMENT"):
         comment = cursor.string("the comment in quotes").text
-    if cursor.upper() in ("TBLPROPERTIES", "WITH", "SCHEMA"):
-        raise not_supported(cursor.here, f"CREATE VIEW ... {cursor.upper()}")
     cursor.expect("AS")
     return st.CreateView(
         span=cursor.span,

@@ -95,8 +95,6 @@ def _source(cursor: Cursor, verb: int) -> tuple[st.SqlText, str, st.RelationRef 
     if cursor.accept("AS") or not cursor.at("ON"):
         alias = quote(cursor.name('"ON"').text)
         ref = None
-    if cursor.at("("):
-        raise not_supported(cursor.here, "a column list behind the source's alias")
     return text, alias, ref
 
 

@@ -114,9 +114,6 @@ def read_flow(cursor: Cursor, *, or_replace: bool) -> CreateFlow:
     """
     if_not_exists = cursor.if_not_exists()
     name = cursor.relation("the flow's name")
-    if cursor.at("COMMENT"):
-        hint = "Leave the clause out, or type a comment: -- ..."
-        raise not_supported(cursor.here, "COMMENT of a flow", hint=hint)
     cursor.expect("AS", hint=_FLOW_HINT)
     if cursor.at("INSERT"):
         raise refusal(cursor.here, "FLOW ... AS INSERT")

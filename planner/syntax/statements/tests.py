@@ -300,9 +300,10 @@ def _after(cursor: Cursor, steps: list[st.TestStep], *, least: int = 0) -> int |
     """Read AFTER n, if it is there; 0 is in front of the first step."""
     if not cursor.accept("AFTER"):
         return None
-    hint = "GIVEN and THEN are counted from 1."
-    token = cursor.whole_number("the number of a step", hint=hint)
-    number = int(token.text)
+    token = cursor.current
+    if token is None or token.kind is not Kind.NUMBER or not token.text.isdigit():
+        cursor.fail("the number of a step", hint="GIVEN and THEN are counted from 1.")
+    number = int(cursor.take().text)
     if not least <= number <= len(steps):
         detail = f"The test has {len(steps)} step(s): each GIVEN and each THEN is one."
         raise bad_option(token.span, "AFTER", detail)

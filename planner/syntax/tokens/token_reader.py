@@ -24,6 +24,9 @@ _KINDS: dict[tuple[str, ...], ObjectKind] = {
 }
 
 
+_KINDS_LISTED = "TABLE, VIEW, MATERIALIZED VIEW, CONTINUAL TASK or SCHEMA"
+
+
 def syntax_error(
     span: Span, message: str, *, hint: str = "", cause: Exception | None = None
 ) -> CtsqlError:
@@ -124,13 +127,6 @@ class Cursor:
             self.fail(what, hint=hint)
         return self.take()
 
-    def whole_number(self, what: str, *, hint: str = "") -> Token:
-        """Read a whole number without a sign."""
-        token = self.current
-        if token is None or token.kind is not Kind.NUMBER or not token.text.isdigit():
-            self.fail(what, hint=hint)
-        return self.take()
-
     def name(self, what: str) -> Token:
         """Read one identifier."""
         if not self.is_at_name:
@@ -176,6 +172,15 @@ class Cursor:
             if self.accept(*words):
                 return kind
         return None
+
+    def expect_kind(self, *others: str) -> ObjectKind:
+        """Read the words of an object's kind; ``others`` may stand there as well."""
+        kind = self.kind()
+        if kind is None:
+            first = (words[0] for words in _KINDS)
+            expected = ", or ".join([_KINDS_LISTED, *others])
+            self.fail(expected, words=[*dict.fromkeys(first), *others])
+        return kind
 
     def end(self, hint: str = "") -> None:
         """Fail if a token follows."""

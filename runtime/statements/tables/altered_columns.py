@@ -201,11 +201,11 @@ def _drop(columns: Schema, change: st.DropColumns) -> Schema:
     return after
 
 
-def _find(columns: Sequence[Column], column: st.NamedColumn) -> Column:
+def _find(columns: Sequence[Column], column: st.ColumnDef) -> Column:
     return schemas.get(columns, column.name, span=column.span)
 
 
-def _name(columns: Sequence[Column], column: st.NamedColumn) -> str:
+def _name(columns: Sequence[Column], column: st.ColumnDef) -> str:
     return backtick(_find(columns, column).name)
 
 

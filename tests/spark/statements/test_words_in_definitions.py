@@ -7,7 +7,7 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.planner.syntax.parse import _PLANS, DML_VERBS
-from ctsql.planner.syntax.statements import header, options
+from ctsql.planner.syntax.statements import options
 from ctsql.planner.syntax.statements.commands import COMMANDS
 
 pytestmark = pytest.mark.spark
@@ -18,8 +18,8 @@ WORDS = sorted(
         for phrase in (
             *options.TASK_OPTIONS,
             *options._VIEW_KNOWN,
-            *header._KEYWORDS,
-            *(word for words in header._LATER for word in words),
+            "CREATE OR REPLACE REPLACEMENT CONTINUAL TASK MATERIALIZED VIEW IF NOT EXISTS",
+            "ON INPUT OUTPUTS AS WITH COMMENT WHERE BACKFILL FROM TRANSFORM RETAIN REFRESH",
             *COMMANDS,
             *DML_VERBS,
             *_PLANS,
