@@ -6,11 +6,12 @@ from operator import itemgetter
 from pyspark.sql import DataFrame, SparkSession
 
 from ctsql.planner.ivm import Input, Query, TableUse, Text
-from ctsql.planner.lowering import Context, Sources, lower_view, without_padding
+from ctsql.planner.lowering import Context, lower_view, without_padding
 from ctsql.planner.nodes import Transaction, ViewWrite
 from ctsql.planner.shapes import Shapes
 from ctsql.runtime.delta.diff_writer import stage
 from ctsql.runtime.rows.collect import collect_bounded
+from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import consolidate_change_feed
 from ctsql.runtime.rows.prepared_rows import derive, prepared_plans
 from ctsql.runtime.rows.row_set import RowSet, SparkRows
@@ -22,7 +23,6 @@ from ctsql.runtime.tasks.prepared_body import propose_from_few
 from ctsql.runtime.tasks.run_batching import stage_batched_runs
 from ctsql.runtime.views.change_plans import types_given, types_of
 from ctsql.runtime.views.prepared_view import view_of_few
-from ctsql.runtime.views.refresh import fill_state, fill_turns, follow_changes, next_turn
 from ctsql.runtime.warehouse.query_engine import OutputProposal, StoredRelations, Table, TaskSources
 from ctsql.runtime.warehouse.replaced_views import table_schema
 
@@ -38,10 +38,6 @@ class SparkEngine:
     stage = staticmethod(stage)
     stage_batched_runs = staticmethod(stage_batched_runs)
     schema_text = staticmethod(table_schema)
-    follow = staticmethod(follow_changes)
-    fill = staticmethod(fill_state)
-    fill_turns = staticmethod(fill_turns)
-    next_turn = staticmethod(next_turn)
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
@@ -71,13 +67,14 @@ class SparkEngine:
             output: OutputProposal(one.inserts, one.victims) for output, one in proposals.items()
         }
 
-    def view_rows(self, view: ViewWrite, sources: Sources, at: int) -> DataFrame:
+    def view_rows(
+        self, view: ViewWrite, sources: StoredRelations, at: int, *, small: bool = False
+    ) -> RowSet:
         """Not computed yet."""
-        return lower_view(view, Context(self._session, sources, at, clock_at=at))
-
-    def view_of_few(self, view: ViewWrite, sources: StoredRelations, at: int) -> RowSet | None:
-        """Not computed yet."""
-        return view_of_few(view, sources, at, self._session)
+        rows = view_of_few(view, sources, at, self._session) if small else Declined("it is large")
+        if not isinstance(rows, Declined):
+            return rows
+        return SparkRows(lower_view(view, Context(self._session, sources, at, clock_at=at)))
 
     def types_given(
         self, view: ViewWrite, text: Text, tables: Mapping[str, Table]

@@ -22,16 +22,16 @@ from ctsql.runtime.warehouse.query_engine import StoredRelations
 
 def view_of_few(
     view: ViewWrite, sources: StoredRelations, at: int, session: SparkSession
-) -> RowSet | None:
-    """What a view ought to hold as of T; None where it reads the clock, or more than few rows."""
+) -> RowSet | Declined:
+    """What a view ought to hold as of T; declined where that is not of few stored rows alone."""
     read = _read(view)
-    if read is None:
-        return None
+    if isinstance(read, Declined):
+        return read
     rows_by_source: dict[str, LocalRows] = {}
     for object_id in read:
         rows = sources.local_rows(object_id, at)
         if isinstance(rows, Declined):
-            return None
+            return rows
         rows_by_source[object_id] = rows
 
     def build(frames: Sequence[DataFrame]) -> DataFrame:
@@ -42,8 +42,8 @@ def view_of_few(
     return derive(list(rows_by_source.values()), build, key, origin=view)
 
 
-def _read(view: ViewWrite) -> list[str] | None:
-    """The objects that a view reads the rows of; None where it reads anything else."""
+def _read(view: ViewWrite) -> list[str] | Declined:
+    """The objects that a view reads the rows of; declined where it reads anything else."""
     object_ids: dict[str, None] = {}
     for node in descend(view.desired):
         match node:
@@ -52,7 +52,7 @@ def _read(view: ViewWrite) -> list[str] | None:
             case ViewReference():
                 pass  # the relations of its query follow
             case Relation():
-                return None
+                return Declined("it reads more than contents")
             case Query(sql=sql) if sql.clocks:
-                return None
-    return list(object_ids) or None
+                return Declined("it reads the clock")
+    return list(object_ids) or Declined("it reads no object")

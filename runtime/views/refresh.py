@@ -156,8 +156,7 @@ class ViewRefresh:
         ):
             return
         if self.context.is_strict_arithmetic():
-            fill = self.warehouse.queries.fill
-            _make_or_refuse(self.state, partial(fill, self.context, query, state[0], at))
+            _make_or_refuse(self.state, partial(fill_state, self.context, query, state[0], at))
 
     def _is_followed_next(self, outcome: RefreshOutcome, query: PreparedQuery, at: int) -> bool:
         """Is the next change likely to be followed, after a refresh that recomputed the view?"""
@@ -188,9 +187,8 @@ class ViewRefresh:
             return
         if is_recomputed and not self._is_followed_next(outcome, query, at):
             return
-        fill = self.warehouse.queries.fill_turns
         for name, turns in tables_to_fill.items():
-            _make_or_refuse(turns, partial(fill, self.context, turns, items[name], at))
+            _make_or_refuse(turns, partial(fill_turns, self.context, turns, items[name], at))
 
     def _follow(self) -> RefreshOutcome | Fallback:
         span = self._span()
@@ -208,10 +206,7 @@ class ViewRefresh:
             refusal = self._refusal_of(query.refusal_to_read)
             if refusal is not None:
                 return Fallback(refusal)
-            leaving_outcome: RefreshOutcome = self.warehouse.queries.follow(
-                self.context, query, None, moves, span
-            )
-            return leaving_outcome
+            return follow_changes(self.context, query, None, moves, span)
         why = recompute_why(self.policy, self._sizes(query, moves, at), self.costs)
         if why is not None:
             return Fallback(why)
@@ -223,10 +218,8 @@ class ViewRefresh:
         moves = {name: moves[table] for name, table in origin.items() if table in moves}
         state = self.state.look(query.plan, query)
         self.turns.look(query)
-        outcome: RefreshOutcome | Fallback = self.warehouse.queries.follow(
-            self.context, query, None if state is None else state[0], moves, span
-        )
-        return outcome
+        state_plan = None if state is None else state[0]
+        return follow_changes(self.context, query, state_plan, moves, span)
 
     def _refusal_of(self, look: Callable[[], str | None]) -> str | None:
         """What a look says that is made once in a process; its time is no cost of a refresh."""

@@ -49,7 +49,7 @@ from ctsql.runtime.log.write_handle import (
 )
 from ctsql.runtime.views.mint import Description, Mint, decide, is_overtaken
 from ctsql.runtime.views.outcomes import translated_failure
-from ctsql.runtime.views.refresh import ViewRefresh
+from ctsql.runtime.views.refresh import ViewRefresh, next_turn
 from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.views.state_table import ViewState
@@ -296,7 +296,7 @@ class ViewSink:
             VIEW_FAILED: what is compared with the clock cannot be computed on the data.
         """
         with translated_failure(self.item, at):
-            return self.warehouse.queries.next_turn(self.warehouse, self.item, at)
+            return next_turn(self.warehouse, self.item, at)
 
     def append(self, write: StagedBatch) -> Appended:
         """Commit a written description, whoever wrote it; one that is outdated is deleted."""

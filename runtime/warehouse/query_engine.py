@@ -7,7 +7,7 @@ another one, as the simulation in the tests does.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from pyspark.sql import DataFrame
 
@@ -15,7 +15,7 @@ from ctsql.catalog.items import Item
 from ctsql.catalog.schemas import Column
 from ctsql.planner.binding.analyst import Analyst
 from ctsql.planner.delete_by_key import KeyLookup
-from ctsql.planner.ivm import Input, Query, StatePlan, Text
+from ctsql.planner.ivm import Input, Query, Text
 from ctsql.planner.lowering import Sources
 from ctsql.planner.nodes import TaskWrite, Transaction, ViewWrite
 from ctsql.runtime.delta.table import DeltaTable
@@ -67,7 +67,7 @@ class StoredRelations(Sources, Protocol):
 
 
 class QueryEngine(Protocol):
-    """Computes rows. What is ``Any`` here has a type of the room that asks."""
+    """Computes rows; what is done with them is decided and committed above."""
 
     def analyst(self, columns_of: ColumnsOf) -> Analyst:
         """What names and types of definitions are asked of, over objects of some columns."""
@@ -109,11 +109,10 @@ class QueryEngine(Protocol):
     ) -> list[int] | None:
         """The same for several Ts; see :mod:`ctsql.runtime.tasks.run_batching`."""
 
-    def view_rows(self, view: ViewWrite, sources: Sources, at: int) -> DataFrame:
-        """What a view ought to hold as of T."""
-
-    def view_of_few(self, view: ViewWrite, sources: StoredRelations, at: int) -> RowSet | None:
-        """The same, where all that it reads is few rows; None where it is not."""
+    def view_rows(
+        self, view: ViewWrite, sources: StoredRelations, at: int, *, small: bool = False
+    ) -> RowSet:
+        """What a view ought to hold as of T; ``small`` says that it likely reads few rows."""
 
     def schema_text(self, item: Item) -> str:
         """The columns of an output's table, as the log writes them."""
@@ -125,25 +124,6 @@ class QueryEngine(Protocol):
 
     def types_of(self, texts: Iterable[Text], tables: Mapping[str, Table]) -> set[str]:
         """The types of the columns of texts over tables."""
-
-    def follow(
-        self,
-        context: Any,
-        query: Any,
-        state_plan: StatePlan | None,
-        moves: Any,
-        span: tuple[int, int],
-    ) -> Any:
-        """Stage what changed, as :func:`ctsql.runtime.views.refresh.follow_changes`."""
-
-    def fill(self, context: Any, query: Any, state_plan: StatePlan, at: int) -> Any:
-        """Stage all groups, as :func:`ctsql.runtime.views.refresh.fill_state`."""
-
-    def fill_turns(self, context: Any, turns: Any, item: Item, at: int) -> Any:
-        """Stage the turns to come, as :func:`ctsql.runtime.views.refresh.fill_turns`."""
-
-    def next_turn(self, warehouse: Any, item: Item, at: int) -> int | None:
-        """When time changes a view, as :func:`ctsql.runtime.views.refresh.next_turn`."""
 
     def run(self, query: Query, inputs: Mapping[Input, RowSet], names: TemporaryNames) -> RowSet:
         """The rows of a query of a change plan, from all that it reads; maybe not computed yet.

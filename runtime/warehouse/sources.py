@@ -133,7 +133,7 @@ class StoredSources:
     def _compute(self, item: Item, at: int) -> DataFrame:
         """A view that was not written at T, computed from what it reads as of T."""
         plan = self.warehouse.relations.bound(item).view
-        return self.warehouse.queries.view_rows(plan, StoredSources(self.warehouse), at)
+        return self.warehouse.queries.view_rows(plan, StoredSources(self.warehouse), at).frame
 
     def _not_refreshed(self, item: Item, at: int) -> CtsqlError:
         schedule = self.warehouse.schedules.schedule(item)

@@ -16,6 +16,7 @@ from ctsql.planner.binding import task as binding
 from ctsql.planner.lowering import lost_columns, transaction as lowering
 from ctsql.runtime.log.table_changes import Storage
 from ctsql.runtime.tasks import runs, sink as tasks
+from ctsql.runtime.views import refresh
 from ctsql.runtime.warehouse.schedules import Schedules
 from ctsql.runtime.warehouse.versions import Versions
 from tests.scenarios.runner import Connect, play
@@ -23,6 +24,7 @@ from tests.scenarios.scenario_text import Scenario
 from tests.scenarios.test_scenarios import SCENARIOS
 from tests.scenarios.without_spark.columns import columns_of_sql
 from tests.scenarios.without_spark.connection import DuckConnection
+from tests.scenarios.without_spark.engine import fill_state, follow_changes
 from tests.scenarios.without_spark.kinds import NotModelled
 from tests.scenarios.without_spark.tables import Warehouses
 
@@ -53,7 +55,11 @@ BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 @pytest.fixture(autouse=True)
 def _no_spark() -> Iterator[None]:
     # What Spark has said of texts in this process is not known here, nor the other way round.
-    with columns_of_sql(), mock.patch.dict(lost_columns._known_keys, clear=True):
+    with (
+        columns_of_sql(),
+        mock.patch.dict(lost_columns._known_keys, clear=True),
+        mock.patch.multiple(refresh, follow_changes=follow_changes, fill_state=fill_state),
+    ):
         yield
 
 

@@ -56,6 +56,11 @@ class Rows:
         """Are there no rows?"""
         return not self.rows
 
+    @property
+    def frame(self) -> "Rows":
+        """As a set of rows has it."""
+        return self
+
     def coalesce(self, partitions: int) -> "Rows":
         """The same rows."""
         return self

@@ -80,14 +80,11 @@ class ModelEngine:
                 found.append(time)
         return found
 
-    def view_of_few(self, view: ViewWrite, sources: Any, at: int) -> None:
-        """Left to :meth:`view_rows`."""
-
     def once_ms(self) -> int:
         """Nothing is kept."""
         return 0
 
-    def view_rows(self, view: ViewWrite, sources: Any, at: int) -> Rows:
+    def view_rows(self, view: ViewWrite, sources: Any, at: int, *, small: bool = False) -> Rows:
         """A view's rows, by its Python function."""
         return self.rows_at(view.object_id, sources, at)
 
@@ -137,6 +134,10 @@ class ModelEngine:
         if victims:
             staging.delete_rows([(path, frozenset(numbers)) for path, numbers in victims.items()])
         return RefreshOutcome(strategy=Strategy.INCREMENTAL)
+
+    def fill(self, context: RefreshContext, query: object, state_plan: Any, at: int) -> None:
+        """No view keeps a state table."""
+        raise NotImplementedError
 
     def stage(
         self,

@@ -157,7 +157,7 @@ class Replacing(Simulation):
 class ReplacingEngine(ModelEngine):
     """One that knows all definitions of the view."""
 
-    def view_rows(self, view: ViewWrite, sources: Any, at: int) -> Rows:
+    def view_rows(self, view: ViewWrite, sources: Any, at: int, *, small: bool = False) -> Rows:
         """Its rows say of which definition they are."""
         if view.object_id != VIEW:
             return super().view_rows(view, sources, at)

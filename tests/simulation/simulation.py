@@ -21,6 +21,7 @@ from ctsql.runtime.log import clock
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.commit import Commits, Committed, Outcome, Write
 from ctsql.runtime.log.uppers import Entry
+from ctsql.runtime.views import refresh
 from ctsql.runtime.warehouse.stores.catalog_store import FORMAT, FORMAT_PROPERTY
 from ctsql.runtime.warehouse.times import timeline
 from ctsql.runtime.warehouse.times.timeline import ARCHIVED
@@ -210,6 +211,10 @@ class Simulation:
             )
             stack.enter_context(mock.patch.object(timeline, "ARCHIVE_ROWS_MAX", ARCHIVE_ROWS_MAX))
             stack.enter_context(mock.patch.object(Commits, "commit", _watched(Commits.commit)))
+            follow, fill = self.queries.follow, self.queries.fill
+            stack.enter_context(
+                mock.patch.multiple(refresh, follow_changes=follow, fill_state=fill)
+            )
             yield
 
 

@@ -67,7 +67,7 @@ class Verification(OnNames):
         with translated_failure(item, time):
             desired = None
             if at is not None and upper:
-                desired = warehouse.queries.view_rows(plan, StoredSources(warehouse), at)
+                desired = warehouse.queries.view_rows(plan, StoredSources(warehouse), at).frame
             change = signed_difference(desired, table.frame(version), columns)
             return self._compute(change, columns)
 

@@ -38,10 +38,8 @@ def refresh(context: RefreshContext) -> Outcome:
         outputs = {item.id: (item, batch.version_read)}
         small, sources = _is_small(context), StoredSources(warehouse)
         desired: AnyRows = _built_beside(context, at)
-        if desired is None and small:
-            desired = warehouse.queries.view_of_few(context.view, sources, at)
         if desired is None:
-            desired = warehouse.queries.view_rows(context.view, sources, at)
+            desired = warehouse.queries.view_rows(context.view, sources, at, small=small)
         stored_rows = None
         if awaits_columns(warehouse, item):
             batch.overwrite_with_schema(warehouse.queries.schema_text(item))
@@ -49,7 +47,7 @@ def refresh(context: RefreshContext) -> Outcome:
             stored_rows = StoredSources(warehouse, outputs=outputs).stored_rows(item.id)
         if stored_rows is None and not small:
             leaving = prepared(warehouse, item, at).leaving
-            if leaving is not None and desired is not None:
+            if leaving is not None:
                 desired = in_order(row_set(desired).frame, leaving)
         warehouse.queries.stage(context.staging, desired, stored_rows, context.columns, small=small)
     return StagedDiff(NAME)

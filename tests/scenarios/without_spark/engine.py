@@ -136,10 +136,7 @@ class DuckEngine:
     def stage_batched_runs(self, *_: object) -> None:
         """Each T by itself."""
 
-    def view_of_few(self, *_: object) -> None:
-        """Left to :meth:`view_rows`."""
-
-    def view_rows(self, view: ViewWrite, sources: Any, at: int) -> Any:
+    def view_rows(self, view: ViewWrite, sources: Any, at: int, *, small: bool = False) -> Any:
         """A view's rows, by the product's lowering."""
         return lower_view(view, Context(self._session, sources, at, clock_at=at))
 
@@ -150,23 +147,6 @@ class DuckEngine:
     def types_of(self, *_: object) -> set[str]:
         """None that matters: nothing is followed by its sums."""
         return set()
-
-    def follow(
-        self, context: Any, query: object, state_plan: object, moves: object, span: tuple[int, int]
-    ) -> RefreshOutcome:
-        """A view's change: its query now, as what is stored is its query at the time before."""
-        outputs = {context.item.id: (context.item, context.batch.version_read)}
-        found = StoredSources(context.warehouse, outputs=outputs)
-        old, new = (self.view_rows(context.view, found, time) for time in span)
-        stored: Any = found.stored_rows(context.item.id)
-        held = Counter(() if stored is None else (row[:-2] for row in stored.rows))
-        assert held == old.bag(), f"{context.item.name} does not hold what it was at {span[0]}"
-        self.stage(context.staging, new, stored, old.columns, small=True)
-        return RefreshOutcome(strategy=Strategy.INCREMENTAL)
-
-    def fill(self, *_: object) -> Fallback:
-        """No groups are kept beside a view."""
-        return Fallback("TEXTS_FAILED")
 
     def stage(
         self,
@@ -193,3 +173,23 @@ class DuckEngine:
         if victims:
             staging.delete_rows([(path, frozenset(at)) for path, at in victims.items()])
         return bool(inserts or victims)
+
+
+def follow_changes(
+    context: Any, query: object, state_plan: object, moves: object, span: tuple[int, int]
+) -> RefreshOutcome:
+    """A view's change: its query now, as what is stored is its query at the time before."""
+    outputs = {context.item.id: (context.item, context.batch.version_read)}
+    found = StoredSources(context.warehouse, outputs=outputs)
+    queries: Any = context.warehouse.queries
+    old, new = (queries.view_rows(context.view, found, time) for time in span)
+    stored: Any = found.stored_rows(context.item.id)
+    held = Counter(() if stored is None else (row[:-2] for row in stored.rows))
+    assert held == old.bag(), f"{context.item.name} does not hold what it was at {span[0]}"
+    queries.stage(context.staging, new, stored, old.columns, small=True)
+    return RefreshOutcome(strategy=Strategy.INCREMENTAL)
+
+
+def fill_state(*_: object) -> Fallback:
+    """No groups are kept beside a view."""
+    return Fallback("TEXTS_FAILED")

@@ -79,8 +79,10 @@ class Frame(Rows):
 
     @property
     def plain_frame(self) -> "Frame":
-        """As rows sorted by what they break have it."""
+        """As a set of rows has it."""
         return self
+
+    frame = plain_frame
 
     @property
     def columns(self) -> list[str]:
