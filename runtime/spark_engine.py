@@ -5,13 +5,13 @@ from operator import itemgetter
 
 from pyspark.sql import DataFrame, SparkSession
 
+from ctsql.catalog.declined import Declined
 from ctsql.planner.ivm import Input, Query, TableUse, Text
 from ctsql.planner.lowering import Context, lower_view, without_padding
 from ctsql.planner.nodes import Transaction, ViewWrite
 from ctsql.planner.shapes import Shapes
 from ctsql.runtime.delta.diff_writer import stage
 from ctsql.runtime.rows.collect import collect_bounded
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import consolidate_change_feed
 from ctsql.runtime.rows.prepared_rows import derive, prepared_plans
 from ctsql.runtime.rows.row_set import RowSet, SparkRows

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, functions as F, types as T
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.names import backtick, fold
 from ctsql.catalog.reserved_columns import DIFF
@@ -22,7 +23,6 @@ from ctsql.planner.lowering.char_types import declared_type
 from ctsql.planner.lowering.type_names import type_name
 from ctsql.results.conversions import Row
 from ctsql.results.result import Result
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import repeat_by_diff, signed_difference
 from ctsql.runtime.rows.multiset_local import cancel, keys
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows, row_set

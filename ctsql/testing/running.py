@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, types as T
 
 from ctsql.api import Connection
 from ctsql.catalog import times
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.errors import CtsqlError, Error, StatementError
 from ctsql.catalog.spans import Span
 from ctsql.planner.folder import Folder
@@ -23,7 +24,6 @@ from ctsql.planner.syntax import ast as st
 from ctsql.planner.testing import STEP_MS, TestPlan, at_time, plan_test, typed_values
 from ctsql.runtime.engine import Engine, read_objects
 from ctsql.runtime.log import clock
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
 from ctsql.runtime.spark.failures.errors import is_lost
 from ctsql.runtime.statements.dml.dml import write_source

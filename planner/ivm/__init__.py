@@ -7,7 +7,6 @@ it makes SQL texts and does not run them.
 from ctsql.planner.ivm.parse.from_relations import PlainView as PlainView, Relation as Relation
 from ctsql.planner.ivm.plan import (
     ChangePlan as ChangePlan,
-    NoChangePlan as NoChangePlan,
     change_plan as change_plan,
 )
 from ctsql.planner.ivm.rules.counting import StatePlan as StatePlan

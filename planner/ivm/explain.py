@@ -6,20 +6,21 @@ No numbers of columns, nothing that differs between two runs: EXPLAIN prints it,
 from collections.abc import Callable, Mapping, Sequence
 from typing import assert_never
 
+from ctsql.catalog.declined import Declined
 from ctsql.planner.ivm.algebra import nodes as alg
-from ctsql.planner.ivm.algebra.reasons import Reason
+from ctsql.planner.ivm.algebra.reasons import reason_text
 from ctsql.planner.ivm.algebra.traversal import inputs, own_subqueries
 from ctsql.planner.ivm.plan import ChangePlan
 from ctsql.planner.ivm.rules.context import RuleUse
 from ctsql.planner.ivm.sql.spark import join_texts
 from ctsql.planner.syntax.ast import ClockKind
 
-Telling = Callable[[Reason], str]
+Telling = Callable[[Declined], str]
 
 
 def explain(
     plan: ChangePlan,
-    print_reason: Telling = str,
+    print_reason: Telling = reason_text,
     headline: str = "change of the view",
 ) -> str:
     """The plan, from the top, children indented by two.

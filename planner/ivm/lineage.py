@@ -26,10 +26,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.catalog.schemas import char_length
 from ctsql.planner.ivm.algebra import nodes as alg
-from ctsql.planner.ivm.algebra.reasons import Reason, Refusal
+from ctsql.planner.ivm.algebra.reasons import Refusal
 from ctsql.planner.ivm.algebra.traversal import (
     columns_in,
     descend,
@@ -120,7 +121,7 @@ def _as_stored(col: alg.Col, kind: str) -> alg.Expr:
     return alg.Expr.of("rpad ( CAST (", col, "AS STRING ) ,", str(length), ")")
 
 
-def whole_query(sql: str, relations: Mapping[str, Relation]) -> Text | Reason:
+def whole_query(sql: str, relations: Mapping[str, Relation]) -> Text | Declined:
     """The query as it is read here, to be compared with what Spark makes of the text.
 
     Args:
@@ -129,7 +130,7 @@ def whole_query(sql: str, relations: Mapping[str, Relation]) -> Text | Reason:
     try:
         node, _ = compile_query(sql, relations, with_subqueries_in_joins=True)
     except Refusal as refusal:
-        return refusal.reason
+        return refusal.declined
     node = prune(node, node.columns)
     return Text(node=node, columns=node.columns, names=tuple(c.sql for c in node.columns))
 

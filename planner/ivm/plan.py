@@ -19,8 +19,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from ctsql.catalog.declined import Declined
 from ctsql.planner.ivm.algebra.nodes import DIFF, Aggregate, Node, Scan, Temporal
-from ctsql.planner.ivm.algebra.reasons import Reason, Refusal
+from ctsql.planner.ivm.algebra.reasons import Refusal
 from ctsql.planner.ivm.algebra.traversal import descend, free, numbers_above, replace_nodes
 from ctsql.planner.ivm.parse.from_relations import Relation
 from ctsql.planner.ivm.parse.query import compile_query
@@ -50,13 +51,6 @@ from ctsql.planner.ivm.temporal import Window, split_windows
 NO_TYPES: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class NoChangePlan:
-    """A query that is recomputed and compared, and why."""
-
-    reason: Reason
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangePlan:
     """How a view follows its tables.
@@ -76,7 +70,7 @@ class ChangePlan:
     columns: tuple[str, ...]
     reads: Mapping[str, tuple[str, ...]]
     states: tuple[StatePlan, ...]
-    inexact: Reason | None
+    inexact: Declined | None
     windows: Mapping[str, Window] = field(default_factory=dict)
 
     def normal(self) -> Text:
@@ -105,7 +99,7 @@ class ChangePlan:
             ValueError: there is no signed change; see :attr:`inexact`.
         """
         if self.inexact is not None:
-            raise ValueError(f"no signed change: {self.inexact.code}")
+            raise ValueError(f"no signed change: {self.inexact.reason}")
         changes = self._changes(changed_tables, states, large=large)
         change = changes.of(self.query)
         return None if change is None else self._with_states(changes, change, signed=True)
@@ -333,7 +327,7 @@ def _steps(changes: DeltaDerivation) -> tuple[StepText, ...]:
 
 def change_plan(
     sql: str, relations: Mapping[str, Relation], columns: Sequence[str] = ()
-) -> ChangePlan | NoChangePlan:
+) -> ChangePlan | Declined:
     """The change plan of a query.
 
     Args:
@@ -347,12 +341,12 @@ def change_plan(
     try:
         node, names = compile_query(sql, relations)
     except Refusal as refusal:
-        return NoChangePlan(refusal.reason)
+        return refusal.declined
     except RecursionError:
-        return NoChangePlan(Reason("TEXT_NOT_READ"))
+        return Declined("TEXT_NOT_READ")
     node, windows = split_windows(node)
     if any(isinstance(below, Temporal) for below in descend(node)):
-        return NoChangePlan(Reason("CLOCK_ABOVE_TABLE"))
+        return Declined("CLOCK_ABOVE_TABLE")
     node = widen(prune(node, node.columns), node)
     inexact_nodes = list(inexact(node))
     reason = None
@@ -361,12 +355,12 @@ def change_plan(
         top_nodes = (None if top is None else top.operator, limit_top(node))
         reasons = [why for below, why in inexact_nodes if below not in top_nodes]
         if reasons or len(inexact_nodes) > 1:
-            return NoChangePlan((reasons or [why for _, why in inexact_nodes])[0])
+            return (reasons or [why for _, why in inexact_nodes])[0]
         reason = inexact_nodes[0][1]
     states = tuple(state for _, state in state_tables(node))
     column_names = tuple(columns) or _unique(names)
     if len(column_names) != len(node.columns):
-        return NoChangePlan(Reason("UNKNOWN_COLUMN"))  # ``*`` stands for fewer or more than it did
+        return Declined("UNKNOWN_COLUMN")  # ``*`` stands for fewer or more than it did
     return ChangePlan(
         query=node,
         columns=column_names,

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.names import backtick
 from ctsql.planner.ivm.algebra.nodes import (
     Clock,
@@ -30,7 +31,7 @@ from ctsql.planner.ivm.algebra.nodes import (
     Temporal,
     Turn,
 )
-from ctsql.planner.ivm.algebra.reasons import Reason, Refusal
+from ctsql.planner.ivm.algebra.reasons import Refusal
 from ctsql.planner.ivm.algebra.traversal import (
     columns_in,
     descend,
@@ -393,7 +394,7 @@ def as_of(node: Node, at: int) -> Node:
     return copy
 
 
-def temporal_plan(sql: str, relations: Mapping[str, Relation]) -> TemporalPlan | Reason:
+def temporal_plan(sql: str, relations: Mapping[str, Relation]) -> TemporalPlan | Declined:
     """The plan of a query in which the clock is read, or why there is none.
 
     Args:
@@ -402,8 +403,8 @@ def temporal_plan(sql: str, relations: Mapping[str, Relation]) -> TemporalPlan |
     try:
         node, _ = compile_query(sql, relations)
     except Refusal as refusal:
-        return refusal.reason
+        return refusal.declined
     for one in _temporal(node):
         if free(one.child):
-            return Reason("CLOCK_READ", one.predicates[0].span)
+            return Declined("CLOCK_READ", span=one.predicates[0].span)
     return TemporalPlan(node, tuple(col.sql for col in node.columns))

@@ -10,6 +10,7 @@ from functools import cached_property, reduce
 
 from pyspark.sql import DataFrame, functions as F
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.names import backtick, backtick_all
 from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN
 from ctsql.runtime.delta.keyed_scan import FILES_MAX, change_of
@@ -18,7 +19,6 @@ from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable, FewChanged
 from ctsql.runtime.delta.version_difference import changed_between, has_few_files
 from ctsql.runtime.log.table_changes import Movement, files_of, numbered_files
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, TOO_MANY
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import consolidate, repeat_by_diff
 from ctsql.runtime.rows.row_set import LocalRows
 

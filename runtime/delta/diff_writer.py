@@ -21,6 +21,7 @@ from operator import and_, or_
 import pyarrow as pa
 from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, functions as F, types as T
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.names import backtick, backtick_all
 from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN, GONE_, LOCATIONS, ROW_COLUMN
 from ctsql.runtime.delta.key_lookup import group_by_file
@@ -29,7 +30,6 @@ from ctsql.runtime.delta.parquet.parquet_reader import PLACES_SCHEMA
 from ctsql.runtime.log.staging import Staging
 from ctsql.runtime.rows.arrow_exchange import collect_arrow
 from ctsql.runtime.rows.collect import collect_bounded
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import (
     consolidate,
     consolidate_all,

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.names import table_at
 from ctsql.runtime.delta.clones import is_of_copy
 from ctsql.runtime.delta.local_scan import live_rows
@@ -29,7 +30,6 @@ from ctsql.runtime.log.batches import StagedFile
 from ctsql.runtime.log.data_files import Bin, DataFile, StoredFile
 from ctsql.runtime.log.protocol import Conflict
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.failures.storage_errors import translate_os_errors

@@ -19,6 +19,7 @@ from operator import and_
 import pyarrow as pa
 from pyspark.sql import DataFrame, functions as F, types as T
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import FILE_COLUMN, KEY_, ROW_COLUMN
 from ctsql.planner.lowering import is_padded
@@ -33,7 +34,6 @@ from ctsql.runtime.delta.parquet.file_ranges import KeyRanges
 from ctsql.runtime.delta.parquet.parquet_reader import KeySet
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.rows.collect import collect_bounded
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.rows.types import has_bitwise_equality, has_equality_in_files, has_read_bounds
 

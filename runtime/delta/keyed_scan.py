@@ -12,6 +12,7 @@ from functools import cached_property
 import pyarrow as pa
 from pyspark.sql import types as T
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.lowering import is_padded
 from ctsql.runtime.delta.key_lookup import comparable_with_statistics
@@ -27,7 +28,6 @@ from ctsql.runtime.delta.parquet.parquet_reader import KeySet, NumberRange, havi
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.table_changes import Movement
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.key_predicates import comparable, may_equal
 from ctsql.runtime.rows.multiset_local import add_up, keys
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows

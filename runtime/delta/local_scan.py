@@ -11,6 +11,7 @@ from pyroaring import BitMap64
 from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.parquet.parquet_reader import (
     KeySet,
@@ -26,7 +27,6 @@ from ctsql.runtime.delta.table_rows import locate_in
 from ctsql.runtime.delta.transaction import files_by_name, relative_path
 from ctsql.runtime.log.data_files import DataFile, select_changed
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.rows.types import is_flat
 from ctsql.runtime.spark.failures.errors import translate_spark_errors

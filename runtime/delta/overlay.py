@@ -31,6 +31,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions as F
 from pyspark.sql.types import StructType
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.names import backtick, backtick_all
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.planner.lowering import declare_as
@@ -44,7 +45,6 @@ from ctsql.runtime.log.batches import StagedDelete, StagedFile
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.protocol import Conflict
 from ctsql.runtime.log.table_metadata import TableMetadata
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import RowSet, row_set
 from ctsql.runtime.spark.checkpoint import computed
 from ctsql.runtime.spark.failures.errors import translate_spark_errors

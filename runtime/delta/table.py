@@ -31,6 +31,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.names import table_at
 from ctsql.runtime.delta.deletion_vectors import Vectors
@@ -56,7 +57,6 @@ from ctsql.runtime.delta.table_rows import CHANGE_TYPE as CHANGE_TYPE, DeltaRows
 from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.log.actions import sum_known
 from ctsql.runtime.log.table_metadata import TableMetadata
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.spark.failures.errors import conflict_errors, translate_spark_errors
 from ctsql.runtime.spark.failures.storage_errors import check_scheme, translate_os_errors

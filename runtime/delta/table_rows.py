@@ -12,6 +12,7 @@ from urllib.parse import unquote
 from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.types import StructType
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.errors import not_supported
 from ctsql.catalog.names import table_at
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
@@ -24,7 +25,6 @@ from ctsql.runtime.delta.stores.file_stores import FileStore, path_in_store, pat
 from ctsql.runtime.log.data_files import DataFile, is_elsewhere, select_changed
 from ctsql.runtime.log.table_changes import added_files
 from ctsql.runtime.log.table_metadata import compare_columns, is_on
-from ctsql.runtime.rows.declined import Declined
 
 CHANGE_TYPE = "_change_type"
 PLAIN_FILES_MAX = 32

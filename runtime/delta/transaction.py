@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame, functions as F
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.deletion_vectors import VectorFile, vector_file
 from ctsql.runtime.delta.internals.transaction import DeltaTransaction
@@ -27,7 +28,6 @@ from ctsql.runtime.log.batches import StagedDelete, StagedFile
 from ctsql.runtime.log.data_files import DataFile, is_elsewhere, select_changed
 from ctsql.runtime.log.protocol import Conflict, RowsGone
 from ctsql.runtime.rows.collect import unadaptive
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, row_set
 from ctsql.runtime.spark.failures.errors import conflict_errors, translate_spark_errors
 from ctsql.runtime.spark.failures.storage_errors import translate_os_errors

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.errors import CtsqlError, capitalised
 from ctsql.catalog.items import (
     Catalog,
@@ -24,7 +25,6 @@ from ctsql.planner.binding import BoundDefinition
 from ctsql.planner.definition_parts import Part
 from ctsql.planner.due_times import snapshot_inputs
 from ctsql.planner.folder import Definition, Folder
-from ctsql.planner.ivm import NoChangePlan
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.tokens.tokenizer import words_of
 from ctsql.runtime.engine import Engine
@@ -419,13 +419,13 @@ class _Planning:
         if Policy(plan.view.policy) is Policy.FULL:
             return f"POLICY_FULL: {RECOMPUTE_REASONS['POLICY_FULL']}"
         query = prepared_for(self.overlay.warehouse(), plan.view)
-        if isinstance(query.plan_or_reason, NoChangePlan):
-            reason = query.plan_or_reason.reason
-            place = query.place(reason)
-            where = "" if place is None else f", at {place.place()}"
-            return f"{reason.code}: {reason.sentence}{where}"
-        code = query.refusal() if asks else None
-        return "" if code is None else f"{code}: {sentence_of_code(code)}"
+        is_planned = not isinstance(query.plan_or_reason, Declined)
+        refusal = query.refusal() if asks or not is_planned else None
+        if refusal is None:
+            return ""
+        place = query.place(refusal)
+        where = "" if place is None else f", at {place.place()}"
+        return f"{refusal.reason}: {sentence_of_code(refusal.reason)}{where}"
 
 
 def _lost_columns(reader: Item, item: Item) -> str:

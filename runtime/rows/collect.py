@@ -18,11 +18,11 @@ from typing import Any, TypeVar
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession, types as T
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import FILE_COLUMN, WIDE
 from ctsql.runtime.rows.arrow_exchange import arrow_of
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.types import fits_arrow, has_fixed_width
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.internals.held_rows import (

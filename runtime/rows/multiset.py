@@ -13,6 +13,7 @@ from functools import reduce
 import pyarrow as pa
 from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types as T
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.names import backtick, backtick_all
 from ctsql.catalog.reserved_columns import (
     COPY,
@@ -24,7 +25,6 @@ from ctsql.catalog.reserved_columns import (
     ROW_COLUMN,
     TEXT_,
 )
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset_local import add_up, distinct
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
 from ctsql.runtime.rows.types import contains, has_equality, is_flat

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession, functions as F, types as T
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import KEY_
 from ctsql.runtime.rows.arrow_exchange import (
@@ -22,7 +23,6 @@ from ctsql.runtime.rows.arrow_exchange import (
     collect_arrow,
 )
 from ctsql.runtime.rows.collect import FEW, NARROW, Bounds, hold
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.spark.internals.held_rows import (
     HELD_ROWS,
     JvmRows,

@@ -18,6 +18,7 @@ from functools import reduce
 
 from pyspark.sql import Column, DataFrame, functions as F
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.errors import type_changed
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import backtick, backtick_all, fold
@@ -29,7 +30,6 @@ from ctsql.planner.lowering.type_names import type_name
 from ctsql.runtime.delta.change_feed import added_rows, numbered_rows
 from ctsql.runtime.log.actions import Change, rows_changed, sum_known
 from ctsql.runtime.log.table_changes import Movement, rows_inserted
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import consolidate
 from ctsql.runtime.warehouse.replaced_views import is_before_columns
 from ctsql.runtime.warehouse.schedules import first_shown

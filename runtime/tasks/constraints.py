@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import Column, DataFrame, functions as F
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.names import backtick_all
 from ctsql.catalog.reserved_columns import BROKEN
@@ -32,7 +33,6 @@ from ctsql.catalog.schemas import quote_text
 from ctsql.planner.lowering import AS_JSON, row_text
 from ctsql.planner.nodes import Constraint
 from ctsql.planner.syntax.ast import OnViolation
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import AnyRows, LocalRows, SparkRows, persisted, row_set
 from ctsql.runtime.rows.types import fits_arrow
 from ctsql.runtime.tasks.fates import fate, mask_of

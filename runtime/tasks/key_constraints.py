@@ -24,6 +24,7 @@ from operator import and_
 import pyarrow as pa
 from pyspark.sql import Column as SparkColumn, DataFrame, Window, functions as F
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.items import Item
 from ctsql.catalog.names import backtick, backtick_all
 from ctsql.catalog.reserved_columns import BROKEN, FILE_COLUMN, KEY_, ROW_COLUMN
@@ -31,7 +32,6 @@ from ctsql.planner.lowering import AS_JSON
 from ctsql.planner.nodes import Constraint
 from ctsql.planner.syntax.ast import OnViolation
 from ctsql.runtime.delta.key_lookup import Keys, find_with_keys, place_columns
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset_local import keys as values_of
 from ctsql.runtime.rows.row_set import AnyRows, LocalRows, RowSet, SparkRows, persisted, row_set
 from ctsql.runtime.rows.types import fits_arrow

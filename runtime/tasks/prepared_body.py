@@ -13,6 +13,7 @@ from collections.abc import Hashable, Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
+from ctsql.catalog.declined import Declined
 from ctsql.planner.delete_by_key import KeyLookup, sole_lookup
 from ctsql.planner.lowering import Context, LocatedRows, lower_transaction, outputs_of
 from ctsql.planner.nodes import (
@@ -27,7 +28,6 @@ from ctsql.planner.nodes import (
     output_of,
 )
 from ctsql.planner.shapes import Shapes
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.prepared_rows import derive
 from ctsql.runtime.rows.row_set import LocalRows, RowSet
 from ctsql.runtime.spark.analyzer import HeldSources

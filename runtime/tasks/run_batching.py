@@ -19,6 +19,7 @@ from contextlib import ExitStack
 
 from pyspark.sql import functions as F
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.items import Item
 from ctsql.catalog.reserved_columns import BROKEN, TIME
 from ctsql.planner.lowering import Context, lower_inserts
@@ -30,7 +31,6 @@ from ctsql.runtime.log.actions import Change
 from ctsql.runtime.log.staging import Staging
 from ctsql.runtime.log.table_changes import Movement, input_columns
 from ctsql.runtime.rows.collect import collect_bounded, unadaptive
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import persisted
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.tasks.constraints import check_none_broken

@@ -11,6 +11,7 @@ from functools import partial
 
 from pyspark.sql import DataFrame
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
 from ctsql.catalog.reserved_columns import DIFF
@@ -26,7 +27,6 @@ from ctsql.runtime.log.table_changes import (
     rows_inserted,
 )
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, unadaptive
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows, persisted
 from ctsql.runtime.tasks.seen_rows import lower_seen, seen_change, seen_of
 from ctsql.runtime.warehouse.sources import StoredSources

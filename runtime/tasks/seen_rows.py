@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.names import backtick_all
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.lowering import Context, lower_relation
 from ctsql.planner.nodes import InsertsInput, Node, TaskWrite, ViewReference, descend
 from ctsql.runtime.delta.change_feed import InputChange
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import consolidate
 from ctsql.runtime.rows.prepared_rows import derive
 from ctsql.runtime.spark.analyzer import EmptySources

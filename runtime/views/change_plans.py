@@ -16,6 +16,7 @@ from functools import cached_property
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.errors import CtsqlError, bad_option, error
 from ctsql.catalog.items import Item
 from ctsql.catalog.names import Name, backtick_all, fold
@@ -24,7 +25,6 @@ from ctsql.catalog.spans import Span
 from ctsql.planner.ivm import (
     ChangePlan,
     Input,
-    NoChangePlan,
     PlainView,
     Relation,
     TableUse,
@@ -35,7 +35,7 @@ from ctsql.planner.ivm import (
     leaving,
     temporal_plan,
 )
-from ctsql.planner.ivm.algebra.reasons import REFUSALS, Reason
+from ctsql.planner.ivm.algebra.reasons import NOTES, REFUSALS
 from ctsql.planner.lowering import Context, lower_query
 from ctsql.planner.nodes import NormalReference, Query, ViewReference, ViewWrite, descend
 from ctsql.planner.rules import transform
@@ -78,7 +78,7 @@ class PreparedQuery:
         """What it was made for."""
         return (self._text.text, self._view.columns, repr(self._relations))
 
-    def place(self, reason: Reason) -> Span | None:
+    def place(self, reason: Declined) -> Span | None:
         """What is to blame in the user's text; None for what is in a plain view below it."""
         span = reason.span
         if span is None or span.source.text != self._text.text:
@@ -86,14 +86,14 @@ class PreparedQuery:
         start, stop = (self._text.origin(o) for o in (span.start, span.stop))
         return Span(self._view.desired.sql.span.source, start, max(start, stop))
 
-    def sentence_of(self, reason: Reason) -> str:
+    def sentence_of(self, reason: Declined) -> str:
         """A reason for a person, with the line and column in the view's definition."""
         span = self.place(reason)
         where = "" if span is None else f", at line {span.line}, column {span.column}"
-        return f"{reason.code}: {reason.sentence}{where}"
+        return f"{reason.reason}: {sentence_of_code(reason.reason)}{where}"
 
     @cached_property
-    def plan_or_reason(self) -> ChangePlan | NoChangePlan:
+    def plan_or_reason(self) -> ChangePlan | Declined:
         """The change plan as the planner reads the text, or why there is none."""
         return change_plan(self._text.text, self._relations, [c.name for c in self._view.columns])
 
@@ -110,14 +110,14 @@ class PreparedQuery:
         return {**self.tables, **windows}
 
     @cached_property
-    def clock(self) -> TemporalPlan | Reason:
+    def clock(self) -> TemporalPlan | Declined:
         """When time changes the view, where its query reads the clock."""
         return temporal_plan(self._text.text, self._relations)
 
     @cached_property
     def leaving(self) -> Window | None:
         """Which of the view's own rows pass, if all that time does to it is that rows leave."""
-        if not self._view.reads_clock or isinstance(self.clock, Reason):
+        if not self._view.reads_clock or isinstance(self.clock, Declined):
             return None
         return leaving(self.clock.query, [c.name for c in self._view.columns])
 
@@ -142,25 +142,27 @@ class PreparedQuery:
         """Whether Spark makes the same of the query as the planner."""
         return self._types_given is not None
 
-    def refusal(self) -> str | None:
-        """Why the view cannot follow its tables, as a code; None if it can."""
-        if isinstance(self.plan_or_reason, NoChangePlan):
-            return self.plan_or_reason.reason.code
-        code = self.refusal_to_read()
-        return "FLOAT_AGGREGATE_NESTED" if code is None and not self._are_sums_exact else code
+    def refusal(self) -> Declined | None:
+        """Why the view cannot follow its tables; None if it can."""
+        if isinstance(self.plan_or_reason, Declined):
+            return self.plan_or_reason
+        refusal = self.refusal_to_read()
+        if refusal is None and not self._are_sums_exact:
+            return Declined("FLOAT_AGGREGATE_NESTED")
+        return refusal
 
-    def refusal_to_read(self) -> str | None:
-        """Why its rows are not those that the planner knows, as a code; None if they are."""
+    def refusal_to_read(self) -> Declined | None:
+        """Why its rows are not those that the planner knows; None if they are."""
         if not self.is_read_alike:
-            return "ROUND_TRIP"
+            return Declined("ROUND_TRIP")
         # Values cast to another type than they were added up in need not add up to the same.
         types = tuple(plain_type(c.type) for c in self._view.columns)
-        return None if self._types_given == types else "SCHEMA_CHANGED"
+        return None if self._types_given == types else Declined("SCHEMA_CHANGED")
 
 
 def sentence_of_code(code: str) -> str:
     """What a code of :meth:`PreparedQuery.refusal` means."""
-    return RECOMPUTE_REASONS.get(code) or REFUSALS[code]
+    return (RECOMPUTE_REASONS | REFUSALS | NOTES)[code]
 
 
 def prepared(warehouse: Warehouse, item: Item, at: int | None = None) -> PreparedQuery:
@@ -202,15 +204,11 @@ def _check_strict(warehouse: Warehouse, plan: ViewWrite) -> None:
     if Policy(plan.policy) is not Policy.STRICT:
         return
     query = prepared_for(warehouse, plan)
-    code = query.refusal()
-    if code is None:
+    refusal = query.refusal()
+    if refusal is None:
         return
-    span, why = plan.desired.sql.span, f"{code}: {sentence_of_code(code)}"
-    if isinstance(query.plan_or_reason, NoChangePlan):
-        reason = query.plan_or_reason.reason
-        why = f"{code}: {reason.sentence}"
-        span = query.place(reason) or span
-    detail = f"The query has no change plan. {why}."
+    code, span = refusal.reason, query.place(refusal) or plan.desired.sql.span
+    detail = f"The query has no change plan. {code}: {sentence_of_code(code)}."
     hint = "Leave the option out: the view is then recomputed and compared."
     raise bad_option(span, "REFRESH POLICY", detail, value="strict", hint=hint)
 
@@ -228,14 +226,14 @@ def _check_clock(warehouse: Warehouse, plan: ViewWrite) -> None:
     query = prepared_for(warehouse, plan)
     clock = query.clock
     if isinstance(clock, TemporalPlan) and not query.is_read_alike:
-        clock = Reason("TEXT_NOT_READ")
-    if isinstance(clock, Reason):
+        clock = Declined("TEXT_NOT_READ")
+    if isinstance(clock, Declined):
         raise not_compared(query, plan, clock)
     if not _are_compared(warehouse, query, clock):
         raise not_compared(query, plan, None)
 
 
-def not_compared(query: PreparedQuery, plan: ViewWrite, reason: Reason | None) -> CtsqlError:
+def not_compared(query: PreparedQuery, plan: ViewWrite, reason: Declined | None) -> CtsqlError:
     """Return CLOCK_NOT_COMPARED, for a view of which it is not known when time changes it.
 
     Args:
@@ -247,7 +245,7 @@ def not_compared(query: PreparedQuery, plan: ViewWrite, reason: Reason | None) -
         detail = "What it is compared with is no DATE, TIMESTAMP or TIMESTAMP_NTZ."
         hint = "Give it such a type: CAST(x AS TIMESTAMP) > now()"
     else:
-        detail, hint = f"{reason.code}: {reason.sentence}.", _COMPARED
+        detail, hint = f"{reason.reason}: {sentence_of_code(reason.reason)}.", _COMPARED
     span = None if reason is None else query.place(reason)
     return error(
         "CLOCK_NOT_COMPARED",

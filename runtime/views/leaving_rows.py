@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, functions as F
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.items import Item
 from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN, ROW_COLUMN
 from ctsql.planner.ivm import NEVER, Window
 from ctsql.runtime.delta.key_lookup import group_by_file
 from ctsql.runtime.log.staging import Batch, Staging
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import SparkRows
 from ctsql.runtime.views.outcomes import Due
 from ctsql.runtime.views.refresh_policy import looked_ahead

@@ -1,9 +1,10 @@
 """What a way to refresh a view answers."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.errors import DataError, StatementError
 from ctsql.catalog.items import Item
 from ctsql.runtime.log.failures import view_failed
@@ -30,24 +31,13 @@ class StagedDiff:
     due: Due | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NotApplicable:
-    """This way is not for this view, or not for this refresh; nothing is staged."""
+Outcome = StagedDiff | Declined
+"""Declined: the changes cannot be followed this time, and what is staged is to be discarded.
 
+Its reason is a code of ``refresh_policy.RECOMPUTE_REASONS``, or of the planner's refusals."""
 
-@dataclass(frozen=True, slots=True)
-class Fallback:
-    """The changes cannot be followed this time; what is staged is to be discarded.
-
-    Attributes:
-        code: of ``refresh_policy.WHY``, or of the planner's reasons. detail: which table, say.
-    """
-
-    code: str
-    detail: str = ""
-
-
-Outcome = StagedDiff | NotApplicable | Fallback
+Way = Callable[[], Outcome] | Declined
+"""What stages the difference by a strategy; declined where that is not for this refresh."""
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from contextlib import ExitStack
 
 from pyspark.sql import types as T
 
+from ctsql.catalog.declined import Declined
 from ctsql.planner.ivm import (
     Input,
     PickedColumns,
@@ -18,7 +19,6 @@ from ctsql.planner.ivm import (
 from ctsql.planner.ivm.rules.context import StepRole
 from ctsql.planner.ivm.sql.queries import has_subqueries, key_steps, step_uses, steps_read
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import distinct_of
 from ctsql.runtime.rows.prepared_rows import rows_read, together
 from ctsql.runtime.rows.row_set import LocalRows, RowSet

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
+from ctsql.catalog.declined import Declined
 from ctsql.planner.lowering import Context, lower_view
 from ctsql.planner.nodes import NormalReference, Query, Relation, ViewReference, ViewWrite, descend
 from ctsql.planner.shapes import Shapes
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.prepared_rows import derive
 from ctsql.runtime.rows.row_set import LocalRows, RowSet
 from ctsql.runtime.spark.analyzer import HeldSources

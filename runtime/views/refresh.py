@@ -12,16 +12,16 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.errors import DataError, EnvironmentProblem, StatementError
 from ctsql.catalog.items import Item
 from ctsql.planner.ivm import ChangePlan, StatePlan
-from ctsql.planner.ivm.algebra.reasons import Reason
 from ctsql.runtime.delta.table_rows import has_no_vectors
 from ctsql.runtime.spark.failures.errors import is_lost, translate_spark_errors
 from ctsql.runtime.spark.failures.storage_errors import FILE_MISSING
 from ctsql.runtime.views.change_plans import PreparedQuery, not_compared, prepared
 from ctsql.runtime.views.leaving_rows import LeavingRows
-from ctsql.runtime.views.outcomes import Due, Fallback, NotApplicable, StagedDiff
+from ctsql.runtime.views.outcomes import Due, StagedDiff
 from ctsql.runtime.views.plan_runner import PlanRunner
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import (
@@ -35,7 +35,8 @@ from ctsql.runtime.views.refresh_policy import (
 )
 from ctsql.runtime.views.side_table import DAMAGED, STATE, TURNS, Pointer, SideTable
 from ctsql.runtime.views.state_table import groups_max, is_to_build
-from ctsql.runtime.views.strategies import STRATEGIES
+from ctsql.runtime.views.strategies import refresh_by_first
+from ctsql.runtime.views.strategies.state_table import NOT_EXACT
 from ctsql.runtime.views.table_deltas import Span, TableMove, find_move, opened, stored_as_of
 from ctsql.runtime.views.turn_table import OF_FEW, TurnTable, is_worth
 from ctsql.runtime.warehouse.replaced_views import is_by_another
@@ -109,13 +110,13 @@ class ViewRefresh:
         self.context.staging.discard()
         self.state.discard()
         self.turns.discard()
-        if outcome.code == "TEXTS_FAILED" and self.state.is_used:
-            self.state.refuse(outcome.code)
+        if outcome.reason == "TEXTS_FAILED" and self.state.is_used:
+            self.state.refuse(outcome.reason)
         cost_ms = self._cost(clock)
-        recompute = _first_applicable(self.context)
+        recompute = refresh_by_first(self.context)
         assert isinstance(recompute, StagedDiff)  # recomputing follows no changes
         return RefreshOutcome(
-            strategy=recompute.strategy, why=outcome.code, detail=outcome.detail, ms=cost_ms()
+            strategy=recompute.strategy, why=outcome.reason, detail=outcome.detail, ms=cost_ms()
         )
 
     def _cost(self, clock: Callable[[], int]) -> Callable[[], int]:
@@ -190,14 +191,14 @@ class ViewRefresh:
         for name, turns in tables_to_fill.items():
             _make_or_refuse(turns, partial(fill_turns, self.context, turns, items[name], at))
 
-    def _follow(self) -> RefreshOutcome | Fallback:
+    def _follow(self) -> RefreshOutcome | Declined:
         span = self._span()
-        if isinstance(span, Fallback):
+        if isinstance(span, Declined):
             return span
         before, at = span
         query = prepared(self.warehouse, self.item, at)
         moves = self._moves(query, before, at)
-        if isinstance(moves, Fallback):
+        if isinstance(moves, Declined):
             return moves
         if not moves and not self.context.view.reads_clock:
             self.state.leave_unchanged()
@@ -205,14 +206,14 @@ class ViewRefresh:
         if not moves and query.leaving is not None:
             refusal = self._refusal_of(query.refusal_to_read)
             if refusal is not None:
-                return Fallback(refusal)
+                return refusal
             return follow_changes(self.context, query, None, moves, span)
         why = recompute_why(self.policy, self._sizes(query, moves, at), self.costs)
         if why is not None:
-            return Fallback(why)
+            return Declined(why)
         refusal = self._refusal_of(query.refusal)
         if refusal is not None:
-            return Fallback(refusal)
+            return refusal
         windows = query.plan.windows
         origin = {n: windows[n].table if n in windows else n for n in query.plan.reads}
         moves = {name: moves[table] for name, table in origin.items() if table in moves}
@@ -221,53 +222,53 @@ class ViewRefresh:
         state_plan = None if state is None else state[0]
         return follow_changes(self.context, query, state_plan, moves, span)
 
-    def _refusal_of(self, look: Callable[[], str | None]) -> str | None:
+    def _refusal_of(self, look: Callable[[], Declined | None]) -> Declined | None:
         """What a look says that is made once in a process; its time is no cost of a refresh."""
         started_at = time.monotonic()
         refusal = look()
         self._preparing_ms = int((time.monotonic() - started_at) * 1000)
         return refusal
 
-    def _span(self) -> tuple[int, int] | Fallback:
+    def _span(self) -> tuple[int, int] | Declined:
         """The time whose contents are stored, and the one to be reached."""
         if self.policy is Policy.FULL:
-            return Fallback("POLICY_FULL")
+            return Declined("POLICY_FULL")
         output = self.warehouse.relations.output(self.item)
         entries = output.entries(since=output.fetch_recent_upper())
         if not entries:
-            return Fallback("FIRST_WRITE")
+            return Declined("FIRST_WRITE")
         last = entries[-1]
         table = self.warehouse.relations.table(self.item)
         metadata = table.commit_at(last.version).metadata if table.has(last.version) else {}
         if is_by_another(self.warehouse, self.item, metadata):
-            return Fallback("REDEFINED")
+            return Declined("REDEFINED")
         if output.upper <= self.item.created_at:
-            return Fallback("FIRST_WRITE")
+            return Declined("FIRST_WRITE")
         self.costs = Costs.of(metadata.get("costs"))
         self.state.pointer = Pointer.of(metadata.get(STATE))
         self.turns.pointers = Pointer.all_of(metadata.get(TURNS))
         if self.full:
-            return Fallback("FULL_ASKED")
+            return Declined("FULL_ASKED")
         if self.warehouse.versions.error_as_of(self.item, last.version) is not None:
-            return Fallback("ERROR_HELD")
+            return Declined("ERROR_HELD")
         if self.has_foreign_rows():
-            return Fallback("FOREIGN_ROWS")
+            return Declined("FOREIGN_ROWS")
         before = self.warehouse.schedules.shown_at(self.item, last.upper - 1)
         at = self.warehouse.schedules.shown_at(self.item, self.time)
         if before is None or at is None:
-            return Fallback("FIRST_WRITE")
+            return Declined("FIRST_WRITE")
         return before, at
 
     def has_foreign_rows(self) -> bool:
         """Did somebody else write into the view's table since it was compared last?"""
         return self.warehouse.relations.output(self.item).has_foreign_rows()
 
-    def _moves(self, query: PreparedQuery, before: int, at: int) -> dict[str, TableMove] | Fallback:
+    def _moves(self, query: PreparedQuery, before: int, at: int) -> dict[str, TableMove] | Declined:
         moves = {}
         for name, table in query.tables.items():
             item = self.warehouse.relations.item(table.object_id)
             one = find_move(self.warehouse, item, table.names, before=before, at=at)
-            if isinstance(one, Fallback):
+            if isinstance(one, Declined):
                 return one
             if one is not None:
                 moves[name] = one
@@ -282,7 +283,7 @@ class ViewRefresh:
         return Sizes(tuple(rows), tuple(changes))
 
 
-def _make_or_refuse(side: SideTable, fill: Callable[[], Fallback | None]) -> None:
+def _make_or_refuse(side: SideTable, fill: Callable[[], Declined | None]) -> None:
     """Fill a table beside the view, or say in the view's commit why there is none."""
     try:
         failure = fill()
@@ -293,26 +294,26 @@ def _make_or_refuse(side: SideTable, fill: Callable[[], Fallback | None]) -> Non
         failure = _failure(problem)
     if failure is None:
         return
-    if failure.code == "HISTORY_LOST":
+    if failure.reason == "HISTORY_LOST":
         side.remove()  # a file of its table, as the query's own were just read
     else:
-        side.refuse(failure.code)
+        side.refuse(failure.reason)
 
 
-def _failure(problem: Exception) -> Fallback:
+def _failure(problem: Exception) -> Declined:
     """Why a way to refresh cannot be taken.
 
     What no other way would mend is raised again.
     """
     match problem:
         case DataError() | StatementError():
-            return Fallback("TEXTS_FAILED", problem.message)
+            return Declined("TEXTS_FAILED", problem.message)
         case EnvironmentProblem():
             if problem.condition == "HISTORY_LOST" or problem.message == FILE_MISSING:
-                return Fallback("HISTORY_LOST", problem.detail or "")
+                return Declined("HISTORY_LOST", problem.detail or "")
             if problem.condition == "SPARK_ERROR" and not is_lost(problem):
                 # Spark's optimizer has queries that it fails on; the whole one may be none.
-                return Fallback("TEXTS_FAILED", problem.message)
+                return Declined("TEXTS_FAILED", problem.message)
     raise problem
 
 
@@ -322,7 +323,7 @@ def follow_changes(
     state_plan: StatePlan | None,
     moves: Mapping[str, TableMove],
     span: tuple[int, int],
-) -> RefreshOutcome | Fallback:
+) -> RefreshOutcome | Declined:
     """Stage what changed in the view, by its plan, from what changed in its tables.
 
     Args:
@@ -351,7 +352,7 @@ def follow_changes(
     ):
         runner = PlanRunner(relations, stack)
         changed_names = tuple(sorted(relations.changes))
-        outcome: StagedDiff | Fallback = StagedDiff(Strategy.NO_CHANGE)
+        outcome: StagedDiff | Declined = StagedDiff(Strategy.NO_CHANGE)
         if changed_names or leaving is not None:
             changes = FollowedChanges(
                 plan=plan,
@@ -361,10 +362,13 @@ def follow_changes(
                 runner=runner,
                 leaving=leaving,
             )
-            outcome = _first_applicable(replace(context, changes=changes))
+            outcome = refresh_by_first(replace(context, changes=changes))
+            if outcome == NOT_EXACT:
+                changes = replace(changes, state_plan=None)
+                outcome = refresh_by_first(replace(context, changes=changes))
         else:
             context.state.leave_unchanged()
-        if isinstance(outcome, Fallback):
+        if isinstance(outcome, Declined):
             return outcome
         context.turns.follow(turns, relations.table_changes, at)
     tables = {plan.windows[n].table if n in plan.windows else n for n in changed_names}
@@ -374,13 +378,13 @@ def follow_changes(
 
 def fill_state(
     context: RefreshContext, query: PreparedQuery, state_plan: StatePlan, at: int
-) -> Fallback | None:
+) -> Declined | None:
     """Stage all groups as of a T as the contents of the state table; or refuse it."""
     warehouse, plan = context.warehouse, query.plan
     for name in plan.reads:
         item = warehouse.relations.item(query.read_tables[name].object_id)
         storage = stored_as_of(warehouse, item, at)
-        if isinstance(storage, Fallback):
+        if isinstance(storage, Declined):
             return storage
     spans = {name: Span(window, at) for name, window in plan.windows.items()}
     with (
@@ -393,10 +397,10 @@ def fill_state(
     return None
 
 
-def fill_turns(context: RefreshContext, turns: TurnTable, item: Item, at: int) -> Fallback | None:
+def fill_turns(context: RefreshContext, turns: TurnTable, item: Item, at: int) -> Declined | None:
     """Stage the turns to come of all rows of a table as of a T; or refuse it."""
     storage = stored_as_of(context.warehouse, item, at)
-    if isinstance(storage, Fallback):
+    if isinstance(storage, Declined):
         return storage
     with translate_spark_errors():
         rows = StoredSources(context.warehouse).contents(item.id, at)
@@ -412,7 +416,7 @@ def next_turn(warehouse: Warehouse, item: Item, at: int) -> int | None:
     Raises CLOCK_NOT_COMPARED if the query no longer tells, as its tables' columns have changed.
     """
     query = prepared(warehouse, item, at)
-    if isinstance(query.clock, Reason):
+    if isinstance(query.clock, Declined):
         raise not_compared(query, warehouse.relations.bound(item).view, query.clock)
     reads = {name: [c.name for c in table.columns] for name, table in query.tables.items()}
     items = (warehouse.relations.item(table.object_id) for table in query.tables.values())
@@ -427,11 +431,3 @@ def next_turn(warehouse: Warehouse, item: Item, at: int) -> int | None:
             if turns:
                 break
     return min(turns, default=None)
-
-
-def _first_applicable(context: RefreshContext) -> StagedDiff | Fallback:
-    for strategy in STRATEGIES:
-        outcome = strategy.refresh(context)
-        if not isinstance(outcome, NotApplicable):
-            return outcome
-    raise AssertionError("recomputing always applies")

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.items import Item
 from ctsql.planner.ivm import ChangePlan, StatePlan
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.log.staging import Batch, Staging
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import RowSet
 from ctsql.runtime.views.leaving_rows import LeavingRows
 from ctsql.runtime.views.plan_runner import PlanRunner

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from pyspark.sql import DataFrame, functions as F
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import backtick_all
@@ -26,12 +27,10 @@ from ctsql.runtime.delta.keyed_scan import Keys, Lookups, change_of, rows_of
 from ctsql.runtime.log.actions import Change, rows_changed
 from ctsql.runtime.log.table_changes import Movement, Storage, merge, rows_inserted
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.key_predicates import may_equal
 from ctsql.runtime.rows.multiset import consolidate_all, consolidate_change_feed
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
 from ctsql.runtime.spark.internals.empty_tables import empty
-from ctsql.runtime.views.outcomes import Fallback
 from ctsql.runtime.warehouse.query_engine import Table
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
@@ -58,7 +57,7 @@ class TableMove:
 
 def find_move(
     warehouse: Warehouse, item: Item, columns: Sequence[str], *, before: int, at: int
-) -> TableMove | Fallback | None:
+) -> TableMove | Declined | None:
     """How a table moved in (before, at]; None if no commit changed its rows.
 
     A fallback where its versions are not those that a view read, or are no longer known.
@@ -67,10 +66,10 @@ def find_move(
         columns: those that are read.
     """
     old = stored_as_of(warehouse, item, before)
-    if isinstance(old, Fallback):
+    if isinstance(old, Declined):
         return old
     new = stored_as_of(warehouse, item, at)
-    if isinstance(new, Fallback):
+    if isinstance(new, Declined):
         return new
     if old == new and new.shared_version is None:
         return None  # where Ts share a commit, the places of two of them are equal, their rows not
@@ -88,16 +87,16 @@ def find_move(
     except CtsqlError as problem:
         if problem.condition != "HISTORY_LOST":
             raise
-        return Fallback("HISTORY_LOST", f"{item.name}: {problem.detail}")
+        return Declined("HISTORY_LOST", f"{item.name}: {problem.detail}")
     is_view = item.kind is ObjectKind.MATERIALIZED_VIEW
     if kind is Change.NONE and not shape.changes_types:
         return None  # columns are stored otherwise, and no row has changed
     if shape or (is_view and kind is not Change.NONE and any(c.changes_schema for c in commits)):
-        return Fallback("SCHEMA_CHANGED", f"{item.name}")
+        return Declined("SCHEMA_CHANGED", f"{item.name}")
     if kind is Change.NONE:
         return None
     if kind is Change.FAILED:
-        return Fallback("ERROR_HELD", f"{item.name}")
+        return Declined("ERROR_HELD", f"{item.name}")
     counts = [n for c in commits if c.changes_data for n in rows_changed(c)]
     if any(c.change_paths for c in commits):
         counts = [None]
@@ -109,15 +108,15 @@ def find_move(
     )
 
 
-def stored_as_of(warehouse: Warehouse, item: Item, at: int) -> Storage | Fallback:
+def stored_as_of(warehouse: Warehouse, item: Item, at: int) -> Storage | Declined:
     """Where an object's contents as of T are; a fallback where they are not stored."""
     if item.kind is ObjectKind.MATERIALIZED_VIEW and not StoredSources(warehouse).is_exact(
         item, at
     ):
-        return Fallback("NOT_STORED", f"{item.name} at T = {at}")
+        return Declined("NOT_STORED", f"{item.name} at T = {at}")
     storage = warehouse.versions.find_storage(item, at)
     if storage.version is None and item.kind is ObjectKind.TABLE:
-        return Fallback("HISTORY_LOST", f"{item.name} at T = {at}")
+        return Declined("HISTORY_LOST", f"{item.name} at T = {at}")
     return storage
 
 
@@ -237,7 +236,7 @@ class Relations:
         item = self.warehouse.relations.item(self.tables[use.table].object_id)
         storage = stored_as_of(self.warehouse, item, self._time(use))
         if (
-            isinstance(storage, Fallback)
+            isinstance(storage, Declined)
             or storage.version is None
             or storage.shared_version is not None
         ):

@@ -30,6 +30,7 @@ from typing import Any
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, functions as F
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.items import Item
 from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import DIFF
@@ -37,7 +38,6 @@ from ctsql.planner.ivm import NEVER, Window
 from ctsql.runtime.delta.keyed_scan import rows_between
 from ctsql.runtime.delta.parquet.parquet_reader import NumberRange
 from ctsql.runtime.log.staging import Batch, discard_on_error
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import consolidate, consolidate_all
 from ctsql.runtime.rows.row_set import RowSet, SparkRows
 from ctsql.runtime.views.change_plans import PreparedQuery

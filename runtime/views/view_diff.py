@@ -2,13 +2,14 @@
 
 from collections.abc import Hashable
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.reserved_columns import BROKEN, DIFF
 from ctsql.planner.lowering import cast_to_stored, check_contents, with_refused
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.delta.diff_writer import StagingOutcome, stage_signed
 from ctsql.runtime.rows.prepared_rows import derive
 from ctsql.runtime.rows.row_set import RowSet
-from ctsql.runtime.views.outcomes import Fallback, StagedDiff
+from ctsql.runtime.views.outcomes import StagedDiff
 from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
 
@@ -36,7 +37,7 @@ def stage_rows(context: RefreshContext, desired: RowSet, stored_rows: RowSet | N
 
 def stage_delta(
     context: RefreshContext, signed_rows: RowSet, strategy: Strategy
-) -> StagedDiff | Fallback:
+) -> StagedDiff | Declined:
     """Stage the signed change of the view, found by a strategy."""
     return stage_signed_rows(context, signed_form(context.view, signed_rows), strategy)
 
@@ -52,17 +53,17 @@ def signed_form(view: ViewWrite, signed_rows: RowSet) -> RowSet:
 
 def stage_signed_rows(
     context: RefreshContext, rows: RowSet, strategy: Strategy
-) -> StagedDiff | Fallback:
+) -> StagedDiff | Declined:
     """Stage signed rows in their :func:`signed_form`."""
     view = context.view
     not_null = (*view.not_null, *((BROKEN,) if view.failing else ()))
     outcome = stage_signed(context.staging, rows, context.stored_rows, context.columns, not_null)
     match outcome:
         case StagingOutcome.ROWS_DIFFER:
-            return Fallback("ROWS_DIFFER")
+            return Declined("ROWS_DIFFER")
         case StagingOutcome.REFUSED:  # the query itself says what is wrong
             detail = "a row is there that the view is asserted not to have"
-            return Fallback("TEXTS_FAILED", detail)
+            return Declined("TEXTS_FAILED", detail)
         case _:
             return StagedDiff(strategy)
 

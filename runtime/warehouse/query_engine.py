@@ -11,6 +11,7 @@ from typing import Protocol
 
 from pyspark.sql import DataFrame
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.items import Item
 from ctsql.catalog.schemas import Column
 from ctsql.planner.binding.analyst import Analyst
@@ -21,7 +22,6 @@ from ctsql.planner.nodes import TaskWrite, Transaction, ViewWrite
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.staging import Staging
 from ctsql.runtime.log.table_changes import Movement
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import AnyRows, LocalRows, RowSet
 from ctsql.runtime.spark.analyzer import ColumnsOf
 from ctsql.runtime.spark.job_metrics import Meter

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog import times
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.errors import CtsqlError, out_of_range
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import table_at
@@ -20,7 +21,6 @@ from ctsql.runtime.delta.change_feed import InputChange
 from ctsql.runtime.delta.key_lookup import Keys, find_with_keys, place_columns
 from ctsql.runtime.delta.keyed_scan import rows_of
 from ctsql.runtime.rows.collect import collect_bounded
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.internals.plans import optimized_text

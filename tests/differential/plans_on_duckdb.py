@@ -12,10 +12,10 @@ import duckdb
 import sqlglot
 from sqlglot import exp
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.schemas import Column
 from ctsql.planner.ivm import ChangePlan, Query, StepText, TableUse, Text, change_plan, name_by
-from ctsql.planner.ivm.plan import NoChangePlan
 from ctsql.planner.ivm.sql.queries import StateSteps
 
 Rows = list[tuple[Any, ...]]
@@ -155,7 +155,7 @@ def applied(stored: Counter[tuple[Any, ...]], signed_rows: Rows) -> Counter[tupl
 def planned(sql: str, tables: Mapping[str, Sequence[Column]]) -> ChangePlan:
     """The plan of a query that must have one."""
     plan = change_plan(sql, tables)
-    assert not isinstance(plan, NoChangePlan), f"{plan.reason} in {sql}"
+    assert not isinstance(plan, Declined), f"{plan} in {sql}"
     return plan
 
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.errors import error
 from ctsql.catalog.schemas import plain_type
 from ctsql.planner.ivm import Text
@@ -13,7 +14,6 @@ from ctsql.runtime.delta.change_feed import added_rows
 from ctsql.runtime.log.table_changes import Movement, tag
 from ctsql.runtime.rows.multiset_local import cancel
 from ctsql.runtime.spark.job_metrics import Work
-from ctsql.runtime.views.outcomes import Fallback
 from ctsql.runtime.views.refresh import RefreshOutcome
 from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
@@ -115,7 +115,7 @@ class ModelEngine:
         state_plan: object,
         moves: Mapping[str, Any],
         span: tuple[int, int],
-    ) -> RefreshOutcome | Fallback:
+    ) -> RefreshOutcome | Declined:
         """A view's change: its query at both times, and the rows that go among those stored."""
         outputs = {context.item.id: (context.item, context.batch.version_read)}
         found: Any = StoredSources(context.warehouse, outputs=outputs)
@@ -127,7 +127,7 @@ class ModelEngine:
                 gone[row] -= 1
                 victims.setdefault(path, set()).add(number)
         if +gone:
-            return Fallback("ROWS_DIFFER")
+            return Declined("ROWS_DIFFER")
         staging: Any = context.staging
         if fresh := new - old:
             staging.stage(Rows(fresh.elements()))

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
+from ctsql.catalog.declined import Declined
 from ctsql.planner.ivm import StateNeed, StatePlan
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.views import state_table
-from ctsql.runtime.views.outcomes import Fallback
 from ctsql.runtime.views.refresh import RefreshOutcome
 from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.state_table import ViewState
@@ -94,12 +94,12 @@ class StatedEngine(ModelEngine):
         state_plan: object,
         moves: Mapping[str, TableMove],
         span: tuple[int, int],
-    ) -> RefreshOutcome | Fallback:
+    ) -> RefreshOutcome | Declined:
         """The view's change, and where the stored groups are known what they become."""
         known = context.state.stored_groups()
         stored: Any = known and known._table.locate_rows(known._version)
         outcome = super().follow(context, query, state_plan, moves, span)
-        if stored is not None and not isinstance(outcome, Fallback):
+        if stored is not None and not isinstance(outcome, Declined):
             before = next(iter(moves.values())).since
             wanted = self._groups_at(context, before).bag()
             require(

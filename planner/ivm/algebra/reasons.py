@@ -5,8 +5,7 @@ two kinds, a *refusal* means that the whole view is recomputed and compared, a *
 of the plan is computed from whole tables although the view as a whole follows its changes.
 """
 
-from dataclasses import dataclass
-
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.spans import Span
 
 REFUSALS = {
@@ -50,21 +49,10 @@ NOTES = {
 """Sorted by code."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """A code of :data:`REFUSALS` or :data:`NOTES`, and the piece of the text that is to blame."""
-
-    code: str
-    span: Span | None = None
-
-    @property
-    def sentence(self) -> str:
-        """The sentence of the code."""
-        return REFUSALS[self.code] if self.code in REFUSALS else NOTES[self.code]
-
-    def __str__(self) -> str:
-        where = "" if self.span is None else f", at {self.span.place()}"
-        return f"{self.code}: {self.sentence}{where}"
+def reason_text(declined: Declined) -> str:
+    """A code of :data:`REFUSALS` or :data:`NOTES` with its sentence, and where it is in a text."""
+    where = "" if declined.span is None else f", at {declined.span.place()}"
+    return f"{declined.reason}: {(REFUSALS | NOTES)[declined.reason]}{where}"
 
 
 class Refusal(Exception):
@@ -74,4 +62,4 @@ class Refusal(Exception):
         if code not in REFUSALS:
             raise KeyError(code)
         super().__init__(code)
-        self.reason = Reason(code, span)
+        self.declined = Declined(code, span=span)

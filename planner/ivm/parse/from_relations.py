@@ -138,7 +138,7 @@ class Relations(ABC):
             try:
                 node, _ = below.query(clauses.read_query(below.reading.tokens), Scope())
             except Refusal as refusal:  # the place is in another text
-                raise Refusal(refusal.reason.code, span) from refusal
+                raise Refusal(refusal.declined.reason, span) from refusal
             return node, list(relation.columns)
         columns = tuple(self.fresh(c.name, c.type) for c in relation)
         names = [c.name for c in relation]

@@ -7,6 +7,7 @@ that reads it from the stored view: see :mod:`ctsql.planner.ivm.strategies.store
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ctsql.catalog.declined import Declined
 from ctsql.planner.ivm.algebra import spark_functions
 from ctsql.planner.ivm.algebra.nodes import (
     Aggregate,
@@ -22,20 +23,19 @@ from ctsql.planner.ivm.algebra.nodes import (
     Values,
     Window,
 )
-from ctsql.planner.ivm.algebra.reasons import Reason
 from ctsql.planner.ivm.algebra.traversal import descend, expressions
 
 
-def inexact(node: Node) -> Iterator[tuple[Node, Reason]]:
+def inexact(node: Node) -> Iterator[tuple[Node, Declined]]:
     """The operators of a plan that are not exact, each with the reason."""
-    collation = Reason("COLLATED_TEXTS") if _has_collations(node) else None
+    collation = Declined("COLLATED_TEXTS") if _has_collations(node) else None
     for below in descend(node):
         match below:
             case Aggregate() | Window():
                 reason = _calls(below) or collation
             case Limit():
                 is_known = has_total_order(below)
-                reason = collation if is_known else Reason("LIMIT_TIES", below.span)
+                reason = collation if is_known else Declined("LIMIT_TIES", span=below.span)
             case Distinct() | SetOperation():
                 reason = collation
             case _:
@@ -64,7 +64,7 @@ def _makes_collated(node: Node) -> bool:
             return False
 
 
-def _calls(node: Aggregate | Window) -> Reason | None:
+def _calls(node: Aggregate | Window) -> Declined | None:
     for call in node.calls:
         if not call.exact:
             code = (
@@ -72,12 +72,12 @@ def _calls(node: Aggregate | Window) -> Reason | None:
                 if call.function in spark_functions.SUMS
                 else "INEXACT_AGGREGATE_NESTED"
             )
-            return Reason(code, call.expr.span)
+            return Declined(code, span=call.expr.span)
         if isinstance(node, Window) and call.ties:
             # Rows that agree in every column are one as good as the other.
             window_columns = set(call.over) | set(call.order or ())
             if not window_columns >= set(node.child.columns):
-                return Reason("ROW_ORDER_TIES", call.expr.span)
+                return Declined("ROW_ORDER_TIES", span=call.expr.span)
     return None
 
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from ctsql.catalog.declined import Declined
 from ctsql.planner.ivm.algebra import nodes as alg
-from ctsql.planner.ivm.algebra.reasons import Reason
 from ctsql.planner.ivm.algebra.traversal import at, rename, tables, union_all
 
 
@@ -42,7 +42,7 @@ class RuleUse:
     """The rule that an operator takes, for EXPLAIN."""
 
     rule: str
-    note: Reason | None = None
+    note: Declined | None = None
 
 
 class DeltaDerivation:
@@ -145,7 +145,7 @@ class DeltaDerivation:
 
     def note(self, operator: alg.Node, rule: str, code: str | None = None) -> None:
         """Remember for EXPLAIN which rule an operator took, and why it reads more than it might."""
-        note = None if code is None else Reason(code)
+        note = None if code is None else Declined(code)
         if operator not in self.rules or note is not None:
             self.rules[operator] = RuleUse(rule=rule, note=note)
 

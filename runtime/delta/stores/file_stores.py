@@ -19,8 +19,8 @@ from urllib.parse import urlparse
 from pyarrow import NativeFile
 from pyarrow.fs import FileSystem, LocalFileSystem, S3FileSystem
 
+from ctsql.catalog.declined import Declined
 from ctsql.runtime.delta.stores.locks import local_path
-from ctsql.runtime.rows.declined import Declined
 
 REMOTE_THREADS = 8
 """Files read at a time from a store whose answers take long; each holds columns of a row group."""

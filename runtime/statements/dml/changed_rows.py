@@ -13,6 +13,7 @@ from contextlib import ExitStack
 
 from pyspark.sql import DataFrame, functions as F
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.names import backtick, fold
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN, VALUE_
 from ctsql.catalog.schemas import Column, get
@@ -24,7 +25,6 @@ from ctsql.planner.syntax.ast import Assignment
 from ctsql.runtime.delta.diff_writer import stage
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.staging import Staging, discard_on_error
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import RowSet, SparkRows
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.internals.plans import is_by_row

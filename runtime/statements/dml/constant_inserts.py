@@ -13,11 +13,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from ctsql.catalog.declined import Declined
 from ctsql.runtime.delta.appends import complete, constants
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.protocol import Conflict
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.spark.internals.inserts import Insert, NotAnAppend
 
 _COMPACTS = "delta.autoOptimize"

@@ -16,6 +16,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import quote, table_at
@@ -29,7 +30,6 @@ from ctsql.planner.syntax.statements.changed_rows import changed_rows
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine, read_objects
 from ctsql.runtime.log import fault_points as faults
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.failures.messages import thrown_by
 from ctsql.runtime.spark.internals.empty_tables import empty

@@ -3,16 +3,17 @@
 from collections.abc import Sequence
 from typing import Any
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
 from ctsql.catalog.times import CLOSED, to_iso
-from ctsql.planner.ivm import ChangePlan, NoChangePlan
+from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import explain
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.log.actions import rows_changed
 from ctsql.runtime.log.write_handle import Entry, Output
 from ctsql.runtime.views import turn_table
-from ctsql.runtime.views.change_plans import PreparedQuery, prepared_for, sentence_of_code
+from ctsql.runtime.views.change_plans import PreparedQuery, prepared_for
 from ctsql.runtime.views.refresh_policy import (
     RECOMPUTE_REASONS,
     RECOMPUTED_ROWS_MAX,
@@ -42,7 +43,7 @@ def refresh_plan(warehouse: Warehouse, plan: ViewWrite) -> list[str]:
     lines = ["", f"Refresh policy {policy.value}: {_POLICIES[policy]}"]
     refusal, how = query.refusal(), query.plan_or_reason
     if isinstance(how, ChangePlan) and refusal is not None:
-        return [*lines, f"{_NOT_FOLLOWED} {refusal}: {sentence_of_code(refusal)}"]
+        return [*lines, f"{_NOT_FOLLOWED} {query.sentence_of(refusal)}"]
     if isinstance(how, ChangePlan):
         texts = (way.headline(how, query.sentence_of) for way in STRATEGIES)
         headlines = [text for text in texts if text is not None]
@@ -60,8 +61,8 @@ def refresh_plan(warehouse: Warehouse, plan: ViewWrite) -> list[str]:
         rows_text = "rows not counted" if rows is None else f"{rows:,} rows"
         lines.append(f"{name} holds {rows_text} in {len(delta_table.files(version))} file(s)")
     followed = _followed(policy, list(counts.values()))
-    if isinstance(how, NoChangePlan):
-        followed = f"{_NOT_FOLLOWED} {query.sentence_of(how.reason)}"
+    if isinstance(how, Declined):
+        followed = f"{_NOT_FOLLOWED} {query.sentence_of(how)}"
     lines.insert(2, followed)
     return lines
 

@@ -2,13 +2,13 @@
 
 from pyspark.sql import DataFrame, functions as F
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import backtick_all, fold
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.syntax.ast import VerifyView
 from ctsql.runtime.rows.collect import collect_bounded
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import repeat_by_diff, signed_difference
 from ctsql.runtime.spark.checkpoint import computed
 from ctsql.runtime.statements.objects.name_resolution import OnNames

@@ -17,6 +17,7 @@ from functools import reduce
 
 from pyspark.sql import Column as SparkColumn, DataFrame, functions as F
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import backtick, backtick_all, fold
@@ -24,7 +25,7 @@ from ctsql.catalog.reserved_columns import FILE_COLUMN, NOTE, ROW_COLUMN, TIME, 
 from ctsql.catalog.schemas import Column, char_length, plain_type
 from ctsql.planner import nodes as lp
 from ctsql.planner.ivm import Input, PlainView, Relation, TableUse, Text
-from ctsql.planner.ivm.algebra.reasons import Reason
+from ctsql.planner.ivm.algebra.reasons import REFUSALS
 from ctsql.planner.ivm.lineage import Contribution, trace, wanted_columns, whole_query
 from ctsql.planner.lowering import Context
 from ctsql.planner.lowering.queries import rewrite_text
@@ -32,7 +33,6 @@ from ctsql.planner.rules import transform
 from ctsql.planner.syntax import RewrittenText
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.rows.collect import collect_bounded
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import RowSet, SparkRows
 from ctsql.runtime.spark.checkpoint import computed
 from ctsql.runtime.spark.failures.storage_errors import FILE_MISSING
@@ -109,14 +109,14 @@ class _Reader:
         context = Context(self.engine.session, StoredSources(warehouse), self.at, clock_at=self.at)
         return rewrite_text(query.sql, names, context), relations
 
-    def refusal(self, query: lp.Query, whole: Text | Reason) -> str | None:
+    def refusal(self, query: lp.Query, whole: Text | Declined) -> str | None:
         """Why nothing can be told of a query; None if Spark reads it as the planner does.
 
         Args:
             whole: how the planner reads it, of :func:`whole_query`.
         """
-        if isinstance(whole, Reason):
-            return whole.sentence
+        if isinstance(whole, Declined):
+            return REFUSALS[whole.reason]
         tables = {
             use.table: Table(node.object_id, self._columns(node), node.columns)
             for use in whole.inputs
@@ -183,7 +183,7 @@ class RowLineage:
         text, relations = reader.read(step.query)
         whole = whole_query(text.text, relations)
         why = reader.refusal(step.query, whole)
-        if why is not None or isinstance(whole, Reason):
+        if why is not None or isinstance(whole, Declined):
             self._tell(level, step.item, step.at, _VIA, f"cannot be told: {why}")
             return
         lineage = trace(whole, step.casts)

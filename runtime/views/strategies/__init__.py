@@ -1,15 +1,16 @@
 """The ways to refresh a view, in the order in which they are tried: the first that applies is it.
 
-Each takes a :class:`RefreshContext` and answers with an :data:`Outcome`; each leaves the same rows
-behind. :mod:`ctsql.runtime.views.refresh` runs through them, and EXPLAIN reads them.
+Each says of a :class:`RefreshContext` how it would refresh the view, a :data:`Way`, or declines,
+and has done nothing so far; each leaves the same rows behind. EXPLAIN reads them, too.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ctsql.catalog.declined import Declined
 from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import Telling
-from ctsql.runtime.views.outcomes import Outcome
+from ctsql.runtime.views.outcomes import Outcome, Way
 from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.views.strategies import (
@@ -31,7 +32,7 @@ class RefreshStrategy:
     """
 
     name: Strategy
-    refresh: Callable[[RefreshContext], Outcome]
+    way: Callable[[RefreshContext], Way]
     headline: Callable[[ChangePlan, Telling], str | None]
 
     @property
@@ -41,8 +42,8 @@ class RefreshStrategy:
 
 
 STRATEGIES = tuple(
-    RefreshStrategy(way.NAME, way.refresh, way.headline)
-    for way in (
+    RefreshStrategy(one.NAME, one.way, one.headline)
+    for one in (
         state_table,  # groups stored beside the view; needs a current state
         first_rows,  # ORDER BY .. LIMIT from the stored rows
         affected_keys,  # keys that the view shows; may add to groups
@@ -50,3 +51,12 @@ STRATEGIES = tuple(
         recompute,  # always applies
     )
 )
+
+
+def refresh_by_first(context: RefreshContext) -> Outcome:
+    """Refresh a view by the first strategy that applies."""
+    for strategy in STRATEGIES:
+        way = strategy.way(context)
+        if not isinstance(way, Declined):
+            return way()
+    raise AssertionError("recomputing always applies")

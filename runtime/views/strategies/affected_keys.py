@@ -1,15 +1,17 @@
 """The view's rows with an affected key are replaced; maybe by adding to the groups it holds."""
 
+from functools import partial
+
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.schemas import plain_type
 from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import Telling
 from ctsql.planner.ivm.sql.queries import CertainTexts, KeyedTexts
 from ctsql.runtime.delta.keyed_scan import StoredRows
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.prepared_rows import together
 from ctsql.runtime.rows.row_set import RowSet, SparkRows
 from ctsql.runtime.rows.types import DIGITS_ADDED, adds_exactly
-from ctsql.runtime.views.outcomes import Fallback, NotApplicable, Outcome, StagedDiff
+from ctsql.runtime.views.outcomes import Outcome, StagedDiff, Way
 from ctsql.runtime.views.plan_runner import PlanRunner
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import Policy, Strategy
@@ -33,24 +35,27 @@ def headline(plan: ChangePlan, sentence_of: Telling) -> str | None:
     return f"change of the view by the stored rows of its keys ({sentence_of(plan.inexact)})"
 
 
-def refresh(context: RefreshContext) -> Outcome:
+def way(context: RefreshContext) -> Way:
     """Needs a topmost operator with a key that the view shows."""
     changes = context.changes
     if changes is None:
-        return NotApplicable()
+        return Declined("no changes are followed")
     add = _adds(context, changes.plan)
-    runner = changes.runner
     types = {c.name: plain_type(c.type) for c in context.view.columns}
     texts = changes.plan.rows_by_key(
         changes.changed_tables, add=add, types=types, large=changes.large
     )
     if texts is None:
-        return NotApplicable()
+        return Declined("the view shows no key")
     if texts.certain is not None:
-        return _add_to_groups(context, changes, texts, texts.certain)
+        return partial(_add_to_groups, context, changes, texts, texts.certain)
+    return partial(_replace, context, changes.runner, texts)
+
+
+def _replace(context: RefreshContext, runner: PlanRunner, texts: KeyedTexts) -> Outcome:
     runner.run(texts.steps, [texts.rows])
     if context.policy is Policy.AUTO and _are_most(context.stored_rows, runner.steps[texts.keys]):
-        return Fallback("MOST_KEYS")
+        return Declined("MOST_KEYS")
     stage_difference(context, runner.rows(texts.rows), _affected_rows(context, runner, texts))
     return StagedDiff(NAME)
 
@@ -126,11 +131,11 @@ def _from_filled(
     )
     assert state_plan is not None  # else nothing says that rows went
     if state.is_refused or state.next_pointer is not None:
-        return Fallback("ROWS_WENT")
+        return Declined("ROWS_WENT")
     runner.state_rows = groups = runner.keep(runner.rows(plan.initial_state(state_plan.number)))
     state.build(state_plan, groups.frame, changes.at, groups_max(plan))
     if not state.is_filled:
-        return Fallback("ROWS_WENT")
+        return Declined("ROWS_WENT")
     rows = runner.rows(plan.of_state(state_plan.number))
     stage_difference(context, rows, None if stored_rows is None else stored_rows.all)
     return StagedDiff(Strategy.STATE_TABLE)

@@ -1,10 +1,14 @@
 """ORDER BY .. LIMIT, from the rows that the view holds and the change."""
 
-from ctsql.planner.ivm import ChangePlan
+from functools import partial
+
+from ctsql.catalog.declined import Declined
+from ctsql.planner.ivm import ChangePlan, TopTexts
 from ctsql.planner.ivm.explain import Telling
+from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.rows.types import is_comparable
-from ctsql.runtime.views.outcomes import Fallback, NotApplicable, Outcome, StagedDiff
-from ctsql.runtime.views.plan_runner import is_true
+from ctsql.runtime.views.outcomes import Outcome, StagedDiff, Way
+from ctsql.runtime.views.plan_runner import PlanRunner, is_true
 from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.views.view_diff import stage_rows, stored_form
@@ -25,18 +29,23 @@ def are_grouped_rightly(context: RefreshContext) -> bool:
     return all(is_comparable(schema[name].dataType) for name in context.columns)
 
 
-def refresh(context: RefreshContext) -> Outcome:
+def way(context: RefreshContext) -> Way:
     """Needs rows that are stored, and none that have moved up among them."""
-    if context.changes is None:
-        return NotApplicable()
-    runner = context.changes.runner
     changes = context.changes
+    if changes is None:
+        return Declined("no changes are followed")
     texts = changes.plan.first_rows(changes.changed_tables, large=changes.large)
     stored_rows = context.stored_rows if texts is not None else None
     if texts is None or stored_rows is None:
-        return NotApplicable()
+        return Declined("there are no first rows of others")
+    return partial(_refresh, context, changes.runner, texts, stored_rows)
+
+
+def _refresh(
+    context: RefreshContext, runner: PlanRunner, texts: TopTexts, stored_rows: StoredRows
+) -> Outcome:
     if not are_grouped_rightly(context):
-        return Fallback("CANNOT_COMPARE")
+        return Declined("CANNOT_COMPARE")
     runner.state_rows = rows = stored_rows.all
     *first, candidates = texts.steps
     last = [texts.rows, texts.holds.candidates]
@@ -47,6 +56,6 @@ def refresh(context: RefreshContext) -> Outcome:
         lambda: [stored_form(context.view, runner.rows(texts.rows)), runner.rows(texts.holds)],
     )
     if not is_true(holds):
-        return Fallback("ROWS_MOVED_UP")
+        return Declined("ROWS_MOVED_UP")
     stage_rows(context, desired, rows)
     return StagedDiff(NAME)

@@ -1,5 +1,7 @@
 """The whole query, compared with the stored rows."""
 
+from functools import partial
+
 from pyspark.sql import DataFrame
 
 from ctsql.planner.ivm import ChangePlan
@@ -9,7 +11,7 @@ from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
 from ctsql.runtime.rows.row_set import AnyRows, row_set
 from ctsql.runtime.views.change_plans import prepared
 from ctsql.runtime.views.leaving_rows import in_order
-from ctsql.runtime.views.outcomes import Outcome, StagedDiff, translated_failure
+from ctsql.runtime.views.outcomes import Outcome, StagedDiff, Way, translated_failure
 from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.warehouse.replaced_views import awaits_columns, is_redefined
@@ -24,12 +26,13 @@ def headline(_plan: ChangePlan, _sentence_of: Telling) -> str | None:
     return None
 
 
-def refresh(context: RefreshContext) -> Outcome:
-    """Always applies.
+def way(context: RefreshContext) -> Way:
+    """Always applies."""
+    return partial(_refresh, context)
 
-    Raises:
-        VIEW_FAILED: the query cannot be computed on the data.
-    """
+
+def _refresh(context: RefreshContext) -> Outcome:
+    """Raises VIEW_FAILED if the query cannot be computed on the data."""
     warehouse, item, batch = context.warehouse, context.item, context.batch
     # With a schedule, rows that others wrote may have to be mended between two refreshes.
     at = warehouse.schedules.shown_at(item, context.time)

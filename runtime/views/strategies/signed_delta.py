@@ -1,11 +1,14 @@
 """The exact signed change of the view, from the changes of its tables, and of what leaves it."""
 
+from functools import partial
+
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import Telling
 from ctsql.planner.lowering import cast_to_stored
-from ctsql.runtime.views.outcomes import Fallback, NotApplicable, Outcome, StagedDiff
-from ctsql.runtime.views.refresh_context import RefreshContext
+from ctsql.runtime.views.outcomes import Outcome, StagedDiff, Way
+from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.views.view_diff import stage_delta
 
@@ -17,15 +20,18 @@ def headline(plan: ChangePlan, _sentence_of: Telling) -> str | None:
     return "change of the view" if plan.inexact is None else None
 
 
-def refresh(context: RefreshContext) -> Outcome:
+def way(context: RefreshContext) -> Way:
     """Needs a former result that can be computed again."""
     if context.changes is None:
-        return NotApplicable()
-    plan, runner = context.changes.plan, context.changes.runner
+        return Declined("no changes are followed")
+    return partial(_refresh, context, context.changes)
+
+
+def _refresh(context: RefreshContext, changes: FollowedChanges) -> Outcome:
+    plan, runner, leaving = changes.plan, changes.runner, changes.leaving
     if plan.inexact is not None:
-        return Fallback(plan.inexact.code)
-    texts = plan.delta(context.changes.changed_tables, large=context.changes.large)
-    leaving = context.changes.leaving
+        return plan.inexact
+    texts = plan.delta(changes.changed_tables, large=changes.large)
     if texts is None:
         if leaving is None:
             return StagedDiff(NAME)
@@ -38,7 +44,7 @@ def refresh(context: RefreshContext) -> Outcome:
     if leaving is None:
         return stage_delta(context, rows, NAME)
     outcome = stage_delta(context, rows, NAME)
-    if isinstance(outcome, Fallback):
+    if isinstance(outcome, Declined):
         return outcome
     leaving.stage(context.staging)  # other rows than those of the change, which pass now
     return StagedDiff(NAME, leaving.due(cast_to_stored(rows.plain_frame, context.view, [DIFF])))

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import TypeVar
 
+from ctsql.catalog.declined import Declined
 from ctsql.planner.ivm import (
     ChangePlan,
     ChangeTexts,
@@ -17,7 +18,7 @@ from ctsql.planner.ivm.explain import Telling
 from ctsql.planner.ivm.sql.queries import StateSteps
 from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.rows.row_set import RowSet
-from ctsql.runtime.views.outcomes import NotApplicable, Outcome, StagedDiff
+from ctsql.runtime.views.outcomes import Outcome, StagedDiff, Way
 from ctsql.runtime.views.plan_runner import PlanRunner, is_true
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
@@ -26,6 +27,9 @@ from ctsql.runtime.views.strategies.first_rows import are_grouped_rightly
 from ctsql.runtime.views.view_diff import signed_form, stage_rows, stage_signed_rows, stored_form
 
 NAME = Strategy.STATE_TABLE
+NOT_EXACT = Declined("STATE_ROUNDS")
+"""The groups are not kept from now on; the changes may be followed without them."""
+OTHERS_FIRST = Declined("other rows may be the first ones now")
 
 Made = TypeVar("Made")
 
@@ -38,20 +42,15 @@ def headline(plan: ChangePlan, _sentence_of: Telling) -> str | None:
     return "change of the view, from the state table beside it"
 
 
-def refresh(context: RefreshContext) -> Outcome:
+def way(context: RefreshContext) -> Way:
     """Needs a state table that holds the groups as of the view's last write."""
     changes, state = context.changes, context.state
     if changes is None or changes.state_plan is None or not context.is_strict_arithmetic():
-        return NotApplicable()
+        return Declined("no state table is kept")
     stored_groups = state.stored_groups()
     if stored_groups is None:
-        return NotApplicable()
-    following = _Following(context, changes, changes.state_plan, stored_groups)
-    if changes.plan.is_limited and not changes.plan.compares_groups and not stored_groups.is_near:
-        outcome = following.first_rows()
-        if outcome is not None:
-            return outcome
-    return following.all_rows() if changes.plan.reads_all_groups else following.change()
+        return Declined("the state table does not hold the groups of the last write")
+    return _Following(context, changes, changes.state_plan, stored_groups).refresh
 
 
 class _Following:
@@ -69,12 +68,21 @@ class _Following:
         self._finished_steps: tuple[StepText, ...] = ()
         self._located_groups: RowSet | None = None
 
-    def first_rows(self) -> Outcome | None:
-        """From the view's own rows and the groups that change; None if others may be first now."""
+    def refresh(self) -> Outcome:
+        """By what the plan needs of the groups."""
+        plan = self.changes.plan
+        if plan.is_limited and not plan.compares_groups and not self.stored_groups.is_near:
+            outcome = self.first_rows()
+            if outcome != OTHERS_FIRST:
+                return outcome
+        return self.all_rows() if plan.reads_all_groups else self.change()
+
+    def first_rows(self) -> Outcome:
+        """From the view's own rows and the groups that change."""
         view, context = self.context.stored_rows, self.context
         texts = self._texts(self.changes.plan.first_rows)
         if texts is None or view is None or not view.is_near or not are_grouped_rightly(context):
-            return None
+            return OTHERS_FIRST
         self.runner.state_rows = rows = view.all
 
         def results() -> Sequence[RowSet]:
@@ -83,9 +91,9 @@ class _Following:
 
         desired, holds = self._run(texts, [texts.rows, texts.holds.candidates], results)
         if self._is_refused(texts):
-            return NotApplicable()
+            return NOT_EXACT
         if not is_true(holds):
-            return None
+            return OTHERS_FIRST
         stage_rows(context, desired, rows)
         self._stage(texts)
         return StagedDiff(NAME)
@@ -103,7 +111,7 @@ class _Following:
             lambda: [stored_form(context.view, self.runner.rows(texts.rows))],
         )
         if self._is_refused(texts):
-            return NotApplicable()
+            return NOT_EXACT
         stage_rows(context, desired, None if there is None else there.all)
         self._stage(texts)
         return StagedDiff(NAME)
@@ -119,7 +127,7 @@ class _Following:
             lambda: [signed_form(self.context.view, self.runner.rows(texts.rows))],
         )
         if self._is_refused(texts):
-            return NotApplicable()
+            return NOT_EXACT
         if self.runner.relations.has_many:
             signed_rows = self.runner.keep(signed_rows)
         outcome = stage_signed_rows(self.context, signed_rows, NAME)

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import types as T
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.names import backtick_all
 from ctsql.catalog.reserved_columns import BROKEN, DIFF, FILE_COLUMN, ROW_COLUMN
 from ctsql.catalog.schemas import Column, plain_type
@@ -21,12 +22,10 @@ from ctsql.planner.lowering import Context, declared_type, fields_of, lower_view
 from ctsql.planner.lowering.store_assignment import may_store
 from ctsql.planner.nodes import Query, Transaction, ViewWrite
 from ctsql.runtime.delta.table_rows import CHANGE_TYPE
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset_local import cancel
 from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.spark.analyzer import ColumnsOf, EmptySources, SparkAnalyst
 from ctsql.runtime.tasks.body import propose
-from ctsql.runtime.views.outcomes import Fallback
 from ctsql.runtime.views.refresh import RefreshOutcome
 from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.warehouse.query_engine import OutputProposal
@@ -190,6 +189,6 @@ def follow_changes(
     return RefreshOutcome(strategy=Strategy.INCREMENTAL)
 
 
-def fill_state(*_: object) -> Fallback:
+def fill_state(*_: object) -> Declined:
     """No groups are kept beside a view."""
-    return Fallback("TEXTS_FAILED")
+    return Declined("TEXTS_FAILED")

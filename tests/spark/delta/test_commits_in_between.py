@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from ctsql import Connection
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.names import table_at
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.delta.transaction import Transaction, whole_file
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.protocol import Conflict
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows, row_set
 from tests.helpers.opened import table_of
 

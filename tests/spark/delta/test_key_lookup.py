@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from ctsql.api import Connection
+from ctsql.catalog.declined import Declined
 from ctsql.runtime.delta import key_lookup, table_rows
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.warehouse import sources
 from tests.scenarios.runner import assert_rows

@@ -7,12 +7,12 @@ import pytest
 from pyspark.sql import DataFrame, functions as F, types as T
 
 from ctsql.api import Connection
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta import keyed_scan
 from ctsql.runtime.delta.keyed_scan import Keys, Lookups, StoredRows, change_of, rows_of
 from ctsql.runtime.log.table_changes import Movement
 from ctsql.runtime.rows.collect import collect_bounded
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import consolidate_change_feed
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows, row_set
 from tests.helpers.opened import table_of

@@ -7,9 +7,9 @@ import pytest
 from pyspark.sql import DataFrame, types as T
 
 from ctsql.api import Connection
+from ctsql.catalog.declined import Declined
 from ctsql.runtime.rows import prepared_rows
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, FEW, NARROW
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.prepared_rows import _PreparedRows, derive, prepared_plans, together
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
 from ctsql.runtime.spark.internals.sessions import setting

@@ -6,9 +6,9 @@ import pytest
 
 from benchmarks.measures import jobs_started
 from ctsql.api import Connection
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.delta import change_feed
-from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.tasks import prepared_body
 
 pytestmark = pytest.mark.spark

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
+from ctsql.catalog.declined import Declined
 from ctsql.runtime.delta.stores.file_stores import (
     REMOTE_THREADS,
     ArrowStore,
@@ -13,7 +14,6 @@ from ctsql.runtime.delta.stores.file_stores import (
     path_in_store,
     s3_arguments,
 )
-from ctsql.runtime.rows.declined import Declined
 
 KEYS = {"access.key": "a", "secret.key": "s"}
 HADOOP = "org.apache.hadoop.fs.s3a"

@@ -4,10 +4,11 @@ from typing import Any, cast
 
 import pytest
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.schemas import Column
 from ctsql.planner.ivm import ChangePlan, change_plan
-from ctsql.runtime.views import refresh
-from ctsql.runtime.views.outcomes import Fallback, NotApplicable, Outcome, StagedDiff
+from ctsql.runtime.views import strategies
+from ctsql.runtime.views.outcomes import Outcome, StagedDiff, Way
 from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.views.strategies import STRATEGIES, RefreshStrategy
@@ -42,7 +43,7 @@ def test_the_first_way_with_a_headline_is_explained(query: str) -> None:
     """EXPLAIN reads the same tuple as a refresh."""
     plan = change_plan(query, TABLES)
     assert isinstance(plan, ChangePlan)
-    found = [way.headline(plan, lambda reason: reason.code) for way in STRATEGIES]
+    found = [way.headline(plan, lambda declined: declined.reason) for way in STRATEGIES]
     assert next(text for text in found if text is not None) == HEADLINES[query]
 
 
@@ -50,33 +51,33 @@ def test_the_first_way_with_a_headline_is_explained(query: str) -> None:
     ("answers", "expected", "calls"),
     [
         (
-            [NotApplicable(), StagedDiff(Strategy.FIRST_ROWS), None],
+            [None, StagedDiff(Strategy.FIRST_ROWS), None],
             StagedDiff(Strategy.FIRST_ROWS),
             2,
         ),
-        ([Fallback("ROWS_DIFFER"), None], Fallback("ROWS_DIFFER"), 1),
-        ([NotApplicable(), Fallback("ROWS_WENT", "t"), None], Fallback("ROWS_WENT", "t"), 2),
-        ([NotApplicable(), NotApplicable()], AssertionError, 2),
+        ([Declined("ROWS_DIFFER"), None], Declined("ROWS_DIFFER"), 1),
+        ([None, Declined("ROWS_WENT", "t"), None], Declined("ROWS_WENT", "t"), 2),
+        ([None, None], AssertionError, 2),
     ],
 )
 def test_the_first_that_applies_is_taken(
-    answers: list[Outcome], expected: object, calls: int, monkeypatch: pytest.MonkeyPatch
+    answers: list[Outcome | None], expected: object, calls: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that falls back ends the search as well: no other way may follow the changes."""
     heard: list[object] = []
 
-    def way(answer: Outcome) -> RefreshStrategy:
-        def ask(context: RefreshContext) -> Outcome:
+    def strategy(answer: Outcome | None) -> RefreshStrategy:
+        def way(context: RefreshContext) -> Way:
             heard.append(context)
-            return answer
+            return Declined("not for this refresh") if answer is None else lambda: answer
 
-        return RefreshStrategy(Strategy.RECOMPUTE, ask, lambda *_: None)
+        return RefreshStrategy(Strategy.RECOMPUTE, way, lambda *_: None)
 
-    monkeypatch.setattr(refresh, "STRATEGIES", tuple(map(way, answers)))
+    monkeypatch.setattr(strategies, "STRATEGIES", tuple(map(strategy, answers)))
     context = cast("Any", object())
     if isinstance(expected, type):
         with pytest.raises(expected):
-            refresh._first_applicable(context)
+            strategies.refresh_by_first(context)
     else:
-        assert refresh._first_applicable(context) == expected
+        assert strategies.refresh_by_first(context) == expected
     assert heard == [context] * calls
