@@ -236,7 +236,7 @@ class Transaction:
 
     def commit(self, *, label: str, epoch: int, metadata: str) -> int:
         """Commit; see :meth:`LogTransaction.commit`."""
-        return self._commit(self.gateway.output_operation(label, epoch, metadata))
+        return self._end_with(self.gateway.output_operation(label, epoch, metadata))
 
     def commit_statement(self, operation: Any, counts: Mapping[str, int]) -> int:
         """Commit what a statement did, as the operation that Delta calls it; raises Conflict.
@@ -245,9 +245,9 @@ class Transaction:
             counts: what DESCRIBE HISTORY is to say of it.
         """
         self.txn.set_counts(counts)
-        return self._commit(operation)
+        return self._end_with(operation)
 
-    def _commit(self, operation: Any) -> int:
+    def _end_with(self, operation: Any) -> int:
         with commit_lock(self.table.location), translate_spark_errors():
             try:
                 return self.txn.commit(operation)
@@ -271,7 +271,7 @@ class Transaction:
 
     def commit_rewrites(self) -> int:
         """Commit what :meth:`rewrite` made, as OPTIMIZE would; raises Conflict if it is not in."""
-        return self._commit(self.gateway.optimize_operation())
+        return self._end_with(self.gateway.optimize_operation())
 
 
 def _rewrite_by_spark(transaction: Transaction, files: Sequence[DataFile]) -> list[StagedFile]:

@@ -110,7 +110,7 @@ class Commits:
                 return v
         return None
 
-    def commit(
+    def attempt(
         self,
         txn: LogTransaction,
         write: Write,

@@ -229,5 +229,7 @@ def record(output: Output, failure: Failure) -> bool:
     if not isinstance(batch, Batch) or failure.time < output.upper:
         return False
     batch.domains[FAILURE] = failure.to_json()
-    outcome = output.commit(batch, None, {"t": failure.time, "failed": True})
+    outcome = output.compare_and_append(
+        [batch], expected=batch.lower, new=None, metadata={"t": failure.time, "failed": True}
+    )
     return isinstance(outcome, Committed)

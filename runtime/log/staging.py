@@ -81,7 +81,7 @@ class Batch:
 
     Attributes:
         txn: stages rows; None if the batch was read from a text and is complete.
-        rebase: whether it may be committed on a newer version than the one it was made from.
+        is_pinned: whether it may be committed on the very version only that it was made from.
         travelled: whether it was read from a text. Then it may be in already, or its files gone.
         domains: the domain metadata that its commit writes; None removes it.
     """
@@ -92,12 +92,12 @@ class Batch:
         text: BatchText,
         txn: LogTransaction | None = None,
         *,
-        rebase: bool = True,
+        is_pinned: bool = False,
     ) -> None:
         self._table = table
         self._text = text
         self.txn = txn
-        self.rebase = rebase
+        self.is_pinned = is_pinned
         self.domains: dict[str, str | None] = {}
         self._stagings: dict[int, Staging] = {}
         self._used_up = False

@@ -33,7 +33,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ctsql.catalog.errors import broken, error
+from ctsql.catalog.errors import error
 from ctsql.catalog.times import CLOSED
 from ctsql.runtime.log.batches import BatchText, check_bounds, check_writer_id, new_writer_id
 from ctsql.runtime.log.commit import (
@@ -181,7 +181,7 @@ class Output:
     def batch(self, lower: int, upper: int) -> Batch:
         """Start a batch for ``[lower, upper)`` on the newest version; raises BOUNDS_INVALID."""
         check_bounds(lower, upper, ())
-        return self._begin_batch(self.table.begin(), lower, upper, rebase=True)
+        return self._begin_batch(self.table.begin(), lower, upper, is_pinned=False)
 
     def open(self, expected: int) -> Batch | UpperMismatch:
         """Start a batch to be committed only on the rows it reads, at the upper ``expected``."""
@@ -189,9 +189,11 @@ class Output:
         self.follow(txn.version_read)
         if self.upper != expected:
             return UpperMismatch(self.upper, expected)
-        return self._begin_batch(txn, expected, CLOSED, rebase=False)
+        return self._begin_batch(txn, expected, CLOSED, is_pinned=True)
 
-    def _begin_batch(self, txn: LogTransaction, lower: int, upper: int, *, rebase: bool) -> Batch:
+    def _begin_batch(
+        self, txn: LogTransaction, lower: int, upper: int, *, is_pinned: bool
+    ) -> Batch:
         text = BatchText(
             batch_id=str(uuid.uuid4()),
             writer=self.writer,
@@ -202,7 +204,7 @@ class Output:
             version=txn.version_read,
             parts=(),
         )
-        return Batch(self.table, text, txn, rebase=rebase)
+        return Batch(self.table, text, txn, is_pinned=is_pinned)
 
     def batch_of(self, text: str) -> Batch:
         """The batch of a text; takes over its files.
@@ -227,14 +229,16 @@ class Output:
         changes: Sequence[Batch | Rows],
         *,
         expected: int,
-        new: int,
+        new: int | None,
         metadata: Mapping[str, Any] | None = None,
     ) -> Appended:
         """Write in one commit iff the upper is the expected one.
 
         Args:
-            changes: batches with exactly these bounds, rows to be staged, or nothing.
-            expected, new: in T, exclusive; new may be CLOSED, and nothing follows.
+            changes: batches with exactly these bounds, rows to be staged, one batch of
+                :meth:`open`, or nothing.
+            expected, new: in T, exclusive; new may be CLOSED, and nothing follows. With a batch of
+                :meth:`open` it may be None, which leaves the upper.
 
         Returns:
             Committed; Unwritten if new is the expected upper; UpperMismatch, with nothing
@@ -247,14 +251,21 @@ class Output:
             COMMIT_UNKNOWN: the commit failed and the log cannot be read to find out.
         """
         batches, rows = self.check(changes, expected, new)
-        upper = self.fetch_recent_upper()
-        if upper != expected:
-            return self._clean_up(batches, UpperMismatch(upper, expected))
+        if not any(batch.is_pinned for batch in batches):  # else its own version says it
+            upper = self.fetch_recent_upper()
+            if upper != expected:
+                return self._clean_up(batches, UpperMismatch(upper, expected))
         if new == expected:
-            return self._clean_up(batches, Unwritten(upper))
-        own = self._stage(rows, expected, new)
-        with discard_on_error(own):
-            return self._append(batches + own, expected, new, metadata or {})
+            return self._clean_up(batches, Unwritten(expected))
+        own = self._stage(rows, expected, new) if new is not None else []
+        with discard_on_error([*own, *(batch for batch in batches if batch.is_pinned)]):
+            for _ in range(DISTURBED_TRIES_MAX):
+                outcome = self._try(batches + own, expected, new, metadata or {})
+                if isinstance(outcome, Committed):
+                    return outcome
+                if outcome is not None:
+                    return self._clean_up(batches + own, outcome)
+            raise disturbance_error(f"{self.table.location}: {DISTURBED_TRIES_MAX} tries")
 
     def append(
         self,
@@ -297,7 +308,7 @@ class Output:
         return self._clean_up([batch], UpperMismatch(self.fetch_recent_upper(), batch.lower))
 
     def check(
-        self, changes: Sequence[Batch | Rows], lower: int, upper: int
+        self, changes: Sequence[Batch | Rows], lower: int, upper: int | None
     ) -> tuple[list[Batch], list[Rows]]:
         """The batches and the rows among changes that may be appended here within bounds.
 
@@ -306,12 +317,12 @@ class Output:
         batches = [c for c in changes if isinstance(c, Batch)]
         rows = [c for c in changes if isinstance(c, Rows)]
         times = [r.time for r in rows] + [p.time for b in batches for p in b.text.parts]
-        check_bounds(lower, upper, times)
+        check_bounds(lower, CLOSED if upper is None else upper, times)
         if len({b.text.batch_id for b in batches}) < len(batches):
             raise error("BATCH_USED_UP", detail="It is given twice.")
         for batch in batches:
             batch.check_usable()
-            if (batch.lower, batch.text.upper) != (lower, upper):
+            if batch.lower != lower or (batch.text.upper != upper and not batch.is_pinned):
                 detail = (
                     f"It is for [{batch.lower}, {batch.text.upper}), the call for "
                     f"[{lower}, {upper})."
@@ -332,32 +343,6 @@ class Output:
             for r in rows:
                 batch.at(r.time).stage(r.rows)
         return [batch]
-
-    def commit(self, batch: Batch, new: int | None, metadata: Mapping[str, Any]) -> Outcome:
-        """Commit one batch at its own lower, to the upper ``new``; None leaves the upper.
-
-        The batch is used up, and deleted if it is not in. Raises COMMIT_UNKNOWN as above.
-        """
-        if new is not None and new <= batch.lower:
-            detail = f"{self.table.location}: from {batch.lower} to {new}."
-            raise broken("a commit moves the upper forward", detail)
-        with discard_on_error([batch]):
-            return self._append([batch], batch.lower, new, metadata)
-
-    def _append(
-        self,
-        batches: list[Batch],
-        expected: int,
-        new: int | None,
-        metadata: Mapping[str, Any],
-    ) -> Outcome:
-        for _ in range(DISTURBED_TRIES_MAX):
-            outcome = self._try(batches, expected, new, metadata)
-            if isinstance(outcome, Committed):
-                return outcome
-            if outcome is not None:
-                return self._clean_up(batches, outcome)
-        raise disturbance_error(f"{self.table.location}: {DISTURBED_TRIES_MAX} tries")
 
     def _clean_up(self, batches: Sequence[Batch], outcome: _Lost) -> Committed | _Lost:
         """Delete the batches that lost, except those that are in already [in-is-kept]."""
@@ -386,7 +371,7 @@ class Output:
         metadata: Mapping[str, Any],
     ) -> Outcome | None:
         """Commit once; None if another commit came first and this one can be tried again."""
-        txn = next((batch.txn for batch in batches if not batch.rebase), None)
+        txn = next((batch.txn for batch in batches if batch.is_pinned), None)
         rebase = txn is None
         if txn is None:
             txn = self._begin()
@@ -412,7 +397,7 @@ class Output:
             domains=tuple(domain for batch in batches for domain in batch.domains.items()),
         )
         try:
-            outcome = self._commits.commit(txn, write, parts, batches)
+            outcome = self._commits.attempt(txn, write, parts, batches)
         except RowsGone:
             return Disturbed()
         return None if rebase and isinstance(outcome, Disturbed) else outcome

@@ -31,7 +31,7 @@ from typing import Any
 
 from ctsql.catalog.items import Item, written_by
 from ctsql.runtime.log import fault_points as faults
-from ctsql.runtime.log.write_handle import Batch, Committed, Outcome, Output, UpperMismatch
+from ctsql.runtime.log.write_handle import Appended, Batch, Committed, Output, UpperMismatch
 from ctsql.runtime.warehouse.advance_context import AdvanceContext
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
@@ -119,7 +119,7 @@ class OutputBatches:
         for part in self.waiting:
             part.batch.discard()
 
-    def commit(self, metadata: Mapping[str, Any]) -> Outcome:
+    def commit(self, metadata: Mapping[str, Any]) -> Appended:
         """Commit all, the leading output last; gives what became of that one.
 
         UpperMismatch or Disturbed may also be that of another output: then it is to be computed
@@ -128,21 +128,21 @@ class OutputBatches:
         Raises:
             COMMIT_UNKNOWN: a commit failed and the log cannot be read to find out.
         """
-        for part in self._others:
-            if not part.has_rows:
-                continue
-            outcome = self._commit(part, metadata)
-            if isinstance(outcome, Committed) or part.output.upper >= self._upper:
-                continue  # ours is in, or a rival's of the same T [part-is-there]
-            self.discard()
+        parts = [*(part for part in self._others if part.has_rows), self._lead]
+        for part in parts:
+            if part is self._lead and len(self.read) > 1:
+                faults.point("outputs_halfway")
+            batch, told = part.batch, {**metadata, **part.metadata}
+            outcome = part.output.compare_and_append(
+                [batch], expected=batch.lower, new=self._upper, metadata=told
+            )
+            self._context.committed(part.object_id, outcome, self._upper)
+            if not isinstance(outcome, Committed) and part.output.upper < self._upper:
+                break
+            # Ours is in, or a rival's of the same T [part-is-there].
+        else:
             return outcome
-        if len(self.read) > 1:
-            faults.point("outputs_halfway")
-        return self._commit(self._lead, metadata)
-
-    def _commit(self, part: PendingOutput, metadata: Mapping[str, Any]) -> Outcome:
-        outcome = part.output.commit(part.batch, self._upper, {**metadata, **part.metadata})
-        self._context.committed(part.object_id, outcome, self._upper)
+        self.discard()
         return outcome
 
 

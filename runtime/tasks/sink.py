@@ -306,7 +306,9 @@ class TaskSink:
 
     def _commit(self, batch: Batch, new: int, metadata: Mapping[str, Any]) -> bool:
         """Commit to the output that leads; is it in?"""
-        outcome = self.output.commit(batch, new, metadata)
+        outcome = self.output.compare_and_append(
+            [batch], expected=batch.lower, new=new, metadata=metadata
+        )
         lead = self.warehouse.relations.lead(self.item)
         self.context.committed(lead.id, outcome, new)
         return isinstance(outcome, Committed)

@@ -216,7 +216,9 @@ class ViewSink:
                 metadata = {**self.warehouse.versions.reads_at(self.item, at), "failed": True}
                 if self.plan.reads_clock:
                     metadata[DUE] = due
-                outcome = self.output.commit(batch, time + 1, metadata)
+                outcome = self.output.compare_and_append(
+                    [batch], expected=batch.lower, new=time + 1, metadata=metadata
+                )
                 self.context.committed(self.item.id, outcome, time + 1)
         return True
 

@@ -124,7 +124,12 @@ def ensure_columns(
         old_schema = table.metadata_at(batch.version_read).schema_text
         batch.txn.set_columns(schema_with(old_schema, columns))
         names = [c.name for c in columns]
-        if isinstance(output.commit(batch, None, {"columns": names}), Committed):
+        if isinstance(
+            output.compare_and_append(
+                [batch], expected=batch.lower, new=None, metadata={"columns": names}
+            ),
+            Committed,
+        ):
             faults.point("columns_added")
             return
     raise disturbance_error(f"{TRIES_MAX} tries to add columns to {item.name}")

@@ -210,7 +210,7 @@ class Simulation:
                 mock.patch.object(timeline, "ARCHIVE_EVERY_COMMITS", self.archive_every)
             )
             stack.enter_context(mock.patch.object(timeline, "ARCHIVE_ROWS_MAX", ARCHIVE_ROWS_MAX))
-            stack.enter_context(mock.patch.object(Commits, "commit", _watched(Commits.commit)))
+            stack.enter_context(mock.patch.object(Commits, "attempt", _watched(Commits.attempt)))
             follow, fill = self.queries.follow, self.queries.fill
             stack.enter_context(
                 mock.patch.multiple(refresh, follow_changes=follow, fill_state=fill)

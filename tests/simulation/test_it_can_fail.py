@@ -56,7 +56,7 @@ FIRST = {
 def _any_upper(output: Output, expected: int) -> Batch:
     txn = output.table.begin()
     output.follow(txn.version_read)
-    return output._begin_batch(txn, expected, CLOSED, rebase=False)
+    return output._begin_batch(txn, expected, CLOSED, is_pinned=True)
 
 
 def _deletes(commits: Any, problem: Exception, commit: Any) -> int | None:
@@ -149,11 +149,18 @@ def _one_each(real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _lead_first(batches: Any, metadata: Any) -> Any:
-    outcome = batches._commit(batches._lead, metadata)
-    for part in batches._others:
+    lead, others = batches._lead, batches._others
+    batches._others = []
+    outcome = _COMMIT(batches, metadata)
+    for part in others:
         if part.has_rows and isinstance(outcome, Committed):
-            batches._commit(part, metadata)
+            batches._lead = part
+            _COMMIT(batches, metadata)
+    batches._lead, batches._others = lead, others
     return outcome
+
+
+_COMMIT = OutputBatches.commit
 
 
 def _as_it_is(real: Callable[..., Any]) -> Callable[..., Any]:

@@ -161,7 +161,10 @@ class DeltaCatalog:
             if not isinstance(batch, Batch) or batch.version_read != self._version:
                 continue
             batch.domains.update(changes)
-            if isinstance(self._output.commit(batch, upper + 1, {}), Committed):
+            if isinstance(
+                self._output.compare_and_append([batch], expected=batch.lower, new=upper + 1),
+                Committed,
+            ):
                 faults.point("catalog_committed")
                 return self.load()
         detail = f"{CHANGE_TRIES_MAX} tries were lost."

@@ -342,7 +342,9 @@ class Timeline:
             if cutover is not None:
                 batch.domains[CUTOVERS] = _with_decision(self._cutovers, cutover, newest)
             metadata = {"bindings": [[b.time, b.source, b.version] for b in bindings]}
-            outcome = self._output.commit(batch, newest + 1, metadata)
+            outcome = self._output.compare_and_append(
+                [batch], expected=batch.lower, new=newest + 1, metadata=metadata
+            )
             if isinstance(outcome, Committed):
                 faults.point("timeline_committed")
                 self.refresh()
@@ -388,7 +390,12 @@ class Timeline:
                 continue
             batch.domains[CUTOVERS] = _with_decision(self._cutovers, cutover, None)
             newest = max(clock.now_ms(), self.now + 1)
-            if isinstance(self._output.commit(batch, newest + 1, {"bindings": []}), Committed):
+            if isinstance(
+                self._output.compare_and_append(
+                    [batch], expected=batch.lower, new=newest + 1, metadata={"bindings": []}
+                ),
+                Committed,
+            ):
                 self.refresh()
                 return None
         raise _never_first()
@@ -409,7 +416,12 @@ class Timeline:
                 return
             batch.domains[INTENTS] = json.dumps(intents)
             newest = max(clock.now_ms(), self.now + 1)
-            if isinstance(self._output.commit(batch, newest + 1, {"bindings": []}), Committed):
+            if isinstance(
+                self._output.compare_and_append(
+                    [batch], expected=batch.lower, new=newest + 1, metadata={"bindings": []}
+                ),
+                Committed,
+            ):
                 self.refresh()
                 return
         raise _never_first()
@@ -483,7 +495,9 @@ class Timeline:
                 return
             batch.at(self._output.upper).stage(self._gateway.rows_of(rows, SCHEMA))
             batch.domains[ARCHIVED] = json.dumps(version)
-            if isinstance(self._output.commit(batch, None, {}), Committed):
+            if isinstance(
+                self._output.compare_and_append([batch], expected=batch.lower, new=None), Committed
+            ):
                 return
         # Others minted each time; who mints the next hundredth commit writes these rows too.
         self.refresh()

@@ -269,7 +269,7 @@ def test_a_commit_that_is_interrupted_keeps_its_files(table: Letters) -> None:
 
     batch.txn.commit = interrupted  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
-        output.commit(batch, 2, {})
+        output.compare_and_append([batch], expected=batch.lower, new=2)
     batch.discard()
     assert output.fetch_recent_upper() == 2
     assert table.letters() == Counter("a")
@@ -284,11 +284,11 @@ def test_batches_of_both_kinds_lose_to_each_other(table: Letters) -> None:
     pinned.at(1).stage(table.frame("a"))
     rival = table.handle()
     assert isinstance(rival.append([batch], lower=1, upper=2), Committed)
-    assert output.commit(pinned, 2, {}) == UpperMismatch(2, 1)
+    assert output.compare_and_append([pinned], expected=pinned.lower, new=2) == UpperMismatch(2, 1)
     late = table.batch(output, 2, 3, [("c", 2)])
     second = rival.open(2)
     assert not isinstance(second, UpperMismatch)
-    assert isinstance(rival.commit(second, 3, {}), Committed)
+    assert isinstance(rival.compare_and_append([second], expected=second.lower, new=3), Committed)
     assert output.upper == 2, "cached: nobody asked the log"
     assert output.compare_and_append([late], expected=2, new=3) == UpperMismatch(3, 2)
     assert table.letters() == Counter("b")

@@ -181,7 +181,9 @@ def test_commits_name_their_writer(table: Letters) -> None:
     output = at_upper(table, 1)
     batch = output.open(1)
     assert not isinstance(batch, UpperMismatch)
-    committed = output.commit(batch, 2, {"mine": 7})
+    committed = output.compare_and_append(
+        [batch], expected=batch.lower, new=2, metadata={"mine": 7}
+    )
     assert isinstance(committed, Committed)
     said = output.table.commit_at(committed.version).metadata
     assert said["writer"] == output.writer

@@ -204,7 +204,7 @@ def test_replicas_that_fail_together_record_once(connect: Callable[[], Connectio
     record = _records(table)[0]["configuration"]
     assert isinstance(begun, Batch)
     begun.domains[FAILURE] = record
-    output.commit(begun, None, {})
+    output.compare_and_append([begun], expected=begun.lower, new=None)
     assert len(_records(table)) == 1
     second = expect_error(rival, "SELECT * FROM ratios", "TASK_FAILED")
     assert str(second) == str(first)

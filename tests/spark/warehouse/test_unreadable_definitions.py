@@ -37,7 +37,9 @@ def rewrite(con: Connection, domain: str, text: str) -> None:
     batch = store._output.open(upper)
     assert isinstance(batch, Batch)
     batch.domains[domain] = text
-    assert isinstance(store._output.commit(batch, upper + 1, {}), Committed)
+    assert isinstance(
+        store._output.compare_and_append([batch], expected=batch.lower, new=upper + 1), Committed
+    )
 
 
 def entry(con: Connection, name: str) -> Item:
