@@ -8,8 +8,8 @@ from typing import assert_never
 from ctsql.catalog.refreshes import refresh_text
 from ctsql.catalog.schemas import shown_columns
 from ctsql.planner import nodes as lp
-from ctsql.planner.delete_by_key import sole_lookup
-from ctsql.planner.row_local import is_row_local
+from ctsql.planner.bodies.delete_by_key import sole_lookup
+from ctsql.planner.bodies.row_local import is_row_local
 from ctsql.planner.syntax.ast import OnViolation
 
 _FATE = {

@@ -18,9 +18,7 @@ from ctsql.runtime.rows.row_set import RowSet, SparkRows
 from ctsql.runtime.spark.analyzer import ColumnsOf, SparkAnalyst
 from ctsql.runtime.spark.job_metrics import Meter
 from ctsql.runtime.spark.temp_views import TemporaryNames
-from ctsql.runtime.tasks.body import propose
-from ctsql.runtime.tasks.prepared_body import propose_from_few
-from ctsql.runtime.tasks.run_batching import stage_batched_runs
+from ctsql.runtime.tasks.body import propose, stage_batched_runs
 from ctsql.runtime.views.change_plans import types_given, types_of
 from ctsql.runtime.views.prepared_view import view_of_few
 from ctsql.runtime.warehouse.query_engine import OutputProposal, StoredRelations, Table, TaskSources
@@ -59,13 +57,7 @@ class SparkEngine:
         self, body: Transaction, sources: TaskSources, at: int, columns: Mapping[str, list[str]]
     ) -> Mapping[str, OutputProposal]:
         """Nothing is computed yet, unless the body runs more than once."""
-        few_proposals = propose_from_few(body, sources, at, self._session)
-        if few_proposals is not None:
-            return few_proposals
-        proposals = propose(body, Context(self._session, sources, at, clock_at=at), columns)
-        return {
-            output: OutputProposal(one.inserts, one.victims) for output, one in proposals.items()
-        }
+        return propose(body, sources, at, columns, self._session)
 
     def view_rows(
         self, view: ViewWrite, sources: StoredRelations, at: int, *, small: bool = False

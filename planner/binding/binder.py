@@ -28,7 +28,7 @@ from ctsql.planner.binding.constraints import (
     without_broken,
 )
 from ctsql.planner.binding.definitions import definition_of, is_no_definition, reading_definition
-from ctsql.planner.row_local import takes_rows_one_by_one
+from ctsql.planner.bodies.row_local import takes_rows_one_by_one
 from ctsql.planner.rules import transform
 from ctsql.planner.syntax import ast as st, parse
 from ctsql.planner.syntax.statements.refreshes import POLICY

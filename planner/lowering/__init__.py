@@ -16,7 +16,6 @@ from ctsql.planner.lowering.constraints import (
 from ctsql.planner.lowering.context import (
     EMPTY as EMPTY,
     Context as Context,
-    LocatedRows as LocatedRows,
     Sources as Sources,
     temporary_view as temporary_view,
 )
@@ -32,12 +31,12 @@ from ctsql.planner.lowering.queries import (
 )
 from ctsql.planner.lowering.store_assignment import value_text as value_text
 from ctsql.planner.lowering.transaction import (
-    Proposal as Proposal,
     base as base,
     lower_inserts as lower_inserts,
     lower_statements as lower_statements,
     lower_transaction as lower_transaction,
     outputs_of as outputs_of,
+    proposals as proposals,
 )
 from ctsql.planner.lowering.view import (
     cast_to_stored as cast_to_stored,

@@ -11,20 +11,14 @@ from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.spans import Span
-from ctsql.planner.delete_by_key import KeyLookup
+from ctsql.planner.bodies.delete_by_key import KeyLookup
 from ctsql.planner.syntax.ast import ClockCall
 
 _numbers = itertools.count(1)
 EMPTY = -1
 """The time before all times: every object is empty as of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class LocatedRows:
-    """Stored rows, with the columns that locate each; ``rows`` is None when there are none."""
-
-    rows: DataFrame | None
 
 
 class SparkText(Protocol):
@@ -64,8 +58,11 @@ class Sources(Protocol):
     def stored_rows(self, object_id: str) -> DataFrame | None:
         """Return an output's rows with the columns that locate each; None when it is empty."""
 
-    def stored_with_keys(self, lookup: KeyLookup, at: int) -> "LocatedRows | None":
-        """The stored rows with the (non-NULL) keys of a lookup; None: a scan by Spark is better."""
+    def stored_with_keys(self, lookup: KeyLookup) -> DataFrame | Declined | None:
+        """An output's rows with the (non-NULL) keys of a lookup, located; None for none.
+
+        Declined where a scan by Spark is better.
+        """
 
 
 @contextmanager

@@ -10,16 +10,18 @@ reads the output's files n times at most.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog import schemas
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.errors import error
 from ctsql.catalog.names import backtick, backtick_all
 from ctsql.catalog.reserved_columns import COLUMN_, COPY, VALUE_
 from ctsql.planner import nodes as lp
-from ctsql.planner.delete_by_key import sole_lookup
+from ctsql.planner.bodies.delete_by_key import sole_lookup
+from ctsql.planner.bodies.reads import reads_of
 from ctsql.planner.lowering.constraints import mark_broken
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.merge import lower_merge
@@ -30,23 +32,23 @@ from ctsql.planner.lowering.type_names import type_name
 from ctsql.planner.lowering.view import check_count
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """What a body proposes for an output, not consolidated: ``victims`` have their places."""
+def lower_transaction(node: lp.Transaction, context: Context) -> dict[str, OutputState]:
+    """Return what one run of the statements proposes at ``context.at``, as :func:`proposals`."""
+    return proposals(
+        node, context, lower_statements(node, context, base(node, context, by_key=True))
+    )
 
-    inserts: DataFrame | None
-    victims: DataFrame | None
 
+def proposals(
+    node: lp.Transaction, context: Context, outputs: Mapping[str, OutputState]
+) -> dict[str, OutputState]:
+    """Return the outputs after a body; inserts have ``BROKEN`` where there are constraints.
 
-def lower_transaction(node: lp.Transaction, context: Context) -> dict[str, Proposal]:
-    """Return what one run of the statements proposes at ``context.at``, for each output.
-
-    Where an output has constraints its inserts have the column ``BROKEN``.
+    Inserts and victims are what the body proposes, not consolidated.
     """
-    after = lower_statements(node, context, base(node, context, by_key=True))
     return {
-        o: Proposal(mark_broken(node.constraints_of(o), state.inserts, context), state.victims)
-        for o, state in after.items()
+        o: replace(state, inserts=mark_broken(node.constraints_of(o), state.inserts, context))
+        for o, state in outputs.items()
     }
 
 
@@ -57,28 +59,22 @@ def base(node: lp.Transaction, context: Context, *, by_key: bool = False) -> dic
         by_key: for one run, an output's stored rows may be left out where all that looks at them
             is a DELETE by key, whose victims are then there from the start.
     """
-    ids_read = {n.object_id for n in _looks(node)}
-    outputs = {}
+    read, outputs = reads_of(node).outputs, {}
     for o in outputs_of(node):
-        victims_by_key = _find_by_key(node, o, context) if by_key else None
-        outputs[o] = victims_by_key or OutputState(
-            context.sources.stored_rows(o) if o in ids_read else None
+        lookup = sole_lookup(node, o) if by_key else None
+        victims = (
+            Declined("not by key") if lookup is None else context.sources.stored_with_keys(lookup)
         )
+        if not isinstance(victims, Declined):
+            outputs[o] = OutputState(None, None, victims)
+        else:
+            outputs[o] = OutputState(context.sources.stored_rows(o) if o in read else None)
     return outputs
 
 
 def outputs_of(node: lp.Transaction) -> list[str]:
     """Return the ids of the outputs that a body writes or reads, sorted."""
-    return sorted({n.object_id for n in _looks(node)} | {lp.output_of(s) for s in node.statements})
-
-
-def _find_by_key(node: lp.Transaction, output: str, context: Context) -> OutputState | None:
-    """The state of an output that only a DELETE by key reads: its victims, found by key."""
-    lookup = sole_lookup(node, output)
-    if lookup is None:
-        return None
-    victims = context.sources.stored_with_keys(lookup, context.at)
-    return None if victims is None else OutputState(None, None, victims.rows)
+    return sorted({*reads_of(node).outputs, *map(lp.output_of, node.statements)})
 
 
 def lower_statements(
@@ -97,16 +93,11 @@ def lower_statements(
     states = dict(outputs)
     for i, statement in enumerate(node.statements):
         own = lp.output_of(statement)
-        behind = (n.object_id for s in node.statements[i + 1 :] for n in _looks(s))
+        behind = (o for s in node.statements[i + 1 :] for o in reads_of(s).outputs)
         ctes = None if isinstance(statement, lp.Insert | lp.Merge) else statement.ctes
         view = View(states[own], context, ctes, states)
         states = {**states, own: _step(statement, view, keep or own in behind)}
     return states
-
-
-def _looks(node: lp.Node) -> list[lp.SelfReference]:
-    """Return the nodes by which a statement or a body reads an output."""
-    return [n for n in lp.descend(node) if isinstance(n, lp.SelfReference)]
 
 
 def _step(

@@ -9,14 +9,14 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.schemas import Column
 from ctsql.planner.binding.checks import indefinite, not_by_row
-from ctsql.planner.delete_by_key import KeyLookup
+from ctsql.planner.bodies.delete_by_key import KeyLookup
 from ctsql.planner.lowering import (
     Context,
-    LocatedRows,
     OutputState,
     View,
     assigned_values,
@@ -76,9 +76,9 @@ class EmptySources:
         """Nothing is stored."""
         return None
 
-    def stored_with_keys(self, lookup: KeyLookup, at: int) -> LocatedRows | None:
+    def stored_with_keys(self, lookup: KeyLookup) -> DataFrame | Declined | None:
         """Nothing is looked up."""
-        return None
+        return Declined("nothing is stored")
 
 
 class HeldSources(EmptySources):

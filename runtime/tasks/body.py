@@ -1,41 +1,75 @@
-"""Runs a body up to n times at one T, until nothing changes.
+"""Computes what a body proposes: from few rows, by Spark up to n times, or at several Ts at once.
 
-After each pass what was proposed and what was taken away is computed and kept, so that the next
-pass builds on rows and not on a plan that grows. Nothing changes when, as multisets,
+**Few rows.** The usual small run: each input appended few rows, which the driver holds; the body
+reads nothing else, and all that it takes away is found by key. Then only the rows differ from run
+to run, and what is inserted has one plan (:mod:`ctsql.runtime.rows.prepared_rows`), for all tasks
+whose bodies differ in names only (:mod:`ctsql.planner.shapes`).
+
+**Several passes.** After each one what was proposed and what was taken away is computed and kept,
+so that the next builds on rows and not on a plan that grows. Nothing changes when, as multisets,
 
     (inserts - victims) after the pass = (inserts - victims) before it
 
 of each output, which is compared by Spark in one job. A body that goes on changing its outputs, in
 a circle or without an end, is cut off by the limit: FIXPOINT then fails, a number of iterations is
 enough.
+
+**Several Ts.** Where a body takes the inserted rows one by one
+(:mod:`ctsql.planner.bodies.row_local`), the rows of all the Ts that wait go through it at once,
+each with its T, and what comes out is written with a file for each T that has rows. The commit
+tells the Ts (:mod:`ctsql.runtime.log.table_changes`), so who reads the output, as of any of them,
+or follows it cannot tell the difference.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
+from contextlib import ExitStack
 
-from pyspark.sql import DataFrame, functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.errors import error
 from ctsql.catalog.names import backtick_all
-from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN, ROW_COLUMN
+from ctsql.catalog.reserved_columns import BROKEN, DIFF, FILE_COLUMN, ROW_COLUMN, TIME
+from ctsql.planner.bodies.delete_by_key import KeyLookup, sole_lookup
+from ctsql.planner.bodies.reads import reads_of
+from ctsql.planner.bodies.row_local import carry_time, carry_time_below
 from ctsql.planner.lowering import (
     Context,
     OutputState,
-    Proposal,
     base,
+    lower_inserts,
     lower_statements,
     lower_transaction,
-    mark_broken,
+    outputs_of,
+    proposals,
     union_all,
 )
-from ctsql.planner.nodes import Transaction
+from ctsql.planner.nodes import Delete, Insert, TaskWrite, Transaction, output_of
+from ctsql.planner.shapes import Shapes
+from ctsql.runtime.delta.change_feed import numbered_rows
+from ctsql.runtime.delta.table import DeltaTable
+from ctsql.runtime.log.staging import Staging
+from ctsql.runtime.log.table_changes import Movement
+from ctsql.runtime.rows.collect import collect_bounded, unadaptive
 from ctsql.runtime.rows.multiset import consolidate
+from ctsql.runtime.rows.prepared_rows import derive
+from ctsql.runtime.rows.row_set import LocalRows, RowSet, persisted
+from ctsql.runtime.spark.analyzer import HeldSources
 from ctsql.runtime.spark.checkpoint import computed
+from ctsql.runtime.spark.failures.errors import translate_spark_errors
+from ctsql.runtime.tasks.constraints import check_none_broken
+from ctsql.runtime.tasks.seen_rows import RowsOfSource, lower_seen
+from ctsql.runtime.warehouse.query_engine import OutputProposal, TaskSources
 
 
 def propose(
-    transaction: Transaction, context: Context, columns: Mapping[str, list[str]]
-) -> dict[str, Proposal]:
-    """What the body proposes at ``context.at``, for each output that it writes.
+    body: Transaction,
+    sources: TaskSources,
+    at: int,
+    columns: Mapping[str, list[str]],
+    session: SparkSession,
+) -> Mapping[str, OutputProposal]:
+    """What the body proposes at T for each output that it writes, not consolidated.
 
     Args:
         columns: of each output, by its id. Where it has constraints its inserts also have the
@@ -46,13 +80,85 @@ def propose(
         DATA_ERROR: a row cannot be computed. It is raised here or when the rows are staged;
             a body that runs more than once raises it here.
     """
-    if transaction.iterations == 1:
-        return lower_transaction(transaction, context)
-    outputs = _run_passes(transaction, context, columns)
-    return {
-        o: Proposal(mark_broken(transaction.constraints_of(o), s.inserts, context), s.victims)
-        for o, s in outputs.items()
-    }
+    few = _propose_from_few(body, sources, at, session)
+    if not isinstance(few, Declined):
+        return few
+    context = Context(session, sources, at, clock_at=at)
+    if body.iterations == 1:
+        states = lower_transaction(body, context)
+    else:
+        states = proposals(body, context, _run_passes(body, context, columns))
+    return {o: OutputProposal(state.inserts, state.victims) for o, state in states.items()}
+
+
+# ---- few rows
+
+
+class _InsertOnlySources(HeldSources):
+    """Inputs that only insert; of outputs, nothing that a statement would still look at."""
+
+    def stored_with_keys(self, lookup: KeyLookup) -> None:
+        return None  # what it finds goes, and is looked up by itself
+
+
+def _propose_from_few(
+    body: Transaction, sources: TaskSources, at: int, session: SparkSession
+) -> dict[str, OutputProposal] | Declined:
+    reads = reads_of(body)
+    if body.iterations != 1 or not all(isinstance(s, Insert | Delete) for s in body.statements):
+        return Declined("it does more than to insert and delete")
+    if not reads.inserts or reads.contents or not reads.is_all:
+        return Declined("it reads more than what its inputs inserted")
+    if any(sole_lookup(body, output) is None for output in reads.outputs):
+        return Declined("it reads an output otherwise than by key")
+    few_rows: dict[str, LocalRows] = {}
+    for object_id in reads.inserts:
+        rows = sources.inserted(object_id)
+        if isinstance(rows, Declined):
+            return rows
+        few_rows[object_id] = rows
+    proposals = {}
+    for output in outputs_of(body):
+        lookup = sole_lookup(body, output)
+        victims = None if lookup is None else sources.found_by_key(lookup)
+        if isinstance(victims, Declined):
+            return victims
+        proposals[output] = OutputProposal(_inserts(body, output, few_rows, at, session), victims)
+    return proposals
+
+
+def _inserts(
+    body: Transaction,
+    output: str,
+    few_rows: Mapping[str, LocalRows],
+    at: int,
+    session: SparkSession,
+) -> RowSet | None:
+    if not any(isinstance(s, Insert) and s.object_id == output for s in body.statements):
+        return None
+
+    def build(frames: Sequence[DataFrame]) -> DataFrame:
+        sources = _InsertOnlySources(session, dict(zip(few_rows, frames, strict=True)))
+        rows = lower_transaction(body, Context(session, sources, at, clock_at=at))[output].inserts
+        assert rows is not None  # there is an INSERT
+        return rows
+
+    key = ("body", _shape(body, output, list(few_rows)))
+    return derive(list(few_rows.values()), build, key, origin=(body, output))
+
+
+def _shape(body: Transaction, output: str, inputs: list[str]) -> Hashable:
+    """What decides on the rows that a body inserts into an output.
+
+    All statements that write it, except DELETEs in front of its first INSERT: these take away
+    stored rows only, which no statement reads.
+    """
+    own = [s for s in body.statements if output_of(s) == output]
+    first = next(i for i, s in enumerate(own) if isinstance(s, Insert))
+    return Shapes(inputs).of((tuple(own[first:]), body.constraints_of(output)))
+
+
+# ---- several passes
 
 
 def _run_passes(
@@ -108,3 +214,50 @@ def _differ(before: OutputState, after: OutputState, columns: list[str]) -> bool
         signed(before.victims, 1),
     )
     return rows is not None and not consolidate(rows, columns).isEmpty()
+
+
+# ---- several Ts
+
+
+def stage_batched_runs(
+    plan: TaskWrite, table: DeltaTable, movements: Sequence[tuple[int, Movement]], staging: Staging
+) -> list[int] | Declined:
+    """Compute and stage what a task proposes at each of several Ts; gives those that have rows.
+
+    Declined where the rows of the Ts cannot be told apart, and nothing was done.
+
+    Args:
+        table: its input. movements: each T, and how the input moved then.
+    """
+    rows = numbered_rows(table, [movement for _, movement in movements], TIME)
+    if isinstance(rows, Declined):
+        return rows
+    times = F.array(*(F.lit(time) for time, _ in movements))
+    rows = rows.withColumn(TIME, F.element_at(times, F.col(TIME) + 1))
+    session = table.gateway.session
+    with ExitStack() as stack:
+        stack.enter_context(translate_spark_errors())
+        stack.enter_context(unadaptive(session))
+        for view in plan.input_views:
+            rows = lower_seen(carry_time_below(view), rows, movements[0][0])
+        context = Context(session, RowsOfSource(session, rows), movements[0][0], clock_at=TIME)
+        inserts = lower_inserts(carry_time(plan.transaction), context, TIME)
+        local_rows = collect_bounded(inserts)
+        rows_once = (
+            stack.enter_context(persisted(inserts))
+            if isinstance(local_rows, Declined)
+            else local_rows
+        )
+        if plan.transaction.constraints:
+            check_none_broken(rows_once)
+            rows_once = rows_once.drop(BROKEN)
+        time_rows = rows_once.select(TIME)
+        if isinstance(local_rows, Declined):
+            time_rows = time_rows.distinct()
+        times_with_rows = sorted({row[0] for row in time_rows.collect()})
+        if not times_with_rows:
+            return []
+        # Spark writes a file for its first partition even where that has no row.
+        place = F.array_position(F.array(*map(F.lit, times_with_rows)), F.col(TIME)) - 1
+        partitions = rows_once.repartitionById(len(times_with_rows), place.cast("int")).drop(TIME)
+        return staging.stage_shared(partitions, times_with_rows)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.ordering import behind_needs
-from ctsql.planner.due_times import snapshot_inputs
+from ctsql.planner.bodies.due_times import snapshot_inputs
 from ctsql.runtime.log.failures import Failure, find_recorded
 from ctsql.runtime.warehouse.times.timeline import TaskState
 from ctsql.runtime.warehouse.warehouse import Warehouse

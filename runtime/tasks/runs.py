@@ -2,9 +2,12 @@
 
 A run is due at every time at which an input moved in a way the body may have to see; whether it
 does is known once the change is consolidated: a change that nets to nothing runs no body.
+
+[plain-inserts-in-order] runs are computed together only at Ts at which the input did nothing but
+    insert, of one definition, in their order, without one left out between the first and the last.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +18,8 @@ from ctsql.catalog.declined import Declined
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
 from ctsql.catalog.reserved_columns import DIFF
-from ctsql.planner.due_times import snapshot_inputs
+from ctsql.planner.bodies.due_times import snapshot_inputs
+from ctsql.planner.bodies.row_local import is_row_local
 from ctsql.planner.nodes import InsertsInput, TaskWrite
 from ctsql.runtime.delta.change_feed import InputChange, added_rows, few_added, few_changed
 from ctsql.runtime.delta.table import FewChanged
@@ -34,6 +38,9 @@ from ctsql.runtime.warehouse.warehouse import Warehouse
 
 SNAPSHOT = -1
 """Stands for a version: the first run reads the inputs' whole contents."""
+RUNS_MIN = 2
+RUNS_MAX = 256
+"""A commit holds a file for each, and Spark runs a task for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +101,37 @@ def first_lost(warehouse: Warehouse, item: Item, *, after: int, until: int) -> i
                 times.append(time if schedule is None else schedule.round_up(time))
                 break
     return min(times, default=None)
+
+
+def may_run_together(warehouse: Warehouse, item: Item, waiting: Sequence[Run]) -> list[Run]:
+    """The first of some waiting runs that may be computed together [plain-inserts-in-order].
+
+    Args:
+        waiting: in the order of their Ts, none left out; at least one.
+    """
+    plan = warehouse.relations.in_force(item, waiting[0].time)[1]
+    if warehouse.gateway.read_only or not is_row_local(plan):
+        return []
+    runs: list[Run] = []
+    for run in waiting[:RUNS_MAX]:
+        if run.revision != waiting[0].revision or not _only_inserts(warehouse, plan, run):
+            break
+        runs.append(run)
+    return runs
+
+
+def _only_inserts(warehouse: Warehouse, plan: TaskWrite, run: Run) -> bool:
+    if len(run.movements) != 1:
+        return False
+    ((object_id, movement),) = run.movements
+    is_snapshot = movement.version == SNAPSHOT
+    if is_snapshot:
+        return False
+    columns = input_columns(plan, object_id)
+    return (
+        warehouse.versions.change_of(warehouse.relations.item(object_id), movement, columns)
+        is Change.APPEND
+    )
 
 
 class RunInputs:

@@ -18,6 +18,10 @@ that of the one that leads. Times are known below ``until + 1``: the timeline ha
     to other processes or not. Its commit at that T says its number, and who does not know that runs
     no later T: it looks again (:class:`OutdatedDefinition`).
 
+[fault-at-its-own-T] where several Ts cannot be computed at once, or a row breaks a constraint,
+    nothing is kept, and fewer are tried, at last each by itself: the T at fault fails as it would
+    have, and rows that break a constraint are counted at their own T.
+
 Where the body cannot be computed the task stands, or goes past that T
 (:mod:`ctsql.runtime.tasks.failed_times`); ON ERROR = 'quarantine' sets aside all that changed at T,
 with the error, and goes on.
@@ -31,6 +35,7 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from typing import Any
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.errors import CtsqlError, DataError, EnvironmentProblem, StatementError, error
 from ctsql.catalog.items import Item
 from ctsql.planner.lowering import union_all
@@ -56,8 +61,15 @@ from ctsql.runtime.tasks.failed_times import DISTURBED_TRIES_MAX, FailedTimes
 from ctsql.runtime.tasks.multi_output import OutputBatches
 from ctsql.runtime.tasks.progress import first_due
 from ctsql.runtime.tasks.proposals import quarantine_changes, stage_proposals, taken_over
-from ctsql.runtime.tasks.run_batching import RUNS_MAX, RUNS_MIN, may_run_together
-from ctsql.runtime.tasks.runs import Run, RunInputs, due_runs, first_lost
+from ctsql.runtime.tasks.runs import (
+    RUNS_MAX,
+    RUNS_MIN,
+    Run,
+    RunInputs,
+    due_runs,
+    first_lost,
+    may_run_together,
+)
 from ctsql.runtime.tasks.sink_state import SinkState
 from ctsql.runtime.warehouse.advance_context import UNATTENDED, AdvanceContext
 from ctsql.runtime.warehouse.output_columns import (
@@ -220,9 +232,9 @@ class TaskSink:
         except (DataError, StatementError, EnvironmentProblem):
             self._together_max = len(runs) // 2
             return self._write_together(run)
-        if not times:
+        if not times or isinstance(times, Declined):
             batch.discard()
-            return None if times is None else (last + 1, False)
+            return None if isinstance(times, Declined) else (last + 1, False)
         is_in = self._commit(batch, last + 1, {**metadata, SHARED_BY: times})
         return (last + 1, True) if is_in else None
 
@@ -368,7 +380,7 @@ class TaskSink:
             phases.end(COMPUTE)
             return batches.has_rows
 
-    def _stage_batched_runs(self, staging: Staging, runs: list[Run]) -> list[int] | None:
+    def _stage_batched_runs(self, staging: Staging, runs: list[Run]) -> list[int] | Declined:
         """Compute and stage what the body proposes at several Ts; gives those that have rows."""
         _, plan = self.warehouse.relations.in_force(self.item, runs[0].time)
         ((object_id, _),) = runs[0].movements

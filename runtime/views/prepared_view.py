@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 
 from ctsql.catalog.declined import Declined
+from ctsql.planner.bodies.reads import reads_of
 from ctsql.planner.lowering import Context, lower_view
-from ctsql.planner.nodes import NormalReference, Query, Relation, ViewReference, ViewWrite, descend
+from ctsql.planner.nodes import ViewWrite
 from ctsql.planner.shapes import Shapes
 from ctsql.runtime.rows.prepared_rows import derive
 from ctsql.runtime.rows.row_set import LocalRows, RowSet
@@ -24,35 +25,19 @@ def view_of_few(
     view: ViewWrite, sources: StoredRelations, at: int, session: SparkSession
 ) -> RowSet | Declined:
     """What a view ought to hold as of T; declined where that is not of few stored rows alone."""
-    read = _read(view)
-    if isinstance(read, Declined):
-        return read
-    rows_by_source: dict[str, LocalRows] = {}
-    for object_id in read:
+    reads = reads_of(view.desired)
+    if not reads.contents or reads.inserts or reads.outputs or not reads.is_all:
+        return Declined("it reads more than contents")
+    few_rows: dict[str, LocalRows] = {}
+    for object_id in reads.contents:
         rows = sources.local_rows(object_id, at)
         if isinstance(rows, Declined):
             return rows
-        rows_by_source[object_id] = rows
+        few_rows[object_id] = rows
 
     def build(frames: Sequence[DataFrame]) -> DataFrame:
-        sources = HeldSources(session, dict(zip(rows_by_source, frames, strict=True)))
+        sources = HeldSources(session, dict(zip(few_rows, frames, strict=True)))
         return lower_view(view, Context(session, sources, at, clock_at=at))
 
-    key = ("view", Shapes(list(rows_by_source)).of(view.desired), stored_key(view))
-    return derive(list(rows_by_source.values()), build, key, origin=view)
-
-
-def _read(view: ViewWrite) -> list[str] | Declined:
-    """The objects that a view reads the rows of; declined where it reads anything else."""
-    object_ids: dict[str, None] = {}
-    for node in descend(view.desired):
-        match node:
-            case NormalReference(object_id=object_id):
-                object_ids[object_id] = None
-            case ViewReference():
-                pass  # the relations of its query follow
-            case Relation():
-                return Declined("it reads more than contents")
-            case Query(sql=sql) if sql.clocks:
-                return Declined("it reads the clock")
-    return list(object_ids) or Declined("it reads no object")
+    key = ("view", Shapes(list(few_rows)).of(view.desired), stored_key(view))
+    return derive(list(few_rows.values()), build, key, origin=view)

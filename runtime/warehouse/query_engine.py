@@ -15,7 +15,7 @@ from ctsql.catalog.declined import Declined
 from ctsql.catalog.items import Item
 from ctsql.catalog.schemas import Column
 from ctsql.planner.binding.analyst import Analyst
-from ctsql.planner.delete_by_key import KeyLookup
+from ctsql.planner.bodies.delete_by_key import KeyLookup
 from ctsql.planner.ivm import Input, Query, Text
 from ctsql.planner.lowering import Sources
 from ctsql.planner.nodes import TaskWrite, Transaction, ViewWrite
@@ -52,7 +52,7 @@ class OutputProposal:
 class TaskSources(Sources, Protocol):
     """The rows that one run of a task reads."""
 
-    def inserted(self, object_id: str) -> LocalRows | None:
+    def inserted(self, object_id: str) -> LocalRows | Declined:
         """The rows inserted at T, where they are few and nothing else changed."""
 
     def found_by_key(self, lookup: KeyLookup) -> LocalRows | Declined | None:
@@ -106,8 +106,8 @@ class QueryEngine(Protocol):
         table: DeltaTable,
         movements: Sequence[tuple[int, Movement]],
         staging: Staging,
-    ) -> list[int] | None:
-        """The same for several Ts; see :mod:`ctsql.runtime.tasks.run_batching`."""
+    ) -> list[int] | Declined:
+        """The same for several Ts; see :func:`ctsql.runtime.tasks.body.stage_batched_runs`."""
 
     def view_rows(
         self, view: ViewWrite, sources: StoredRelations, at: int, *, small: bool = False

@@ -23,8 +23,8 @@ from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.refreshes import At, RefreshPart
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.binding import may_wait
+from ctsql.planner.bodies.row_local import only_loses_rows
 from ctsql.planner.nodes import TaskWrite, ViewWrite
-from ctsql.planner.row_local import only_loses_rows
 from ctsql.runtime.log import table_changes
 from ctsql.runtime.log.actions import Change
 from ctsql.runtime.log.table_changes import Movement, due_changes, input_columns

@@ -13,8 +13,8 @@ from ctsql.catalog.names import table_at
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.schemas import same_columns
 from ctsql.catalog.spans import Span
-from ctsql.planner.delete_by_key import KeyLookup
-from ctsql.planner.lowering import EMPTY, Context, LocatedRows, lower_query
+from ctsql.planner.bodies.delete_by_key import KeyLookup
+from ctsql.planner.lowering import EMPTY, Context, lower_query
 from ctsql.planner.nodes import ChangesInput, DeletesInput, InsertsInput
 from ctsql.planner.rules import transform
 from ctsql.runtime.delta.change_feed import InputChange
@@ -182,17 +182,16 @@ class StoredSources:
             return None
         return self.warehouse.versions.with_added(item, table.locate_rows(version), version)
 
-    def stored_with_keys(self, lookup: KeyLookup, at: int) -> LocatedRows | None:
+    def stored_with_keys(self, lookup: KeyLookup) -> DataFrame | Declined | None:
         """What the output holds of the keys of a change, if they are few."""
         rows = self.found_by_key(lookup)
-        if isinstance(rows, Declined):
-            return None
-        return LocatedRows(None if rows is None else rows.plain_frame)
+        return rows if rows is None or isinstance(rows, Declined) else rows.plain_frame
 
-    def inserted(self, object_id: str) -> LocalRows | None:
+    def inserted(self, object_id: str) -> LocalRows | Declined:
         """The rows inserted at T, where they are few and nothing else changed."""
         change = self.inputs.get(object_id)
-        return None if change is None else change.few
+        few = None if change is None else change.few
+        return Declined("Spark has the rows") if few is None else few
 
     def found_by_key(self, lookup: KeyLookup) -> LocalRows | Declined | None:
         """What the output holds of the keys of a change, with the places; None for nothing."""

@@ -8,7 +8,6 @@ from ctsql.catalog.declined import Declined
 from ctsql.catalog.errors import error
 from ctsql.catalog.schemas import plain_type
 from ctsql.planner.ivm import Text
-from ctsql.planner.lowering import Proposal
 from ctsql.planner.nodes import TaskWrite, Transaction, ViewWrite
 from ctsql.runtime.delta.change_feed import added_rows
 from ctsql.runtime.log.table_changes import Movement, tag
@@ -17,7 +16,7 @@ from ctsql.runtime.spark.job_metrics import Work
 from ctsql.runtime.views.refresh import RefreshOutcome
 from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
-from ctsql.runtime.warehouse.query_engine import Table
+from ctsql.runtime.warehouse.query_engine import OutputProposal, Table
 from ctsql.runtime.warehouse.sources import StoredSources
 from tests.simulation.definitions import DEFINED, Fails, Part, Several, Task, View
 from tests.simulation.memory_log import Rows
@@ -44,7 +43,7 @@ class ModelEngine:
 
     def propose(
         self, body: Transaction, sources: Any, at: int, columns: object
-    ) -> Mapping[str, Proposal]:
+    ) -> Mapping[str, OutputProposal]:
         """What a body proposes, by its Python function."""
         first = DEFINED[next(iter(sources.outputs))]
         task = first.task if isinstance(first, Part) else first
@@ -167,14 +166,14 @@ def failed() -> Exception:
     return error("DATA_ERROR", message="division by zero", detail="", hint="")
 
 
-def _proposal(stored: Rows, deletes: Bag, inserts: Bag) -> Proposal:
+def _proposal(stored: Rows, deletes: Bag, inserts: Bag) -> OutputProposal:
     victims, places, left = [], [], Counter(deletes)
     for row, place in zip(stored.rows, stored.places, strict=True):
         if left[row] > 0:
             left[row] -= 1
             victims.append(row)
             places.append(place)
-    proposal: Any = Proposal
+    proposal: Any = OutputProposal
     return proposal(inserts=Rows(inserts.elements()), victims=Rows(victims, places))  # type: ignore[no-any-return]
 
 

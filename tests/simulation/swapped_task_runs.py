@@ -17,6 +17,7 @@ from typing import Any
 from unittest import mock
 
 from ctsql.catalog.cutovers import Cutover
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import (
     Catalog,
@@ -27,7 +28,6 @@ from ctsql.catalog.items import (
     replacement_of,
 )
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name
-from ctsql.planner.lowering import Proposal as BodyProposal
 from ctsql.planner.nodes import Insert, TaskWrite, Transaction
 from ctsql.runtime.delta.change_feed import added_rows
 from ctsql.runtime.log.actions import Commit
@@ -44,6 +44,7 @@ from ctsql.runtime.statements.definitions.task_swap import (
 from ctsql.runtime.statements.objects.name_resolution import Namespace
 from ctsql.runtime.tasks import proposals, sink
 from ctsql.runtime.tasks.constraints import CheckedRows
+from ctsql.runtime.warehouse.query_engine import OutputProposal
 from ctsql.runtime.warehouse.times.timeline import CUTOVERS
 from tests.simulation import definitions as world
 from tests.simulation.memory_log import Rows
@@ -266,7 +267,7 @@ class SwappingEngine(ModelEngine):
 
     def propose(
         self, body: Transaction, sources: Any, at: int, columns: object
-    ) -> dict[str, BodyProposal]:
+    ) -> dict[str, OutputProposal]:
         """What a body makes, by its text."""
         name = next(iter(sources.outputs))
         if name in world.DEFINED:
@@ -294,8 +295,8 @@ class SwappingEngine(ModelEngine):
 
     def stage_batched_runs(
         self, plan: TaskWrite, table: Any, movements: Any, staging: Any
-    ) -> list[int] | None:
-        """What the body makes at each of several Ts; None where a row breaks the constraint."""
+    ) -> list[int] | Declined:
+        """What the body makes at each of several Ts; declined where a row breaks the constraint."""
         if plan.object_id in world.DEFINED:
             return super().stage_batched_runs(plan, table, movements, staging)
         insert: Any = plan.transaction.statements[0]
@@ -306,7 +307,7 @@ class SwappingEngine(ModelEngine):
                 raise failed()
             made = _made_of(insert.query.sql.span.text, rows.bag())
             if plan.transaction.constraints and _at_place(made, 1, Shape.QUARANTINE):
-                return None
+                return Declined("a row breaks the constraint")
             if made:
                 staged = staging._txn.stage(Rows(made.elements()))
                 staging._inserts += [tag(file, time) for file in staged]

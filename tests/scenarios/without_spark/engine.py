@@ -126,14 +126,15 @@ class DuckEngine:
     ) -> Mapping[str, OutputProposal]:
         """What a body proposes, by the product's lowering."""
         found = replace(sources, are_small=False)  # else keys are looked up in Delta's files
-        made = propose(body, Context(self._session, found, at, clock_at=at), columns)
+        made = propose(body, found, at, columns, self._session)
         return {
             output: OutputProposal(DriverRows.marked(one.inserts), one.victims)
             for output, one in made.items()
         }
 
-    def stage_batched_runs(self, *_: object) -> None:
+    def stage_batched_runs(self, *_: object) -> Declined:
         """Each T by itself."""
+        return Declined("each T by itself")
 
     def view_rows(self, view: ViewWrite, sources: Any, at: int, *, small: bool = False) -> Any:
         """A view's rows, by the product's lowering."""

@@ -10,7 +10,7 @@ from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.table_changes import parse_partition
-from ctsql.runtime.tasks import run_batching
+from ctsql.runtime.tasks import runs
 from tests.helpers.table_folder import folder, log, transaction
 from tests.scenarios.runner import assert_rows
 
@@ -88,8 +88,8 @@ def check_together(con: Connection, commits: list[list[tuple[int, int]]], looked
     assert_rows(
         rows_of(con, "SELECT * FROM second"), [(k,) for k, w in everything if w == "all"], "second"
     )
-    assert written(con, "audit") <= 1 + -(-count // run_batching.RUNS_MAX)
-    assert written(con, "second") <= 1 + -(-count // run_batching.RUNS_MAX)
+    assert written(con, "audit") <= 1 + -(-count // runs.RUNS_MAX)
+    assert written(con, "second") <= 1 + -(-count // runs.RUNS_MAX)
     assert_rows(rows_of(con, "SELECT * FROM audit"), everything, "audit")
     engine = con._opened()
     feed = next(i for i in engine.refresh_catalog() if i.name.name == "feed")
@@ -97,7 +97,7 @@ def check_together(con: Connection, commits: list[list[tuple[int, int]]], looked
         -count:
     ]
     assert len(times) == count
-    assert written(con, "timed") <= 1 + -(-count // run_batching.RUNS_MAX)
+    assert written(con, "timed") <= 1 + -(-count // runs.RUNS_MAX)
     clocks = [
         (*row, time, time // 1000)
         for time, rows in zip(times, commits, strict=True)

@@ -9,7 +9,7 @@ from ctsql.api import Connection
 from ctsql.catalog.declined import Declined
 from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.delta import change_feed
-from ctsql.runtime.tasks import prepared_body
+from ctsql.runtime.tasks import body as task_body
 
 pytestmark = pytest.mark.spark
 
@@ -53,9 +53,9 @@ def test_outputs(con: Connection, body: str, rows: list[tuple[object, ...]]) -> 
 def test_next_runs_plan_nothing(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the second run on the body is not lowered."""
     lowered = []
-    lower = prepared_body.lower_transaction
+    lower = task_body.lower_transaction
     monkeypatch.setattr(
-        prepared_body, "lower_transaction", lambda *given: lowered.append(given) or lower(*given)
+        task_body, "lower_transaction", lambda *given: lowered.append(given) or lower(*given)
     )
     con.execute("CREATE TABLE feed (k BIGINT, v BIGINT)")
     con.execute(
@@ -187,9 +187,9 @@ def test_tasks_of_one_shape_are_planned_once(
 ) -> None:
     """Once to compute, once to be kept; the third one has the plan, and rows of its own."""
     lowered = []
-    lower = prepared_body.lower_transaction
+    lower = task_body.lower_transaction
     monkeypatch.setattr(
-        prepared_body, "lower_transaction", lambda *given: lowered.append(given) or lower(*given)
+        task_body, "lower_transaction", lambda *given: lowered.append(given) or lower(*given)
     )
     _tasks(con, 4, BODIES["upsert"][0])
     counts = []

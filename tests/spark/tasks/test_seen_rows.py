@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import ctsql
-from ctsql.runtime.tasks import run_batching
+from ctsql.runtime.tasks import body
 from tests.spark.tasks.test_backlog import foreign_commits
 
 pytestmark = pytest.mark.spark
@@ -114,7 +114,7 @@ def test_waiting_changes_are_computed_together(
 ) -> None:
     """With the rows of each T told apart, as without a view."""
     calls = []
-    together = run_batching.stage_batched_runs
+    together = body.stage_batched_runs
     monkeypatch.setattr(
         "ctsql.runtime.spark_engine.SparkEngine.stage_batched_runs",
         staticmethod(lambda *args: calls.append(made := together(*args)) or made),

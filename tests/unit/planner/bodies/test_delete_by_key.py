@@ -6,7 +6,7 @@ import pytest
 
 from ctsql.catalog.names import Name
 from ctsql.catalog.spans import Source
-from ctsql.planner.delete_by_key import key_lookup
+from ctsql.planner.bodies.delete_by_key import key_lookup
 from ctsql.planner.nodes import Delete, InsertsInput, Node, NormalReference, Query, SelfReference
 from ctsql.planner.syntax.tokens.sqltext import analyse
 from ctsql.runtime.delta.parquet.file_ranges import KeyRanges
