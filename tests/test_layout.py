@@ -1,4 +1,4 @@
-"""The tree is laid out as decision 1 says."""
+"""The tree is laid out as decision 68 says."""
 
 import os
 import re

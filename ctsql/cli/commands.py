@@ -13,7 +13,7 @@ from ctsql.rendering.show import Format, write_result
 
 BAD_USAGE = 2
 TESTS_OF_SHORT = 10
-"""So few tests are over before Java's second compiler pays (docs/decisions/0077)."""
+"""So few tests are over before Java's second compiler pays (docs/decisions/0076)."""
 
 
 @click.command()

@@ -6,7 +6,7 @@ The rows that leave are among those that are stored, so no table is read for the
 contents are stored in the order in which rows leave: files, row groups and pages
 hold rows of about the same time, so a look at those that turn in a span skips the others by their
 statistics, however large the view is and however its tables are laid out
-(docs/decisions/0105-rows-that-leave.md).
+(docs/decisions/0085-time-in-views.md).
 """
 
 from collections.abc import Iterator

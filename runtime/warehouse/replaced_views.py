@@ -6,10 +6,10 @@ CREATE OR REPLACE changes the catalog first and the view's table after it:
     table:   one commit: difference of the rows; with other columns the columns, every row that
              the new query gives, and all files that were there go
 
-Columns that only come at the end are added before, in a commit without rows
-(docs/decisions/0101-columns-added-to-a-view.md). If somebody reads the view, but none of the
-columns that go or change, its history *continues*: the time of creation stays, and what was stored
-is known by the columns that both have (docs/decisions/0156-columns-of-a-view-that-is-read.md).
+Columns that are only added at the end are added before, in a commit without rows. If the view is
+read, but none of the columns that are dropped or changed, its history *continues*: the time of
+creation is unchanged, and older rows are read by the columns that both versions have
+(docs/decisions/0063-columns-of-views.md).
 
 Between the two commits the table *awaits* its columns, and whoever writes the view next finishes
 it. Until then the new definition has no stored contents: a read is computed, and one of what is

@@ -65,8 +65,7 @@ def test_links_and_files_are_there(name: str) -> None:
         if not re.match(r"https?:|mailto:|#", target)
         and not (document.parent / target.split("#")[0]).exists()
     ]
-    # A decision may speak of files that are not there; that is often its point.
-    for named in _CODE.findall(text) if "decisions" not in name else ():
+    for named in _CODE.findall(text):
         is_ours = named.split("/")[0] in FOLDERS and "/" in named
         if is_ours and _PATH.fullmatch(named) and not (ROOT / named).exists():
             missing.append(named)
@@ -90,3 +89,21 @@ def test_links_to_headings_lead_somewhere() -> None:
             if heading not in slugs:
                 broken.append(f"{name}: {target}#{heading}")
     assert broken == []
+
+
+def test_decisions_are_few_short_and_listed() -> None:
+    """At most 45 files; a page has three parts in 200 words, and stands once in the index."""
+    folder = ROOT / "docs" / "decisions"
+    pages = sorted(folder.glob("0*.md"))
+    assert 30 < len(pages) < 45
+    for page in pages:
+        text = page.read_text("utf-8")
+        assert re.findall(r"^\*\*(\w+)\.\*\*", text, re.MULTILINE) == [
+            "Context",
+            "Decision",
+            "Consequences",
+        ], page.name
+        words = [word for word in text.split() if re.search(r"\w", word)]
+        assert len(words) <= 200, f"{page.name} has {len(words)} words"
+    index = (folder / "README.md").read_text("utf-8")
+    assert sorted(re.findall(r"\((0[^)]+)\)", index)) == [page.name for page in pages]
