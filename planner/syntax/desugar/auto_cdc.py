@@ -33,7 +33,6 @@ from ctsql.catalog.names import backtick, fold
 from ctsql.catalog.schemas import Column, quote_text
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import ColumnList, CreateFlow
-from ctsql.planner.syntax.desugar.task_forms import comment_above
 from ctsql.planner.syntax.tokens.tokenizer import tokenise
 
 SEQUENCE, DELETED, UPDATED = "__SEQUENCE", "__DELETED", "__UPDATED_AT"
@@ -79,6 +78,19 @@ def compile_flow(
     elif flow.scd_type == 2:
         form = _Scd2
     return form(flow, keys, target_columns, sequence_types, columns).texts(view_name)
+
+
+def comment_above(origin: str, text: str) -> str:
+    r"""The compiled text below its origin, as a comment.
+
+    >>> print(comment_above("CREATE FLOW f\n  AS ...", "CREATE ..."))
+    -- Made by:
+    --   CREATE FLOW f
+    --     AS ...
+    CREATE ...
+    """
+    lines = [f"--   {line}".rstrip() for line in origin.strip().splitlines()]
+    return "\n".join(["-- Made by:", *lines, text])
 
 
 def _find_columns(names: Iterable[str], span: Span, columns: Sequence[Column]) -> list[Column]:

@@ -9,6 +9,7 @@ from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.assignments import read_assignments
 from ctsql.planner.syntax.statements.columns import read_columns
 from ctsql.planner.syntax.statements.merges import read_merge
+from ctsql.planner.syntax.statements.queries import verb_behind_with
 from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.name_scopes import source_of
 from ctsql.planner.syntax.tokens.split import split_tokens
@@ -17,7 +18,6 @@ from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, span_of
 
 QUERY_WORDS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "MAP", "REDUCE")
-_VERBS = ("INSERT", "DELETE", "UPDATE", "MERGE")
 
 
 def read_body(tokens: Tokens, place: Span, name: str) -> tuple[st.BodyStatement, ...]:
@@ -56,49 +56,16 @@ def _overwritten(statement: st.BodyStatement) -> tuple[st.BodyStatement, ...]:
 
 
 def _statement(tokens: Tokens, name: str) -> st.BodyStatement:
-    cursor = Cursor(tokens)
-    span = span_of(tokens)
-    first = cursor.upper()
-    if first == "WITH":
-        verb = next(
-            (
-                i
-                for i, t in tk.at_depth_0(tokens)
-                if t.upper in _VERBS and tokens[i - 1].upper == ")"
-            ),
-            None,
-        )
-        if verb is not None and tokens[verb].upper == "MERGE":
-            return read_merge(tokens, verb)
-        if verb is not None and tokens[verb].upper == "INSERT":
-            return _insert(tokens, verb)
-        if verb is not None:
-            return _behind_with(tokens, verb)
-    match first:
+    verb = verb_behind_with(tokens) or 0
+    match tokens[verb].upper:
         case "INSERT":
-            return _insert(tokens, 0)
-        case "DELETE":
-            return _delete(cursor, span)
-        case "UPDATE":
-            return _update(cursor, span)
+            return _insert(tokens, verb)
+        case "DELETE" | "UPDATE":
+            return _delete_or_update(tokens, verb)
         case "MERGE":
-            return read_merge(tokens)
+            return read_merge(tokens, verb)
         case _:
-            raise _misplacement(cursor, span, name)
-
-
-def _behind_with(tokens: Tokens, verb: int) -> st.DeleteStatement | st.UpdateStatement:
-    """A DELETE or an UPDATE behind a WITH clause."""
-    clause = tokens[:verb]
-    ctes = analyse(span_of(clause), form="ctes", tokens=clause)
-    start = 2 if tokens[1].upper == "RECURSIVE" else 1
-    commas = [i + 1 for i, t in tk.at_depth_0(clause) if t.upper == ","]
-    cte_names = frozenset(clause[i].text.lower() for i in (start, *commas))
-    cursor = Cursor(tokens[verb:])
-    span = span_of(tokens)
-    read = _delete if cursor.at("DELETE") else _update
-    statement: st.DeleteStatement | st.UpdateStatement = read(cursor, span, cte_names)
-    return dataclasses.replace(statement, ctes=ctes)
+            raise _misplacement(Cursor(tokens), span_of(tokens), name)
 
 
 def _misplacement(cursor: Cursor, span: Span, name: str) -> CtsqlError:
@@ -158,17 +125,42 @@ def _default_places(tokens: Tokens) -> tuple[tuple[int, Span], ...]:
     return tuple(places)
 
 
-def _delete(
-    cursor: Cursor, span: Span, cte_names: frozenset[str] = frozenset()
-) -> st.DeleteStatement:
-    cursor.expect("DELETE", "FROM")
-    target = cursor.relation("the table to delete from", aliased=False)
-    alias = _alias(cursor, "WHERE")
-    if cursor.current is not None and not cursor.at("WHERE"):
-        cursor.fail('"WHERE"', words=["WHERE"])
+def _delete_or_update(tokens: Tokens, verb: int) -> st.DeleteStatement | st.UpdateStatement:
+    """Read a DELETE or an UPDATE; ``verb`` is the index of the word, behind a WITH clause."""
+    ctes, cte_names = None, frozenset[str]()
+    if verb:
+        clause = tokens[:verb]
+        ctes = analyse(span_of(clause), form="ctes", tokens=clause)
+        start = 2 if tokens[1].upper == "RECURSIVE" else 1
+        commas = [i + 1 for i, t in tk.at_depth_0(clause) if t.upper == ","]
+        cte_names = frozenset(clause[i].text.lower() for i in (start, *commas))
+    cursor = Cursor(tokens, start=verb)
+    is_delete = cursor.accept("DELETE")
+    cursor.expect("FROM" if is_delete else "UPDATE")
+    what = "the table to delete from" if is_delete else "the table to update"
+    target = cursor.relation(what, aliased=False)
+    alias = _alias(cursor, "WHERE" if is_delete else "SET")
     target = dataclasses.replace(target, aliased=alias is not None)
-    where = _where(cursor, source_of(target, alias), cte_names)
-    return st.DeleteStatement(span=span, target=target, alias=alias, where=where)
+    written = source_of(target, alias)
+    assignments: tuple[st.Assignment, ...] = ()
+    if not is_delete:
+        cursor.expect("SET")
+        rest = cursor.rest
+        stop = next((i for i, t in tk.at_depth_0(rest) if t.upper == "WHERE"), len(rest))
+        group = cursor.until(stop, "a column")
+        assignments = read_assignments(group, written, (written,), cte_names)
+    where = None
+    if cursor.current is not None:
+        cursor.expect("WHERE")
+        rest = cursor.until(len(cursor.tokens), "a condition")
+        place, scopes = span_of(rest), [(written,)]
+        where = analyse(place, form="predicate", tokens=rest, cte_names=cte_names, outer=scopes)
+    span = span_of(tokens)
+    if is_delete:
+        return st.DeleteStatement(span=span, target=target, alias=alias, where=where, ctes=ctes)
+    return st.UpdateStatement(
+        span=span, target=target, assignments=assignments, alias=alias, where=where, ctes=ctes
+    )
 
 
 def _alias(cursor: Cursor, following: str) -> str | None:
@@ -177,41 +169,3 @@ def _alias(cursor: Cursor, following: str) -> str | None:
     if cursor.current is None or (not has_as and cursor.at(following)):
         return None
     return cursor.name(f'"{following}"').text
-
-
-def _where(cursor: Cursor, target: st.NamedSource, cte_names: frozenset[str]) -> st.SqlText | None:
-    if not cursor.accept("WHERE"):
-        return None
-    if cursor.current is None:
-        cursor.fail("a condition")
-    rest = cursor.rest
-    return analyse(
-        span_of(rest), form="predicate", tokens=rest, cte_names=cte_names, outer=[(target,)]
-    )
-
-
-def _assignments(
-    cursor: Cursor, target: st.NamedSource, cte_names: frozenset[str] = frozenset()
-) -> tuple[st.Assignment, ...]:
-    rest = cursor.rest
-    stop = next((i for i, t in tk.at_depth_0(rest) if t.upper == "WHERE"), len(rest))
-    return read_assignments(cursor.until(stop, "a column"), target, (target,), cte_names)
-
-
-def _update(
-    cursor: Cursor, span: Span, cte_names: frozenset[str] = frozenset()
-) -> st.UpdateStatement:
-    cursor.expect("UPDATE")
-    target = cursor.relation("the table to update", aliased=False)
-    alias = _alias(cursor, "SET")
-    target = dataclasses.replace(target, aliased=alias is not None)
-    written = source_of(target, alias)
-    cursor.expect("SET")
-    assignments = _assignments(cursor, written, cte_names)
-    return st.UpdateStatement(
-        span=span,
-        target=target,
-        assignments=assignments,
-        alias=alias,
-        where=_where(cursor, written, cte_names),
-    )

@@ -12,7 +12,7 @@ from ctsql.planner.syntax.statements.constraints import check_of_table, with_nam
 from ctsql.planner.syntax.statements.header import read_header
 from ctsql.planner.syntax.statements.options import task_options, view_options
 from ctsql.planner.syntax.statements.refusals import refusal
-from ctsql.planner.syntax.statements.short_forms import compile_to_tokens, read_flow, read_task_form
+from ctsql.planner.syntax.statements.short_forms import read_flow, read_task_form
 from ctsql.planner.syntax.tokens.file_refs import check_location
 from ctsql.planner.syntax.tokens.sqltext import analyse
 from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
@@ -70,7 +70,7 @@ def read_create(tokens: Tokens) -> st.Statement:
     if cursor.accept("CONTINUAL", "TASK"):
         form = None if replacement else read_task_form(Cursor(tokens, start=cursor.position))
         if form is not None:
-            cursor = Cursor(compile_to_tokens(form), start=3)
+            cursor = Cursor(form, start=3)
         return _task(cursor, or_replace=or_replace, replacement=replacement)
     if replacement:
         cursor.fail("MATERIALIZED VIEW or CONTINUAL TASK", words=("MATERIALIZED", "CONTINUAL"))

@@ -1,6 +1,6 @@
 """Reads the options of WITH (...)."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import takewhile
 
 from ctsql.catalog.errors import CtsqlError, bad_option
@@ -38,15 +38,7 @@ _VIEW_KNOWN = (
 
 def task_options(clauses: Iterable[Tokens]) -> tuple[Option, ...]:
     """The options of a continual task. Raises SYNTAX_ERROR, INVALID_OPTION."""
-    by_name: dict[str, Option] = {}
-    for group in _all_groups(clauses):
-        name = _words(group)
-        if name not in TASK_OPTIONS:
-            raise _unknown(group, name, TASK_OPTIONS)
-        if name in by_name:
-            raise _twice(group, name)
-        by_name[name] = _task_option(group, name)
-    return tuple(by_name.values())
+    return _read_options(clauses, TASK_OPTIONS)
 
 
 def storage_options(options: Iterable[Option]) -> dict[str, object]:
@@ -57,29 +49,38 @@ def storage_options(options: Iterable[Option]) -> dict[str, object]:
 
 def view_options(clauses: Iterable[Tokens]) -> tuple[Option, ...]:
     """The options of a materialized view."""
+    options = _read_options(clauses, _VIEW_KNOWN)
+    times = [o for o in options if o.name == "REFRESH"]
+    on_commit = [o for o in times if o.value == "ON COMMIT"]
+    if on_commit and len(times) > 1:
+        detail = "A view that is refreshed at every commit has no other refresh times."
+        hint = "Leave REFRESH ON COMMIT out, or the others."
+        value = "ON COMMIT together with other times"
+        span = max(times[1], on_commit[0], key=lambda o: o.span.start).span
+        raise bad_option(span, "REFRESH", detail, value=value, hint=hint)
+    return options
+
+
+def _read_options(clauses: Iterable[Tokens], known: Sequence[str]) -> tuple[Option, ...]:
     result: list[Option] = []
     for group in _all_groups(clauses):
         name = _words(group)
-        if _begins(name, NOT_NULL):
+        if _begins(name, NOT_NULL) and NOT_NULL in known:
             result += _not_null(group)
             continue
-        if name in STORAGE_OPTIONS:
-            if any(o.name == name for o in result):
-                raise _twice(group, name)
-            result.append(_task_option(group, name))
-            continue
-        if not _begins(name, "REFRESH"):
-            raise _unknown(group, name, _VIEW_KNOWN)
-        option = refresh_option(group)
-        alike = [o for o in result if o.name == option.name]
-        if alike and (option.name == POLICY or option.value in [o.value for o in alike]):
-            raise _twice(group, option.name)
+        if _begins(name, "REFRESH") and POLICY in known:
+            option = refresh_option(group)
+        elif name in known:
+            option = _task_option(group, name)
+        else:
+            raise unknown_option(span_of(group[: len(name.split())]), name, known)
+        same = [o for o in result if o.name == option.name]
+        if option.name == "REFRESH":  # several times are several values
+            same = [o for o in same if o.value == option.value]
+        if same:
+            detail = "It was given before."
+            raise bad_option(span_of(group), option.name, detail, value="two values")
         result.append(option)
-        if alike and any(o.value == "ON COMMIT" for o in (option, *alike)):
-            detail = "A view that is refreshed at every commit has no other refresh times."
-            hint = "Leave REFRESH ON COMMIT out, or the others."
-            value = "ON COMMIT together with other times"
-            raise bad_option(option.span, "REFRESH", detail, value=value, hint=hint)
     return tuple(result)
 
 
@@ -180,11 +181,3 @@ def unknown_option(span: Span, name: str, options: Iterable[str]) -> CtsqlError:
     detail = f"There is no such option. The options are: {', '.join(options)}."
     hint = did_you_mean(name, options)
     return bad_option(span, name, detail, value="any value here", hint=hint)
-
-
-def _unknown(group: Tokens, name: str, options: Iterable[str]) -> CtsqlError:
-    return unknown_option(span_of(group[: len(name.split())]), name, options)
-
-
-def _twice(group: Tokens, name: str) -> CtsqlError:
-    return bad_option(span_of(group), name, "It was given before.", value="two values")

@@ -23,10 +23,9 @@ _AS_OF_HINT = "AS OF takes milliseconds since 1970 or a timestamp in quotes."
 
 def read_query(tokens: Tokens) -> Select | Dml:
     """Read a query, or a DML statement that begins with WITH."""
-    for index, token in tk.at_depth_0(tokens):
-        behind_cte = tk.upper_at(tokens, index - 1) == ")"
-        if tokens[0].upper == "WITH" and token.upper in DML_VERBS and behind_cte:
-            return read_dml(tokens, start=index)
+    verb = verb_behind_with(tokens)
+    if verb is not None:
+        return read_dml(tokens, start=verb)
     place = _as_of(tokens)
     query = tokens if place is None else tokens[:place]
     if not query:
@@ -39,6 +38,16 @@ def read_query(tokens: Tokens) -> Select | Dml:
     if cursor.current is not None:
         cursor.fail("the end of the statement", hint="AS OF stands last.")
     return Select(span=span_of(tokens), query=text, as_of=time.value, as_of_span=time.span)
+
+
+def verb_behind_with(tokens: Tokens) -> int | None:
+    """The index of the verb of DML that follows a WITH clause; None where that is none."""
+    if tokens[0].upper != "WITH":
+        return None
+    words = tk.at_depth_0(tokens)
+    return next(
+        (i for i, t in words if t.upper in DML_VERBS and tk.upper_at(tokens, i - 1) == ")"), None
+    )
 
 
 def _is_as_of(tokens: Tokens, index: int) -> bool:

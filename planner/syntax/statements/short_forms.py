@@ -8,6 +8,16 @@
         [COLUMNS (columns) | COLUMNS * EXCEPT (columns)] [STORED AS SCD TYPE 1 | 2]
         [TRACK HISTORY ON (columns) | TRACK HISTORY ON * EXCEPT (columns)]
 
+FROM TRANSFORM is compiled to ON INPUT t AS (INSERT INTO x query): every row that is inserted into
+t goes through the query once, at its T; what was written is never revised. An aggregate is over the
+rows of one T. FROM RETAIN is compiled to
+
+    ON INPUT t AS (
+        INSERT INTO x SELECT * FROM t WHERE (predicate);
+        DELETE FROM x AS t WHERE (predicate) IS NOT TRUE)
+
+At each T at which t grows, now() is T: what passes comes in, what passes no longer goes.
+
 Source: Databricks' reference of AUTO CDC INTO, and Apache Spark's grammar rule of the same name;
 their clauses may stand in any order here. What is known there and refused here is refused by
 name: APPLY AS TRUNCATE WHEN, ONCE, SYSTEM SEQUENCE BY, SCD TYPE BITEMPORAL.
@@ -24,7 +34,7 @@ from ctsql.planner.syntax.ast import (
     RelationRef,
     SequenceGroup,
 )
-from ctsql.planner.syntax.desugar.task_forms import TaskForm, compile_form
+from ctsql.planner.syntax.desugar.auto_cdc import comment_above
 from ctsql.planner.syntax.statements.refusals import refusal
 from ctsql.planner.syntax.tokens.token_reader import Cursor, column_names, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import (
@@ -53,16 +63,19 @@ _FLOW_HINT = (
 )
 
 
-def read_task_form(cursor: Cursor) -> TaskForm | None:
-    """Read a short form behind CREATE CONTINUAL TASK; None when it is none."""
+def read_task_form(cursor: Cursor) -> Tokens | None:
+    """Read a short form behind CREATE CONTINUAL TASK; None when it is none.
+
+    Returns the tokens of the task that it is compiled to; errors show that statement's text.
+    """
     begin = cursor.here.start
     cursor.if_not_exists()
     if not cursor.is_at_name:
         return None
-    target = cursor.relation("the task's name")
+    target = cursor.relation("the task's name").span.text
     if cursor.at("("):
         cursor.group()
-    head = cursor.since(begin)
+    head = cursor.since(begin).text
     options = _options(cursor) if cursor.at("WITH", "(") else ""
     if not cursor.at("FROM") or cursor.upper(1) not in ("TRANSFORM", "RETAIN"):
         return None
@@ -71,24 +84,19 @@ def read_task_form(cursor: Cursor) -> TaskForm | None:
     source = cursor.relation("the table it follows")
     options = options or _options(cursor)
     cursor.expect("WHILE" if retain else "USING")
-    inner = _group(cursor, "the predicate" if retain else "the query")
+    inner = span_of(_group(cursor, "the predicate" if retain else "the query")).text
     options = options or _options(cursor)
     cursor.end()
-    return TaskForm(
-        span=cursor.span,
-        retain=retain,
-        head=head.text,
-        target=target.span.text,
-        source=source.span.text,
-        source_alias=quote(source.parts[-1]),
-        inner=span_of(inner).text,
-        options=options,
-    )
-
-
-def compile_to_tokens(form: TaskForm) -> Tokens:
-    """The tokens of the form's continual task; errors show that statement's text."""
-    return tokenise(Source(compile_form(form), f"{form.span.source.name} (compiled)").whole())
+    source_text = source.span.text
+    body = f"INSERT INTO {target} {inner}"
+    if retain:
+        body = (
+            f"INSERT INTO {target} SELECT * FROM {source_text} WHERE ({inner});\n"
+            f"DELETE FROM {target} AS {quote(source.parts[-1])} WHERE ({inner}) IS NOT TRUE"
+        )
+    body = comment_above(cursor.span.text, body)
+    text = f"CREATE CONTINUAL TASK {head} ON INPUT {source_text}{options} AS (\n{body}\n)"
+    return tokenise(Source(text, f"{cursor.source.name} (compiled)").whole())
 
 
 def _options(cursor: Cursor) -> str:
