@@ -74,6 +74,11 @@ class PlanRunner:
         """Rows computed now if they are few, else once when they are first read."""
         return rows.keep(self._stack, many=self.relations.has_many)
 
+    def keep_step(self, name: str) -> RowSet:
+        """The rows of a step, kept from now on."""
+        rows = self.steps[name] = self.keep(self.steps[name])
+        return rows
+
     def run(
         self,
         steps: Sequence[StepText],
@@ -116,7 +121,7 @@ class PlanRunner:
             if not isinstance(row_sets, Declined):
                 self.steps.update(zip(few, row_sets, strict=True))
         for step in waiting:
-            self.steps[step.name] = self.keep(self.steps[step.name])
+            self.keep_step(step.name)
         waiting.clear()
 
     def _of_step(self, step: StepText, group_types: T.StructType | None) -> RowSet:
@@ -132,25 +137,27 @@ class PlanRunner:
         last: Sequence[Text],
         results: Callable[[], Sequence[RowSet]],
         group_types: T.StructType | None = None,
+        later: Sequence[Text] = (),
     ) -> Sequence[RowSet]:
         """Compute the last steps, and what is made of them: in one job where all that is of few.
 
         Not below subqueries: there Spark may be unable to plan what is only a text.
 
         Args:
-            last, group_types: as for :meth:`run`. results: what is wanted of them.
+            last, group_types: as for :meth:`run`. results: what is wanted of them. later: texts
+                that read the steps, too.
         """
         are_keys = any(step.role is StepRole.KEYS for step in steps)  # then a table is read by them
         if not are_keys and not any(map(has_subqueries, [*(s.rows for s in steps), *last])):
             for step in steps:
                 self.steps[step.name] = self._of_step(step, group_types)
-            groups = [step.name for step in steps if step.role is StepRole.GROUPS]
+            held = [s.name for s in steps if later or s.role is StepRole.GROUPS]
             if all(self._input(use).is_of_few for text in last for use in text.inputs):
-                row_sets = together([*(self.steps[name] for name in groups), *results()])
+                row_sets = together([*(self.steps[name] for name in held), *results()])
                 if not isinstance(row_sets, Declined):
-                    self.steps.update(zip(groups, row_sets, strict=False))
-                    return row_sets[len(groups) :]
-        self.run(steps, last, group_types=group_types)
+                    self.steps.update(zip(held, row_sets, strict=False))
+                    return row_sets[len(held) :]
+        self.run(steps, [*last, *later], group_types=group_types)
         return results()
 
 

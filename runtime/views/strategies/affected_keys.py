@@ -8,7 +8,6 @@ from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import Telling
 from ctsql.planner.ivm.sql.queries import CertainTexts, KeyedTexts
 from ctsql.runtime.delta.keyed_scan import StoredRows
-from ctsql.runtime.rows.prepared_rows import together
 from ctsql.runtime.rows.row_set import RowSet, SparkRows
 from ctsql.runtime.rows.types import DIGITS_ADDED, adds_exactly
 from ctsql.runtime.views.outcomes import Outcome, StagedDiff, Way
@@ -93,15 +92,14 @@ def _add_to_groups(
     elif stored_rows.is_near:
         runner.state_rows = stored_rows.all
     else:
-        keys = runner.steps[certain.keys] = runner.keep(runner.steps[certain.keys])
+        keys = runner.keep_step(certain.keys)
         runner.state_rows = before = stored_rows.with_keys(keys, certain.pairs)
-    groups = runner.steps[touched_step.name] = runner.rows(touched_step.rows)
-    row_sets = together([groups, stored_form(context.view, runner.rows(certain.rows))])
-    if isinstance(row_sets, Declined):
-        runner.run([touched_step], [certain.rows, *rest])
-        desired = stored_form(context.view, runner.rows(certain.rows))
-    else:
-        runner.steps[touched_step.name], desired = row_sets
+    (desired,) = runner.run_together(
+        [touched_step],
+        [certain.rows],
+        lambda: [stored_form(context.view, runner.rows(certain.rows))],
+        later=rest,
+    )
     rows_went = not runner.steps[touched_step.name].where_nonzero(certain.flag).is_empty
     if changes.state_plan is not None:
         context.state.rows_went = rows_went
