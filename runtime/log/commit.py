@@ -12,7 +12,7 @@ log is searched for its token, and the commit is never repeated blindly.
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ctsql.catalog.errors import CtsqlError, broken, error
@@ -20,7 +20,7 @@ from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.log.batches import BatchPart, own_files
 from ctsql.runtime.log.process import PROCESS, this_process
 from ctsql.runtime.log.protocol import Conflict, LogTransaction
-from ctsql.runtime.log.staging import Batch
+from ctsql.runtime.log.staging import Batch, schema_of
 from ctsql.runtime.log.uppers import FAILURE, Uppers
 
 
@@ -70,21 +70,6 @@ class _UnresolvedCommit:
     files: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Write:
-    """The content of a commit beside its parts; ``new`` is None to leave the upper.
-
-    With ``schema`` all old rows are deleted.
-    """
-
-    expected: int
-    new: int | None
-    version_read: int
-    metadata: Mapping[str, Any]
-    schema: str | None = None
-    domains: tuple[tuple[str, str | None], ...] = ()
-
-
 class Commits:
     """The commits of one write handle."""
 
@@ -113,31 +98,34 @@ class Commits:
     def attempt(
         self,
         txn: LogTransaction,
-        write: Write,
-        parts: Sequence[BatchPart],
-        owners: Sequence[Batch],
+        batches: Sequence[Batch],
+        expected: int,
+        new: int | None,
+        metadata: Mapping[str, Any],
     ) -> Outcome:
         """Commit once.
 
         Args:
-            parts: what is committed. owners: the batches that own the files of the parts; they
-                are released if the commit is in or may be in, even after an error.
+            batches: what is committed; they are released if the commit is in or may be in, even
+                after an error. new: None leaves the upper.
 
         Raises:
             RowsGone: rows to delete are not where they were.
             COMMIT_UNKNOWN: it failed and the log cannot be read to find out.
         """
-        if write.schema is not None:
-            txn.overwrite_with_schema(write.schema)
-            # All rows of the version that this transaction read are replaced.
-            write = replace(write, version_read=txn.version_read)
+        texts, schema = [batch.text for batch in batches], schema_of(batches)
+        version_read = min((text.version for text in texts), default=txn.version_read)
+        if schema is not None:
+            txn.overwrite_with_schema(schema)
+            version_read = txn.version_read  # all rows that this transaction read are replaced
+        parts = [part for text in texts for part in text.parts]
         deletes = [d for part in parts for d in part.deletes]
         staged_vectors = {d.vector_file for d in deletes if d.vector_file is not None}
         used_vectors = txn.delete(deletes) if deletes else set[str]()
         txn.add_files([f for part in parts for f in part.inserts])
-        self._describe(txn, write)
+        self._describe(txn, batches, new)
         files = frozenset(own_files(parts) | used_vectors)
-        attempt = _UnresolvedCommit(uuid.uuid4().hex, txn.version_read, write.expected, files)
+        attempt = _UnresolvedCommit(uuid.uuid4().hex, txn.version_read, expected, files)
         version: int | None = None
         # Until the answer is known the commit may be in, also after an interruption.
         self._unresolved_commits.append(attempt)
@@ -145,51 +133,47 @@ class Commits:
             try:
                 version = txn.commit(
                     label=self.uppers.app,
-                    epoch=write.expected if write.new is None else write.new,
-                    metadata=self._to_metadata(write, attempt.token),
+                    epoch=expected if new is None else new,
+                    metadata=json.dumps(
+                        {
+                            **_told(batches, parts, new, metadata),
+                            "lower": expected,
+                            "token": attempt.token,
+                            "writer": self.writer,
+                            "version_read": version_read,
+                            PROCESS: this_process(),
+                        }
+                    ),
                 )
             except (Conflict, CtsqlError) as problem:
                 version = self._after_failure(problem, attempt)
         finally:
             may_be_in = attempt in self._unresolved_commits
             if version is not None or may_be_in:
-                for owner in owners:
-                    owner.release()
+                for batch in batches:
+                    batch.release()
             if may_be_in and (version is not None or not files):
                 self._unresolved_commits.remove(attempt)
             if version is None and not may_be_in:
                 self.table.discard(used_vectors - staged_vectors)
         if version is None:
             self.follow(self.table.version())
-            moved = self.uppers.upper != write.expected
-            return UpperMismatch(self.uppers.upper, write.expected) if moved else Disturbed()
+            moved = self.uppers.upper != expected
+            return UpperMismatch(self.uppers.upper, expected) if moved else Disturbed()
         faults.point("output_committed")
         self.follow(version)
         self.table.discard(staged_vectors - used_vectors)
         return Committed(version)
 
-    def _describe(self, txn: LogTransaction, write: Write) -> None:
+    def _describe(self, txn: LogTransaction, batches: Sequence[Batch], new: int | None) -> None:
         txn.read_application(self.uppers.app)
-        domains = list(write.domains)
-        if write.new is not None:
-            txn.set_application(self.uppers.app, write.new, clock.now_ms())
+        domains = [domain for batch in batches for domain in batch.domains.items()]
+        if new is not None:
+            txn.set_application(self.uppers.app, new, clock.now_ms())
             if self.uppers.failure is not None and FAILURE not in dict(domains):
                 domains.append((FAILURE, None))
         for domain, configuration in domains:
             txn.set_domain(domain, configuration or "", removed=configuration is None)
-
-    def _to_metadata(self, write: Write, token: str) -> str:
-        metadata = {
-            **write.metadata,
-            "lower": write.expected,
-            "token": token,
-            "writer": self.writer,
-            "version_read": write.version_read,
-            PROCESS: this_process(),
-        }
-        if write.new is not None:
-            metadata["upper"] = write.new
-        return json.dumps(metadata)
 
     def _after_failure(self, problem: Exception, commit: _UnresolvedCommit) -> int | None:
         """Search the log for a failed commit: its version, or None after a conflict.
@@ -210,3 +194,19 @@ class Commits:
         if not self.table.answers_late:
             self._unresolved_commits.remove(commit)
         raise problem
+
+
+def _told(
+    batches: Sequence[Batch],
+    parts: Sequence[BatchPart],
+    new: int | None,
+    metadata: Mapping[str, Any],
+) -> dict[str, Any]:
+    """What the metadata say of the upper, the Ts, and batches that came as texts."""
+    told = {**metadata, **({} if new is None else {"upper": new})}
+    times = sorted({part.time for part in parts})
+    if new is not None and times not in ([], [new - 1]):
+        told["times"] = times  # the upper alone does not determine them
+    if batch_ids := [batch.text.batch_id for batch in batches if batch.travelled]:
+        told["batches"] = [*told.get("batches", ()), *batch_ids]
+    return told

@@ -6,7 +6,7 @@ describes them) or discarded, which deletes them. A second call of either does n
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 from ctsql.catalog.errors import error
@@ -21,14 +21,6 @@ from ctsql.runtime.log.batches import (
 )
 from ctsql.runtime.log.protocol import LogTable, LogTransaction
 from ctsql.runtime.log.table_changes import parse_partition, tag
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """Rows to insert at a T, not staged yet."""
-
-    time: int
-    rows: Any
 
 
 class Staging:

@@ -44,11 +44,10 @@ from ctsql.runtime.log.commit import (
     Outcome as Outcome,
     Unwritten as Unwritten,
     UpperMismatch as UpperMismatch,
-    Write,
     disturbance_error as disturbance_error,
 )
 from ctsql.runtime.log.protocol import LogTable, LogTransaction, RowsGone
-from ctsql.runtime.log.staging import Batch as Batch, Rows as Rows, discard_on_error, schema_of
+from ctsql.runtime.log.staging import Batch as Batch, discard_on_error
 from ctsql.runtime.log.uppers import (
     FAILURE as FAILURE,
     NO_UPPER as NO_UPPER,
@@ -226,7 +225,7 @@ class Output:
 
     def compare_and_append(
         self,
-        changes: Sequence[Batch | Rows],
+        batches: Sequence[Batch],
         *,
         expected: int,
         new: int | None,
@@ -235,8 +234,7 @@ class Output:
         """Write in one commit iff the upper is the expected one.
 
         Args:
-            changes: batches with exactly these bounds, rows to be staged, one batch of
-                :meth:`open`, or nothing.
+            batches: of exactly these bounds, or one of :meth:`open`, or none.
             expected, new: in T, exclusive; new may be CLOSED, and nothing follows. With a batch of
                 :meth:`open` it may be None, which leaves the upper.
 
@@ -250,26 +248,25 @@ class Output:
             BATCH_USED_UP: wrong use; nothing is changed, and batches stay with their owner.
             COMMIT_UNKNOWN: the commit failed and the log cannot be read to find out.
         """
-        batches, rows = self.check(changes, expected, new)
+        self.check(batches, expected, new)
         if not any(batch.is_pinned for batch in batches):  # else its own version says it
             upper = self.fetch_recent_upper()
             if upper != expected:
                 return self._clean_up(batches, UpperMismatch(upper, expected))
         if new == expected:
             return self._clean_up(batches, Unwritten(expected))
-        own = self._stage(rows, expected, new) if new is not None else []
-        with discard_on_error([*own, *(batch for batch in batches if batch.is_pinned)]):
+        with discard_on_error([batch for batch in batches if batch.is_pinned]):
             for _ in range(DISTURBED_TRIES_MAX):
-                outcome = self._try(batches + own, expected, new, metadata or {})
+                outcome = self._try(batches, expected, new, metadata or {})
                 if isinstance(outcome, Committed):
                     return outcome
                 if outcome is not None:
-                    return self._clean_up(batches + own, outcome)
+                    return self._clean_up(batches, outcome)
             raise disturbance_error(f"{self.table.location}: {DISTURBED_TRIES_MAX} tries")
 
     def append(
         self,
-        changes: Sequence[Batch | Rows],
+        batches: Sequence[Batch],
         *,
         lower: int,
         upper: int,
@@ -277,46 +274,35 @@ class Output:
     ) -> Appended:
         """Write for one of several writers of identical data.
 
-        Changes below the current upper are in already and are left out; if none remain, nothing
+        What is below the current upper is in already and is left out; if none remain, nothing
         is committed. A current upper below ``lower`` would leave a gap and is a mismatch.
 
         Args, returns and raises as :meth:`compare_and_append`.
         """
-        batches, rows = self.check(changes, lower, upper)
-        own: list[Batch] = []
-        with discard_on_error(own):
-            for _ in range(DISTURBED_TRIES_MAX):
-                current = self.fetch_recent_upper()
-                if current < lower:
-                    return self._clean_up(batches + own, UpperMismatch(current, lower))
-                if current >= upper:
-                    return self._clean_up(batches + own, Unwritten(current))
-                for batch in batches + own:
-                    batch.truncate(current)
-                own += self._stage([r for r in rows if r.time >= current], lower, upper)
-                rows = []
-                outcome = self._try(batches + own, current, upper, metadata or {})
-                if isinstance(outcome, Committed):
-                    return outcome
-                if isinstance(outcome, Disturbed):
-                    return self._clean_up(batches + own, outcome)
-            raise disturbance_error(f"{self.table.location}: {DISTURBED_TRIES_MAX} tries")
+        self.check(batches, lower, upper)
+        for _ in range(DISTURBED_TRIES_MAX):
+            current = self.fetch_recent_upper()
+            if current < lower:
+                return self._clean_up(batches, UpperMismatch(current, lower))
+            if current >= upper:
+                return self._clean_up(batches, Unwritten(current))
+            for batch in batches:
+                batch.truncate(current)
+            outcome = self._try(batches, current, upper, metadata or {})
+            if isinstance(outcome, Committed):
+                return outcome
+            if isinstance(outcome, Disturbed):
+                return self._clean_up(batches, outcome)
+        raise disturbance_error(f"{self.table.location}: {DISTURBED_TRIES_MAX} tries")
 
     def drop(self, batch: Batch) -> Committed | UpperMismatch:
         """Delete an outdated batch; Committed if it is in already [in-is-kept]."""
         batch.check_usable()
         return self._clean_up([batch], UpperMismatch(self.fetch_recent_upper(), batch.lower))
 
-    def check(
-        self, changes: Sequence[Batch | Rows], lower: int, upper: int | None
-    ) -> tuple[list[Batch], list[Rows]]:
-        """The batches and the rows among changes that may be appended here within bounds.
-
-        Raises what :meth:`compare_and_append` says of wrong use.
-        """
-        batches = [c for c in changes if isinstance(c, Batch)]
-        rows = [c for c in changes if isinstance(c, Rows)]
-        times = [r.time for r in rows] + [p.time for b in batches for p in b.text.parts]
+    def check(self, batches: Sequence[Batch], lower: int, upper: int | None) -> None:
+        """Raise what :meth:`compare_and_append` says of wrong use."""
+        times = [part.time for batch in batches for part in batch.text.parts]
         check_bounds(lower, CLOSED if upper is None else upper, times)
         if len({b.text.batch_id for b in batches}) < len(batches):
             raise error("BATCH_USED_UP", detail="It is given twice.")
@@ -332,17 +318,6 @@ class Output:
             if (batch.text.table_id, batch.text.app) != (self.table.table_id, self.app):
                 detail = f"It is for table {batch.text.table_id}."
                 raise error("BATCH_OF_ANOTHER_OUTPUT", output=self.table.location, detail=detail)
-        return batches, rows
-
-    def _stage(self, rows: Sequence[Rows], lower: int, upper: int) -> list[Batch]:
-        """Stage rows as one batch; no batch without rows."""
-        if not rows:
-            return []
-        batch = self.batch(lower, upper)
-        with discard_on_error([batch]):
-            for r in rows:
-                batch.at(r.time).stage(r.rows)
-        return [batch]
 
     def _clean_up(self, batches: Sequence[Batch], outcome: _Lost) -> Committed | _Lost:
         """Delete the batches that lost, except those that are in already [in-is-kept]."""
@@ -380,24 +355,8 @@ class Output:
                 return UpperMismatch(self.upper, expected)
         for batch in batches:
             batch.check_files()
-        texts = [batch.text for batch in batches]
-        parts = [part for text in texts for part in text.parts]
-        full_metadata = dict(metadata)
-        times = sorted({part.time for part in parts})
-        if new is not None and times not in ([], [new - 1]):
-            full_metadata["times"] = times  # the upper alone does not determine them
-        if batch_ids := [batch.text.batch_id for batch in batches if batch.travelled]:
-            full_metadata["batches"] = [*full_metadata.get("batches", ()), *batch_ids]
-        write = Write(
-            expected=expected,
-            new=new,
-            version_read=min((text.version for text in texts), default=txn.version_read),
-            metadata=full_metadata,
-            schema=schema_of(batches),
-            domains=tuple(domain for batch in batches for domain in batch.domains.items()),
-        )
         try:
-            outcome = self._commits.attempt(txn, write, parts, batches)
+            outcome = self._commits.attempt(txn, batches, expected, new, metadata)
         except RowsGone:
             return Disturbed()
         return None if rebase and isinstance(outcome, Disturbed) else outcome

@@ -8,7 +8,8 @@ from typing import Any
 from ctsql.api import Connection
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.table import Gateway
-from ctsql.runtime.log.write_handle import Batch, Committed, Output, Rows
+from ctsql.runtime.log.staging import discard_on_error
+from ctsql.runtime.log.write_handle import Batch, Committed, Output
 
 APP = "test:output"
 PROPERTIES = (
@@ -38,18 +39,15 @@ class Letters:
         values = ", ".join(f"('{x}')" for x in letters)
         return self.spark.sql(f"SELECT * FROM VALUES {values} AS v (k)").coalesce(1)
 
-    def rows(self, updates: Iterable[tuple[str, int]]) -> list[Rows]:
-        """Updates as rows by T."""
+    def batch(self, output: Output, lower: int, upper: int, updates: Any) -> Batch:
+        """A batch with updates staged."""
         by_time: dict[int, list[str]] = {}
         for letter, time in updates:
             by_time.setdefault(time, []).append(letter)
-        return [Rows(time, self.frame(letters)) for time, letters in by_time.items()]
-
-    def batch(self, output: Output, lower: int, upper: int, updates: Any) -> Batch:
-        """A batch with updates staged."""
         batch = output.batch(lower, upper)
-        for rows in self.rows(updates):
-            batch.at(rows.time).stage(rows.rows)
+        with discard_on_error([batch]):
+            for time, letters in by_time.items():
+                batch.at(time).stage(self.frame(letters))
         return batch
 
     def letters(self) -> Counter[str]:

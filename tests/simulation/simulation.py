@@ -19,7 +19,7 @@ from unittest import mock
 
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.actions import Commit
-from ctsql.runtime.log.commit import Commits, Committed, Outcome, Write
+from ctsql.runtime.log.commit import Commits, Committed, Outcome
 from ctsql.runtime.log.uppers import Entry
 from ctsql.runtime.views import refresh
 from ctsql.runtime.warehouse.stores.catalog_store import FORMAT, FORMAT_PROPERTY
@@ -221,13 +221,15 @@ class Simulation:
 def _watched(commit: Callable[..., Outcome]) -> Callable[..., Outcome]:
     """The write handle's commit, its outcome checked."""
 
-    def watched(commits: Commits, txn: Any, write: Write, *given: Any) -> Outcome:
+    def watched(
+        commits: Commits, txn: Any, batches: Any, expected: int, new: int | None, metadata: Any
+    ) -> Outcome:
         table: Any = commits.table
         before = len(table.folder.sent_commits)
-        outcome = commit(commits, txn, write, *given)
+        outcome = commit(commits, txn, batches, expected, new, metadata)
         table.gateway.link.outcome(table.location, outcome, before)
-        if isinstance(outcome, Committed) and write.new is not None:
-            table.gateway.link.moves.append((table.location, Entry(write.new, outcome.version)))
+        if isinstance(outcome, Committed) and new is not None:
+            table.gateway.link.moves.append((table.location, Entry(new, outcome.version)))
         return outcome
 
     return watched

@@ -66,46 +66,27 @@ def _check(table: Letters, output: Output, case: dict[str, Any], call: Any) -> N
 
 @pytest.mark.parametrize("case", VECTOR["compare_and_append"], ids=_case_id)
 def test_compare_and_append(table: Letters, case: dict[str, Any]) -> None:
-    """The vector's cases with rows staged by the call itself."""
+    """The vector's cases: what lost is deleted."""
     output = at_upper(table, _bound(case["upper"]))
-    bounds = {"expected": _bound(case["expected"]), "new": _bound(case["new"])}
-    case = {**case, "upper": 0} if case["upper"] == "end" else case
-    _check(
-        table,
-        output,
-        case,
-        lambda: output.compare_and_append(table.rows(case["updates"]), **bounds),
-    )
-
-
-STAGED = [c for c in VECTOR["compare_and_append"] if not str(c["result"]).startswith("invalid")]
-
-
-@pytest.mark.parametrize("case", STAGED, ids=_case_id)
-def test_compare_and_append_of_a_batch(table: Letters, case: dict[str, Any]) -> None:
-    """The same cases with a batch staged before: what lost is deleted."""
-    output = at_upper(table, case["upper"])
     bounds = {"expected": _bound(case["expected"]), "new": _bound(case["new"])}
 
     def call() -> Any:
         batch = table.batch(output, *bounds.values(), case["updates"])
         return output.compare_and_append([batch], **bounds)
 
+    case = {**case, "upper": 0} if case["upper"] == "end" else case
     _check(table, output, case, call)
 
 
 @pytest.mark.parametrize("case", VECTOR["append"], ids=_case_id)
-@pytest.mark.parametrize("staged", [True, False])
-def test_append(table: Letters, case: dict[str, Any], staged: bool) -> None:
+def test_append(table: Letters, case: dict[str, Any]) -> None:
     """Replicas that write identical data: what is in already is left out."""
     output = at_upper(table, case["upper"])
     lower, upper = case["lower"], case["new"]
 
     def call() -> Any:
-        changes: list[Any] = table.rows(case["updates"])
-        if staged:
-            changes = [table.batch(output, lower, upper, case["updates"])]
-        return output.append(changes, lower=lower, upper=upper)
+        batch = table.batch(output, lower, upper, case["updates"])
+        return output.append([batch], lower=lower, upper=upper)
 
     _check(table, output, case, call)
 
