@@ -146,9 +146,9 @@ def _told_by(step: Callable[[], object], *, is_again: bool) -> list[str]:
 
 
 def _rows(folder: Path) -> list[Any]:
-    """What each query gives, but those about times and files."""
+    """What each query gives, in any order, but those about times and files."""
     return [
-        rows
+        sorted(rows)
         for step in self_test.steps(_open(str(folder)))
         if (rows := step()) and (not step.args[1:] or step.args[1].text.startswith("SELECT"))
     ]
@@ -165,6 +165,20 @@ def test_the_other_ways_give_the_same(
     self_test.self_test(str(tmp_path / "b"), _open)
     assert set(found) <= others
     assert _rows(tmp_path / "c") == rows
+
+
+@pytest.mark.parametrize(
+    "name", ["delta.internals.handle.DeltaHandle.begin", "spark.internals.plans.is_definite"]
+)
+def test_without_one_that_is_needed(
+    name: str, tmp_path: Path, lack: Callable[[str], Callable[[], None]]
+) -> None:
+    """It is named, although later statements have no table or no task then."""
+    lack(name)
+    with pytest.raises(CtsqlError) as raised:
+        self_test.self_test(str(tmp_path), _open)
+    assert raised.value.condition == "SPARK_VERSION"
+    assert name in str(raised.value.detail)
 
 
 def test_doctor_tells_what_is_switched_off(lack: Callable[[str], Callable[[], None]]) -> None:
