@@ -85,7 +85,7 @@ class _Reader:
             shape = operators.read(texts(self.tokens))
         except operators.Unreadable as cause:
             raise self.refused() from cause
-        shape = _bare(shape)
+        shape = shape.bare
         if shape.kind in _FLIPPED:
             left, right = shape.inside
             return self.compared(left, shape.kind, right)
@@ -120,7 +120,7 @@ class _Reader:
 
     def read_bound(self, shape: Shape) -> _Bound:
         """``now()``, ``now() - INTERVAL 1 DAY``, ``current_date() - 7`` and their like."""
-        shape = _bare(shape)
+        shape = shape.bare
         tokens = self.tokens[shape.start : shape.stop]
         call = self.clocks.get(tokens[0].start)
         if call is not None and tokens[-1].stop == call.span.stop:
@@ -158,9 +158,3 @@ class _Reader:
     def refused(self) -> Refusal:
         call = next(self.clocks[t.start] for t in self.tokens if t.start in self.clocks)
         return Refusal("CLOCK_READ", call.span if self.tokens else span_of(self.tokens))
-
-
-def _bare(shape: Shape) -> Shape:
-    while shape.kind == operators.GROUP:
-        (shape,) = shape.inside
-    return shape

@@ -1,7 +1,7 @@
 """Turns a FROM clause into nodes and the scope its columns are found in."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ctsql.catalog.names import fold
@@ -333,12 +333,10 @@ def filter_rows(node: alg.Node, conditions: Sequence[Condition]) -> alg.Node:
     for condition in conditions:
         predicate = condition.predicate
         is_own = not any(subqueries(predicate)) and columns_in(predicate) <= columns
-        if condition.turns:
-            if not (is_own and columns_in(predicate)):
-                raise Refusal("CLOCK_READ", predicate.span)
-            node = _push_clock(node, condition)
-        elif is_own:
-            node = _push(node, predicate)
+        if condition.turns and not (is_own and columns_in(predicate)):
+            raise Refusal("CLOCK_READ", predicate.span)
+        if is_own:
+            node = _push(node, condition)
         else:
             top_predicates.append(predicate)
     for predicate in top_predicates:
@@ -346,56 +344,41 @@ def filter_rows(node: alg.Node, conditions: Sequence[Condition]) -> alg.Node:
     return node
 
 
-def _operand_of(node: alg.Join, columns: Collection[alg.Col]) -> int | None:
-    """The first operand that has all of some columns."""
-    return next((i for i, c in enumerate(node.children) if set(columns) <= set(c.columns)), None)
+def _push(node: alg.Node, condition: Condition) -> alg.Node:
+    """The node's rows that pass a predicate over its columns, as near to the tables as it may go.
 
-
-def _with_operand(node: alg.Join, index: int, operand: alg.Node) -> alg.Join:
-    return replace(node, children=(*node.children[:index], operand, *node.children[index + 1 :]))
-
-
-def _push_clock(node: alg.Node, condition: Condition) -> alg.Node:
-    """The node's rows that pass a comparison with the clock, which never becomes a join's own."""
-    columns = columns_in(condition.predicate)
-    match node:
-        case alg.Join():
-            index = _operand_of(node, columns)
-            if index is not None:
-                return _with_operand(node, index, _push_clock(node.children[index], condition))
-        case alg.OuterOrSemiJoin(
-            kind=alg.JoinKind.LEFT | alg.JoinKind.SEMI | alg.JoinKind.ANTI
-        ) if columns <= set(node.left.columns):
-            return replace(node, left=_push_clock(node.left, condition))
-        case alg.Filter(
-            child=alg.Filter() | alg.Join() | alg.OuterOrSemiJoin() | alg.Temporal()
-        ) if not own_subqueries(node):
-            return replace(node, child=_push_clock(node.child, condition))
-        case alg.Temporal():
-            predicates = (*node.predicates, condition.predicate)
-            return replace(node, predicates=predicates, turns=(*node.turns, *condition.turns))
-        case _:
-            pass
-    return alg.Temporal(child=node, predicates=(condition.predicate,), turns=condition.turns)
-
-
-def _push(node: alg.Node, predicate: alg.Expr) -> alg.Node:
+    A comparison with the clock never becomes a join's own.
+    """
+    predicate, is_timed = condition.predicate, bool(condition.turns)
     columns = columns_in(predicate)
+    below: tuple[type[alg.Node], ...] = (alg.Filter, alg.Join, alg.OuterOrSemiJoin)
+    if is_timed:
+        below = (*below, alg.Temporal)
     match node:
         case alg.Join() if columns:
-            index = _operand_of(node, columns)
+            index = next((i for i, c in enumerate(node.children) if columns <= {*c.columns}), None)
             if index is not None:
-                return _with_operand(node, index, _push(node.children[index], predicate))
-            return replace(node, conditions=(*node.conditions, predicate))
+                children = list(node.children)
+                children[index] = _push(children[index], condition)
+                return replace(node, children=tuple(children))
+            if not is_timed:
+                return replace(node, conditions=(*node.conditions, predicate))
         case alg.OuterOrSemiJoin(
             kind=alg.JoinKind.LEFT | alg.JoinKind.SEMI | alg.JoinKind.ANTI
-        ) if columns and (columns <= set(node.left.columns)):
-            return replace(node, left=_push(node.left, predicate))
+        ) if columns and columns <= set(node.left.columns):
+            return replace(node, left=_push(node.left, condition))
+        case alg.Temporal() if is_timed:
+            predicates = (*node.predicates, predicate)
+            return replace(node, predicates=predicates, turns=(*node.turns, *condition.turns))
         case alg.Temporal():
-            return replace(node, child=_push(node.child, predicate))
+            return replace(node, child=_push(node.child, condition))
         case alg.Filter() if not own_subqueries(node):
-            if isinstance(node.child, alg.Filter | alg.Join | alg.OuterOrSemiJoin):
-                return replace(node, child=_push(node.child, predicate))
-            return replace(node, predicates=(*node.predicates, predicate))
+            if isinstance(node.child, below):
+                return replace(node, child=_push(node.child, condition))
+            if not is_timed:
+                return replace(node, predicates=(*node.predicates, predicate))
         case _:
-            return alg.Filter(child=node, predicates=(predicate,))
+            pass
+    if is_timed:
+        return alg.Temporal(child=node, predicates=(predicate,), turns=condition.turns)
+    return alg.Filter(child=node, predicates=(predicate,))

@@ -74,11 +74,9 @@ def read_grouping(
 def _bare(expr: Expr) -> Expr:
     """Remove the parentheses that were put around an alias's expression."""
     try:
-        shape = operators.read(expr.parts)
+        shape = operators.read(expr.parts).bare
     except operators.Unreadable:
         return expr
-    while shape.kind == operators.GROUP:
-        (shape,) = shape.inside
     return replace(expr, parts=expr.parts[shape.start : shape.stop])
 
 

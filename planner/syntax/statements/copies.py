@@ -1,17 +1,11 @@
 """Reads COPY ... FROM and COPY ... TO."""
 
-from ctsql.catalog.errors import bad_option, invalid, not_supported
-from ctsql.catalog.items import FILE_FORMATS
-from ctsql.catalog.names import did_you_mean
+from ctsql.catalog.errors import invalid, not_supported
 from ctsql.planner.syntax.ast import ColumnDef, CopyFrom, CopyTo, FileRef, Select, rows_of
 from ctsql.planner.syntax.statements.queries import read_query
-from ctsql.planner.syntax.tokens.file_options import check_known, is_given
-from ctsql.planner.syntax.tokens.file_refs import file_ref, option_value
+from ctsql.planner.syntax.tokens.file_refs import file_ref, read_options
 from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import cut_at_commas
-
-_SPELLINGS = {"null": "nullvalue"}
-"""Names of options that PostgreSQL and Spark do not share."""
 
 
 def read_copy(cursor: Cursor) -> CopyFrom | CopyTo:
@@ -62,40 +56,10 @@ def _read_file(cursor: Cursor, *, writes: bool) -> tuple[FileRef, bool]:
             raise not_supported(cursor.here, f"{name} in COPY", hint=hint)
     path = cursor.string("the file in quotes")
     cursor.accept("WITH")
-    options: dict[str, str] = {}
-    kind, overwrite = None, False
-    for group in cut_at_commas(cursor.group()) if cursor.at("(") else ():
-        inside = Cursor(group, of="option") if group else cursor
-        token = inside.name("an option, as HEADER true")
-        check_known(token)
-        name = _SPELLINGS.get(token.text.lower(), token.text.lower())
-        if (
-            is_given(name, options)
-            or (name == "format" and kind)
-            or (name == "overwrite" and overwrite)
-        ):
-            raise invalid(token.span, f"option {token.text} is given twice")
-        _ = inside.accept("=") or inside.accept("=>")
-        if name == "format":
-            kind = _format(inside)
-        elif name == "overwrite":
-            if not writes:
-                raise invalid(token.span, "OVERWRITE is for COPY ... TO", "Rows are only added.")
-            overwrite = _value(inside, name) == "true"
-        else:
-            options[name] = _value(inside, name)
-        inside.end()
+    groups = cut_at_commas(cursor.group()) if cursor.at("(") else []
+    options = read_options(groups, path.span, of_copy=True)
+    if "overwrite" in options and not writes:
+        place = next(group[0].span for group in groups if group[0].upper == "OVERWRITE")
+        raise invalid(place, "OVERWRITE is for COPY ... TO", "Rows are only added.")
+    kind, overwrite = options.pop("format", None), options.pop("overwrite", "") == "true"
     return file_ref(path, kind, tuple(options.items())), overwrite
-
-
-def _value(cursor: Cursor, name: str) -> str:
-    """The value of an option; true if there is none."""
-    return "true" if cursor.current is None else option_value(cursor, name)
-
-
-def _format(cursor: Cursor) -> str:
-    token = cursor.take("csv, json, parquet or orc")
-    if token.text.lower() not in FILE_FORMATS:
-        detail = f"The formats are: {', '.join(FILE_FORMATS)}."
-        raise bad_option(token.span, "FORMAT", detail, hint=did_you_mean(token.text, FILE_FORMATS))
-    return token.text.lower()

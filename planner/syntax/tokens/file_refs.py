@@ -1,11 +1,12 @@
 """Reads files that stand where a relation may: ``'x.csv'`` and ``read_csv('x', sep => ';')``."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 
-from ctsql.catalog.errors import error, invalid
+from ctsql.catalog.errors import bad_option, error, invalid
 from ctsql.catalog.items import FILE_FORMATS
 from ctsql.catalog.locations import location_fault
+from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Span
 from ctsql.catalog.switches import read_switch
 from ctsql.planner.syntax.ast import FileRef, RelationRef
@@ -88,22 +89,11 @@ def read_file(tokens: Tokens, index: int) -> tuple[RelationRef, int] | None:
     if path is None or path.kind is not Kind.STRING:
         hint = f"Type: {token.text}('a/file')"
         raise syntax_error(span, f"{token.text}(...) takes the name of a file in quotes", hint=hint)
-    options = _options(groups[1:], span)
+    options = read_options(groups[1:], span)
     format_name = READERS.get(token.upper)
     if format_name is None:
-        format_name = _format_of(dict(options), span)
-        options = tuple((name, value) for name, value in options if name != "format")
-    return _relation(file_ref(path, format_name, options), span), stop + 1
-
-
-def _format_of(options: dict[str, str], span: Span) -> str | None:
-    """The format that READ_FILES names; raises SYNTAX_ERROR for one that is not known."""
-    format_name = options.get("format", "").lower()
-    if format_name and format_name not in FILE_FORMATS:
-        raise syntax_error(
-            span, f"a format is one of {', '.join(FILE_FORMATS)}, not {format_name!r}"
-        )
-    return format_name or None
+        format_name = options.pop("format", None)
+    return _relation(file_ref(path, format_name, tuple(options.items())), span), stop + 1
 
 
 def _relation(file: FileRef, span: Span) -> RelationRef:
@@ -112,35 +102,58 @@ def _relation(file: FileRef, span: Span) -> RelationRef:
     return RelationRef(parts=(name.split(".")[0] or name,), span=span, file=file)
 
 
-def _options(groups: Sequence[Tokens], span: Span) -> tuple[tuple[str, str], ...]:
-    """The options of a file; raises INVALID_STATEMENT where one is given twice, by any name."""
+def read_options(groups: Iterable[Tokens], place: Span, *, of_copy: bool = False) -> dict[str, str]:
+    """Read the options of a file, names in lower case.
+
+    Args:
+        place: where to point when one is missing. of_copy: they are written as in COPY, where the
+            arrow may be left out, and a value that is true.
+
+    Raises:
+        INVALID_STATEMENT: one is given twice, by any name. INVALID_OPTION: there is none of that
+            name, or no such format.
+    """
     options: dict[str, str] = {}
     for group in groups:
-        name, value = _option(group, span)
+        if not group:
+            raise syntax_error(place, "an option is missing between two commas")
+        cursor = Cursor(group, of="option")
+        token = cursor.name(f"an option, as header {'' if of_copy else '=> '}true")
+        check_known(token)
+        name = token.text.lower()
+        if of_copy:
+            name = _COPY_SPELLINGS.get(name, name)
         if is_given(name, options):
-            raise invalid(group[0].span, f"option {group[0].text} is given twice")
-        options[name] = value
-    return tuple(options.items())
+            raise invalid(token.span, f"option {token.text} is given twice")
+        if not of_copy:
+            cursor.expect("=>")
+        elif not cursor.accept("="):
+            cursor.accept("=>")
+        if name == "format":
+            options[name] = _format(cursor)
+        elif of_copy and cursor.current is None:
+            options[name] = "true"
+        else:
+            options[name] = _option_value(cursor, name)
+        cursor.end()
+    return options
 
 
-def _option(group: Tokens, span: Span) -> tuple[str, str]:
-    if not group:
-        raise syntax_error(span, "an option is missing between two commas")
-    cursor = Cursor(group, of="option")
-    token = cursor.name("an option, as header => true")
-    check_known(token)
-    name = token.text
-    cursor.expect("=>")
-    value = option_value(cursor, name.lower())
-    cursor.end()
-    return name.lower(), value
+def _format(cursor: Cursor) -> str:
+    token = cursor.take("csv, json, parquet or orc")
+    if token.text.lower() not in FILE_FORMATS:
+        detail = f"The formats are: {', '.join(FILE_FORMATS)}."
+        raise bad_option(token.span, "FORMAT", detail, hint=did_you_mean(token.text, FILE_FORMATS))
+    return token.text.lower()
 
 
+_COPY_SPELLINGS = {"null": "nullvalue"}
+"""Names of options that PostgreSQL and Spark do not share."""
 _SWITCHES = ("header", "overwrite")
 """Options that are on or off, and that more than Spark alone looks at."""
 
 
-def option_value(cursor: Cursor, name: str) -> str:
+def _option_value(cursor: Cursor, name: str) -> str:
     """Read the value of an option as Spark takes it: a text, a number, true or false."""
     if name in _SWITCHES:
         token = cursor.take("true or false")

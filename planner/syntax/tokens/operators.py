@@ -58,6 +58,11 @@ class Shape:
     stop: int
     inside: tuple["Shape", ...] = ()
 
+    @property
+    def bare(self) -> "Shape":
+        """It without the parentheses around it."""
+        return self.inside[0].bare if self.kind == GROUP else self
+
     def descend(self) -> Iterator["Shape"]:
         """It and all inside it."""
         yield self

@@ -126,7 +126,7 @@ def test_read_files_of_an_unknown_format() -> None:
     """A format that nobody reads is refused."""
     with pytest.raises(CtsqlError) as caught:
         _file("SELECT * FROM read_files('x', format => 'xml')")
-    assert caught.value.condition == "SYNTAX_ERROR"
+    assert caught.value.condition == "INVALID_OPTION"
 
 
 @pytest.mark.parametrize(
