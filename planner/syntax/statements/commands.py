@@ -6,18 +6,17 @@ from itertools import pairwise
 from ctsql.catalog.errors import bad_option, error, not_supported
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.refreshes import parse_interval
-from ctsql.catalog.spans import Span
+from ctsql.catalog.spans import Source, Span
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.alters import read_alter
 from ctsql.planner.syntax.statements.body import read_body
 from ctsql.planner.syntax.statements.copies import read_copy
-from ctsql.planner.syntax.statements.queries import TIME_HINT, read_instant
+from ctsql.planner.syntax.statements.queries import TIME_HINT, read_instant, read_query
 from ctsql.planner.syntax.statements.refusals import refusal
-from ctsql.planner.syntax.statements.row_questions import read_row_question
 from ctsql.planner.syntax.statements.subscriptions import read_drop_subscription, read_subscribe
 from ctsql.planner.syntax.statements.tests import read_test
 from ctsql.planner.syntax.tokens.token_reader import Cursor, relation_ref, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, span_of
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, at_depth_0, span_of, tokenise
 
 _SHOWN = {
     **{
@@ -39,6 +38,10 @@ _MEANT = {
     **{f: f"{f}S" for f in ("TABLE", "VIEW", "OBJECT", "FUNCTION", "SUBSCRIPTION", "CONSTRAINT")},
 }
 """Words that are no setting's name, by what SHOW takes instead."""
+_NOT_A_PREDICATE = (
+    "GROUP", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "HAVING", "LIMIT", "OFFSET", "QUALIFY",
+    "UNION", "EXCEPT", "INTERSECT", "MINUS", "WINDOW", "LATERAL", "|>",
+)  # fmt: skip
 _SHOW_REFUSED = ("PARTITIONS", "TBLPROPERTIES", "CATALOGS", "LOCKS")
 
 
@@ -331,10 +334,33 @@ def _transact(cursor: Cursor) -> st.Statement:
     return st.Transact(span=cursor.span, verb=st.TransactionVerb(word))
 
 
+def _ask_about_rows(cursor: Cursor) -> st.Statement:
+    """Read BLAME name [WHERE predicate] [AS OF time], WHY name WHERE predicate [AS OF time]."""
+    verb = cursor.tokens[0].upper
+    hint = f"Type: {verb} name WHERE k = 1"
+    if verb == "WHY" and cursor.at("NOT"):
+        raise refusal(cursor.here, "WHY NOT")
+    target = cursor.relation("the name of a table, a task or a view", aliased=False)
+    if verb == "WHY" and not cursor.at("WHERE"):
+        cursor.fail("WHERE", hint=hint)
+    if cursor.current is not None and not cursor.at("WHERE") and not cursor.at("AS", "OF"):
+        cursor.fail("WHERE, AS OF or the end", words=("WHERE", "AS"), hint=hint)
+    for _, token in at_depth_0(cursor.rest):
+        if token.upper in _NOT_A_PREDICATE:
+            raise syntax_error(
+                token.span, f"found {token.upper}, expected a predicate over one row", hint=hint
+            )
+    last = span_of(cursor.tokens)
+    rest = Span(last.source, target.span.start, last.stop).text
+    inner = read_query(tokenise(Source(f"SELECT * FROM {rest}", "what is asked for").whole()))
+    assert isinstance(inner, st.Select)  # it begins with SELECT
+    return st.RowQuestion(span=cursor.span, verb=verb, target=target, select=inner)
+
+
 COMMANDS: dict[str, Callable[[Cursor], st.Statement]] = {
     "ALTER": read_alter,
     "BEGIN": _transact,
-    "BLAME": read_row_question,
+    "BLAME": _ask_about_rows,
     "COMMENT": _comment,
     "COMMIT": _transact,
     "COPY": read_copy,
@@ -354,5 +380,5 @@ COMMANDS: dict[str, Callable[[Cursor], st.Statement]] = {
     "UNDROP": _undrop,
     "USE": _use,
     "VERIFY": _verify,
-    "WHY": read_row_question,
+    "WHY": _ask_about_rows,
 }

@@ -251,24 +251,18 @@ def _turn_defaults_on(clauses: _TableClauses) -> list[st.Edit]:
 
 
 def _view(cursor: Cursor, *, or_replace: bool) -> st.CreateView:
-    if_not_exists = cursor.if_not_exists()
-    target = cursor.relation("the view's name")
-    columns: tuple[st.ColumnDef, ...] = ()
-    comment = None
-    if cursor.at("("):
-        place = cursor.here
-        columns = read_columns(cursor.group(), place, typed=False)
-    if cursor.accept("COMMENT"):
-        comment = cursor.string("the comment in quotes").text
-    cursor.expect("AS")
+    header = read_header(cursor, task=False, replacement=False)
+    if header.options_span is not None:
+        raise not_supported(header.options_span, "CREATE VIEW ... WITH")
+    listed = header.columns
     return st.CreateView(
         span=cursor.span,
-        target=target,
+        target=header.target,
         query=_query(cursor),
-        columns=columns,
+        columns=() if listed is None else read_columns(listed, header.target.span, typed=False),
         or_replace=or_replace,
-        if_not_exists=if_not_exists,
-        comment=comment,
+        if_not_exists=header.if_not_exists,
+        comment=header.comment,
     )
 
 

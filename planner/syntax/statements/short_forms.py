@@ -34,7 +34,7 @@ from ctsql.planner.syntax.ast import (
     RelationRef,
     SequenceGroup,
 )
-from ctsql.planner.syntax.desugar.auto_cdc import comment_above
+from ctsql.planner.syntax.statements.auto_cdc import comment_above
 from ctsql.planner.syntax.statements.refusals import refusal
 from ctsql.planner.syntax.tokens.token_reader import Cursor, column_names, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import (

@@ -1,4 +1,11 @@
-"""Reads files that stand where a relation may: ``'x.csv'`` and ``read_csv('x', sep => ';')``."""
+"""Reads files that stand where a relation may: ``'x.csv'`` and ``read_csv('x', sep => ';')``.
+
+Spark passes over an option that it does not know, so one that is misspelt would have no effect.
+
+Source: the classes ``CSVOptions``, ``JSONOptions``, ``ParquetOptions``, ``OrcOptions``,
+``AvroOptions`` and ``FileIndexOptions`` of Spark 4.2.0, and what its readers and writers of files
+have in common.
+"""
 
 import re
 from collections.abc import Iterable
@@ -11,7 +18,6 @@ from ctsql.catalog.spans import Span
 from ctsql.catalog.switches import read_switch
 from ctsql.planner.syntax.ast import FileRef, RelationRef
 from ctsql.planner.syntax.tokens import tokenizer as tk
-from ctsql.planner.syntax.tokens.file_options import check_known, is_given
 from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens
 
@@ -25,6 +31,26 @@ _ENDINGS = {
     ".ndjson": "json",
 }
 _COMPRESSED = re.compile(r"\.(gz|bz2|zst|lz4|snappy|deflate)$")
+_OPTIONS_TEXT = """
+    allowBackslashEscapingAnyCharacter allowComments allowNonNumericNumbers
+    allowNumericLeadingZeros allowSingleQuotes allowUnquotedControlChars allowUnquotedFieldNames
+    avroSchema avroSchemaUrl basePath charToEscapeQuoteEscaping charset codec
+    columnNameOfCorruptRecord columnPruning comment compression dateFormat datetimeRebaseMode
+    delimiter dropFieldIfAllNull emptyValue enableDateTimeParsingFallback
+    enableStableIdentifiersForUnionType encoding enforceSchema escape escapeQuotes extension
+    format header ignoreCorruptFiles ignoreExtension ignoreInvalidPartitionPaths
+    ignoreLeadingWhiteSpace ignoreMissingFiles ignoreNullFields ignoreTrailingWhiteSpace
+    inferSchema inferTimestamp inputBufferSize int96RebaseMode lineSep locale maxCharsPerColumn
+    maxColumns maxRecordsPerFile mergeSchema mode modifiedAfter modifiedBefore multiLine nanValue
+    negativeInf null nullValue overwrite pathGlobFilter positionalFieldMatching positiveInf
+    preferDate prefersDecimal pretty primitivesAsString quote quoteAll recordName recordNamespace
+    recursiveFieldMaxDepth recursiveFileLookup samplingRatio schema sep singleVariantColumn
+    sortKeys stableIdentifierPrefixForUnionType timeFormat timeZone timestampFormat
+    timestampNTZFormat unescapedQuoteHandling useUnsafeRow writeNonAsciiCharacterAsCodePoint
+"""
+_SAME = {"delimiter": "sep", "charset": "encoding", "codec": "compression"}
+"""Options by names that Spark takes for another one, in lower case."""
+_KNOWN = {name.lower(): name for name in _OPTIONS_TEXT.split()}
 
 
 def ending_of(path: str) -> str:
@@ -119,11 +145,11 @@ def read_options(groups: Iterable[Tokens], place: Span, *, of_copy: bool = False
             raise syntax_error(place, "an option is missing between two commas")
         cursor = Cursor(group, of="option")
         token = cursor.name(f"an option, as header {'' if of_copy else '=> '}true")
-        check_known(token)
+        _check_known(token)
         name = token.text.lower()
         if of_copy:
             name = _COPY_SPELLINGS.get(name, name)
-        if is_given(name, options):
+        if _is_given(name, options):
             raise invalid(token.span, f"option {token.text} is given twice")
         if not of_copy:
             cursor.expect("=>")
@@ -170,3 +196,24 @@ def _option_value(cursor: Cursor, name: str) -> str:
         return token.text.lower()
     message = f'found "{token.span.text}", expected a text in quotes, a number, true or false'
     raise syntax_error(token.span, message)
+
+
+def _is_given(name: str, options: Iterable[str]) -> bool:
+    """Whether an option is among some, by any of its names; all in lower case.
+
+    >>> _is_given("sep", ["delimiter"]), _is_given("sep", ["header"])
+    (True, False)
+    """
+    return _SAME.get(name, name) in (_SAME.get(other, other) for other in options)
+
+
+def _check_known(option: Token) -> None:
+    """Raise INVALID_OPTION for an option that no reader or writer of files has.
+
+    One with a dot is for Hadoop or for the writer of a format, which have many.
+    """
+    name = option.text
+    if name.lower() not in _KNOWN and "." not in name:
+        hint = did_you_mean(name, _KNOWN.values(), otherwise="Leave it out.")
+        detail = "Files have no such option; one of Hadoop's has a dot, and stands in backticks."
+        raise bad_option(option.span, name, detail, value="any value here", hint=hint)

@@ -11,7 +11,7 @@ from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import Name
 from ctsql.planner.binding import qualify
 from ctsql.planner.syntax import ast as st, parse_as
-from ctsql.planner.syntax.desugar.auto_cdc import FlowTexts, compile_flow
+from ctsql.planner.syntax.statements.auto_cdc import FlowTexts, compile_flow
 from ctsql.planner.syntax.tokens.tokenizer import say_the_same
 from ctsql.runtime.statements.definitions.alter import Alteration
 from ctsql.runtime.statements.definitions.alter_task import TaskAlteration

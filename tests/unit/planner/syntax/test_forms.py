@@ -11,7 +11,7 @@ from ctsql.planner.syntax.ast import (
     DropSubscription,
     Subscribe,
 )
-from ctsql.planner.syntax.desugar.auto_cdc import compile_flow
+from ctsql.planner.syntax.statements.auto_cdc import compile_flow
 from tests.helpers.parsed import parsed, refused
 
 COLUMNS = [
