@@ -11,8 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ctsql.catalog.catalog import Catalog, DropEntry
 from ctsql.catalog.errors import RESTORE, not_readable
-from ctsql.catalog.items import Catalog, DropEntry, Item
+from ctsql.catalog.items import Item
+from ctsql.catalog.stored_items import item_of_entry, item_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +52,7 @@ class Cutover:
         """The cutover as text for the store."""
         return json.dumps(
             {
-                "items": {i.id: i.to_json() for i in self.items},
+                "items": {i.id: item_text(i) for i in self.items},
                 "begun": sorted(self.new_ids),
                 "gone": None if self.drop is None else [self.drop.id, self.drop.to_json()],
                 "schemas": list(self.schemas),
@@ -108,7 +110,7 @@ def cutover_of(entries: Iterable[tuple[str, str]]) -> Cutover | None:
         drop = raw["gone"]
         return Cutover(
             id=proposal_id,
-            items=tuple(Item.of_entry(k, v) for k, v in raw["items"].items()),
+            items=tuple(item_of_entry(k, v) for k, v in raw["items"].items()),
             new_ids=frozenset(raw["begun"]),
             drop=None if drop is None else DropEntry.of_entry(*drop),
             schemas=tuple(raw["schemas"]),

@@ -9,6 +9,8 @@ from contextlib import contextmanager, nullcontext, suppress
 
 from pyspark.sql import DataFrame, SparkSession
 
+from ctsql.catalog.catalog import Catalog, still_there
+from ctsql.catalog.dependencies import closure
 from ctsql.catalog.errors import (
     CommitUnknown,
     DataError,
@@ -16,7 +18,7 @@ from ctsql.catalog.errors import (
     not_supported,
     out_of_range,
 )
-from ctsql.catalog.items import Catalog, Item, ObjectKind, still_there
+from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.spans import Span
 from ctsql.planner.lowering import Context, lower_query
 from ctsql.planner.nodes import External, Node, NormalReference as Reference, Query, descend
@@ -245,16 +247,16 @@ class Engine(LogReader):
             and (
                 is_redefined(self.warehouse, item) or self.relations.output(item).has_foreign_rows()
             )
-            for item in self.catalog.closure([i.id for i in items])
+            for item in closure(self.catalog, [i.id for i in items])
             if item.kind is ObjectKind.MATERIALIZED_VIEW
         )
         clock_time, readable = self._clock_time(), self.relations.readable([i.id for i in items])
         behind = behind or any(
             item.id in readable
             and self.schedules.is_turn_unknown(item, clock_time)
-            and unreadable_table(self.relations, self.catalog.closure([item.id])) is None
+            and unreadable_table(self.relations, closure(self.catalog, [item.id])) is None
             and not suspended_below(self.warehouse, item)
-            for item in self.catalog.closure([i.id for i in items])
+            for item in closure(self.catalog, [i.id for i in items])
             if item.kind is ObjectKind.MATERIALIZED_VIEW
         )
         return self.mint_fresh() if behind else now
@@ -263,7 +265,7 @@ class Engine(LogReader):
         self, items: Iterable[Item], until: int, *, context: AdvanceContext | None = None
     ) -> None:
         """Bring the outputs among the items, and all they depend on, up to a time."""
-        for item in self.catalog.closure([i.id for i in items]):
+        for item in closure(self.catalog, [i.id for i in items]):
             self.advance_one(item, until, context=context)
 
     def advance_one(self, item: Item, until: int, *, context: AdvanceContext | None = None) -> None:
@@ -349,10 +351,10 @@ class Engine(LogReader):
             check_not_failed(self.warehouse, items)
             for item in items:
                 check_written(self.warehouse, self.relations.item(item.id))
-            check_tables(self.relations, self.catalog.closure([i.id for i in items]))
+            check_tables(self.relations, closure(self.catalog, [i.id for i in items]))
             return complete_through(self.warehouse, items)
         now = self.mint() if as_of is not None else self.mint_for(items)
-        check_tables(self.relations, self.catalog.closure([i.id for i in items]))
+        check_tables(self.relations, closure(self.catalog, [i.id for i in items]))
         now = self._limit_by_suspended(items, now)
         if as_of is not None and as_of > now:
             name = items[0].name if items else "the query"
@@ -365,7 +367,7 @@ class Engine(LogReader):
         """The newest T at which all the items can be had: suspended tasks stand still."""
         suspended_tasks = {i.id: i for item in items for i in suspended_below(self.warehouse, item)}
         suspended_tasks.update((i.id, i) for i in items if self.relations.is_suspended(i))
-        for task in self.catalog.closure(suspended_tasks):
+        for task in closure(self.catalog, suspended_tasks):
             if task.id in suspended_tasks:
                 self.advance(self.relations.followed(task), now)
                 now = min(now, complete_through(self.warehouse, [task]))

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
+from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.errors import error
-from ctsql.catalog.items import Catalog
 from ctsql.runtime.delta.log.local_log import LocalGateway, NeedsSpark, OnSpark
 from ctsql.runtime.warehouse.stores.catalog_store import DeltaCatalog
 from ctsql.runtime.warehouse.stores.location import SYSTEM_FOLDER, check_may_begin

@@ -13,8 +13,9 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, TypeVar
 
+from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.explain import explain
 from ctsql.runtime.delta.log.local_log import NeedsSpark

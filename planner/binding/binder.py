@@ -3,8 +3,10 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ctsql.catalog.catalog import Catalog
+from ctsql.catalog.dependencies import writer_of
 from ctsql.catalog.errors import CtsqlError, error, invalid
-from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading, writer_of
+from ctsql.catalog.items import Item, ObjectKind, Reading
 from ctsql.catalog.names import Name, backtick_all, check_new_name, fold, quote
 from ctsql.catalog.refreshes import RefreshPart
 from ctsql.catalog.reserved_columns import DIFF

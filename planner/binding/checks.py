@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from ctsql.catalog import schemas
+from ctsql.catalog.catalog import Catalog
+from ctsql.catalog.dependencies import outputs_of
 from ctsql.catalog.errors import CtsqlError, error, invalid, not_supported
-from ctsql.catalog.items import Catalog, Item
+from ctsql.catalog.items import Item
 from ctsql.catalog.names import check_new_name, fold, quote
 from ctsql.catalog.reserved_columns import OF_SPARK, PREFIX
 from ctsql.catalog.schemas import Column, check_unique
@@ -214,7 +216,7 @@ def check_holds_rows(catalog: Catalog, item: Item, span: Span | None) -> None:
     Raises WRONG_OBJECT_KIND.
     """
     if item.outputs:
-        names = ", ".join(str(o.name) for o in catalog.outputs_of(item))
+        names = ", ".join(str(o.name) for o in outputs_of(catalog, item))
         hint = f"Read what it writes: {names}."
         raise item.wrong_kind("relation", hint, span, actual="continual task with outputs")
 

@@ -19,7 +19,7 @@ DEFINITIONS_CACHED_MAX = 4_096
 
 def definition_span(item: Item) -> Span:
     """A stored definition as text to parse; errors name the object."""
-    return Source(item.definition, f"definition of {item.name}").whole()
+    return Source(item.definition.text, f"definition of {item.name}").whole()
 
 
 def definition_of(item: Item) -> Statement:

@@ -1,6 +1,8 @@
 """Binding definitions of the catalog again."""
 
-from ctsql.catalog.items import Catalog, Item
+from ctsql.catalog.catalog import Catalog
+from ctsql.catalog.dependencies import outputs_of
+from ctsql.catalog.items import Item
 from ctsql.planner.binding.binder import Binder, BoundDefinition
 from ctsql.planner.binding.definitions import definition_of, is_no_definition, reading_definition
 from ctsql.planner.binding.task import bind_task
@@ -9,13 +11,13 @@ from ctsql.planner.syntax.ast import CreateContinualTask, CreateMaterializedView
 
 def bind_stored(item: Item, catalog: Catalog) -> BoundDefinition:
     """Bind the definition of an object of the catalog; STORED_DATA_INVALID if it cannot be read."""
-    for output in catalog.outputs_of(item):
+    for output in outputs_of(catalog, item):
         output.check()
     binder = Binder(catalog, item.search_schema, None, reads=item.reads)
     with reading_definition(item):
         match definition_of(item):
             case CreateContinualTask() as statement:
-                return bind_task(binder, statement, item, catalog.outputs_of(item))
+                return bind_task(binder, statement, item, outputs_of(catalog, item))
             case CreateMaterializedView() as statement:
                 return binder.bind_materialized_view(statement, item)
             case CreateView() as statement:

@@ -8,7 +8,9 @@ statement of a process takes, and nearly none says so.
     a time; they are bound to see.
 """
 
-from ctsql.catalog.items import Catalog, Item, with_plain_views
+from ctsql.catalog.catalog import Catalog
+from ctsql.catalog.dependencies import with_plain_views
+from ctsql.catalog.items import Item
 from ctsql.planner.syntax.tokens.replaceable_calls import CLOCKS
 
 WORDS_OF_TIME = ("REFRESH", "SCHEDULE", "TARGET_LAG", "COALESCE", "TRIM", *CLOCKS)
@@ -19,7 +21,7 @@ def may_wait(catalog: Catalog, item: Item) -> bool:
     """May there be something to do for a task or a view although nothing that it reads moves?"""
     if any(revision.once for revision in item.revisions):
         return True  # it takes in what is there, at the T from which it is in force
-    texts = [r.definition for r in item.revisions]
-    texts += [i.definition for i in with_plain_views(catalog, item)]
+    texts = [d.text for d in item.revisions]
+    texts += [i.definition.text for i in with_plain_views(catalog, item)]
     # As the tokens of a text have their words.
     return any(word in text for text in map(str.upper, texts) for word in WORDS_OF_TIME)

@@ -76,7 +76,7 @@ class Failure:
     def of(time: int, problem: CtsqlError, item: Item) -> "Failure":
         """The failure for an error raised at a T."""
         span, place = problem.span, None
-        if span is not None and span.source.text == item.definition:
+        if span is not None and span.source.text == item.definition.text:
             place = (span.start, span.stop)
         return Failure(
             time=time,
@@ -112,7 +112,7 @@ class Failure:
             raise not_readable(what, problem, hint) from problem
 
     def _span(self, item: Item) -> Span | None:
-        source = Source(item.definition, f"definition of {item.name}")
+        source = Source(item.definition.text, f"definition of {item.name}")
         return self.place and Span(source, *self.place)
 
     def view_error(self, item: Item) -> CtsqlError:

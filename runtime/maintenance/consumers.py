@@ -22,8 +22,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from ctsql.catalog.dependencies import beside, check_outlined, stored_reads
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Item, ObjectKind, beside, stored_reads
+from ctsql.catalog.items import Item, Maintained, ObjectKind
 from ctsql.runtime.delta.files import first_logged
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
@@ -65,7 +66,7 @@ def needs(
         STORED_DATA_INVALID: a damaged entry of the catalog hides its needs.
     """
     catalog = engine.refresh_catalog()
-    catalog.check_outlined()
+    check_outlined(catalog)
     engine.timeline.refresh()
     items = [i for i in catalog if i.location is not None and not i.problem]
     rows: dict[str, list[RetentionNeed]] = {}
@@ -79,7 +80,7 @@ def needs(
             logs[item.id].append(_version_at(engine, item, keep_from))
             if item.is_output:
                 logs[item.id].append(_last_write(engine, item))
-    for item in (i for i in catalog if i.is_run or i.problem):
+    for item in (i for i in catalog if isinstance(i, Maintained) or i.problem):
         consumer = f'{item.kind.value} "{item.name}"'
         for read, through, log_time in _reads(engine, item, keep_from):
             if read.id not in rows:

@@ -16,8 +16,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Catalog
 from ctsql.runtime.delta import files as adapter
 from ctsql.runtime.delta.files import Folder
 from ctsql.runtime.delta.table import DeltaTable

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from ctsql.catalog.items import Item, ObjectKind, tasks_and_views
+from ctsql.catalog.dependencies import tasks_and_views
+from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.spans import Source, Span
 from ctsql.catalog.times import TIME_MAX
 from ctsql.runtime.log.actions import Commit
@@ -136,9 +137,9 @@ def _place(reader: LogReader, item: Item, failure: Failure, *, is_open: bool) ->
         item = reader.relations.current(item)
         if not (is_open or _is_by_definition_of_now(reader, item, failure)):
             return None
-    if failure.place is None or failure.place[1] > len(item.definition):
+    if failure.place is None or failure.place[1] > len(item.definition.text):
         return None
-    return Span(Source(item.definition, str(item.name)), *failure.place)
+    return Span(Source(item.definition.text, str(item.name)), *failure.place)
 
 
 def _is_by_definition_of_now(reader: LogReader, item: Item, failure: Failure) -> bool:

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.dependencies import outputs_of
+from ctsql.catalog.items import Item, Maintained, ObjectKind
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.column_lineage import Origin, column_origins, query_origins
 from ctsql.planner.nodes import TaskWrite, ViewWrite
@@ -66,7 +67,7 @@ class DependencyRow:
 def objects(reader: LogReader, items: Iterable[Item]) -> Iterator[ObjectRow]:
     """The objects in order of name, by the cached catalog and timeline."""
     for item in sorted(items, key=lambda i: i.name.key):
-        run = item.is_run or bool(item.problem)
+        run = isinstance(item, Maintained) or bool(item.problem)
         known = not item.problem and item.kind is ObjectKind.TABLE
         is_there = known and are_there(reader.relations, [item])
         columns = reader.relations.columns_now(item) if is_there else item.columns
@@ -76,10 +77,10 @@ def objects(reader: LogReader, items: Iterable[Item]) -> Iterator[ObjectRow]:
             name=item.name.name,
             kind=item.kind.value,
             state=status_of(reader, item).state.value if run else None,
-            created_t=item.created_at if item.is_run else None,
+            created_t=item.created_at if isinstance(item, Maintained) else None,
             columns=tuple(c.name for c in columns),
             comment=item.comment,
-            definition=item.definition,
+            definition=item.definition.text,
             location=item.location,
             object_id=item.id,
         )
@@ -88,7 +89,7 @@ def objects(reader: LogReader, items: Iterable[Item]) -> Iterator[ObjectRow]:
 def lags(reader: LogReader, items: Iterable[Item]) -> Iterator[LagRow]:
     """How far the tasks and views are, by the cached catalog and timeline."""
     for item in sorted(items, key=lambda i: i.name.key):
-        if item.is_run or item.problem:
+        if isinstance(item, Maintained) or item.problem:
             yield lag_of(reader, status_of(reader, item))
 
 
@@ -126,7 +127,7 @@ def dependencies(reader: LogReader, items: Iterable[Item]) -> Iterator[Dependenc
                 reads=str(read.name),
                 reads_kind=read.kind.value,
                 role=OUTPUT if item.kind is ObjectKind.TASK_OUTPUT else role,
-                columns=named_columns(item.definition, reading.columns),
+                columns=named_columns(item.definition.text, reading.columns),
                 column_lineage={
                     column: tuple(sorted(c for i, c in sources if i == read.id))
                     for column, sources in origins.items()
@@ -141,14 +142,14 @@ def _column_origins(reader: LogReader, item: Item) -> Mapping[str, frozenset[Ori
         return {}
     if item.kind is ObjectKind.VIEW:
         return query_origins(reader.relations.bound(item).query, [c.name for c in item.columns])
-    if not item.is_run:
+    if not isinstance(item, Maintained):
         return {}
     plan = reader.relations.bound(item).plan
     assert isinstance(plan, ViewWrite | TaskWrite)  # what is run
     by_output = column_origins(plan, direct=True)
     if item.id in by_output:
         return by_output[item.id]
-    names = {o.id: o.name for o in reader.catalog.outputs_of(item)}
+    names = {o.id: o.name for o in outputs_of(reader.catalog, item)}
     return {f"{names[o]}.{c}": origins for o, by in by_output.items() for c, origins in by.items()}
 
 

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from heapq import merge
 from typing import Any
 
-from ctsql.catalog.items import Item, ObjectKind, tasks_and_views
+from ctsql.catalog.dependencies import outputs_of, tasks_and_views
+from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.times import CLOSED
 from ctsql.runtime.log.actions import Commit, rows_changed
 from ctsql.runtime.log.phases import PHASES
@@ -67,9 +68,10 @@ def refreshes(reader: LogReader, items: Iterable[Item]) -> Iterator[Refresh]:
 
 def _outputs(reader: LogReader, items: Iterable[Item]) -> list[OutputOf]:
     """The outputs of some tasks and views, without missing tables, in order of name."""
-    outputs_of = reader.catalog.outputs_of
     outputs = [
-        OutputOf(i, output) for i in tasks_and_views(items) for output in outputs_of(i) or [i]
+        OutputOf(i, output)
+        for i in tasks_and_views(items)
+        for output in outputs_of(reader.catalog, i) or [i]
     ]
     return [one for one in outputs if are_there(reader.relations, [one.output])]
 

@@ -17,8 +17,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from ctsql.catalog.dependencies import closure
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Item, Maintained, ObjectKind
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.nodes import TaskWrite
 from ctsql.runtime.log import clock
@@ -148,7 +149,7 @@ def status(engine: LogReader) -> list[Status]:
     with engine.as_stored():
         catalog = engine.refresh_catalog()
         engine.timeline.refresh()
-        outputs = [i for i in catalog if i.is_run or i.problem]
+        outputs = [i for i in catalog if isinstance(i, Maintained) or i.problem]
         return [status_of(engine, i) for i in sorted(outputs, key=lambda i: i.name.key)]
 
 
@@ -164,12 +165,12 @@ def status_of(engine: LogReader, item: Item) -> Status:
 
 
 def _status_of(engine: LogReader, item: Item) -> Status:
-    missing = missing_table(engine.relations, engine.catalog.closure([item.id]))
+    missing = missing_table(engine.relations, closure(engine.catalog, [item.id]))
     if missing is not None:
         return Status(item=item, problem=missing)
     through = complete_through(engine.warehouse, [item])
     upper = engine.versions.stored_upper(item)
-    below = [i for i in engine.catalog.closure([item.id]) if i.id != item.id]
+    below = [i for i in closure(engine.catalog, [item.id]) if i.id != item.id]
     failures = ((i, f) for i in below if (f := failure_of(engine.warehouse, i)) is not None)
     return Status(
         item=item,

@@ -25,14 +25,19 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from ctsql.catalog.catalog import Catalog, still_there
 from ctsql.catalog.cutovers import Cutover, together
+from ctsql.catalog.dependencies import closure, subscribers
 from ctsql.catalog.errors import CtsqlError, DataError, error
 from ctsql.catalog.items import (
-    Catalog,
     Item,
+    Maintained,
+    MaterializedView,
     ObjectKind,
-    Revision,
+    Table,
+    Task,
     in_use,
+    made_by_flow,
 )
 from ctsql.catalog.names import fold
 from ctsql.planner.folder import Folder
@@ -106,7 +111,8 @@ def apply_folder(
         _Application(engine, planned_folder).run()
     _alter_last(engine, planned_folder)
     _bring_up(engine, planned_folder)
-    for task in (i for o in planned_folder.objects for i in o.items if o.old is None and i.earlier):
+    new_items = (i for o in planned_folder.objects for i in o.items if o.old is None)
+    for task in (i for i in new_items if isinstance(i, Task) and i.earlier):
         TaskAlteration(Namespace(engine, task.search_schema)).forget(task)
     return plan
 
@@ -271,6 +277,7 @@ class _Application:
 
     def _make_table(self, bound: BoundObject, statement: st.CreateTable) -> list[Item]:
         (item,), engine = bound.items, self.engine
+        assert isinstance(item, Table)  # so it was bound
         creation = Creation(Namespace(engine, bound.definition.schema))
         if statement.location is not None:
             return [item]  # it is there
@@ -299,7 +306,11 @@ class _Application:
             raise error("DEFINITIONS_CHANGED")
         new_ids = {i.id for i in new_items}
         later = [item for bound in changed_objects for item in with_changes(current, bound)]
-        views = [(current.items[i.id], i, histories[i.id]) for i in later if i.id in histories]
+        views = [
+            (still_there(current, i), i, histories[i.id])
+            for i in later
+            if i.id in histories and isinstance(i, MaterializedView)
+        ]
         others = [i for i in later if i.id not in histories and i.id not in new_ids]
         begun_ids = {i.id for i in new_items if i.kind not in (ObjectKind.TABLE, ObjectKind.VIEW)}
         dropped_items = [current.items[i.id] for i in self.planned_folder.items_to_drop]
@@ -316,7 +327,7 @@ class _Application:
 def _check_not_followed(current: Catalog, items: Iterable[Item]) -> None:
     """Raise DEPENDENT_OBJECTS where a subscription was made, since the plan, for what is to go."""
     for item in items:
-        for subscription in current.subscribers(item.id):
+        for subscription in subscribers(current, item.id):
             raise in_use(item, f"Subscription '{subscription.name}' follows it.")
 
 
@@ -334,24 +345,15 @@ def with_changes(current: Catalog, bound: BoundObject) -> list[Item]:
             columns = tuple(
                 replace(c, comment=comments.get(fold(c.name), c.comment)) for c in now.columns
             )
-        later = replace(
-            now,
-            columns=columns,
-            comment=item.comment,
-            flow=item.flow,
-            quarantine=item.quarantine,
-        )
-        if item.id in redefined_ids and item.is_task:
-            newest = Revision(number=now.revision + 1, definition=item.definition, reads=item.reads)
-            later = later.with_revisions(newest, now.revisions)
+        later = made_by_flow(replace(now, columns=columns, comment=item.comment), item.flow)
+        if isinstance(later, Maintained):
+            later = replace(later, quarantine=item.quarantine)
+        if item.id in redefined_ids and isinstance(later, Task):
+            text, reads = item.definition.text, item.definition.reads
+            newest = later.definition.followed_by(text, reads)
+            later = later.with_definitions(newest, now.revisions)
         elif item.id in redefined_ids:
-            later = replace(
-                later,
-                definition=item.definition,
-                search_schema=item.search_schema,
-                reads=item.reads,
-                revision=item.revision,
-            )
+            later = replace(later, definition=item.definition)
         items.append(later)
     return items
 
@@ -366,8 +368,8 @@ def _bring_up(engine: Engine, planned_folder: PlannedFolder) -> None:
     ids |= {i.id for i in planned_folder.followers}
     changed_names = {c.name for c in planned_folder.plan.changes if c.status is Status.CHANGED}
     problems: list[CtsqlError] = []
-    for item in engine.refresh_catalog().closure(i for i in ids if i in engine.catalog.items):
-        if item.id not in ids or not item.is_run:
+    for item in closure(engine.refresh_catalog(), (i for i in ids if i in engine.catalog.items)):
+        if item.id not in ids or not isinstance(item, Maintained):
             continue
         try:
             _bring_up_one(engine, item, is_changed=str(item.name) in changed_names)

@@ -7,6 +7,7 @@ at all; what says the same in other words is found out from Spark's plans.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from ctsql.catalog.dependencies import check_no_cycle, flow_targets, outputs_of
 from ctsql.catalog.errors import (
     CatalogError,
     CtsqlError,
@@ -15,7 +16,16 @@ from ctsql.catalog.errors import (
     error,
     not_supported,
 )
-from ctsql.catalog.items import Item, ObjectKind, Reading, check_no_cycle
+from ctsql.catalog.items import (
+    Item,
+    MaterializedView,
+    ObjectKind,
+    Reading,
+    Table,
+    Task,
+    View,
+    made_by_flow,
+)
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.schemas import Column, keeps_columns, lacking, same_columns
 from ctsql.catalog.spans import Source
@@ -141,17 +151,13 @@ class FolderBinder:
             case st.CreateTable():
                 return self._new_object(definition, [self._table(definition, statement)])
             case st.CreateView():
-                item = names.new(
-                    definition.name, definition.kind, statement.span, statement.comment
-                )
+                item = names.new(View, definition.name, statement.span, statement.comment)
                 bound = names.binder().bind_view(statement)
-                return self._new_object(
-                    definition, [replace(item, columns=bound.columns, reads=bound.reads)], {}
-                )
+                return self._new_object(definition, [item.bound(bound.columns, bound.reads)], {})
             case st.CreateMaterializedView():
-                item, plan = self._view(definition, statement, None)
-                item, beside = with_quarantine(Creation(names), item, statement)
-                return self._new_object(definition, [item, *beside], {item.id: plan})
+                view, plan = self._view(definition, statement, None)
+                view, beside = with_quarantine(Creation(names), view, statement)
+                return self._new_object(definition, [view, *beside], {view.id: plan})
             case st.CreateContinualTask():
                 items, plan = self._task(definition, statement)
                 return self._new_object(definition, items, {items[0].id: plan})
@@ -171,7 +177,7 @@ class FolderBinder:
 
     def _table(self, definition: Definition, statement: st.CreateTable) -> Item:
         names = self._names(definition)
-        item = names.new(definition.name, ObjectKind.TABLE, statement.span, statement.comment)
+        item = names.new(Table, definition.name, statement.span, statement.comment)
         if statement.location is not None:
             return Creation(names).attach(item, statement)
         check_listed(statement.columns)
@@ -189,20 +195,22 @@ class FolderBinder:
         return replace(item, columns=columns)
 
     def _view(
-        self, definition: Definition, statement: st.CreateMaterializedView, old: Item | None
-    ) -> tuple[Item, BoundDefinition]:
-        names, kind = self._names(definition), ObjectKind.MATERIALIZED_VIEW
+        self,
+        definition: Definition,
+        statement: st.CreateMaterializedView,
+        old: MaterializedView | None,
+    ) -> tuple[MaterializedView, BoundDefinition]:
+        names = self._names(definition)
         check_refresh_times(statement, clock.now_ms())
         name = qualify(statement.target, definition.schema)
-        item = old or names.new(name, kind, statement.span, statement.comment)
+        item = old or names.new(MaterializedView, name, statement.span, statement.comment)
         if old is None:
-            location = Creation(names).location_of(statement)
-            item = replace(item, location=location or item.location)
+            item = replace(item, storage=Creation(names).storage_of(statement) or item.storage)
         bound = names.binder().bind_materialized_view(statement, item)
         check_followed(self.overlay.warehouse(), bound.view)
         for read in bound.reads:
             self._check_runs(read.object_id)
-        return replace(item, columns=bound.columns, reads=bound.reads), bound
+        return item.bound(bound.columns, bound.reads), bound
 
     def _check_runs(self, object_id: str) -> None:
         item = self.overlay.stored_catalog.items.get(object_id)
@@ -217,7 +225,7 @@ class FolderBinder:
         item, beside, bound, first = creation.new_task(name, statement)
         for read in bound.reads:
             self._check_runs(read.object_id)
-        item = replace(item, reads=bound.reads)
+        item = item.bound(item.columns, bound.reads)
         if first is not None:
             item = with_first_rows(item, first)
         return [item, *complete_outputs(beside, item, bound)], bound
@@ -226,10 +234,10 @@ class FolderBinder:
         names = self._names(definition)
         task, view = read_flow_texts(compile_texts(names, statement))
         items, task_plan = self._task(define(task, definition.schema), task)
-        items = [replace(item, flow=clauses_of(statement)) for item in items]
+        items = [made_by_flow(item, clauses_of(statement)) for item in items]
         self.overlay.add(items)
         target, view_plan = self._view(define(view, definition.schema), view, None)
-        target = replace(target, flow=clauses_of(statement))
+        target = made_by_flow(target, clauses_of(statement))
         plans = {items[0].id: task_plan, target.id: view_plan}
         return self._new_object(definition, [*items, target], plans)
 
@@ -244,7 +252,7 @@ class FolderBinder:
             hint = "Write the flow into the folder: CREATE FLOW ..."
             raise not_supported(definition.span, what, why=why, hint=hint)
         catalog, plans = self.overlay.stored_catalog, dict[str, BoundDefinition]()
-        items: tuple[Item, ...] = (old, *catalog.flow_targets(old))
+        items: tuple[Item, ...] = (old, *flow_targets(catalog, old))
         change: TableChange | None = None
         match definition.statement:
             case st.CreateTable() as statement:
@@ -255,19 +263,22 @@ class FolderBinder:
                 item, parts = self._other_view(definition, statement, old, parts)
                 items = (item,)
             case st.CreateMaterializedView() as statement if is_other:
-                item, plan, parts = self._other_materialized(definition, statement, old, parts)
-                items, plans = (item,), {}
+                assert isinstance(old, MaterializedView)  # its kind is that of the definition
+                view, plan, parts = self._other_materialized(definition, statement, old, parts)
+                items, plans = (view,), {}
                 if plan is not None:
-                    items, plans = self._with_quarantine(definition, statement, item, plan)
+                    items, plans = self._with_quarantine(definition, statement, view, plan)
             case st.CreateContinualTask() as statement if is_other:
-                item, plan, parts = self._other_task(definition, statement, old, parts)
-                items, plans = (item,), {item.id: plan} if plan else {}
-                if plan is not None and plan.task.has_quarantine and item.quarantine is None:
-                    away = new_quarantine(self._names(definition), item, statement.target.span)
-                    items = (replace(item, quarantine=away.id), away)
+                assert isinstance(old, Task)  # its kind is that of the definition
+                task, plan, parts = self._other_task(definition, statement, old, parts)
+                items, plans = (task,), {task.id: plan} if plan else {}
+                if plan is not None and plan.task.has_quarantine and task.quarantine is None:
+                    away = new_quarantine(self._names(definition), task, statement.target.span)
+                    items = (replace(task, quarantine=away.id), away)
             case st.CreateFlow() as statement if parts:
+                assert isinstance(old, Task)  # its kind is that of the definition
                 items, plans = self._other_flow(definition, statement, old)
-        before = (*items, *catalog.outputs_of(old))
+        before = (*items, *outputs_of(catalog, old))
         items_after = tuple(with_comments(i, definition) for i in before)
         if items_after != before:
             parts = (*parts, Part.COMMENT)
@@ -284,7 +295,7 @@ class FolderBinder:
         self,
         definition: Definition,
         statement: st.CreateMaterializedView,
-        item: Item,
+        item: MaterializedView,
         plan: BoundDefinition,
     ) -> tuple[tuple[Item, ...], dict[str, BoundDefinition]]:
         """A changed view with the quarantine that it has then, if any; and what is redefined."""
@@ -294,26 +305,26 @@ class FolderBinder:
         away, bound = quarantine
         if item.quarantine is None:
             return (replace(item, quarantine=away.id), away), {item.id: plan}
-        away = replace(away, revision=away.revision + 1)
+        away = replace(away, definition=replace(away.definition, number=away.revision + 1))
         return (item, away), {item.id: plan, away.id: bound}
 
     def _other_flow(
-        self, definition: Definition, statement: st.CreateFlow, old: Item
+        self, definition: Definition, statement: st.CreateFlow, old: Task
     ) -> tuple[tuple[Item, ...], dict[str, BoundDefinition]]:
         """The task and the view of a flow by other clauses."""
         target = qualify(statement.target, definition.schema)
-        views = self.overlay.stored_catalog.flow_targets(old)
+        views = flow_targets(self.overlay.stored_catalog, old)
         if not views or views[0].name != target:
             raise other_target(statement, views[0].name if views else target)
         task, view = read_flow_texts(compile_texts(self._names(definition), statement))
         flow, alone = clauses_of(statement), define(task, definition.schema)
         item, plan, _ = self._other_task(alone, task, old, (Part.BODY,))
-        item = replace(item, flow=flow)
+        item = made_by_flow(item, flow)
         self.overlay.add([item])
         alone = define(view, definition.schema)
         view_item, query, _ = self._other_materialized(alone, view, views[0], (Part.QUERY,))
         plans = {i: p for i, p in ((item.id, plan), (view_item.id, query)) if p is not None}
-        return (item, replace(view_item, flow=flow)), plans
+        return (item, made_by_flow(view_item, flow)), plans
 
     def _parts(self, definition: Definition, old: Item) -> tuple[Part, ...]:
         """The parts whose words differ."""
@@ -388,7 +399,7 @@ class FolderBinder:
 
     def _is_other_than_bound(self, read: Reading) -> bool:
         item = self.overlay.catalog.items.get(read.object_id)
-        if item is None or item.kind is not ObjectKind.TABLE:
+        if not isinstance(item, Table):
             return False
         if item.id in self.overlay.altered_columns:
             return True
@@ -414,10 +425,13 @@ class FolderBinder:
             self.reshaped_ids.add(old.id)
         item = replace(
             old,
-            definition=statement.span.text,
-            search_schema=definition.schema,
+            definition=replace(
+                old.definition,
+                text=statement.span.text,
+                search_schema=definition.schema,
+                reads=bound.reads,
+            ),
             columns=bound.columns,
-            reads=bound.reads,
         )
         creation = Creation(self._names(definition))
         check_no_cycle(self.overlay.catalog, old, item.reads, definition.span)
@@ -429,9 +443,9 @@ class FolderBinder:
         self,
         definition: Definition,
         statement: st.CreateMaterializedView,
-        old: Item,
+        old: MaterializedView,
         parts: tuple[Part, ...],
-    ) -> tuple[Item, BoundDefinition | None, tuple[Part, ...]]:
+    ) -> tuple[MaterializedView, BoundDefinition | None, tuple[Part, ...]]:
         names = self._names(definition)
         check_not_finished(self.engine, old)
         Creation(names).check_same_storage(old, statement)
@@ -455,9 +469,12 @@ class FolderBinder:
             self.reshaped_ids.add(old.id)
         item = replace(
             item,
-            definition=statement.span.text,
-            search_schema=definition.schema,
-            revision=old.revision + 1,
+            definition=replace(
+                item.definition,
+                text=statement.span.text,
+                search_schema=definition.schema,
+                number=old.revision + 1,
+            ),
         )
         check_no_cycle(self.overlay.catalog, old, item.reads, definition.span)
         return item, bound, tuple(changed_parts)
@@ -466,14 +483,14 @@ class FolderBinder:
         self,
         definition: Definition,
         statement: st.CreateContinualTask,
-        old: Item,
+        old: Task,
         parts: tuple[Part, ...],
-    ) -> tuple[Item, BoundDefinition | None, tuple[Part, ...]]:
+    ) -> tuple[Task, BoundDefinition | None, tuple[Part, ...]]:
         names = self._names(definition)
         before = definition_statement(self.engine, old)
         if Part.OPTIONS in parts:
             _check_options(before, statement)
-        outputs = self.overlay.stored_catalog.outputs_of(old)
+        outputs = outputs_of(self.overlay.stored_catalog, old)
         columns = check_same_shape(names, old, before, statement)
         if columns != tuple(o.columns for o in outputs or [old]):
             what = "more columns for a task that is there, together with other changes"
@@ -489,7 +506,7 @@ class FolderBinder:
         again = parse_as(st.CreateContinualTask, text, f"definition of {old.name}")
         bound = bind_task(names.binder(), replace(again, body=statement.body), old, outputs)
         TaskAlteration(names).check_cycle(old, bound, definition.span)
-        item = replace(old, definition=text, reads=bound.reads)
+        item = replace(old, definition=replace(old.definition, text=text, reads=bound.reads))
         return item, bound, parts
 
     def _reads_touched(self, old: Item) -> bool:
@@ -536,7 +553,7 @@ def check_schema_there(overlay: Overlay, name: Name, definition: Definition) -> 
 
 def old_statement(item: Item, *, as_flow: bool) -> Defining | None:
     """The statement that made an object; of a flow its own. None for an attached table."""
-    text = f"CREATE FLOW {item.name.qualified()} {item.flow}" if as_flow else item.definition
+    text = f"CREATE FLOW {item.name.qualified()} {item.flow}" if as_flow else item.definition.text
     if not text:
         return None
     statement = parse(Source(text, f"definition of {item.name}").whole())

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ctsql.catalog.items import Catalog, Item
+from ctsql.catalog.catalog import Catalog
+from ctsql.catalog.items import Item
 from ctsql.catalog.names import fold
 from ctsql.catalog.schemas import Column
 from ctsql.planner.lowering import temporary_view

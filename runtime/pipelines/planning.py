@@ -8,17 +8,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ctsql.catalog.declined import Declined
-from ctsql.catalog.errors import CtsqlError, capitalised
-from ctsql.catalog.items import (
-    Catalog,
-    Item,
-    ObjectKind,
-    columns_in_use,
-    in_use,
+from ctsql.catalog.catalog import Catalog
+from ctsql.catalog.dependencies import (
+    fingerprint_of,
     owner_of_quarantine,
     stored_reads,
+    subscribers,
     writer_of,
 )
+from ctsql.catalog.errors import CtsqlError, capitalised
+from ctsql.catalog.items import Item, Maintained, ObjectKind, Table, Task, columns_in_use, in_use
 from ctsql.catalog.names import Name, fold
 from ctsql.catalog.schemas import keeps_columns, same_columns
 from ctsql.planner.binding import BoundDefinition
@@ -171,23 +170,25 @@ class _Planning:
                 return Effect.CREATED_FILLED
             case st.CreateView():
                 return Effect.DEFINED
-            case st.CreateContinualTask():
+            case st.CreateContinualTask() as statement:
                 plan = bound.plans[bound.items[0].id].task
                 begins = Effect.BUILT if snapshot_inputs(plan) else Effect.BEGINS_EMPTY
-                return Effect.BEGINS_FILLED if bound.items[0].backfill else begins
+                return Effect.BEGINS_FILLED if statement.backfill else begins
             case _:
                 return Effect.BUILT
 
     # ---- what else is concerned
 
-    def _followers(self) -> list[Item]:
+    def _followers(self) -> list[Maintained]:
         """Stored views and tasks that are as they were, over a plain view that is not."""
         changed_ids = {i.id for o in self.objects if o.old is not None and o.parts for i in o.items}
         followers = []
         for item in self.stored_catalog:
-            if not item.is_run or item.id in changed_ids or item.problem:
+            if not isinstance(item, Maintained) or item.id in changed_ids or item.problem:
                 continue
-            if self.stored_catalog.fingerprint(item) == self.overlay.catalog.fingerprint(item):
+            if fingerprint_of(self.stored_catalog, item) == fingerprint_of(
+                self.overlay.catalog, item
+            ):
                 continue
             followers.append(item)
             is_view = item.kind is ObjectKind.MATERIALIZED_VIEW
@@ -282,7 +283,7 @@ class _Planning:
         for item in items_to_drop:
             readers = [r for r in catalog.readers(item.id) if r.id not in dropped_ids]
             followers = [
-                f"subscription '{s.name}'" for s in self.stored_catalog.subscribers(item.id)
+                f"subscription '{s.name}'" for s in subscribers(self.stored_catalog, item.id)
             ]
             if readers or followers:
                 reader_names = [f"{r.kind.value} {r.name}" for r in readers] + followers
@@ -376,9 +377,9 @@ class _Planning:
         reads: tuple[Read, ...] = ()
         if change.effect is Effect.BEGINS_FILLED:
             reads = tuple(
-                self._read(self.overlay.catalog.items[i.backfill or ""])
+                self._read(self.overlay.catalog.items[i.backfill])
                 for i in bound_object.items
-                if i.backfill
+                if isinstance(i, Task) and i.backfill
             )
         if bound_object.table_change is not None and bound_object.table_change.is_looked_at:
             reads = (self._read(bound_object.table_change.table),)
@@ -467,12 +468,12 @@ def warehouse_digest(catalog: Catalog) -> str:
             i.id,
             i.kind.value,
             i.name.key,
-            i.definition,
+            i.definition.text,
             i.search_schema,
             i.comment,
             i.flow,
             i.revision,
-            i.alterations,
+            i.alterations if isinstance(i, Table) else (),
         )
         for i in catalog
     )

@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import types as T
 
+from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.errors import CtsqlError, capitalised, error, not_supported
-from ctsql.catalog.items import Catalog, Item
+from ctsql.catalog.items import Item
 from ctsql.catalog.names import fold, quote
 from ctsql.catalog.schemas import Column, Schema, changes_between, commented, find
 from ctsql.catalog.spans import Source, Span

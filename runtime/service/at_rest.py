@@ -18,7 +18,7 @@ Where a task is suspended, and where time alone may bring something to do, nothi
 from collections.abc import Sequence
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Item, Maintained, ObjectKind
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.warehouse.table_checks import check_tables
 
@@ -45,7 +45,7 @@ class AtRest:
         """
         if self.is_outdated(engine):
             self._basis, self._marks = _basis_of(engine), {}
-        run = [i for i in engine.catalog if i.is_run]
+        run = [i for i in engine.catalog if isinstance(i, Maintained)]
         self._versions = {i.id: _newest(engine, i) for i in run}
         return [i for i in run if not self._is_as_seen(i)]
 
@@ -68,14 +68,18 @@ class AtRest:
         ids: set[str] = set()
         marks: dict[str, int] = {}
         for item in items:
-            version = self._versions.get(item.id) if item.is_run else _bound(engine, item)
+            version = (
+                self._versions.get(item.id)
+                if isinstance(item, Maintained)
+                else _bound(engine, item)
+            )
             if version is None:
                 continue
             below = {r.object_id for r in item.reads} - {item.id}
             is_known = self._marks.get(item.id) == version and below <= ids
             if is_known and not engine.schedules.is_timed(item):
                 ids.add(item.id)
-            if item.id in ids or not item.is_run:
+            if item.id in ids or not isinstance(item, Maintained):
                 marks[item.id] = version
         self._marks = marks
         return ids

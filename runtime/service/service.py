@@ -22,8 +22,9 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
+from ctsql.catalog.dependencies import closure, owner_of_quarantine
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Item, ObjectKind, owner_of_quarantine
+from ctsql.catalog.items import Item, Maintained, ObjectKind
 from ctsql.runtime.delta.log_watch import LogWatch
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
@@ -99,7 +100,7 @@ class Service:
         """Say what is followed."""
         catalog = engine.refresh_catalog()
         tables = [i for i in catalog if i.kind is ObjectKind.TABLE]
-        run = [i for i in catalog if i.is_run]
+        run = [i for i in catalog if isinstance(i, Maintained)]
         message = f"{len(tables)} table(s) for {len(run)} task(s) and view(s)"
         self._say(Event(kind=EventKind.STARTED, at=clock.now_ms(), message=message))
 
@@ -194,13 +195,13 @@ class Service:
             CtsqlError: the tick cannot continue; all workers have ended.
         """
         items_by_id = engine.catalog.items
-        items = engine.catalog.closure(items_by_id)
+        items = closure(engine.catalog, items_by_id)
         done_ids = self._at_rest.leave_alone(engine, items, now)
         waiting = [i for i in items if i.id not in done_ids]
         reads = {
             i.id: ({r.object_id for r in i.reads} & items_by_id.keys()) - {i.id} for i in waiting
         }
-        output_count = sum(i.is_run for i in waiting)
+        output_count = sum(isinstance(i, Maintained) for i in waiting)
         blocked_ids: set[str] = set()
         running: dict[Future[CtsqlError | None], Item] = {}
         try:
@@ -210,7 +211,11 @@ class Service:
                     read = reads[item.id]
                     if not read <= done_ids:
                         continue
-                    if item.is_run and not read & blocked_ids and self._is_due(engine, item, now):
+                    if (
+                        isinstance(item, Maintained)
+                        and not read & blocked_ids
+                        and self._is_due(engine, item, now)
+                    ):
                         if len(running) == self.workers:
                             continue
                         waiting.remove(item)
@@ -220,9 +225,9 @@ class Service:
                             break
                         continue
                     waiting.remove(item)
-                    output_count -= item.is_run
+                    output_count -= isinstance(item, Maintained)
                     done_ids.add(item.id)
-                    if read & blocked_ids or item.is_run:
+                    if read & blocked_ids or isinstance(item, Maintained):
                         blocked_ids.add(item.id)
                 for future in wait(running, return_when=FIRST_COMPLETED).done if running else ():
                     item = running.pop(future)

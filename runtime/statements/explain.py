@@ -1,7 +1,7 @@
 """EXPLAIN: the plan of a statement or of a stored object."""
 
 from ctsql.catalog.errors import not_supported
-from ctsql.catalog.items import ObjectKind
+from ctsql.catalog.items import RECORDS, MaterializedView, Task
 from ctsql.catalog.spans import Source
 from ctsql.planner.binding import bind_task, qualify
 from ctsql.planner.lowering import Context, lower_query, lower_transaction, lower_view
@@ -26,7 +26,7 @@ class Explanation(OnNames):
         if statement.target is not None and statement.kind is not None:
             self.engine.timeline.refresh()  # for the definition of a task that is in force
             return self.engine.relations.bound(
-                self.names.of_kind(statement.target, statement.kind)
+                self.names.of_kind(statement.target, RECORDS[statement.kind])
             ).plan
         inner = statement.statement
         if isinstance(inner, st.CreateFlow):
@@ -42,11 +42,11 @@ class Explanation(OnNames):
             if isinstance(inner, st.CreateContinualTask) and inner.replaces is not None:
                 return TaskReplacement(self.names).bound(inner, name).plan
             if isinstance(inner, st.CreateContinualTask):
-                item = self.names.new(name, ObjectKind.CONTINUAL_TASK, inner.span, None)
+                item = self.names.new(Task, name, inner.span, None)
                 outputs = self.names.new_outputs(inner)
                 return bind_task(self.names.binder(), inner, item, outputs).plan
-            item = self.names.new(name, ObjectKind.MATERIALIZED_VIEW, inner.span, None)
-            return self.names.binder().bind_materialized_view(inner, item).plan
+            view = self.names.new(MaterializedView, name, inner.span, None)
+            return self.names.binder().bind_materialized_view(inner, view).plan
         what = "EXPLAIN of this statement"
         why = "Only queries, views, materialized views and continual tasks have a plan."
         hint = "Type: EXPLAIN SELECT ..., or EXPLAIN CONTINUAL TASK name"
@@ -74,7 +74,7 @@ class Explanation(OnNames):
         """The lines of :func:`last_refresh` for a stored view."""
         assert statement.target is not None  # EXPLAIN ANALYZE has no other form
         only = "EXPLAIN ANALYZE tells how a materialized view was refreshed. Leave ANALYZE out."
-        item = self.names.of_kind(statement.target, ObjectKind.MATERIALIZED_VIEW, only=only)
+        item = self.names.of_kind(statement.target, MaterializedView, only=only)
         return last_refresh(self.engine.warehouse, item)
 
     def physical(self, plan: Node) -> str:

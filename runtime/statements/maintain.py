@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ctsql.catalog import times
+from ctsql.catalog.dependencies import check_outlined, closure, outputs_of
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Item
+from ctsql.catalog.items import Item, Task
 from ctsql.catalog.names import Name
 from ctsql.planner.binding import qualify
 from ctsql.planner.syntax.ast import Maintain, Show
@@ -154,11 +155,11 @@ class Maintenance(OnNames):
     def _forget_definitions(self) -> None:
         """Drop definitions of tasks that no later T runs with, and replacements that they read."""
         catalog = self.engine.refresh_catalog()
-        ids = [i.id for i in catalog if i.is_task and i.earlier]
+        ids = [i.id for i in catalog if isinstance(i, Task) and i.earlier]
         readable = self.engine.relations.readable(ids) if ids else set()
         for task in (catalog.items[i] for i in ids if i in readable):
             try:
-                if missing_table(self.engine.relations, catalog.closure([task.id])) is not None:
+                if missing_table(self.engine.relations, closure(catalog, [task.id])) is not None:
                     continue
                 Redefinition(self.names).forget(task)
             except CtsqlError as problem:
@@ -199,8 +200,8 @@ class Maintenance(OnNames):
         catalog = self.engine.refresh_catalog()
         item = catalog.get(qualify(ref, self.names.search_schema), span=ref.span)
         if item.outputs:
-            check_tables(self.engine.relations, catalog.outputs_of(item))
-            return catalog.outputs_of(item)
+            check_tables(self.engine.relations, outputs_of(catalog, item))
+            return outputs_of(catalog, item)
         if item.location is None:
             hint = "A view keeps no rows. Name the tables that it reads."
             raise item.wrong_kind("stored object", hint, ref.span)
@@ -277,7 +278,7 @@ class Maintenance(OnNames):
             if vacuum.is_unowned(place, engine.catalog)
         ]
         catalog = engine.refresh_catalog()  # after the listing, so that it has all listed folders
-        catalog.check_outlined()
+        check_outlined(catalog)
         rows: list[Row] = []
         for folder in folders:
             if not vacuum.is_left_over(folder, catalog, before_ms=before_ms):

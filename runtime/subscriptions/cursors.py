@@ -13,8 +13,10 @@ import hashlib
 import uuid
 from collections.abc import Iterable
 
+from ctsql.catalog.catalog import Catalog
+from ctsql.catalog.dependencies import fingerprint_of
 from ctsql.catalog.errors import CtsqlError, error, unknown_relation
-from ctsql.catalog.items import Catalog, Item, ObjectKind, was_dropped
+from ctsql.catalog.items import Item, ObjectKind, was_dropped
 from ctsql.catalog.names import did_you_mean, fold
 from ctsql.catalog.schemas import Schema, signature
 from ctsql.catalog.spans import Span
@@ -217,7 +219,7 @@ def definition_of(engine: LogReader, item: Item) -> str:
     """
     match item.kind:
         case ObjectKind.VIEW:
-            return engine.catalog.fingerprint(item)
+            return fingerprint_of(engine.catalog, item)
         case ObjectKind.MATERIALIZED_VIEW:
             return _fingerprint(item.columns)
         case _:

@@ -17,6 +17,7 @@ from dataclasses import replace
 from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog import reserved_columns
+from ctsql.catalog.dependencies import closure
 from ctsql.catalog.errors import DataError
 from ctsql.catalog.items import Item, ObjectKind, was_dropped
 from ctsql.catalog.names import backtick
@@ -164,14 +165,14 @@ class Feed:
             return True
         if self.passive:
             return False
-        below = engine.catalog.closure([i.id for i in items_to_bring_up(engine, item)])
+        below = closure(engine.catalog, [i.id for i in items_to_bring_up(engine, item)])
         waits = any(engine.schedules.waits(i) for i in below)
         return waits and engine.schedules.is_refresh_due(clock.now_ms())
 
     def _tables(self, engine: Engine, item: Item) -> list[DeltaTable]:
         """The sources below the object; for a passive subscription also the outputs."""
         tables = [engine.catalog_store.table, engine.timeline.table]
-        for one in engine.catalog.closure([i.id for i in items_to_bring_up(engine, item)]):
+        for one in closure(engine.catalog, [i.id for i in items_to_bring_up(engine, item)]):
             # The log of the leading output shows up to which T a task is complete.
             is_stored = one.location is not None or one.outputs
             if one.kind is ObjectKind.TABLE or (is_stored and self.passive):

@@ -29,7 +29,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ctsql.catalog.items import Item, written_by
+from ctsql.catalog.dependencies import written_by
+from ctsql.catalog.items import Item
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.write_handle import Appended, Batch, Committed, Output, UpperMismatch
 from ctsql.runtime.warehouse.advance_context import AdvanceContext

@@ -6,8 +6,9 @@ reads changes it between what is stored and T.
 
 from collections.abc import Iterable, Iterator
 
+from ctsql.catalog.dependencies import closure
 from ctsql.catalog.errors import error
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Item, Maintained, ObjectKind
 from ctsql.catalog.ordering import behind_needs
 from ctsql.planner.bodies.due_times import snapshot_inputs
 from ctsql.runtime.log.failures import Failure, find_recorded
@@ -43,7 +44,7 @@ def _run(warehouse: Warehouse, item: Item) -> Item:
 def _complete_through(warehouse: Warehouse, item: Item, through: int) -> int:
     """Args: through: all that it follows is complete through there."""
     relations, item = warehouse.relations, _run(warehouse, item)
-    if not item.is_run:
+    if not isinstance(item, Maintained):
         return through
     last_write = warehouse.versions.stored_upper(item) - 1
     failure = find_recorded(relations.output(item))
@@ -59,7 +60,7 @@ def _complete_through(warehouse: Warehouse, item: Item, through: int) -> int:
 def first_due(warehouse: Warehouse, item: Item) -> int:
     """The T from which a task runs: that of its creation, where it takes in what there is."""
     then, plan = warehouse.relations.in_force(item, item.created_at)
-    return item.created_at if then.once or snapshot_inputs(plan) else item.created_at + 1
+    return item.created_at if then.definition.once or snapshot_inputs(plan) else item.created_at + 1
 
 
 def suspended_below(warehouse: Warehouse, item: Item) -> list[Item]:
@@ -67,7 +68,7 @@ def suspended_below(warehouse: Warehouse, item: Item) -> list[Item]:
     suspended_ids = set(warehouse.timeline.suspended())
     if not suspended_ids:
         return []
-    below = warehouse.catalog.closure([item.id])
+    below = closure(warehouse.catalog, [item.id])
     return [i for i in below if i.id != item.id and i.id in suspended_ids]
 
 
@@ -92,7 +93,7 @@ def check_not_suspended(warehouse: Warehouse, item: Item) -> None:
 
 def failure_of(warehouse: Warehouse, item: Item) -> Failure | None:
     """Why an output stands still, by its log; None when it does not, or is none."""
-    if not item.is_run:
+    if not isinstance(item, Maintained):
         return None
     output = warehouse.relations.output(item)
     output.fetch_recent_upper()
@@ -118,7 +119,7 @@ def mended_from(
 
 def check_not_failed(warehouse: Warehouse, items: Iterable[Item]) -> None:
     """Raise what stopped a task on which a read depends, without running anything."""
-    for item in warehouse.catalog.closure([i.id for i in items]):
+    for item in closure(warehouse.catalog, [i.id for i in items]):
         if item.kind is ObjectKind.CONTINUAL_TASK:
             failure = failure_of(warehouse, item)
             if failure is not None:

@@ -36,6 +36,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ctsql.catalog.declined import Declined
+from ctsql.catalog.dependencies import outputs_of
 from ctsql.catalog.errors import CtsqlError, DataError, EnvironmentProblem, StatementError, error
 from ctsql.catalog.items import Item
 from ctsql.planner.lowering import union_all
@@ -152,7 +153,7 @@ class TaskSink:
         self._retrying = retry
         runs = due_runs(self.warehouse, self.item, after=upper - 1, until=until)
         if runs and not self.item.revision:  # else what is missing comes with the definition
-            for output in self.warehouse.catalog.outputs_of(self.item) or [self.item]:
+            for output in outputs_of(self.warehouse.catalog, self.item) or [self.item]:
                 check_columns_there(self.warehouse, output)
         state: SinkState[Run] = SinkState(
             append_times=[run.time for run in runs],

@@ -6,8 +6,10 @@ plain views. Tables that are attached are their owners': their properties stay a
 
 from collections.abc import Iterable, Set as AbstractSet
 
+from ctsql.catalog.catalog import Catalog
+from ctsql.catalog.dependencies import all_readers
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.items import Item, Maintained, ObjectKind
 from ctsql.runtime.warehouse.times.replaced_tables import UNREADABLE
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
@@ -17,10 +19,10 @@ def followed_tables(catalog: Catalog) -> frozenset[str]:
     subscribed_ids = {s.object_id for s in catalog.subscriptions.values() if not s.problem}
 
     def is_follower(item: Item) -> bool:
-        return bool(item.is_run or item.problem or item.id in subscribed_ids)
+        return bool(isinstance(item, Maintained) or item.problem or item.id in subscribed_ids)
 
     own = filter(_is_own, catalog)
-    return frozenset(t.id for t in own if any(map(is_follower, (t, *catalog.all_readers(t.id)))))
+    return frozenset(t.id for t in own if any(map(is_follower, (t, *all_readers(catalog, t.id)))))
 
 
 def keep_logs(warehouse: Warehouse, before: AbstractSet[str] | None = None) -> frozenset[str]:

@@ -6,8 +6,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ctsql.catalog.catalog import Catalog, item_there
+from ctsql.catalog.dependencies import all_readers, closure, items_as_of, sources
 from ctsql.catalog.errors import CtsqlError, broken
-from ctsql.catalog.items import Catalog, Item, ObjectKind, item_there, items_as_of
+from ctsql.catalog.items import Item, Maintained, MaterializedView, ObjectKind
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.times import TIME_MAX
 from ctsql.planner.binding import BoundDefinition, bind_stored
@@ -72,7 +74,7 @@ class Relations:
 
         A definition is in the catalog before the timeline puts it in force; so both change at once.
         """
-        tasks = [i for i in catalog if any(r.columns for r in i.earlier)]
+        tasks = [i for i in catalog if any(d.columns for d in i.revisions)]
         if tasks and self.timeline.read_to < 0:
             self.timeline.refresh()
         self._revisions = self._numbers(i.id for i in tasks)
@@ -96,16 +98,19 @@ class Relations:
     def table(self, item: Item) -> "DeltaTable":
         """The Delta table of an object that has one; of a task with outputs the first one's."""
         item = self.lead(item)
-        if item.location is None:
+        if item.storage is None:
             detail = f"{item.kind.value} {item.name} has none."
             raise broken("only stored objects are read from a table", detail)
-        table = self.gateway.table(item.location)
+        location = item.storage.location
+        table = self.gateway.table(location)
         if table.identity.owner != item.id:
             if table.identity.owner is not None:
-                self.gateway.forget(item.location)  # of an object that was dropped
-                table = self.gateway.table(item.location)
-            table.identity.expect(item.id, item.table_id, partial(self._replaced_error, item))
-        return self.gateway.output_table(item.location) if item.is_output else table
+                self.gateway.forget(location)  # of an object that was dropped
+                table = self.gateway.table(location)
+            table.identity.expect(
+                item.id, item.storage.table_id, partial(self._replaced_error, item)
+            )
+        return self.gateway.output_table(location) if item.is_output else table
 
     def _replaced_error(self, item: Item, facts: str) -> CtsqlError:
         return replaced_error(self.catalog, self.catalog.items.get(item.id, item), facts)
@@ -142,14 +147,14 @@ class Relations:
         In one pass: what reads something unreadable is not among them.
         """
         readable_ids: set[str] = set()
-        for item in self.catalog.closure(ids):
+        for item in closure(self.catalog, ids):
             read = {r.object_id for r in item.reads} - {item.id}
             if read <= readable_ids and self._is_readable(item):
                 readable_ids.add(item.id)
         return readable_ids
 
     def _is_readable(self, item: Item) -> bool:
-        if item.problem or not item.is_run:
+        if item.problem or not isinstance(item, Maintained):
             return not item.problem
         try:
             self.bound(item)
@@ -207,7 +212,7 @@ class Relations:
 
     def sources(self) -> "dict[str, tuple[str, DeltaTable]]":
         """What the timeline mints for: every source with its name."""
-        return {i.id: (i.name.qualified(), self.table(i)) for i in self.catalog.sources()}
+        return {i.id: (i.name.qualified(), self.table(i)) for i in sources(self.catalog)}
 
     def followed(self, item: Item) -> list[Item]:
         """What an object must keep up with: a task its inputs, any other all that it reads."""
@@ -224,11 +229,12 @@ class Relations:
 
         ``watched_ids`` are those of what unnamed subscriptions follow, of which no catalog knows.
         """
-        readers = self.catalog.all_readers(item.id, dropped=True)
+        readers = all_readers(self.catalog, item.id, dropped=True)
         if any(r.kind is ObjectKind.CONTINUAL_TASK for r in readers):
             return True
         own = self.catalog.items.get(item.id, item)
-        if any(i.followed_until > self.timeline.now for i in (own, *readers)):
+        views = [i for i in (own, *readers) if isinstance(i, MaterializedView)]
+        if any(view.following.until > self.timeline.now for view in views):
             return True
         drops = self.catalog.drops.values()
         subscriptions = [*self.catalog.subscriptions.values()]

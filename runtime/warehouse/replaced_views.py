@@ -32,9 +32,11 @@ from enum import Enum
 from functools import partial
 from typing import Any
 
+from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.cutovers import Cutover
+from ctsql.catalog.dependencies import fingerprint_of
 from ctsql.catalog.errors import CtsqlError, error, not_supported
-from ctsql.catalog.items import Catalog, Item, ObjectKind, altered_meanwhile
+from ctsql.catalog.items import Item, MaterializedView, ObjectKind, altered_meanwhile
 from ctsql.catalog.names import fold
 from ctsql.catalog.refreshes import RefreshPart, Stretch
 from ctsql.catalog.schemas import Column, Schema, keeps_columns, same_columns
@@ -67,7 +69,7 @@ def is_by_another(warehouse: Warehouse, item: Item, metadata: Mapping[str, Any])
     is_older = (
         item.kind is ObjectKind.MATERIALIZED_VIEW and metadata.get(REVISION, 0) < item.revision
     )
-    return is_older or metadata.get(DEFINITION) != warehouse.catalog.fingerprint(item)
+    return is_older or metadata.get(DEFINITION) != fingerprint_of(warehouse.catalog, item)
 
 
 def is_outdated(warehouse: Warehouse, item: Item) -> bool:
@@ -152,7 +154,7 @@ def give_columns(warehouse: Warehouse, old: Item, columns: Schema, *, is_read: b
 
 def refresh_of(view: Item) -> tuple[RefreshPart, ...] | None:
     """A view's refresh times by its definition; None where it is refreshed on commit."""
-    text, name = view.definition, f"definition of {view.name}"
+    text, name = view.definition.text, f"definition of {view.name}"
     return refresh_parts(parse_as(st.CreateMaterializedView, text, name))
 
 
@@ -170,7 +172,7 @@ def counts_anew(
 
 
 def cutover_of_views(
-    views: Iterable[tuple[Item, Item, History]], paced_ids: Collection[str]
+    views: Iterable[tuple[MaterializedView, MaterializedView, History]], paced_ids: Collection[str]
 ) -> Cutover:
     """The cutover to other definitions of views.
 
@@ -181,29 +183,26 @@ def cutover_of_views(
     """
     items, begun_ids = [], set()
     for now, item, history in views:
-        later = replace(item, continues=item.continues or history is History.CONTINUED)
+        continues, stretches = item.continues or history is History.CONTINUED, item.stretches
         if now.id in paced_ids:
-            stretch = Stretch(now.created_at, refresh_of(now))
-            later = replace(later, stretches=(*now.stretches, stretch))
+            stretches = (*now.stretches, Stretch(now.created_at, refresh_of(now)))
         if history is History.CUT:
-            later = replace(later, continues=False, stretches=())
+            continues, stretches = False, ()
+        following = replace(item.following, continues=continues, stretches=stretches)
+        later = replace(item, following=following)
         if now.id in paced_ids or history is History.CUT:
             begun_ids.add(now.id)
         if later != now or now.id in begun_ids:
-            later = replace(later, revision=now.revision + 1)
+            definition = replace(later.definition, number=now.revision + 1)
+            later = replace(later, definition=definition)
         items.append(later)
     return Cutover(items=tuple(items), new_ids=frozenset(begun_ids))
 
 
-def with_definition_of(item: Item, other: Item) -> Item:
-    """An object with the definition of another one."""
-    return replace(
-        item,
-        definition=other.definition,
-        search_schema=other.search_schema,
-        columns=other.columns,
-        reads=other.reads,
-    )
+def with_definition_of(item: MaterializedView, other: Item) -> MaterializedView:
+    """A view with the definition of another one, under the number of its own."""
+    definition = replace(other.definition, number=item.revision, flow=item.flow)
+    return replace(item, definition=definition, columns=other.columns)
 
 
 def check_history(warehouse: Warehouse, catalog: Catalog, item: Item, history: History) -> None:

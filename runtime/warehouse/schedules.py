@@ -19,7 +19,9 @@ A view that compares with the clock also changes when a row is due, whether or n
 from collections.abc import Callable, Container, Iterator, Sequence
 from itertools import groupby
 
-from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.catalog import Catalog
+from ctsql.catalog.dependencies import all_readers, closure, subscribers
+from ctsql.catalog.items import Item, Maintained, ObjectKind
 from ctsql.catalog.refreshes import At, RefreshPart
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.binding import may_wait
@@ -49,11 +51,11 @@ class Schedules:
         self._relations = relations
         self._versions = versions
         self._timeline = timeline
-        self._may_wait: tuple[Catalog, dict[str, Item]] = Catalog.of(()), {}
+        self._may_wait: tuple[Catalog, dict[str, Maintained]] = Catalog.of(()), {}
 
     def schedule(self, item: Item) -> Schedule | None:
         """When a view is refreshed, or a task with COALESCE runs; None for at every commit."""
-        if not item.is_run:
+        if not isinstance(item, Maintained):
             return None
         plan = self._relations.bound(item).plan
         if isinstance(plan, TaskWrite):
@@ -89,11 +91,11 @@ class Schedules:
         """May there be something to do for an object although no source moves?"""
         return self.schedule(item) is not None or self.reads_clock(item)
 
-    def _timed_items(self) -> dict[str, Item]:
+    def _timed_items(self) -> dict[str, Maintained]:
         """The tasks and views for which time may bring something to do; none is bound for that."""
         catalog = self._relations.catalog
         if self._may_wait[0] is not catalog:
-            items = {i.id: i for i in catalog if i.is_run and may_wait(catalog, i)}
+            items = {i.id: i for i in catalog if isinstance(i, Maintained) and may_wait(catalog, i)}
             self._may_wait = catalog, items
         return self._may_wait[1]
 
@@ -101,7 +103,7 @@ class Schedules:
         """Whether time alone may bring something to do for an object that can be read."""
         if item.id not in self._timed_items():
             return False
-        if item.earlier or item.once or self.waits(item):
+        if len(item.revisions) > 1 or item.definition.once or self.waits(item):
             return True
         plan = self._relations.bound(item).plan
         return isinstance(plan, TaskWrite) and plan.trim is not None
@@ -184,7 +186,7 @@ class Schedules:
             schedule is not None
             and schedule.round_up(at + 1) == CLOSED
             and self._relations.output(item).upper != CLOSED
-            and unreadable_table(self._relations, catalog.closure([item.id])) is None
+            and unreadable_table(self._relations, closure(catalog, [item.id])) is None
             and not self.is_closed(item)
             and not self.change_times(item, after=self._versions.stored_upper(item) - 1, until=at)
         )
@@ -351,7 +353,7 @@ class Schedules:
         for start, stop, then, plan in self._relations.plans(
             item, after=max(after, item.created_at), until=until
         ):
-            if then.once:
+            if then.definition.once:
                 times.add(stop)  # it is in force at this one T
             if plan.trim is not None:
                 schedule = Schedule.of([plan.trim], self._begin_of(item))
@@ -382,12 +384,12 @@ def _looks(
         timed_ids: those of objects for which time alone brings something to do. span: as (after,
             until].
     """
-    readers = catalog.all_readers(item.id)
+    readers = all_readers(catalog, item.id)
     if any(r.id in timed_ids or r.is_task for r in readers):
         return None
-    if any(catalog.subscribers(i.id) for i in (item, *readers)):
+    if any(subscribers(catalog, i.id) for i in (item, *readers)):
         return None
-    tables = (i for i in catalog.closure(r.id for r in readers) if i.kind is ObjectKind.TABLE)
+    tables = (i for i in closure(catalog, (r.id for r in readers)) if i.kind is ObjectKind.TABLE)
     return {b.time for i in tables for b in timeline.bindings_between(i.id, *span)}
 
 

@@ -8,8 +8,9 @@ another id; then that one is remembered.
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Catalog, Item
+from ctsql.catalog.items import Item, Record
 from ctsql.runtime.spark.failures.storage_errors import lost_commit
 from ctsql.runtime.warehouse.relations import Relations
 from ctsql.runtime.warehouse.stores.catalog_store import DeltaCatalog
@@ -17,11 +18,14 @@ from ctsql.runtime.warehouse.times.replaced_tables import NOT_THERE, UNREADABLE
 from ctsql.runtime.warehouse.times.timeline import check_not_stuck, is_stuck
 
 
-def identify(relations: Relations, item: Item) -> Item:
+def identify(relations: Relations, item: Record) -> Record:
     """An object with the id that its table has now; as it is where it has none."""
-    if item.location is None:
-        return item
-    return replace(item, table_id=relations.table(item).table_id)
+    return item if item.storage is None else _known_as(item, relations.table(item).table_id)
+
+
+def _known_as(item: Record, table_id: str) -> Record:
+    storage = item.storage
+    return item if storage is None else replace(item, storage=replace(storage, table_id=table_id))
 
 
 def remember_tables(relations: Relations, store: DeltaCatalog) -> bool:
@@ -31,23 +35,23 @@ def remember_tables(relations: Relations, store: DeltaCatalog) -> bool:
     """
     table_ids = {}
     for item in relations.catalog:
-        if item.location is None or item.problem:
+        if item.storage is None or item.problem:
             continue
         try:
             table = relations.table(item)
-            table_id = table.identity.expected if item.table_id else table.table_id
+            table_id = table.identity.expected if item.storage.table_id else table.table_id
         except CtsqlError as problem:
             if problem.condition not in NOT_THERE:
                 raise
             continue
-        if table_id is not None and table_id != item.table_id:
+        if table_id is not None and table_id != item.storage.table_id:
             table_ids[item.id] = table_id
     if not table_ids:
         return False
 
     def remembered(current: Catalog) -> Catalog:
         items = (i for i in current if i.id in table_ids)
-        return current.with_items(replace(i, table_id=table_ids[i.id]) for i in items)
+        return current.with_items(_known_as(i, table_ids[i.id]) for i in items)
 
     store.change(remembered)
     return True

@@ -10,6 +10,7 @@ look like (docs/decisions/0065-rows-by-their-own-version.md).
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from ctsql.catalog.dependencies import fingerprint_of
 from ctsql.catalog.errors import CtsqlError, type_changed
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import fold
@@ -82,7 +83,7 @@ class Versions:
         """What a commit of an output at T says of itself: T, and the versions it was made from."""
         read = [self._relations.item(r.object_id) for r in item.reads]
         versions = {i.id: self.version_at(i, time) for i in read if i.location is not None}
-        definition = self._relations.catalog.fingerprint(item)
+        definition = fingerprint_of(self._relations.catalog, item)
         metadata = {"t": time, "bindings": versions, DEFINITION: definition, **revision_of(item)}
         number = self._timeline.task(item.id).revision_at(time)
         return {**metadata, REVISION: number} if number else metadata

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ctsql.catalog.items import Catalog
+from ctsql.catalog.catalog import Catalog
 from ctsql.runtime.warehouse.relations import Relations
 from ctsql.runtime.warehouse.schedules import Schedules
 from ctsql.runtime.warehouse.times.timeline import Timeline

@@ -2,6 +2,7 @@
 
 from ctsql.catalog.items import Item, ObjectKind, Reading
 from ctsql.catalog.names import Name
+from tests.helpers.items import an_item
 
 
 def view_ladder(depth: int) -> dict[str, Item]:
@@ -16,6 +17,6 @@ def _item(number: int) -> Item:
         if n >= 0
     )
     kind = ObjectKind.MATERIALIZED_VIEW if number else ObjectKind.TABLE
-    return Item(
+    return an_item(
         id=f"i{number}", kind=kind, name=Name("default", f"i{number}"), columns=(), reads=reads
     )

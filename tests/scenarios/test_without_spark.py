@@ -10,8 +10,8 @@ from unittest import mock
 
 import pytest
 
+from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Catalog
 from ctsql.planner.binding import task as binding
 from ctsql.planner.lowering import lost_columns, transaction as lowering
 from ctsql.runtime.log.table_changes import Storage

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ctsql.catalog.items import Item, ObjectKind, Reading
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name
+from tests.helpers.items import an_item
 from tests.simulation.memory_store import COLUMNS, Bag
 
 BAD = 13
@@ -296,7 +297,7 @@ def item(name: str, created_at: int) -> Item:
             kind, definition, outputs = ObjectKind.CONTINUAL_TASK, task.definition, task.outputs
         case Part() as part:
             kind, read = ObjectKind.TASK_OUTPUT, [part.task.name]
-    return Item(
+    return an_item(
         id=name,
         kind=kind,
         name=Name(DEFAULT_SCHEMA, name),

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
+from ctsql.catalog.dependencies import closure, outputs_of
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.runtime.engine import Engine
@@ -174,7 +175,7 @@ class Process:
         until = engine.mint()
         failed: set[str] = set()
         outputs = {i.location for i in engine.catalog}  # a state table is none
-        for item in engine.catalog.closure(list(engine.catalog.items)):
+        for item in closure(engine.catalog, list(engine.catalog.items)):
             if failed & {r.object_id for r in item.reads}:
                 failed.add(item.id)
                 continue
@@ -227,7 +228,7 @@ class Process:
         # A task is written before it exists; here it exists first.
         if task is None or engine.relations.output(task).fetch_recent_upper() <= task.created_at:
             return
-        outputs = engine.catalog.outputs_of(task)
+        outputs = outputs_of(engine.catalog, task)
         at = engine.read_time(outputs, strict=False)
         if at >= task.created_at:
             for item in outputs:

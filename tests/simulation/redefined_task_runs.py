@@ -15,6 +15,7 @@ from typing import Any
 from ctsql.catalog.cutovers import cutover_of
 from ctsql.catalog.items import Item
 from ctsql.catalog.names import DEFAULT_SCHEMA
+from ctsql.catalog.stored_items import read_item
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.statements.definitions.cutover import cut_over
 from ctsql.runtime.statements.definitions.redefinition import Redefinition
@@ -65,12 +66,12 @@ class Redefining(Swapping):
                 self._note_bodies(task)
             text = domains.get(OBJECT + TASK)
             if text is not None:
-                self._note_bodies(Item.from_json(text))
+                self._note_bodies(read_item(text))
         super()._committed(folder, commit, attempt)
 
     def _note_bodies(self, task: Item) -> None:
         for made in task.revisions:
-            (added,) = map(int, set(re.findall(r"v \+ (\d+)", made.definition)))
+            (added,) = map(int, set(re.findall(r"v \+ (\d+)", made.text)))
             in_force = {number for _, number in self.state.revisions}
             same = self.bodies.get(made.number, added)
             is_fixed = made.number in in_force

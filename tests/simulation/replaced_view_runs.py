@@ -14,9 +14,11 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
+from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.cutovers import Cutover
+from ctsql.catalog.dependencies import fingerprint_of
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading
+from ctsql.catalog.items import Item, ObjectKind, Reading
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name
 from ctsql.catalog.schemas import Column, same_columns
 from ctsql.planner.nodes import ViewWrite
@@ -28,6 +30,7 @@ from ctsql.runtime.warehouse import output_columns
 from ctsql.runtime.warehouse.replaced_views import History, cutover_of_views
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.versions import DEFINITION, REVISION
+from tests.helpers.items import an_item, changed
 from tests.simulation import definitions as world
 from tests.simulation.memory_log import Rows
 from tests.simulation.memory_store import Bag, Folder, SentCommit, schema_text
@@ -47,7 +50,7 @@ def _item(tag: str) -> Item:
         f"AS SELECT '{tag}', k, v FROM {SOURCE}"
     )
     read = Reading(name=Name(DEFAULT_SCHEMA, SOURCE), object_id=SOURCE, columns=("k", "v"))
-    return Item(
+    return an_item(
         id=VIEW,
         kind=ObjectKind.MATERIALIZED_VIEW,
         name=Name(DEFAULT_SCHEMA, VIEW),
@@ -60,7 +63,7 @@ def _item(tag: str) -> Item:
     )
 
 
-TAGS = {_item(tag).definition: tag for tag in DEFINITIONS}
+TAGS = {_item(tag).definition.text: tag for tag in DEFINITIONS}
 
 
 def _first(schema: str) -> str:
@@ -115,7 +118,7 @@ class Replacing(Simulation):
         made = replace(_item("x1"), created_at=engine.mint())
         folder = self.store.folders[VIEW]
         folder.schemas[-1] = schema_text(made.columns)
-        engine.catalog_store.change(lambda c: c.with_item(made))
+        engine.catalog_store.change(lambda c: c.with_items([made]))
 
     def _committed(self, folder: Folder, commit: Commit, attempt: SentCommit) -> None:
         super()._committed(folder, commit, attempt)
@@ -142,7 +145,7 @@ class Replacing(Simulation):
 
     def _tag(self, fingerprint: str) -> str:
         catalog = Catalog.of([world.item(SOURCE, 0)])
-        return next(t for t in DEFINITIONS if catalog.fingerprint(_item(t)) == fingerprint)
+        return next(t for t in DEFINITIONS if fingerprint_of(catalog, _item(t)) == fingerprint)
 
     def _finish(self) -> None:
         super()._finish()
@@ -190,7 +193,7 @@ class Replacer(Process):
 
         def make(current: Catalog) -> Cutover:
             now = current.items[VIEW]
-            item = replace(now, definition=wanted.definition, columns=wanted.columns)
+            item = changed(now, definition=wanted.definition.text, columns=wanted.columns)
             is_same = same_columns(now.columns, wanted.columns)
             return cutover_of_views([(now, item, History.KEPT if is_same else History.CUT)], ())
 

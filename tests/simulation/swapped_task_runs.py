@@ -16,17 +16,12 @@ from enum import Enum
 from typing import Any
 from unittest import mock
 
+from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.cutovers import Cutover
 from ctsql.catalog.declined import Declined
+from ctsql.catalog.dependencies import beside as goes_with, outputs_of, replacement_of
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import (
-    Catalog,
-    Item,
-    ObjectKind,
-    Reading,
-    beside as goes_with,
-    replacement_of,
-)
+from ctsql.catalog.items import Item, ObjectKind, Reading
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name
 from ctsql.planner.nodes import Insert, TaskWrite, Transaction
 from ctsql.runtime.delta.change_feed import added_rows
@@ -46,6 +41,7 @@ from ctsql.runtime.tasks import proposals, sink
 from ctsql.runtime.tasks.constraints import CheckedRows
 from ctsql.runtime.warehouse.query_engine import OutputProposal
 from ctsql.runtime.warehouse.times.timeline import CUTOVERS
+from tests.helpers.items import an_item, changed
 from tests.simulation import definitions as world
 from tests.simulation.memory_log import Rows
 from tests.simulation.memory_store import Bag, Folder, SentCommit
@@ -90,7 +86,7 @@ def _items(
 ) -> list[Item]:
     """The task, then its outputs or its quarantine."""
     read = Reading(name=Name(DEFAULT_SCHEMA, SOURCE), object_id=SOURCE, columns=("k", "v"))
-    task = Item(
+    task = an_item(
         id=name,
         kind=ObjectKind.CONTINUAL_TASK,
         name=Name(DEFAULT_SCHEMA, name),
@@ -103,23 +99,23 @@ def _items(
         replaces=replaces,
     )
     others = [
-        replace(
-            task,
+        an_item(
             id=place,
             kind=ObjectKind.TASK_OUTPUT,
             name=Name(DEFAULT_SCHEMA, place),
             definition="",
             reads=(Reading(name=task.name, object_id=name, columns=()),),
+            columns=world.COLUMNS,
             location=place,
             table_id=place,
-            replaces=None,
+            created_at=created_at,
         )
         for place in shape.places(name)
         if place != name
     ]
     ids = tuple(o.id for o in others)
     if shape is Shape.OUTPUTS:
-        task = replace(task, location=None, table_id=None, columns=(), outputs=ids)
+        task = changed(task, location=None, table_id=None, columns=(), outputs=ids)
     elif shape is Shape.QUARANTINE:
         task = replace(task, quarantine=ids[0])
     return [task, *others]
@@ -422,7 +418,7 @@ class Swapper(Process):
             simulation.store.make(place)
         now, follows = engine.mint(), engine.relations.item(SOURCE)
         quarantine = engine.catalog.items.get(task.quarantine or "")
-        theirs = engine.catalog.outputs_of(task) or [task]
+        theirs = outputs_of(engine.catalog, task) or [task]
         own = outputs_among(made)
         fill(engine, made, copy_of(made[0], own, theirs, follows, quarantine=quarantine), now)
         return task, made

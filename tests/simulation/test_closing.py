@@ -3,14 +3,14 @@
 import itertools
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from unittest import mock
 
 import pytest
 
+from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Catalog
 from ctsql.runtime.statements.objects.refresh_view import check_not_finished, refresh_view
+from tests.helpers.items import changed
 from tests.simulation import definitions as world
 from tests.simulation.process import MemoryEngine, Process
 from tests.simulation.simulation import Simulation
@@ -38,7 +38,7 @@ def _replace(engine: MemoryEngine) -> str:
         now = current.items[VIEW]
         check_not_finished(engine, now)
         text = world.DEFINED[VIEW].definition
-        return current.with_item(replace(now, definition=text, revision=now.revision + 1))
+        return current.with_items([changed(now, definition=text, revision=now.revision + 1)])
 
     try:
         engine.change_catalog(replaced)

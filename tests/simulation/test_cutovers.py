@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 
+from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.cutovers import Cutover
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import Name
 from ctsql.runtime.warehouse.stores.catalog_store import FORMAT, FORMAT_PROPERTY, DeltaCatalog
 from ctsql.runtime.warehouse.times.timeline import TaskState, Timeline
+from tests.helpers.items import an_item
 from tests.simulation.memory_log import MemoryGateway
 from tests.simulation.memory_store import Kill, Store
 from tests.simulation.test_intents import TIMELINE, Link
@@ -22,7 +24,9 @@ STEPS_MAX = 200
 
 def _item(name: str, definition: str = "old") -> Item:
     kind = ObjectKind.CONTINUAL_TASK
-    return Item(id=name, kind=kind, name=Name("default", name), columns=(), definition=definition)
+    return an_item(
+        id=name, kind=kind, name=Name("default", name), columns=(), definition=definition
+    )
 
 
 class Process:
@@ -53,7 +57,7 @@ class Process:
         self.timeline.refresh()
         catalog = self.catalog.load()
         return (
-            catalog.items["one"].definition,
+            catalog.items["one"].definition.text,
             tuple(sorted(catalog.items)),
             self.timeline.task("one"),
         )
@@ -65,13 +69,13 @@ def _made() -> Store:
     store.make(CATALOG, **{FORMAT_PROPERTY: str(FORMAT)})
     first = Process(store, Link("setup"))
     first.timeline.mint({})
-    first.catalog.change(lambda now: now.with_item(_item("one")))
+    first.catalog.change(lambda now: now.with_items([_item("one")]))
     return store
 
 
 def _add(name: str) -> Any:
     def add(now: Catalog) -> Catalog:
-        return now.with_item(_item(name))
+        return now.with_items([_item(name)])
 
     return add
 

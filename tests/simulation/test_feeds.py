@@ -3,13 +3,14 @@
 import itertools
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from unittest import mock
 
 import pytest
 
 from ctsql.runtime.subscriptions.feed import Feed
 from ctsql.runtime.subscriptions.position import Position
+from tests.helpers.items import changed
 from tests.simulation import definitions as world
 from tests.simulation.process import MemoryEngine, Process
 from tests.simulation.simulation import Simulation
@@ -63,8 +64,8 @@ class World:
         self.last = self.first + 1_000
         schedule = f"WITH (REFRESH AT {self.first}, REFRESH AT {self.last}, "
         text = world.DEFINED[VIEW].definition.replace("WITH (", schedule)
-        self.view = replace(self.service.refresh_catalog().items[VIEW], definition=text)
-        self.service.change_catalog(lambda now: now.with_item(self.view))
+        self.view = changed(self.service.refresh_catalog().items[VIEW], definition=text)
+        self.service.change_catalog(lambda now: now.with_items([self.view]))
         self.write(self.first)
 
     def write(self, time: int) -> None:

@@ -11,6 +11,7 @@ from unittest import mock
 
 import pytest
 
+from ctsql.catalog.dependencies import outputs_of
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.times import CLOSED
@@ -179,7 +180,7 @@ def _complete_by_any(real: Callable[..., int]) -> Callable[..., int]:
     def complete(warehouse: Any, item: Any, through: int) -> int:
         if item.kind is not ObjectKind.TASK_OUTPUT:
             return real(warehouse, item, through)
-        outputs = warehouse.catalog.outputs_of(warehouse.relations.item(item.owner))
+        outputs = outputs_of(warehouse.catalog, warehouse.relations.item(item.owner))
         uppers = (warehouse.versions.stored_upper(o) for o in outputs)
         return max(real(warehouse, item, through), *(upper - 1 for upper in uppers))
 

@@ -8,8 +8,9 @@ from unittest import mock
 
 import pytest
 
+from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Catalog, Revision
+from ctsql.catalog.items import Definition
 from ctsql.runtime.statements.objects.failed_task import retry_failed, skip_failed
 from ctsql.runtime.tasks.progress import failure_of, mended_from
 from ctsql.runtime.warehouse.sources import StoredSources
@@ -49,8 +50,8 @@ def _mend(engine: MemoryEngine, meanwhile: Callable[[], object] = lambda: None) 
 
     def add(current: Catalog) -> Catalog:
         task = current.items[TASK]
-        newest = Revision(number=1, definition=_text(TASK, 100, Shape.ALONE), reads=task.reads)
-        return current.with_item(task.with_revisions(newest, task.revisions))
+        newest = Definition(number=1, text=_text(TASK, 100, Shape.ALONE), reads=task.reads)
+        return current.with_items([task.with_definitions(newest, task.revisions)])
 
     def put_in_force(state: TaskState, now: int) -> TaskState:
         task = engine.relations.item(TASK)

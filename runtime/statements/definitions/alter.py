@@ -7,15 +7,17 @@ commits the catalog, then deletes the folders.
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ctsql.catalog.catalog import Catalog, still_there
+from ctsql.catalog.dependencies import beside, flow_targets, going_with, replacement_of, subscribers
 from ctsql.catalog.errors import CtsqlError, error, not_supported
 from ctsql.catalog.items import (
-    Catalog,
+    RECORDS,
     Item,
+    MaterializedView,
     ObjectKind,
-    beside,
+    Table,
+    Task,
     in_use,
-    replacement_of,
-    still_there,
     with_columns_there,
 )
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, check_new_name, fold, quarantine_name
@@ -48,7 +50,7 @@ class Alteration(OnNames):
         if item is not None:
             check_no_quarantine(catalog, item, statement.target.span)
         if item is None or not item.problem:
-            item = self.names.of_kind(statement.target, statement.kind)
+            item = self.names.of_kind(statement.target, RECORDS[statement.kind])
         if item.kind is ObjectKind.TASK_OUTPUT:
             raise self._output_alone(item, statement.target.span)
         if statement.flow and not item.flow:
@@ -66,7 +68,7 @@ class Alteration(OnNames):
             if readers and not statement.cascade:
                 detail, place = f"It is read by {', '.join(readers)}.", statement.target.span
                 raise in_use(item, detail, place, kind=keyword.lower(), keyword=keyword)
-            going[:] = current.going_with([item.id])
+            going[:] = going_with(current, [item.id])
             targets[:] = _items_to_drop(current, item, statement)
             return _without(current, going, statement)
 
@@ -82,12 +84,12 @@ class Alteration(OnNames):
         catalog = self.engine.refresh_catalog()
         if statement.kind is ObjectKind.SCHEMA:
             schema = fold(statement.target.parts[-1])
-            return catalog.going_with(i.id for i in catalog if fold(i.name.schema) == schema)
+            return going_with(catalog, (i.id for i in catalog if fold(i.name.schema) == schema))
         item = catalog.find(qualify(statement.target, self.names.search_schema))
         if item is None or item.kind is not statement.kind:
             return []
         targets = _items_to_drop(catalog, item, statement)
-        return [i for i in catalog.going_with([item.id]) if i not in targets]
+        return [i for i in going_with(catalog, [item.id]) if i not in targets]
 
     def _output_alone(self, output: Item, span: Span) -> CtsqlError:
         task = self.engine.catalog.items[output.owner]
@@ -127,7 +129,7 @@ class Alteration(OnNames):
                     keyword="SCHEMA",
                     dependants=f"It holds {objects}.",
                 )
-            going[:] = current.going_with(i.id for i in inside)
+            going[:] = going_with(current, (i.id for i in inside))
             return _without(current, going, statement, current.schemas[fold(schema)])
 
         self.engine.change_catalog(remove)
@@ -143,7 +145,7 @@ class Alteration(OnNames):
 
     def rename(self, statement: st.RenameObject) -> str:
         """ALTER <kind> name RENAME TO new."""
-        item = self.names.of_kind(statement.target, statement.kind)
+        item = self.names.of_kind(statement.target, RECORDS[statement.kind])
         new = statement.new
         name = Name(new.parts[0] if len(new.parts) == 2 else item.name.schema, new.parts[-1])
 
@@ -151,7 +153,7 @@ class Alteration(OnNames):
             now = still_there(current, item)
             if now.name != name:  # or else it gets other letters only, large or small ones
                 check_free(current, name, new.span, quiet=False)
-            catalog = current.with_item(replace(now, name=name))
+            catalog = current.with_items([replace(now, name=name)])
             return _with_quarantine_renamed(catalog, now)
 
         check_new_name(name.name, new.span)
@@ -161,7 +163,7 @@ class Alteration(OnNames):
 
     def resume(self, statement: st.ControlTask) -> str:
         """ALTER CONTINUAL TASK name RETRY or SKIP."""
-        item = self.names.of_kind(statement.target, ObjectKind.CONTINUAL_TASK)
+        item = self.names.of_kind(statement.target, Task)
         if statement.verb == "SKIP":
             return f"ALTER CONTINUAL TASK (skipped T = {skip_failed(self.engine, item)})"
         retry_failed(self.engine, item)
@@ -174,13 +176,13 @@ class Alteration(OnNames):
                 qualify(statement.target, self.names.search_schema), span=statement.target.span
             )
         else:
-            item = self.names.of_kind(statement.target, statement.kind)
+            item = self.names.of_kind(statement.target, RECORDS[statement.kind])
         column_name = None if statement.column is None else fold(statement.column)
 
         def comment_on(current: Catalog) -> Catalog:
             now = still_there(current, item)
             if column_name is None:
-                return current.with_item(replace(now, comment=statement.comment))
+                return current.with_items([replace(now, comment=statement.comment)])
             there = self.engine.relations.columns_now(now)  # not before: ALTER TABLE may come first
             if all(fold(c.name) != column_name for c in there):
                 raise error(
@@ -189,13 +191,13 @@ class Alteration(OnNames):
                     column=statement.column,
                     detail=f"Columns here: {', '.join(c.name for c in there)}.",
                 )
-            if now.kind is ObjectKind.TABLE:
+            if isinstance(now, Table):
                 now = with_columns_there(now, there)
             columns = tuple(
                 replace(c, comment=statement.comment) if fold(c.name) == column_name else c
                 for c in now.columns
             )
-            return current.with_item(replace(now, columns=columns))
+            return current.with_items([replace(now, columns=columns)])
 
         self.engine.change_catalog(comment_on)
         return "COMMENT"
@@ -203,7 +205,7 @@ class Alteration(OnNames):
     def refresh(self, statement: st.RefreshView) -> str:
         """REFRESH MATERIALIZED VIEW name [FULL]."""
         only = "Only a materialized view is refreshed; a task runs when its input changes."
-        item = self.names.of_kind(statement.target, ObjectKind.MATERIALIZED_VIEW, only=only)
+        item = self.names.of_kind(statement.target, MaterializedView, only=only)
         refresh_view(self.engine, item, full=statement.full)
         return "REFRESH MATERIALIZED VIEW"
 
@@ -214,7 +216,7 @@ def _with_quarantine_renamed(catalog: Catalog, before: Item) -> Catalog:
     name = quarantine_name(catalog.items[before.id].name)
     if quarantine is None or quarantine.name != quarantine_name(before.name) or catalog.find(name):
         return catalog
-    return catalog.with_item(replace(quarantine, name=name))
+    return catalog.with_items([replace(quarantine, name=name)])
 
 
 def _without(
@@ -229,7 +231,7 @@ def _without(
 
 def _items_to_drop(catalog: Catalog, item: Item, statement: st.DropObject) -> list[Item]:
     """What a statement drops by name: an object, or the task and the target of a flow."""
-    return [item, *catalog.flow_targets(item)] if statement.flow else [item]
+    return [item, *flow_targets(catalog, item)] if statement.flow else [item]
 
 
 def _readers_of(catalog: Catalog, items: Sequence[Item]) -> list[str]:
@@ -237,7 +239,7 @@ def _readers_of(catalog: Catalog, items: Sequence[Item]) -> list[str]:
     parts = [p for item in items for p in (item, *beside(catalog, item))]
     own = {p.id for p in parts}
     readers = {r.id: r for p in parts for r in catalog.readers(p.id) if r.id not in own}
-    followers = [s for p in parts for s in catalog.subscribers(p.id)]
+    followers = [s for p in parts for s in subscribers(catalog, p.id)]
     waiting = (r for p in parts if (r := replacement_of(catalog, p.id)) and r.id not in own)
     return [
         *(f"{i.kind.value} {i.name}" for i in readers.values()),

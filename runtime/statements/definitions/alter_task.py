@@ -5,8 +5,9 @@ from dataclasses import replace
 
 from pyspark.sql import types as T
 
+from ctsql.catalog.dependencies import outputs_of
 from ctsql.catalog.errors import not_supported
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Item, Task
 from ctsql.catalog.names import fold, quote
 from ctsql.catalog.schemas import Column, Schema, same_columns
 from ctsql.catalog.spans import Source, Span
@@ -39,7 +40,7 @@ class TaskAlteration(Redefinition):
         """SUSPEND or RESUME, unless the task is in that state already."""
         only = "A view is not suspended. To refresh it less often: "
         only += f"ALTER MATERIALIZED VIEW {statement.target.span.text} SET (REFRESH EVERY '1 day')"
-        item = self.names.of_kind(statement.target, ObjectKind.CONTINUAL_TASK, only=only)
+        item = self.names.of_kind(statement.target, Task, only=only)
         self.engine.mint()
         suspends = statement.verb == "SUSPEND"
         if self.engine.relations.is_suspended(item) == suspends:
@@ -138,7 +139,7 @@ def check_same_shape(
         inputs = ", ".join(i.ref.span.text for i in old.inputs)
         why = f'What "{item.name}" holds came from {inputs}.'
         raise not_supported(new.inputs[0].ref.span, what, why=why, hint=_ELSEWHERE)
-    outputs = catalog.outputs_of(item) or [item]
+    outputs = outputs_of(catalog, item) or [item]
     if [qualify(o.target, schema) for o in new.outputs] != [
         o.name for o in outputs if item.outputs
     ]:

@@ -5,7 +5,7 @@ It is CREATE OR REPLACE with the definition that is there, so what holds for tha
 
 from dataclasses import replace
 
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Item, MaterializedView
 from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.runtime.statements.definitions.alter_task import changed_constraints
 from ctsql.runtime.statements.definitions.create import Creation
@@ -38,7 +38,7 @@ def change_view_constraints(names: Namespace, statement: st.ChangeConstraints) -
 
 
 def _definition(names: Namespace, target: st.RelationRef) -> tuple[Item, st.CreateMaterializedView]:
-    item = names.of_kind(target, ObjectKind.MATERIALIZED_VIEW)
+    item = names.of_kind(target, MaterializedView)
     return item, view_definition(names.engine, item)
 
 

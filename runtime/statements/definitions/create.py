@@ -11,19 +11,26 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from ctsql.catalog import times
+from ctsql.catalog.catalog import Catalog, still_there
 from ctsql.catalog.cutovers import Cutover, together
+from ctsql.catalog.dependencies import all_readers, check_no_cycle, quarantine_of, subscribers
 from ctsql.catalog.errors import DataError, bad_option, error, not_supported
 from ctsql.catalog.items import (
-    Catalog,
+    Definition,
     Item,
+    MaterializedView,
     ObjectKind,
     Reading,
-    Revision,
+    Record,
+    Storage,
+    Table,
+    Task,
+    TaskOutput,
+    View,
     altered_meanwhile,
-    check_no_cycle,
     columns_in_use,
     in_use,
-    still_there,
+    made_by_flow,
     was_dropped,
 )
 from ctsql.catalog.names import Name, fold, quarantine_name, quote
@@ -137,13 +144,13 @@ class Creation(OnNames):
 
     def create_table(self, statement: st.CreateTable) -> str:
         """CREATE TABLE, with columns, [OR REPLACE] AS SELECT, or attached."""
-        old = self._find_old(statement.target, ObjectKind.TABLE, statement.or_replace)
+        old = self._find_old(statement.target, Table, statement.or_replace)
         if old is not None:
             return self._replace_table(old, statement)
         name = self.names.free(statement.target, ObjectKind.TABLE, quiet=statement.if_not_exists)
         if name is None:
             return "CREATE TABLE (exists already)"
-        item = self.names.new(name, ObjectKind.TABLE, statement.span, statement.comment)
+        item = self.names.new(Table, name, statement.span, statement.comment)
         if statement.location is not None:
             item = self.attach(item, statement)
             span = statement.location_span
@@ -169,7 +176,7 @@ class Creation(OnNames):
         self.engine.mint()
         return "CREATE TABLE"
 
-    def _replace_table(self, old: Item, statement: st.CreateTable) -> str:
+    def _replace_table(self, old: Table, statement: st.CreateTable) -> str:
         """Other rows and columns, in one commit of the table, which stays the same table.
 
         Raises:
@@ -193,12 +200,11 @@ class Creation(OnNames):
         def note(current: Catalog) -> Catalog:
             item = replace(
                 self.as_stored(still_there(current, old)),
-                definition=statement.span.text,
-                search_schema=self.names.search_schema,
+                definition=self._typed(statement.span.text),
                 comment=statement.comment,
                 alterations=(),
             )
-            return current.with_item(item)
+            return current.with_items([item])
 
         with alone(engine.timeline, old, engine.mint) as location, engine.leaving_intents():
             if engine.relations.columns_now(old) != before:
@@ -214,11 +220,11 @@ class Creation(OnNames):
         engine.mint()
         return "CREATE TABLE (replaced)"
 
-    def attach(self, item: Item, statement: st.CreateTable) -> Item:
+    def attach(self, item: Table, statement: st.CreateTable) -> Table:
         """The item of a table that is there, at LOCATION."""
         gateway = self.engine.gateway
         location = gateway.qualify(statement.location or "")
-        item = replace(item, location=location, managed=False)
+        item = replace(item, storage=Storage(location=location, managed=False))
         check_place_free(self.engine.catalog, item, statement.location_span)
         span = statement.location_span
         check_outside(location, self.engine.location, LOCATION, span, is_folder=True, is_new=False)
@@ -233,18 +239,18 @@ class Creation(OnNames):
             )
         return self.as_stored(item)
 
-    def as_stored(self, item: Item) -> Item:
+    def as_stored(self, item: Table) -> Table:
         """Add the columns and the id of the stored table."""
-        warehouse = self.engine.warehouse
-        return replace(
-            item,
-            columns=warehouse.relations.stored_columns(item),
-            table_id=warehouse.relations.table(item).table_id,
-        )
+        relations = self.engine.relations
+        return replace(identify(relations, item), columns=relations.stored_columns(item))
+
+    def _typed(self, text: str) -> Definition:
+        """The first definition of a new object, before it is bound."""
+        return Definition(text=text, search_schema=self.names.search_schema)
 
     def create_view(self, statement: st.CreateView) -> str:
         """CREATE [OR REPLACE] VIEW."""
-        old = self._find_old(statement.target, ObjectKind.VIEW, statement.or_replace)
+        old = self._find_old(statement.target, View, statement.or_replace)
         name = (
             old.name
             if old
@@ -253,13 +259,13 @@ class Creation(OnNames):
         if name is None:
             return "CREATE VIEW (exists already)"
         bound = self.names.binder().bind_view(statement)
-        item = self.names.new(name, ObjectKind.VIEW, statement.span, statement.comment)
-        item = replace(item, columns=bound.columns, reads=bound.reads)
+        item = self.names.new(View, name, statement.span, statement.comment)
+        item = item.bound(bound.columns, bound.reads)
         if old is not None:
             item, span = replace(item, id=old.id), statement.target.span
             self.check_replacement(self.engine.catalog, old, item, span)
             self.check_no_input(old, span)
-            for reader in self.engine.catalog.all_readers(old.id):
+            for reader in all_readers(self.engine.catalog, old.id):
                 end_if_followed(self.engine, reader)
 
             def make(current: Catalog) -> Cutover:
@@ -272,14 +278,16 @@ class Creation(OnNames):
             self.register(item)
         return "CREATE VIEW"
 
-    def _find_old(self, ref: st.RelationRef, kind: ObjectKind, or_replace: bool) -> Item | None:
+    def _find_old(
+        self, ref: st.RelationRef, record: type[Record], or_replace: bool
+    ) -> Record | None:
         """The object that OR REPLACE replaces, if there is one."""
         old = self.engine.refresh_catalog().find(qualify(ref, self.names.search_schema))
         if not or_replace or old is None:
             return None
-        if old.kind is not kind:
+        if not isinstance(old, record):
             hint = f"Drop it first: {drop_text(self.engine.catalog, old)}"
-            raise old.wrong_kind(kind.value, hint, ref.span)
+            raise old.wrong_kind(record.kind.value, hint, ref.span)
         return old
 
     def check_replacement(self, catalog: Catalog, old: Item, new: Item, span: Span) -> None:
@@ -314,7 +322,7 @@ class Creation(OnNames):
     def create_materialized_view(self, statement: st.CreateMaterializedView) -> str:
         """CREATE [OR REPLACE] MATERIALIZED VIEW; its first contents are written at once."""
         kind = ObjectKind.MATERIALIZED_VIEW
-        old = self._find_old(statement.target, kind, statement.or_replace)
+        old = self._find_old(statement.target, MaterializedView, statement.or_replace)
         check_refresh_times(statement, clock.now_ms())
         if old is not None:
             cut_over(self.engine, self.replacing(old, statement))
@@ -322,8 +330,8 @@ class Creation(OnNames):
         name = self.names.free(statement.target, kind, quiet=statement.if_not_exists)
         if name is None:
             return "CREATE MATERIALIZED VIEW (exists already)"
-        item = self.names.new(name, kind, statement.span, statement.comment)
-        item = replace(item, location=self.location_of(statement) or item.location, flow=self.flow)
+        item = self.names.new(MaterializedView, name, statement.span, statement.comment)
+        item = self._placed(item, statement)
         bound = self.names.binder().bind_materialized_view(statement, item)
         check_followed(self.engine.warehouse, bound.view)
         item = replace(item, columns=bound.columns)
@@ -333,8 +341,8 @@ class Creation(OnNames):
         return "CREATE MATERIALIZED VIEW"
 
     def quarantine_of(
-        self, item: Item, statement: st.CreateMaterializedView
-    ) -> tuple[Item, BoundDefinition] | None:
+        self, item: MaterializedView, statement: st.CreateMaterializedView
+    ) -> tuple[MaterializedView, BoundDefinition] | None:
         """The quarantine that a view has by a statement, and what it means; None for none.
 
         It is a view as well, of the rows that the other one leaves out, so it follows its tables
@@ -342,7 +350,7 @@ class Creation(OnNames):
 
         Raises OBJECT_EXISTS, DUPLICATE_COLUMN.
         """
-        there = self.engine.catalog.items.get(item.quarantine or "")
+        there = quarantine_of(self.engine.catalog, item)
         name = there.name if there else quarantine_name(item.name)
         text = quarantine_text(statement, [c.name for c in item.columns], name.qualified())
         if text is None:
@@ -352,19 +360,13 @@ class Creation(OnNames):
         source = Source(text, f"quarantine of {item.name}").whole()
         view = parse(source)
         assert isinstance(view, st.CreateMaterializedView)  # as it was written
-        own = self.names.new(name, ObjectKind.MATERIALIZED_VIEW, source, None)
+        own = self.names.new(MaterializedView, name, source, None)
         own = own if there is None else there
         bound = self.names.binder().bind_materialized_view(view, own)
-        away = replace(
-            own,
-            definition=text,
-            search_schema=self.names.search_schema,
-            columns=bound.columns,
-            reads=bound.reads,
-        )
-        return away, bound
+        typed = replace(self._typed(text), number=own.revision)
+        return replace(own, definition=typed).bound(bound.columns, bound.reads), bound
 
-    def replacing(self, old: Item, statement: st.CreateMaterializedView) -> Change:
+    def replacing(self, old: MaterializedView, statement: st.CreateMaterializedView) -> Change:
         """Prepare that a view has another query: its table stays, and gets what differs.
 
         With other columns than more at the end it writes all rows. If nobody reads it then, the
@@ -380,8 +382,8 @@ class Creation(OnNames):
         check_followed(engine.warehouse, bound.view)
         away_and_bound = self.quarantine_of(replace(old, columns=bound.columns), statement)
         away = None if away_and_bound is None else away_and_bound[0]
-        before = engine.catalog.items.get(old.quarantine or "")
-        pairs = [(old, replace(old, columns=bound.columns, reads=bound.reads))]
+        before = quarantine_of(engine.catalog, old)
+        pairs = [(old, old.bound(bound.columns, bound.reads))]
         if before is not None and away is not None:
             pairs.append((before, away))
         for there, new in pairs:
@@ -400,17 +402,20 @@ class Creation(OnNames):
                 raise altered_meanwhile(now)
             item = replace(
                 now,
-                definition=statement.span.text,
-                search_schema=self.names.search_schema,
-                reads=bound.reads,
+                definition=Definition(
+                    text=statement.span.text,
+                    search_schema=self.names.search_schema,
+                    reads=bound.reads,
+                    number=now.revision,
+                    flow=now.flow if self.alters else self.flow,
+                ),
                 columns=bound.columns,
                 comment=statement.comment,
                 quarantine=None if away is None else now.quarantine or away.id,
-                flow=self.flow,
             )
             if self.alters:
                 columns = commented(now.columns, bound.columns)
-                item = replace(item, columns=columns, comment=now.comment, flow=now.flow)
+                item = replace(item, columns=columns, comment=now.comment)
             check_history(engine.warehouse, current, now, histories[0])
             items = [(now, item, histories[0])]
             is_new = new_away is not None
@@ -429,7 +434,7 @@ class Creation(OnNames):
             complete=lambda: write_new(engine, views),
         )
 
-    def _still_there(self, current: Catalog, old: Item, bound: BoundDefinition) -> Item:
+    def _still_there(self, current: Catalog, old: Record, bound: BoundDefinition) -> Record:
         """The object in the newest catalog.
 
         Raises:
@@ -440,19 +445,19 @@ class Creation(OnNames):
         for object_id, name in names.items():
             if object_id not in current.items:
                 raise was_dropped(name, "while the view was being replaced")
-        check_as_bound(self.names.bound_by or current, current, replace(old, reads=bound.reads))
-        return current.items[old.id]
+        check_as_bound(self.names.bound_by or current, current, old.bound(old.columns, bound.reads))
+        return still_there(current, old)
 
     def check_same_storage(self, old: Item, statement: st.CreateMaterializedView) -> None:
         """Raise NOT_SUPPORTED where a view's table would have to be stored otherwise."""
-        definition = parse_as(st.CreateMaterializedView, old.definition, str(old.name))
+        definition = parse_as(st.CreateMaterializedView, old.definition.text, str(old.name))
         if storage_options(definition.options) != storage_options(statement.options):
             what = f"another {' or '.join(STORAGE_OPTIONS)} for a view that is there"
             why = "They hold from its creation on."
             hint = f"Drop it first: {drop_text(self.engine.catalog, old)}"
             raise not_supported(statement.target.span, what, why=why, hint=hint)
 
-    def location_of(self, statement: _Output) -> str | None:
+    def storage_of(self, statement: _Output) -> Storage | None:
         """The folder of LOCATION, which must be empty; None for one that ctsql names."""
         option = next((o for o in statement.options if o.name == LOCATION), None)
         if option is None:
@@ -472,12 +477,17 @@ class Creation(OnNames):
                     hint += f"DROP {item.kind.keyword} {item.name} PURGE"
             path = str(option.value)
             raise error("FILE_EXISTS", span=option.value_span, path=path, detail=detail, hint=hint)
-        return location
+        return Storage(location=location)
+
+    def _placed(self, item: Record, statement: _Output) -> Record:
+        """A new object with the folder that its statement gives, and the flow that it is of."""
+        storage = self.storage_of(statement) or item.storage
+        return made_by_flow(replace(item, storage=storage), self.flow)
 
     def create_task(self, statement: st.CreateContinualTask) -> str:
         """CREATE [OR REPLACE] CONTINUAL TASK; with SNAPSHOT its first run happens at once."""
         kind = ObjectKind.CONTINUAL_TASK
-        if self._find_old(statement.target, kind, statement.or_replace) is not None:
+        if self._find_old(statement.target, Task, statement.or_replace) is not None:
             change = TaskAlteration(self.names).replacing(statement)
             if change is None:
                 return "CREATE CONTINUAL TASK (unchanged)"
@@ -497,17 +507,16 @@ class Creation(OnNames):
 
     def new_task(
         self, name: Name, statement: st.CreateContinualTask
-    ) -> tuple[Item, list[Item], BoundDefinition, Revision | None]:
+    ) -> tuple[Task, list[TaskOutput], BoundDefinition, Definition | None]:
         """A task as a statement defines it, the outputs and the quarantine beside, and its meaning.
 
         The last is the definition by which it holds its first rows; None without BACKFILL FROM.
         """
-        item = self.names.new(name, ObjectKind.CONTINUAL_TASK, statement.span, statement.comment)
+        item = self.names.new(Task, name, statement.span, statement.comment)
         beside = self.names.new_outputs(statement)
-        location = self.location_of(statement) or item.location
-        item = replace(item, location=location, flow=self.flow)
+        item = self._placed(item, statement)
         if beside:
-            item = replace(item, location=None, outputs=tuple(o.id for o in beside))
+            item = replace(item, storage=None, outputs=tuple(o.id for o in beside))
         bound = bind_task(self.names.binder(), statement, item, beside)
         if bound.task.has_quarantine:
             quarantine = new_quarantine(self.names, item, statement.target.span)
@@ -527,7 +536,7 @@ class Creation(OnNames):
         beside: Sequence[Item] = (),
         *,
         has_vectors: bool,
-        first: Revision | None = None,
+        first: Definition | None = None,
         since: int | None = None,
     ) -> Iterator[list[Item]]:
         """Inside, an object has its table, or its outputs', up to now, and no catalog knows it.
@@ -558,7 +567,7 @@ class Creation(OnNames):
             if all(upper <= now + 1 or upper == times.CLOSED for upper in uppers):
                 break
         begin = now if since is None else since
-        item = replace(item, columns=bound.columns, reads=bound.reads, created_at=begin)
+        item = replace(item.bound(bound.columns, bound.reads), created_at=begin)
         items = [item, *complete_outputs(beside, item, bound)]
         with undo_on_failure(engine, items):
             for output in items:
@@ -633,7 +642,7 @@ def _end_for_columns(engine: Engine, pairs: Sequence[tuple[Item, Item]]) -> list
 
 def task_that_follows(engine: Engine, view: Item) -> Item | None:
     """The task that has a plain view as its input, if one has."""
-    for reader in engine.catalog.all_readers(view.id):
+    for reader in all_readers(engine.catalog, view.id):
         if reader.kind is ObjectKind.CONTINUAL_TASK:
             views = engine.relations.bound(reader).task.input_views
             if any(getattr(n, "object_id", None) == view.id for v in views for n in descend(v)):
@@ -642,8 +651,8 @@ def task_that_follows(engine: Engine, view: Item) -> Item | None:
 
 
 def with_quarantine(
-    creation: Creation, item: Item, statement: st.CreateMaterializedView
-) -> tuple[Item, list[Item]]:
+    creation: Creation, item: MaterializedView, statement: st.CreateMaterializedView
+) -> tuple[MaterializedView, list[MaterializedView]]:
     """A new view, and beside it the quarantine that it has by its statement, if any."""
     away_and_bound = creation.quarantine_of(item, statement)
     if away_and_bound is None:
@@ -652,8 +661,13 @@ def with_quarantine(
 
 
 def quarantine_change(
-    current: Catalog, view: Item, away: Item | None, span: Span, *, is_new: bool
-) -> tuple[Item | None, Cutover]:
+    current: Catalog,
+    view: MaterializedView,
+    away: MaterializedView | None,
+    span: Span,
+    *,
+    is_new: bool,
+) -> tuple[MaterializedView | None, Cutover]:
     """What becomes of the quarantine of a view that has another definition.
 
     Args:
@@ -667,7 +681,7 @@ def quarantine_change(
         DEPENDENT_OBJECTS: somebody reads the one that goes. OBJECT_EXISTS: the name of the new one
             is taken. UNKNOWN_RELATION: another process has dropped it.
     """
-    there = current.items.get(view.quarantine or "")
+    there = quarantine_of(current, view)
     if away is None and there is not None:
         check_quarantine_unread(current, there, span)
         return None, Cutover(drop=dropped(current, [there]))
@@ -681,7 +695,7 @@ def quarantine_change(
 def check_quarantine_unread(current: Catalog, there: Item, span: Span) -> None:
     """Raise DEPENDENT_OBJECTS where something reads the quarantine of a view, which is to go."""
     readers = [str(i.name) for i in current.readers(there.id)]
-    readers += [f"subscription '{s.name}'" for s in current.subscribers(there.id)]
+    readers += [f"subscription '{s.name}'" for s in subscribers(current, there.id)]
     if readers:
         raise in_use(there, f"It is read by {', '.join(readers)}.", span, kind="quarantine")
 
@@ -710,7 +724,7 @@ def complete_outputs(beside: Sequence[Item], task: Item, bound: BoundDefinition)
     columns = {o.object_id: o.columns for o in bound.task.outputs}
     owner = Reading(name=task.name, object_id=task.id, columns=())
     return [
-        replace(o, columns=columns.get(o.id, o.columns), reads=(owner,), created_at=task.created_at)
+        replace(o.bound(columns.get(o.id, o.columns), (owner,)), created_at=task.created_at)
         for o in beside
     ]
 

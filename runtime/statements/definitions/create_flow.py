@@ -6,6 +6,7 @@ killed in between leaves the task, and CREATE FLOW IF NOT EXISTS then creates th
 OR REPLACE is one cutover of both.
 """
 
+from ctsql.catalog.dependencies import flow_targets
 from ctsql.catalog.errors import CtsqlError, not_supported
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import Name
@@ -63,7 +64,7 @@ def _replace(names: Namespace, statement: st.CreateFlow, task: Item) -> str:
         raise task.wrong_kind("flow", hint, statement.name.span)
     catalog = names.engine.catalog
     target = qualify(statement.target, names.search_schema)
-    views = catalog.flow_targets(task)
+    views = flow_targets(catalog, task)
     if views and views[0].name != target:
         raise other_target(statement, views[0].name)
     if views and say_the_same(views[0].flow, clauses_of(statement)):
@@ -72,7 +73,7 @@ def _replace(names: Namespace, statement: st.CreateFlow, task: Item) -> str:
     creation = Creation(names, clauses_of(statement))
     if not views:  # a process was killed that had made the task
         creation.create_materialized_view(view)
-        views = names.engine.catalog.flow_targets(task)
+        views = flow_targets(names.engine.catalog, task)
     changes = [
         TaskAlteration(names).replacing(new_task),
         creation.replacing(views[0], view),

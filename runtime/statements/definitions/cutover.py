@@ -21,9 +21,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.cutovers import Cutover, together
 from ctsql.catalog.errors import CatalogError, error
-from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.spans import Span
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults
@@ -119,7 +120,7 @@ def new_starts(
 ) -> tuple[tuple[int, int], ...]:
     """From which T each definition of a task is in force that comes with a cutover at T = ``now``.
 
-    One that copies rows (:attr:`ctsql.catalog.items.Revision.once`) is in force at that T alone,
+    One that copies rows (:attr:`ctsql.catalog.items.Definition.once`) is in force at that T alone,
     what comes behind it from the next T on. The first one of a new task needs no T.
 
     Args:

@@ -8,8 +8,10 @@ goes on where its log says that it stopped. MAINTAIN removes the entry, then the
 import uuid
 from collections.abc import Iterable, Sequence
 
+from ctsql.catalog.catalog import Catalog, DropEntry
+from ctsql.catalog.dependencies import replacement_of, subscribers
 from ctsql.catalog.errors import CtsqlError, capitalised, error, unknown_relation
-from ctsql.catalog.items import Catalog, DropEntry, Item, ObjectKind, replacement_of
+from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.times import to_iso
 from ctsql.planner.binding import qualify
@@ -23,7 +25,7 @@ from ctsql.runtime.warehouse.table_checks import is_replaced, missing_table
 def dropped(catalog: Catalog, items: Iterable[Item], schema: str = "") -> DropEntry:
     """The entry of a DROP; of an object whose own entry cannot be read nothing is kept."""
     readable = tuple(i for i in items if not i.problem)
-    readers = (s for i in readable for s in catalog.subscribers(i.id) if not s.problem)
+    readers = (s for i in readable for s in subscribers(catalog, i.id) if not s.problem)
     return DropEntry(
         id=uuid.uuid4().hex,
         at_ms=clock.now_ms(),

@@ -1,15 +1,16 @@
 """Definitions that copy: a task holds at one T what another object holds then.
 
-They are in force at that T alone (:class:`ctsql.catalog.items.Revision`, ``once``), so whoever runs
-the task at it does the same, and it is written in one commit. A task that begins with the rows of a
-table has such a definition at its creation, one whose replacement is applied at the T of the swap.
+They are in force at that T alone (``once`` of :class:`ctsql.catalog.items.Definition`), so whoever
+runs the task at it does the same, and it is written in one commit. A task that begins with the rows
+of a table has such a definition at its creation, one whose replacement is applied at the T of the
+swap.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 from ctsql.catalog.errors import bad_option, error, not_supported
-from ctsql.catalog.items import Item, ObjectKind, Reading, Revision
+from ctsql.catalog.items import Definition, Item, Maintained, ObjectKind, Reading, Task
 from ctsql.catalog.names import fold, quote
 from ctsql.catalog.schemas import shown_columns
 from ctsql.planner.binding import BoundDefinition, bind_task, qualify
@@ -28,7 +29,7 @@ def copy_of(
     constraints: Sequence[st.ConstraintDef] = (),
     clears: bool = False,
     quarantine: Item | None = None,
-) -> Revision:
+) -> Definition:
     """The definition by which each output of a task gets the rows of another object.
 
     Args:
@@ -50,7 +51,13 @@ def copy_of(
         i.id: Reading(name=i.name, object_id=i.id, columns=tuple(c.name for c in i.columns))
         for i in (follows, *sources, *away)
     }
-    return Revision(number=0, definition=text, reads=tuple(read.values()), once=True)
+    return Definition(
+        text=text,
+        search_schema=task.search_schema,
+        reads=tuple(read.values()),
+        flow=task.flow,
+        once=True,
+    )
 
 
 def _column_list(output: Item) -> str:
@@ -82,7 +89,7 @@ def followed_by(names: Namespace, statement: st.CreateContinualTask) -> Item:
     return replace(source, columns=names.columns_now(source))
 
 
-def fill(engine: Engine, items: Sequence[Item], first: Revision | None, until: int) -> None:
+def fill(engine: Engine, items: Sequence[Item], first: Definition | None, until: int) -> None:
     """Bring an object that no catalog knows up to a time.
 
     Args:
@@ -91,14 +98,16 @@ def fill(engine: Engine, items: Sequence[Item], first: Revision | None, until: i
     """
     item = items[0]
     if first is not None:
-        first_item = replace(item, definition=first.definition, reads=first.reads, once=True)
+        first_item = replace(item, definition=first)
         engine.relations.add([first_item, *items[1:]])
         engine.advance([first_item], item.created_at)
     engine.relations.add(items)
-    engine.advance([i for i in items if i.is_run], until)
+    engine.advance([i for i in items if isinstance(i, Maintained)], until)
 
 
-def backfill_of(names: Namespace, statement: st.CreateContinualTask, item: Item) -> Revision | None:
+def backfill_of(
+    names: Namespace, statement: st.CreateContinualTask, item: Item
+) -> Definition | None:
     """The definition by which a new task begins with a table's rows; None without BACKFILL FROM.
 
     Args:
@@ -138,19 +147,19 @@ def source_of(names: Namespace, ref: st.RelationRef) -> Item:
     return replace(source, columns=names.columns_now(source))
 
 
-def with_first_rows(item: Item, first: Revision) -> Item:
+def with_first_rows(item: Task, first: Definition) -> Task:
     """A new task that has the definition of its first rows until its own one is in force."""
-    newest = replace(item.revisions[-1], number=first.number + 1)
-    return item.with_revisions(newest, (first,))
+    newest = replace(item.definition, number=first.number + 1)
+    return item.with_definitions(newest, (first,))
 
 
 _ONLY_TABLES = "A task begins with the rows of a table. Make one of it: CREATE TABLE ... AS SELECT"
 
 
-def _bind(names: Namespace, item: Item, revision: Revision) -> BoundDefinition:
+def _bind(names: Namespace, item: Item, revision: Definition) -> BoundDefinition:
     """Bind the definition for the first time, so that rows which do not fit are refused at once."""
     title = f"BACKFILL FROM of {item.name}"
-    statement = parse_as(st.CreateContinualTask, revision.definition, title)
+    statement = parse_as(st.CreateContinualTask, revision.text, title)
     return bind_task(names.binder(), statement, item, [])
 
 

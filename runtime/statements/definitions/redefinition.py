@@ -11,21 +11,17 @@ It may add columns at the end of the outputs: then the tables get them before th
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from ctsql.catalog.catalog import Catalog, still_there
 from ctsql.catalog.cutovers import Cutover, together
-from ctsql.catalog.errors import DataError
-from ctsql.catalog.items import (
-    Catalog,
-    Item,
-    ObjectKind,
-    Reading,
-    Revision,
-    altered_meanwhile,
+from ctsql.catalog.dependencies import (
     beside as goes_with,
     check_no_cycle,
+    outputs_of,
     replacement_of,
-    still_there,
     writer_of,
 )
+from ctsql.catalog.errors import DataError
+from ctsql.catalog.items import Item, Reading, Task, altered_meanwhile
 from ctsql.catalog.schemas import Schema
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import BoundDefinition, bind_task
@@ -50,17 +46,17 @@ from ctsql.runtime.warehouse.times.timeline import TaskState
 class Redefinition(OnNames):
     """The base of the statements that give a task another definition."""
 
-    def definition(self, ref: st.RelationRef) -> tuple[Item, st.CreateContinualTask]:
+    def definition(self, ref: st.RelationRef) -> tuple[Task, st.CreateContinualTask]:
         """The task, and its newest definition with current names."""
-        item = self.names.of_kind(ref, ObjectKind.CONTINUAL_TASK)
+        item = self.names.of_kind(ref, Task)
         self.engine.timeline.refresh()
         self.engine.refresh_catalog()
-        item = self.engine.relations.item(item.id)
+        item = still_there(self.engine.relations.catalog, item)
         return item, definition_statement(self.engine, item)
 
     def other_definition(
         self,
-        item: Item,
+        item: Task,
         text: str,
         *,
         body: tuple[st.BodyStatement, ...] | None = None,
@@ -100,7 +96,7 @@ class Redefinition(OnNames):
 
     def outputs(self, item: Item) -> list[Item]:
         """The objects that hold a task's rows, in order."""
-        return self.engine.catalog.outputs_of(item) or [item]
+        return outputs_of(self.engine.catalog, item) or [item]
 
     def bind(
         self, item: Item, statement: st.CreateContinualTask, columns: tuple[Schema, ...] = ()
@@ -145,7 +141,7 @@ class Redefinition(OnNames):
         quarantine = new_quarantine(self.names, item, span)
         return make_table(self.engine, replace(quarantine, created_at=self.engine.mint()))
 
-    def unchanged(self, current: Catalog, item: Item) -> Item:
+    def unchanged(self, current: Catalog, item: Task) -> Task:
         """A task by the newest catalog.
 
         Raises:
@@ -192,12 +188,12 @@ class Redefinition(OnNames):
 
         def prune(current: Catalog) -> Catalog:
             now = current.items.get(item.id)
-            if now is None:
+            if not isinstance(now, Task):
                 return current
             *earlier, newest = now.revisions
             revisions = [r for r in earlier if r.number >= min(numbers)]
-            later = now.with_revisions(newest, revisions)
-            catalog, read = current.with_item(later), {r.object_id for r in later.reads}
+            later = now.with_definitions(newest, revisions)
+            catalog, read = current.with_items([later]), {r.object_id for r in later.reads}
             ids = [r.object_id for r in now.reads if r.object_id not in read]
             # A replacement that was applied goes with the definition that reads it.
             there = [i for i in map(current.items.get, ids) if i is not None]
@@ -212,26 +208,26 @@ class Redefinition(OnNames):
 
 def with_definition(
     catalog: Catalog,
-    task: Item,
+    task: Task,
     definition: str,
     reads: tuple[Reading, ...],
     columns: tuple[Schema, ...],
-) -> tuple[Item, ...]:
+) -> tuple[Task, *tuple[Item, ...]]:
     """A task with another definition, and its outputs with the columns of that.
 
     Args:
         task: as it is by the catalog. columns: of each output.
     """
-    outputs = catalog.outputs_of(task) or [task]
+    outputs = outputs_of(catalog, task) or [task]
     before = tuple(o.columns for o in outputs)
     earlier = task.revisions
     if before != columns:
         earlier = tuple(replace(r, columns=r.columns or before) for r in earlier)
     later = [replace(o, columns=schema) for o, schema in zip(outputs, columns, strict=True)]
-    own = task if task.outputs else later[0]
-    newest = Revision(number=task.revision + 1, definition=definition, reads=reads)
+    own = task if task.outputs else replace(task, columns=columns[0])
+    newest = task.definition.followed_by(definition, reads)
     others = later if task.outputs else []
-    return (own.with_revisions(newest, earlier), *others)
+    return (own.with_definitions(newest, earlier), *others)
 
 
 def shape_of(output: Item) -> str:

@@ -12,19 +12,23 @@ to the rows that the replacement holds, so that who follows the view sees that d
 
 from dataclasses import replace
 
+from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.cutovers import Cutover, together
+from ctsql.catalog.dependencies import (
+    beside as goes_with,
+    check_no_cycle,
+    owner_of_quarantine,
+    replacement_of,
+    subscribers,
+)
 from ctsql.catalog.errors import CtsqlError, error, not_supported
 from ctsql.catalog.items import (
-    Catalog,
     Item,
+    MaterializedView,
     ObjectKind,
     Reading,
     altered_meanwhile,
-    beside as goes_with,
-    check_no_cycle,
     in_use,
-    owner_of_quarantine,
-    replacement_of,
     was_dropped,
 )
 from ctsql.catalog.schemas import Column, same_columns, shown_columns
@@ -69,7 +73,7 @@ class Replacement(OnNames):
                 way. RECURSIVE_DEFINITION: the query reads the view.
         """
         assert statement.replaces is not None  # else it is no replacement
-        view = self.names.of_kind(statement.replaces, _KIND)
+        view = self.names.of_kind(statement.replaces, MaterializedView)
         name = self.names.free(statement.target, _KIND, quiet=statement.if_not_exists)
         if name is None:
             return "CREATE REPLACEMENT MATERIALIZED VIEW (exists already)"
@@ -81,10 +85,10 @@ class Replacement(OnNames):
                 why = "The view keeps its own table, and how that is stored."
                 hint = "Leave it out."
                 raise not_supported(option.span, what, why=why, hint=hint)
-        item = self.names.new(name, _KIND, statement.span, statement.comment)
+        item = self.names.new(MaterializedView, name, statement.span, statement.comment)
         item = replace(item, replaces=view.id)
         bound = self.names.binder().bind_materialized_view(statement, item)
-        item = replace(item, columns=bound.columns, reads=bound.reads)
+        item = item.bound(bound.columns, bound.reads)
         self._check_fits(self.engine.catalog, item, view, statement.query.span)
         check_followed(self.engine.warehouse, bound.view)
         creation = Creation(self.names)
@@ -132,8 +136,8 @@ class Replacement(OnNames):
                 follows the replacement. VIEW_FAILED: its query cannot be computed; nothing changes.
         """
         engine = self.engine
-        view = self.names.of_kind(statement.target, _KIND)
-        beside = self.names.of_kind(statement.replacement, _KIND)
+        view = self.names.of_kind(statement.target, MaterializedView)
+        beside = self.names.of_kind(statement.replacement, MaterializedView)
         if beside.replaces != view.id:
             raise of_another(engine.catalog, beside, view, statement.replacement.span)
         self._check_fits(engine.catalog, beside, view, statement.replacement.span)
@@ -149,7 +153,7 @@ class Replacement(OnNames):
 
         def applied(current: Catalog) -> Cutover:
             now, going = current.items.get(view.id), current.items.get(beside.id)
-            if now is None or going is None:
+            if not isinstance(now, MaterializedView) or not isinstance(going, MaterializedView):
                 name = view.name if now is None else beside.name
                 raise was_dropped(name, "while the replacement was being applied", _KIND.value)
             span = statement.replacement.span
@@ -159,9 +163,12 @@ class Replacement(OnNames):
             self._check_fits(current, going, now, span)
             item = replace(
                 now,
-                definition=definition,
-                search_schema=going.search_schema,
-                reads=reads,
+                definition=replace(
+                    now.definition,
+                    text=definition,
+                    search_schema=going.search_schema,
+                    reads=reads,
+                ),
                 columns=_with_comments(going.columns, now.columns),
                 built_beside=(going.id, now.revision + 1),
                 quarantine=None if away is None else away.id,
@@ -181,7 +188,9 @@ class Replacement(OnNames):
         cut_over(engine, Change(make=applied, new=new, complete=lambda: write_new(engine, ids)))
         return "ALTER MATERIALIZED VIEW"
 
-    def _quarantine(self, view: Item, beside: Item, definition: str) -> Item | None:
+    def _quarantine(
+        self, view: MaterializedView, beside: MaterializedView, definition: str
+    ) -> MaterializedView | None:
         """The quarantine that a view has by the definition of its replacement; None for none."""
         view_statement = parse_as(
             st.CreateMaterializedView, definition, f"definition of {view.name}"
@@ -207,7 +216,9 @@ class Replacement(OnNames):
         return text, tuple(replace(r, name=items[r.object_id].name) for r in beside.reads)
 
 
-def _other_quarantine(there: Item, away: Item, going: Item) -> Item:
+def _other_quarantine(
+    there: MaterializedView, away: Item, going: MaterializedView
+) -> MaterializedView:
     """The quarantine of a view by another definition; its rows are there already.
 
     Args:
@@ -239,7 +250,7 @@ def check_unfollowed(catalog: Catalog, beside: Item, span: Span | None) -> None:
     followers += [
         f"Subscription '{s.name}' follows {_it(i, beside)}."
         for i in own
-        for s in catalog.subscribers(i.id)
+        for s in subscribers(catalog, i.id)
     ]
     if followers:
         raise in_use(beside, followers[0], span, kind="replacement")

@@ -20,16 +20,17 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from ctsql.catalog import times
-from ctsql.catalog.errors import DataError, bad_option, error, not_supported, out_of_range
-from ctsql.catalog.items import (
-    Item,
-    ObjectKind,
-    Revision,
+from ctsql.catalog.dependencies import (
+    all_readers,
     beside as goes_with,
+    closure,
+    outputs_of,
     replacement_of,
     stored_reads,
     written_by,
 )
+from ctsql.catalog.errors import DataError, bad_option, error, not_supported, out_of_range
+from ctsql.catalog.items import Definition, Item, ObjectKind, Task, TaskOutput
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import BoundDefinition, bind_task, qualify
@@ -75,7 +76,7 @@ class _Beginning:
     """
 
     since: int | None = None
-    first: Revision | None = None
+    first: Definition | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +124,7 @@ class TaskReplacement(Redefinition):
         """
         place = statement.replacement.span
         task, old = self._settle(statement.target)
-        beside = self.names.of_kind(statement.replacement, _KIND)
+        beside = self.names.of_kind(statement.replacement, Task)
         if beside.replaces != task.id:
             raise of_another(self.engine.catalog, beside, task, place)
         check_not_suspended(self.engine.warehouse, beside)
@@ -152,7 +153,7 @@ class TaskReplacement(Redefinition):
 
     # ---- checks
 
-    def _settle(self, ref: st.RelationRef) -> tuple[Item, st.CreateContinualTask]:
+    def _settle(self, ref: st.RelationRef) -> tuple[Task, st.CreateContinualTask]:
         """A task and its definition, after what an APPLY that was killed may have left."""
         task, old = self.definition(ref)
         if task.earlier:
@@ -160,7 +161,7 @@ class TaskReplacement(Redefinition):
             return self.definition(ref)
         return task, old
 
-    def _replaceable(self, ref: st.RelationRef) -> tuple[Item, st.CreateContinualTask]:
+    def _replaceable(self, ref: st.RelationRef) -> tuple[Task, st.CreateContinualTask]:
         """A task that can be replaced, and its definition."""
         task, old = self._settle(ref)
         span = ref.span
@@ -187,7 +188,7 @@ class TaskReplacement(Redefinition):
 
     def _replacement(
         self,
-        task: Item,
+        task: Task,
         old: st.CreateContinualTask,
         name: Name,
         statement: st.CreateContinualTask,
@@ -196,7 +197,7 @@ class TaskReplacement(Redefinition):
         return self._bound(task, old, definition, name, statement)
 
     def _complete(
-        self, task: Item, old: st.CreateContinualTask, statement: st.CreateContinualTask
+        self, task: Task, old: st.CreateContinualTask, statement: st.CreateContinualTask
     ) -> st.CreateContinualTask:
         """The task's definition with the columns, the body and the options of a replacement."""
         columns, list_span = column_list(task, old), statement.columns_span
@@ -214,7 +215,7 @@ class TaskReplacement(Redefinition):
 
     def _bound(
         self,
-        task: Item,
+        task: Task,
         old: st.CreateContinualTask,
         definition: st.CreateContinualTask,
         name: Name,
@@ -232,10 +233,10 @@ class TaskReplacement(Redefinition):
                 detail = "The task keeps what it says of that."
                 raise bad_option(option.span, option.name, detail, hint="Leave it out.")
         place = statement.target.span
-        item = self.names.new(name, _KIND, statement.span, None)
+        item = self.names.new(Task, name, statement.span, None)
         outputs = self._outputs(task, definition, name, place)
         if outputs:
-            item = replace(item, location=None, outputs=tuple(o.id for o in outputs))
+            item = replace(item, storage=None, outputs=tuple(o.id for o in outputs))
         kept_options = [o for o in definition.options if o.name not in _BEGINS]
         if all(o.name != COALESCE for o in kept_options):
             kept_options += [o for o in old.options if o.name == COALESCE]
@@ -243,13 +244,13 @@ class TaskReplacement(Redefinition):
         if statement.begin is not None:
             clause = f"FROM {statement.begin.span.text}"
         head = f"CREATE REPLACEMENT CONTINUAL TASK {_name(item, task)} FOR {_name(task, task)} "
-        theirs = self.engine.catalog.outputs_of(task)
+        theirs = outputs_of(self.engine.catalog, task)
         text = _renamed_text(
             definition, head + clause, kept_options, [task, *theirs], [item, *outputs]
         )
-        item = replace(item, definition=text, replaces=task.id)
+        item = replace(item, definition=replace(item.definition, text=text), replaces=task.id)
         bound = bind_task(self.names.binder(), _parse(text, name), item, outputs)
-        item = replace(item, columns=bound.columns, reads=bound.reads)
+        item = item.bound(bound.columns, bound.reads)
         if bound.task.has_quarantine or task.quarantine is not None:
             outputs.append(new_quarantine(self.names, item, place))
             item = replace(item, quarantine=outputs[-1].id)
@@ -262,14 +263,14 @@ class TaskReplacement(Redefinition):
         return _Draft(items=items, bound=bound)
 
     def _outputs(
-        self, task: Item, definition: st.CreateContinualTask, name: Name, span: Span
-    ) -> list[Item]:
+        self, task: Task, definition: st.CreateContinualTask, name: Name, span: Span
+    ) -> list[TaskOutput]:
         """New items for the outputs of a replacement; none where it is its own output.
 
         Each is called as what is written of it, or, where that is the name of the task's own
         output, as that with the replacement's name in front.
         """
-        theirs = self.engine.catalog.outputs_of(task)
+        theirs = outputs_of(self.engine.catalog, task)
         targets = [qualify(o.target, self.names.search_schema) for o in definition.outputs]
         old_names = [o.name for o in theirs]
         fits = len(targets) == len(old_names) and all(
@@ -286,15 +287,14 @@ class TaskReplacement(Redefinition):
         for output, one in zip(old_names, targets or old_names, strict=True):
             new_name = Name(name.schema, f"{name.name}_{output.name}") if one == output else one
             check_free(self.engine.catalog, new_name, span, quiet=False)
-            item = self.names.new(new_name, ObjectKind.TASK_OUTPUT, span, None)
-            items.append(replace(item, definition=""))
+            items.append(self.names.new(TaskOutput, new_name, span, None))
         return items
 
-    def _applied_text(self, task: Item, old: st.CreateContinualTask, beside: Sequence[Item]) -> str:
+    def _applied_text(self, task: Task, old: st.CreateContinualTask, beside: Sequence[Item]) -> str:
         """The definition that a task gets from its replacement."""
         current = _current(self, beside[0])
         options = [*current.options, *(o for o in old.options if o.name in _BEGINS)]
-        own = [task, *self.engine.catalog.outputs_of(task)]
+        own = [task, *outputs_of(self.engine.catalog, task)]
         was = [beside[0], *(i for i in beside if i.id in beside[0].outputs)]
         head = f"CREATE CONTINUAL TASK {_name(task, task)}"
         return _renamed_text(current, head, options, was, own)
@@ -302,7 +302,7 @@ class TaskReplacement(Redefinition):
     # ---- building
 
     def _beginning(
-        self, task: Item, draft: _Draft, statement: st.CreateContinualTask | st.ReplayTask
+        self, task: Task, draft: _Draft, statement: st.CreateContinualTask | st.ReplayTask
     ) -> _Beginning:
         """What a replacement begins with; raises AS_OF_OUT_OF_RANGE, TASK_FAILED, HISTORY_LOST."""
         begin, engine, item = statement.begin, self.engine, draft.items[0]
@@ -331,13 +331,13 @@ class TaskReplacement(Redefinition):
         first = copy_of(
             item,
             outputs_among(draft.items),
-            engine.catalog.outputs_of(task) or [task],
-            followed_by(self.names, _parse(item.definition, item.name)),
+            outputs_of(engine.catalog, task) or [task],
+            followed_by(self.names, _parse(item.definition.text, item.name)),
             quarantine=engine.catalog.items.get(task.quarantine or ""),
         )
         return _Beginning(since=since, first=first)
 
-    def _snapshot(self, task: Item, draft: _Draft, span: Span) -> _Beginning:
+    def _snapshot(self, task: Task, draft: _Draft, span: Span) -> _Beginning:
         """What a replacement with SNAPSHOT begins with.
 
         With COALESCE that is what the inputs held at the end of the last interval: what came since
@@ -354,10 +354,10 @@ class TaskReplacement(Redefinition):
         check_history(engine, stored_reads(engine.catalog, item), since)
         return _Beginning(since=since)
 
-    def _check_followed(self, task: Item, item: Item, since: int, span: Span) -> None:
+    def _check_followed(self, task: Task, item: Item, since: int, span: Span) -> None:
         """Refuse a view as an input of which not every T behind ``since`` is stored."""
         read_ids = {r.object_id for r in task.reads}
-        for read in self.engine.catalog.closure(r.object_id for r in item.reads):
+        for read in closure(self.engine.catalog, (r.object_id for r in item.reads)):
             if read.kind is ObjectKind.MATERIALIZED_VIEW and read.id not in read_ids:
                 is_input = read in self.engine.relations.followed(item)
                 if is_input and not self._was_followed(read, max(since, read.created_at)):
@@ -368,7 +368,7 @@ class TaskReplacement(Redefinition):
 
     def _was_followed(self, view: Item, since: int) -> bool:
         """Whether a task or a named reader reads it, also through views, and did at a T."""
-        readers = self.engine.catalog.all_readers(view.id)
+        readers = all_readers(self.engine.catalog, view.id)
         if any(r.kind is ObjectKind.CONTINUAL_TASK and r.created_at <= since for r in readers):
             return True
         ids = {view.id, *(r.id for r in readers)}
@@ -406,7 +406,7 @@ class TaskReplacement(Redefinition):
     # ---- the swap
 
     def _swap(
-        self, task: Item, old: st.CreateContinualTask, beside: Sequence[Item], span: Span
+        self, task: Task, old: st.CreateContinualTask, beside: Sequence[Item], span: Span
     ) -> None:
         """Give a task what its replacement holds, and its definition, from one T on.
 
@@ -448,10 +448,10 @@ def _current(statements: Redefinition, beside: Item) -> st.CreateContinualTask:
     """The definition of a replacement with current names, be it registered or not."""
     if beside.id in statements.engine.catalog.items:
         return definition_statement(statements.engine, beside)
-    return _parse(beside.definition, beside.name)
+    return _parse(beside.definition.text, beside.name)
 
 
-def _name(item: Item, task: Item) -> str:
+def _name(item: Item, task: Task) -> str:
     """A name as a definition in the task's schema writes it."""
     is_near = fold(item.name.schema) == fold(task.search_schema)
     return quote(item.name.name) if is_near else item.name.qualified()

@@ -16,18 +16,20 @@ A task that fails before the swap is taken past all Ts up to it
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ctsql.catalog.catalog import Catalog, still_there
 from ctsql.catalog.cutovers import Cutover, together
+from ctsql.catalog.dependencies import (
+    beside as goes_with,
+    check_no_cycle,
+    outputs_of,
+    replacement_of,
+)
 from ctsql.catalog.items import (
-    Catalog,
     Item,
     ObjectKind,
     Reading,
-    Revision,
+    Task,
     altered_meanwhile,
-    beside as goes_with,
-    check_no_cycle,
-    replacement_of,
-    still_there,
     was_dropped,
 )
 from ctsql.catalog.spans import Span
@@ -55,7 +57,7 @@ class Swap:
         quarantine: the one that the task gets, whose table is there; None if it has one, or none.
     """
 
-    task: Item
+    task: Task
     items: tuple[Item, ...]
     is_known: bool
     text: str
@@ -76,18 +78,18 @@ class Swap:
             for item in new_items:
                 check_free(current, item.name, self.span, quiet=False)
         check_fits(current, new_items, there, self.span)
-        outputs, sources = current.outputs_of(there) or [there], outputs_among(new_items)
+        outputs, sources = outputs_of(current, there) or [there], outputs_among(new_items)
         away = next((i for i in new_items if i.id == new_items[0].quarantine), None)
         copy = copy_of(there, outputs, sources, self.follows, clears=True, quarantine=away)
         number = there.revision + 1
-        newest = Revision(number=number + 1, definition=self.text, reads=self.reads)
-        later = there.with_revisions(newest, (*there.revisions, replace(copy, number=number)))
+        newest = replace(there.definition.followed_by(self.text, self.reads), number=number + 1)
+        later = there.with_definitions(newest, (*there.revisions, replace(copy, number=number)))
         if self.quarantine is not None:
             later = replace(later, quarantine=self.quarantine.id)
         changed = Cutover(items=(later,) if self.is_known else (later, *new_items))
         return together([changed, beginning(current, self.quarantine, self.span)])
 
-    def _still_there(self, current: Catalog) -> Item:
+    def _still_there(self, current: Catalog) -> Task:
         """The task in the newest catalog; raises ALTERED_MEANWHILE, UNKNOWN_RELATION."""
         task = self.task
         there = still_there(current, task, "while it was being replaced")
@@ -160,7 +162,7 @@ def check_fits(catalog: Catalog, items: Sequence[Item], task: Item, span: Span |
     Args:
         items: the replacement, then what goes with it.
     """
-    outputs = catalog.outputs_of(task) or [task]
+    outputs = outputs_of(catalog, task) or [task]
     for item, output in zip(outputs_among(items), outputs, strict=True):
         check_same_columns(item, output, span)
     others = [r for r in items[0].reads if r.object_id != items[0].id]

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 
 from ctsql.catalog.declined import Declined
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Item, ObjectKind, Table
 from ctsql.catalog.names import quote, table_at
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import Binder, qualify
@@ -306,10 +306,10 @@ def _status(verb: str, rows: int) -> str:
     return f"INSERT 0 {rows}" if verb == "INSERT" else f"{verb} {rows}"
 
 
-def target_table(engine: Engine, ref: RelationRef, search_schema: str) -> Item:
+def target_table(engine: Engine, ref: RelationRef, search_schema: str) -> Table:
     """The table that a statement writes; raises OUTPUT_OWNED for outputs and views."""
     item = engine.refresh_catalog().get(qualify(ref, search_schema), span=ref.span, kind="table")
-    if item.kind is ObjectKind.TABLE:
+    if isinstance(item, Table):
         check_table_to_write(engine.relations, item, engine.mint)
         return item
     hints = {

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 
+from ctsql.catalog.catalog import Catalog
+from ctsql.catalog.dependencies import beside, is_quarantine, outputs_of
 from ctsql.catalog.errors import NotSupported, StatementError
-from ctsql.catalog.items import Catalog, Item, ObjectKind, beside, is_quarantine
+from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import DEFAULT_SCHEMA, fold, quote
 from ctsql.catalog.ordering import behind_needs
 from ctsql.catalog.schemas import commented
@@ -106,7 +108,7 @@ def _typed_comments(catalog: Catalog, item: Item, definition: str) -> dict[str, 
         case _:
             return {}
     if isinstance(statement, st.CreateContinualTask):
-        outputs = zip(catalog.outputs_of(item), statement.outputs, strict=False)
+        outputs = zip(outputs_of(catalog, item), statement.outputs, strict=False)
         comments |= {output.id: _of_columns(declaration.columns) for output, declaration in outputs}
     return comments
 

@@ -8,8 +8,9 @@ instead of rows; so has a view whose table still has the columns of an older def
 
 from dataclasses import dataclass
 
+from ctsql.catalog.dependencies import closure
 from ctsql.catalog.errors import CtsqlError, DataError
-from ctsql.catalog.items import Item
+from ctsql.catalog.items import Item, Maintained
 from ctsql.catalog.times import CLOSED
 from ctsql.runtime.delta.overlay import MemoryTable
 from ctsql.runtime.engine import Engine
@@ -79,11 +80,11 @@ def pending(engine: Engine) -> list[Pending]:
     now = engine.mint()
     problems: dict[str, CtsqlError] = {}
     changes: list[Pending] = []
-    for item in engine.catalog.closure(engine.catalog.items):
+    for item in closure(engine.catalog, engine.catalog.items):
         below = [r.object_id for r in item.reads if r.object_id in problems]
         if below:
             problems[item.id] = problems[below[0]]
-        elif item.is_run:
+        elif isinstance(item, Maintained):
             try:
                 engine.advance_one(item, now)
             except CtsqlError as problem:

@@ -4,8 +4,10 @@ import fnmatch
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ctsql.catalog import times
+from ctsql.catalog.catalog import Catalog
+from ctsql.catalog.dependencies import outputs_of
 from ctsql.catalog.errors import NotSupported, StatementError, error
-from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.items import Item, ObjectKind, Table, Task
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.refreshes import refresh_text
 from ctsql.catalog.schemas import Column, changes_between, commented
@@ -154,7 +156,7 @@ def describe(engine: LogReader, statement: st.Describe, search_schema: str) -> R
     if system is not None:
         return columns, [_described(c) for c in system.columns]
     item = engine.catalog.get(qualify(ref, search_schema), span=ref.span)
-    outputs = engine.catalog.outputs_of(item)
+    outputs = outputs_of(engine.catalog, item)
     rows = [
         _described(c, f"{o.name}." if outputs else "")
         for o in outputs or [item]
@@ -281,12 +283,14 @@ def column_changes(engine: LogReader, item: Item) -> list[str]:
 
     Nothing of one that LOCATION attaches: it is there as it is.
     """
-    return [] if _is_attached(item) else [*item.alterations, *unnoted_changes(engine, item)]
+    if not isinstance(item, Table) or _is_attached(item):
+        return []
+    return [*item.alterations, *unnoted_changes(engine, item)]
 
 
 def unnoted_changes(engine: LogReader, item: Item) -> list[str]:
     """What other writers, or a process that was killed, have changed of a table."""
-    if item.kind is not ObjectKind.TABLE:
+    if not isinstance(item, Table):
         return []
     changes = changes_between(item.columns, engine.relations.columns_now(item))
     return changes + _unsaid_changes(engine, item, [*item.alterations, *changes])
@@ -294,7 +298,7 @@ def unnoted_changes(engine: LogReader, item: Item) -> list[str]:
 
 def _is_attached(item: Item) -> bool:
     try:
-        statement = parse(definition_span(item)) if item.definition else None
+        statement = parse(definition_span(item)) if item.definition.text else None
     except (StatementError, NotSupported):
         return False  # written by a newer version of ctsql
     return isinstance(statement, st.CreateTable) and statement.location is not None
@@ -305,7 +309,7 @@ def _unsaid_changes(engine: LogReader, item: Item, changes: Sequence[str]) -> li
 
     It was changed by other writers, or by a process that was killed.
     """
-    if not item.definition:
+    if not item.definition.text:
         return []
     start = f"ALTER TABLE {item.name.qualified()}"
     try:
@@ -328,7 +332,7 @@ def current_definition(engine: LogReader, item: Item) -> str:
     try:
         statement = parse(span)
     except (StatementError, NotSupported):
-        return item.definition  # written by a newer version of ctsql
+        return item.definition.text  # written by a newer version of ctsql
     texts: list[st.SqlText] = []
     body: tuple[st.BodyStatement, ...] = ()
     targets: list[st.RelationRef] = []
@@ -344,21 +348,22 @@ def current_definition(engine: LogReader, item: Item) -> str:
             beside = [(statement.replaces, item.replaces)]
         case st.CreateContinualTask():
             outputs = [o.target for o in statement.outputs]
-            for ref, output in zip(outputs, engine.catalog.outputs_of(item), strict=True):
+            for ref, output in zip(outputs, outputs_of(engine.catalog, item), strict=True):
                 meaning[qualify(ref, item.search_schema)] = output
             body_refs = [p.target for p in statement.body]
             targets = [statement.target, *outputs, *(i.ref for i in statement.inputs), *body_refs]
             body = statement.body
             texts = [text for part in body for text in st.texts_of(part)]
             texts += [i.rows for i in statement.inputs if i.rows is not None]
-            beside = [(statement.replaces, item.replaces), (statement.backfill, item.backfill)]
-            gone = statement.backfill is not None and item.backfill not in items
+            backfill = item.backfill if isinstance(item, Task) else None
+            beside = [(statement.replaces, item.replaces), (statement.backfill, backfill)]
+            gone = statement.backfill is not None and backfill not in items
             if gone and statement.beginning_span is not None:
                 edits.append(_without(statement.beginning_span))
         case st.CreateTable():
             targets = [statement.target]
         case _:
-            return item.definition
+            return item.definition.text
     own = qualify(targets[0], item.search_schema) if targets else item.name
     meaning[own] = item
     for reading in item.reads:

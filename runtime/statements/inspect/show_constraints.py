@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from ctsql.catalog import times
+from ctsql.catalog.dependencies import outputs_of
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.planner.binding import qualify
 from ctsql.planner.nodes import Constraint
@@ -69,7 +70,7 @@ def _of_view(engine: LogReader, view: Item) -> Iterator[tuple[object, ...]]:
 
 def _of_task(engine: LogReader, task: Item) -> Iterator[tuple[object, ...]]:
     plan = engine.relations.bound(task).task
-    for output in engine.catalog.outputs_of(task) or [task]:
+    for output in outputs_of(engine.catalog, task) or [task]:
         constraints = plan.transaction.constraints_of(output.id)
         if not constraints:
             continue

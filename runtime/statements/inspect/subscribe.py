@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from ctsql.catalog import times
 from ctsql.catalog.errors import error, out_of_range
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Item, ObjectKind, View
 from ctsql.catalog.names import Name
 from ctsql.planner.binding import check_holds_rows, qualify
 from ctsql.planner.binding.checks import refuse_clock, refuse_nondeterministic
@@ -80,9 +80,9 @@ def _followed_object(names: Namespace, statement: Subscribe) -> tuple[Item, Node
     view = CreateView(span=text, target=target, query=statement.query)
     bound = names.binder().bind_view(view)
     name = Name(names.search_schema, "query")
-    item = names.new(name, ObjectKind.VIEW, text, None)
-    definition = f"CREATE VIEW query AS {text.text}"
-    item = replace(item, definition=definition, columns=bound.columns, reads=bound.reads)
+    item = names.new(View, name, text, None)
+    definition = replace(item.definition, text=f"CREATE VIEW query AS {text.text}")
+    item = replace(item, definition=definition).bound(bound.columns, bound.reads)
     return item, bound.plan
 
 

@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.declined import Declined
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Item, MaterializedView
 from ctsql.catalog.names import backtick_all, fold
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.times import CLOSED
@@ -38,7 +38,7 @@ class Verification(OnNames):
             VIEW_FINISHED: REPAIR of a view after its last refresh.
         """
         only = "Only a materialized view can be compared with its query."
-        item = self.names.of_kind(statement.target, ObjectKind.MATERIALIZED_VIEW, only=only)
+        item = self.names.of_kind(statement.target, MaterializedView, only=only)
         self.engine.timeline.refresh()
         if statement.repair:
             check_not_finished(self.engine, item)

@@ -16,7 +16,9 @@ If the task is never made the views are written at every T for a day, which cost
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.catalog import Catalog
+from ctsql.catalog.dependencies import closure
+from ctsql.catalog.items import Item, MaterializedView, ObjectKind
 from ctsql.runtime.engine import Engine
 
 EXPECTED_MS = 86_400_000
@@ -30,7 +32,7 @@ def expect_follower(engine: Engine, reads: Iterable[Item]) -> None:
     """
     views = [
         i.id
-        for i in engine.catalog.closure([r.id for r in reads])
+        for i in closure(engine.catalog, [r.id for r in reads])
         if i.kind is ObjectKind.MATERIALIZED_VIEW and not engine.relations.is_followed(i)
     ]
     if not views:
@@ -39,6 +41,10 @@ def expect_follower(engine: Engine, reads: Iterable[Item]) -> None:
 
     def expect(current: Catalog) -> Catalog:
         there = [current.items[i] for i in views if i in current.items]
-        return current.with_items(replace(i, followed_until=until) for i in there)
+        return current.with_items(
+            replace(i, following=replace(i.following, until=until))
+            for i in there
+            if isinstance(i, MaterializedView)
+        )
 
     engine.change_catalog(expect)

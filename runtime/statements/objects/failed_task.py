@@ -2,8 +2,10 @@
 
 from pyspark.sql import DataFrame, functions as F
 
+from ctsql.catalog.catalog import still_there
+from ctsql.catalog.dependencies import closure
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Item, still_there
+from ctsql.catalog.items import Item
 from ctsql.catalog.names import backtick_all
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.runtime.engine import Engine, run_task
@@ -35,7 +37,7 @@ def retry_failed(engine: Engine, item: Item) -> None:
 
 def skip_failed(engine: Engine, item: Item) -> int:
     """Leave out the T at which a task failed, or of which history is gone; returns it."""
-    check_tables(engine.relations, engine.catalog.closure([item.id]))
+    check_tables(engine.relations, closure(engine.catalog, [item.id]))
     try:
         return TaskSink(engine.warehouse, item).failures.skip()
     except CtsqlError as problem:

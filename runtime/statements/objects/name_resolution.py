@@ -1,10 +1,21 @@
 """Resolves names of objects in statements, and checks names for new objects."""
 
 import uuid
-from dataclasses import replace
 
+from ctsql.catalog.catalog import Catalog
+from ctsql.catalog.dependencies import owner_of_quarantine
 from ctsql.catalog.errors import error, not_supported
-from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading, owner_of_quarantine
+from ctsql.catalog.items import (
+    Definition,
+    Item,
+    ObjectKind,
+    Reading,
+    Record,
+    Storage,
+    Task,
+    TaskOutput,
+    View,
+)
 from ctsql.catalog.names import (
     Name,
     check_new_name,
@@ -69,17 +80,17 @@ class Namespace:
         item = self.engine.catalog.find(qualify(ref, self.search_schema))
         return () if item is None else self.columns_now(item)
 
-    def of_kind(self, ref: RelationRef, kind: ObjectKind, *, only: str | None = None) -> Item:
+    def of_kind(self, ref: RelationRef, record: type[Record], *, only: str | None = None) -> Record:
         """The object with a name; raises WRONG_OBJECT_KIND if it is of another kind.
 
         Args:
             only: why no other kind can stand in the statement; None if one can.
         """
-        catalog = self.engine.refresh_catalog()
+        catalog, kind = self.engine.refresh_catalog(), record.kind
         item = catalog.get(qualify(ref, self.search_schema), span=ref.span, kind=kind.value)
-        if item.kind is not kind:
+        if not isinstance(item, record):
             hint = only or f"Write {item.kind.keyword} instead of {kind.keyword}."
-            if kind is ObjectKind.CONTINUAL_TASK and item.kind is ObjectKind.TASK_OUTPUT:
+            if record is Task and isinstance(item, TaskOutput):
                 hint = f"It is written by continual task {catalog.items[item.owner].name}: name it."
             raise item.wrong_kind(kind.value, hint, ref.span)
         return item
@@ -103,33 +114,29 @@ class Namespace:
             hint = f"Type: CREATE SCHEMA {quote(schema)}"
             raise error("UNKNOWN_SCHEMA", span=span, name=schema, hint=hint)
 
-    def new(self, name: Name, kind: ObjectKind, span: Span, comment: str | None) -> Item:
-        """A new item with a new id, part of which is in its folder's name.
+    def new(self, record: type[Record], name: Name, span: Span, comment: str | None) -> Record:
+        """A new object of a kind with a new id, part of which is in its folder's name.
 
         Raises INVALID_NAME.
         """
         check_new_name(name.name, span)
         object_id = uuid.uuid4().hex
         location = f"{self.engine.location}/{folder_part(name.schema)}/{folder_part(name.name)}"
-        return Item(
+        text = "" if record is TaskOutput else span.text
+        return record(
             id=object_id,
-            kind=kind,
             name=name,
-            columns=(),
-            definition=span.text,
-            search_schema=self.search_schema,
-            location=None if kind is ObjectKind.VIEW else f"{location}-{object_id[:8]}",
             comment=comment,
+            definition=Definition(text=text, search_schema=self.search_schema),
+            storage=None if record is View else Storage(location=f"{location}-{object_id[:8]}"),
         )
 
-    def new_outputs(self, statement: CreateContinualTask) -> list[Item]:
+    def new_outputs(self, statement: CreateContinualTask) -> list[TaskOutput]:
         """New items for the OUTPUTS (...) of a task, in order; none without them."""
-        items = []
-        for output in statement.outputs:
-            name = qualify(output.target, self.search_schema)
-            item = self.new(name, ObjectKind.TASK_OUTPUT, output.target.span, None)
-            items.append(replace(item, definition=""))
-        return items
+        return [
+            self.new(TaskOutput, qualify(ref, self.search_schema), ref.span, None)
+            for ref in (output.target for output in statement.outputs)
+        ]
 
 
 def check_no_quarantine(catalog: Catalog, item: Item, span: Span) -> None:
@@ -145,17 +152,17 @@ def check_no_quarantine(catalog: Catalog, item: Item, span: Span) -> None:
         raise not_supported(span, what, why=why, hint=hint)
 
 
-def new_quarantine(names: Namespace, task: Item, span: Span) -> Item:
+def new_quarantine(names: Namespace, task: Item, span: Span) -> TaskOutput:
     """A new item for the quarantine of a task, which is called as the task and ``_quarantine``.
 
     Raises OBJECT_EXISTS.
     """
     name = quarantine_name(task.name)
     check_free(names.engine.refresh_catalog(), name, span, quiet=False)
-    quarantine = names.new(name, ObjectKind.TASK_OUTPUT, span, None)
+    quarantine = names.new(TaskOutput, name, span, None)
     columns = tuple(Column(column, kind) for column, kind in QUARANTINE_COLUMNS)
     owner = Reading(name=task.name, object_id=task.id, columns=())
-    return replace(quarantine, definition="", columns=columns, reads=(owner,))
+    return quarantine.bound(columns, (owner,))
 
 
 _REPLACEABLE = (ObjectKind.VIEW, ObjectKind.MATERIALIZED_VIEW, ObjectKind.CONTINUAL_TASK)

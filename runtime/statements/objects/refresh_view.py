@@ -6,8 +6,10 @@ each T is of the definition that was there then, whether or not somebody has loo
 
 from collections.abc import Iterable
 
+from ctsql.catalog.catalog import still_there
+from ctsql.catalog.dependencies import closure
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.items import Item, ObjectKind, still_there
+from ctsql.catalog.items import Item, ObjectKind
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.sink import ViewSink
@@ -45,7 +47,7 @@ def refresh_view(engine: Engine, item: Item, *, full: bool, replaced: bool = Fal
         until = engine.mint_fresh()
     while True:
         item = still_there(engine.catalog, item)
-        check_tables(engine.relations, engine.catalog.closure([item.id]))
+        check_tables(engine.relations, closure(engine.catalog, [item.id]))
         engine.advance([engine.relations.item(r.object_id) for r in item.reads], until)
         ViewSink(engine.warehouse, item).advance(until, full=full)
         if replaced and is_closed_by_another(engine.warehouse, item):

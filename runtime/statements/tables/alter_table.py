@@ -8,15 +8,9 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ctsql.catalog.catalog import Catalog, still_there
 from ctsql.catalog.errors import not_supported
-from ctsql.catalog.items import (
-    Catalog,
-    Item,
-    altered_meanwhile,
-    columns_in_use,
-    still_there,
-    with_columns_there,
-)
+from ctsql.catalog.items import Table, altered_meanwhile, columns_in_use, with_columns_there
 from ctsql.catalog.names import backtick, fold, quote, table_at
 from ctsql.catalog.schemas import Schema, same_columns
 from ctsql.catalog.spans import Span
@@ -80,7 +74,7 @@ class TableAlteration(OnNames):
         engine.mint()
         return "ALTER TABLE", [f'table "{item.name}": {feature.notice}' for feature in new_features]
 
-    def _note(self, item: Item, statement: st.AlterTable, before: Schema) -> None:
+    def _note(self, item: Table, statement: st.AlterTable, before: Schema) -> None:
         """Write the columns into the catalog, and the change, which makes them again in a dump.
 
         What other writers have changed by then, to the columns ``before``, goes in front of it.
@@ -99,11 +93,11 @@ class TableAlteration(OnNames):
                 replace(c, comment=comments.get(fold(c.name), c.comment)) for c in columns_now
             )
             alterations = (*now.alterations, text)
-            return current.with_item(replace(now, columns=columns, alterations=alterations))
+            return current.with_items([replace(now, columns=columns, alterations=alterations)])
 
         self.engine.change_catalog(noted)
 
-    def _table(self, statement: st.AlterTable) -> Item:
+    def _table(self, statement: st.AlterTable) -> Table:
         return target_table(self.engine, statement.target, self.names.search_schema)
 
     def try_on(self, location: str, change: st.ColumnChange, columns: Schema) -> None:
@@ -121,7 +115,7 @@ class TableAlteration(OnNames):
         self._change(location, change, columns)
 
     def _commit(
-        self, item: Item, location: str, change: st.ColumnChange, new_features: Sequence[Feature]
+        self, item: Table, location: str, change: st.ColumnChange, new_features: Sequence[Feature]
     ) -> None:
         table = self.engine.relations.table(item)
         columns = self.engine.relations.columns_now(item)
@@ -159,7 +153,7 @@ class TableAlteration(OnNames):
     # ---- readers
 
     def _check_readers(
-        self, item: Item, statement: st.AlterTable, columns: Schema, after: Schema
+        self, item: Table, statement: st.AlterTable, columns: Schema, after: Schema
     ) -> None:
         effects = effects_on_readers(self.engine, item, statement.change, columns, after)
         failures = [e for e in effects if e.is_break]

@@ -7,10 +7,12 @@ otherwise without, or if the column is left in its optimized plan
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from ctsql.catalog.catalog import Catalog
+from ctsql.catalog.dependencies import outputs_of
 from ctsql.catalog.errors import CtsqlError, EnvironmentProblem
-from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.items import Item, ObjectKind, Table
 from ctsql.catalog.names import fold
 from ctsql.catalog.reserved_columns import NUMBER
 from ctsql.catalog.schemas import Column, Schema, lacking, signature
@@ -81,7 +83,7 @@ def _definitions(engine: Engine, reader: Item) -> list[Item]:
     A view has its columns of now also as of the Ts that are behind, so they miss one that goes.
     """
     current = engine.relations.current(reader)
-    if not reader.earlier or not is_behind(engine, reader):
+    if len(reader.revisions) == 1 or not is_behind(engine, reader):
         return [current]
     last_time, now = complete_through(engine.warehouse, [reader]), engine.timeline.now
     due = engine.relations.definitions(reader, after=last_time, until=now)
@@ -151,8 +153,8 @@ def analyse(
         catalog = engine.catalog
     if source.kind is ObjectKind.VIEW:
         # Its query does not matter here, so it is taken for a table.
-        table = replace(source, kind=ObjectKind.TABLE, columns=columns, definition="", reads=())
-        catalog = catalog.with_item(table)
+        table = Table(id=source.id, name=source.name, columns=columns)
+        catalog = catalog.with_items([table])
     current = catalog
 
     def columns_of(item: Item) -> tuple[Column, ...]:
@@ -165,7 +167,7 @@ def analyse(
         )
         match definition_of(reader):
             case st.CreateContinualTask() as task:
-                plan = bind_task(binder, task, reader, current.outputs_of(reader)).plan
+                plan = bind_task(binder, task, reader, outputs_of(current, reader)).plan
                 return Analysis(reader.columns, plan)
             case st.CreateMaterializedView() as view:
                 bound = binder.bind_materialized_view(view, reader)

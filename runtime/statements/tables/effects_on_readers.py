@@ -8,8 +8,10 @@ another writer changes the table (docs/decisions/0065-rows-by-their-own-version.
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from ctsql.catalog.catalog import Catalog
+from ctsql.catalog.dependencies import subscribers
 from ctsql.catalog.errors import sentence_of
-from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.schemas import Schema
 from ctsql.planner.lowering.store_assignment import is_exact
 from ctsql.planner.syntax import ast as st
@@ -68,7 +70,7 @@ def effects_on_readers(
                 Effect(
                     s.name, "subscription", True, detail, f"Type first: DROP SUBSCRIPTION {s.name}"
                 )
-                for s in catalog.subscribers(relation.id)
+                for s in subscribers(catalog, relation.id)
             ]
     return effects
 

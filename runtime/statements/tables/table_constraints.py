@@ -7,7 +7,8 @@ may not write.
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from ctsql.catalog.items import Catalog, Item, altered_meanwhile, still_there
+from ctsql.catalog.catalog import Catalog, still_there
+from ctsql.catalog.items import Table, altered_meanwhile
 from ctsql.catalog.names import backtick, fold, quote, table_at
 from ctsql.planner.binding.constraints import check_text
 from ctsql.planner.syntax import ast as st
@@ -73,7 +74,7 @@ class TableConstraints(OnNames):
         engine.mint()
         return _DONE
 
-    def _added_before(self, item: Item, addition: st.ConstraintDef) -> str:
+    def _added_before(self, item: Table, addition: st.ConstraintDef) -> str:
         """The text of the change where a process that was killed has made it; else empty.
 
         It has not noted it then, so the same constraint is no second one.
@@ -91,7 +92,7 @@ class TableConstraints(OnNames):
         return ""
 
     def _add_and_note(
-        self, item: Item, addition: st.ConstraintDef, there: Sequence[StoredConstraint]
+        self, item: Table, addition: st.ConstraintDef, there: Sequence[StoredConstraint]
     ) -> None:
         """Add a constraint, and note it."""
         engine = self.engine
@@ -101,7 +102,7 @@ class TableConstraints(OnNames):
             faults.point("source_committed")
             self._note(item, f"ADD {constraint_text(definition)}")
 
-    def _drop_and_note(self, item: Item, constraint: StoredConstraint) -> None:
+    def _drop_and_note(self, item: Table, constraint: StoredConstraint) -> None:
         """Drop a constraint, and note it."""
         engine = self.engine
         with alone(engine.timeline, item, engine.mint) as location, engine.leaving_intents():
@@ -121,7 +122,7 @@ class TableConstraints(OnNames):
                 f"ALTER TABLE {table_at(location)} DROP CONSTRAINT {backtick(constraint.name)}"
             )
 
-    def _note(self, item: Item, text: str) -> None:
+    def _note(self, item: Table, text: str) -> None:
         """Write the change into the catalog, which makes it again in a dump.
 
         Under the table's lock, so that changes are noted in the order in which they were made.
@@ -129,7 +130,7 @@ class TableConstraints(OnNames):
 
         def noted(current: Catalog) -> Catalog:
             now = still_there(current, item)
-            return current.with_item(replace(now, alterations=(*now.alterations, text)))
+            return current.with_items([replace(now, alterations=(*now.alterations, text))])
 
         self.engine.change_catalog(noted)
 

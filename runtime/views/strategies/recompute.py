@@ -4,6 +4,7 @@ from functools import partial
 
 from pyspark.sql import DataFrame
 
+from ctsql.catalog.items import MaterializedView
 from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import Telling
 from ctsql.runtime.log.staging import discard_on_error
@@ -59,7 +60,9 @@ def _refresh(context: RefreshContext) -> Outcome:
 def _built_beside(context: RefreshContext, at: int) -> DataFrame | None:
     """The rows of a replacement that was applied, if they are those as of T; else None."""
     warehouse, item = context.warehouse, context.item
-    if item.built_beside is None or not is_redefined(warehouse, item):
+    if not isinstance(item, MaterializedView) or item.built_beside is None:
+        return None
+    if not is_redefined(warehouse, item):
         return None
     replacement_id, revision = item.built_beside
     replacements = (i for _, i in warehouse.catalog.all_dropped() if i.id == replacement_id)

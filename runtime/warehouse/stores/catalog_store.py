@@ -23,10 +23,12 @@ Definitions that come into force together (:class:`~ctsql.catalog.cutovers.Cutov
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
+from ctsql.catalog.catalog import Catalog, DropEntry
 from ctsql.catalog.cutovers import Cutover, StoredCatalog, cutover_of
 from ctsql.catalog.errors import broken, error
-from ctsql.catalog.items import Catalog, DropEntry, Item
+from ctsql.catalog.items import Item
 from ctsql.catalog.names import DEFAULT_SCHEMA
+from ctsql.catalog.stored_items import item_of_entry, item_text
 from ctsql.catalog.subscriptions import Subscription
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.write_handle import Batch, Committed, Output
@@ -112,7 +114,7 @@ class DeltaCatalog:
         # Not by the next commit alone: of a process that slept it may be cut from the log by now.
         if self._contents is None or table.version() != self._version:
             version, domains = table.domains()
-            items = [Item.of_entry(k, v) for k, v in _under(OBJECT, domains)]
+            items = [item_of_entry(k, v) for k, v in _under(OBJECT, domains)]
             schemas = [v for _, v in _under(SCHEMA, domains)]
             readers = [Subscription.of_entry(k, v) for k, v in _under(SUBSCRIPTION, domains)]
             drops = [DropEntry.of_entry(k, v) for k, v in _under(DROPPED, domains)]
@@ -180,8 +182,14 @@ def _differences(before: StoredCatalog, after: StoredCatalog) -> dict[str, str |
     """Domain to its new configuration; None where it goes."""
     old, new = _entries(before), _entries(after)
     entries = {domain: e for domain, e in new.items() if not _is_same(old.get(domain), e)}
-    texts = {d: e if isinstance(e, str) else e.to_json() for d, e in entries.items()}
+    texts = {domain: _text(entry) for domain, entry in entries.items()}
     return {**texts, **dict.fromkeys(old.keys() - new.keys())}
+
+
+def _text(entry: str | Item | Cutover | DropEntry | Subscription) -> str:
+    if isinstance(entry, str):
+        return entry
+    return item_text(entry) if isinstance(entry, Item) else entry.to_json()
 
 
 def _is_same(before: object, after: object) -> bool:

@@ -1,7 +1,9 @@
 """The error for a table in whose place another one lies, and which errors say that."""
 
+from ctsql.catalog.catalog import Catalog
+from ctsql.catalog.dependencies import going_with
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.items import Item, ObjectKind
 
 NOT_THERE = ("TABLE_REPLACED", "NOT_A_DELTA_TABLE")
 """A table of which one of these is said is not the one that an object stands for."""
@@ -16,7 +18,7 @@ LOST = ("HISTORY_LOST", *UNREADABLE)
 def replaced_error(catalog: Catalog, item: Item, facts: str) -> CtsqlError:
     """TABLE_REPLACED; the caller raises it."""
     ids = [item.id] if item.id in catalog.items else []
-    readers = ", ".join(str(i.name) for i in catalog.going_with(ids) if i.id != item.id)
+    readers = ", ".join(str(i.name) for i in going_with(catalog, ids) if i.id != item.id)
     hint = f"Drop it, and create it anew: DROP {item.kind.keyword} {item.name}"
     hint += " CASCADE" if readers else ""
     if item.kind is ObjectKind.TABLE:

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection, connect as open_connection
+from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Catalog, Item
+from ctsql.catalog.items import Item
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.parse import parse_as
 from ctsql.runtime.log_reader import LogReader

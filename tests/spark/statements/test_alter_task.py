@@ -228,7 +228,7 @@ def test_altered_between_looks_at_catalog_and_timeline(connect: Callable[[], Con
     (item,) = [i for i in engine.refresh_catalog() if i.name.name == "t"]
     other.execute("ALTER CONTINUAL TASK t AS (INSERT INTO t SELECT k, 'new' FROM f)")
     engine.timeline.refresh()
-    assert "'new'" in engine.relations.current(item).definition
+    assert "'new'" in engine.relations.current(item).definition.text
     assert engine.relations.bound(item).task.object_id == item.id
 
 

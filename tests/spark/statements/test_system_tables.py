@@ -238,7 +238,7 @@ def test_a_users_schema_of_that_name_goes_on(con: Connection) -> None:
     engine.catalog_store.change(lambda current: current.with_schema("system"))
     (item,) = engine.refresh_catalog()
     named = replace(item, name=replace(item.name, schema="system"))
-    engine.catalog_store.change(lambda current: current.with_item(named))
+    engine.catalog_store.change(lambda current: current.with_items([named]))
     assert con.execute("SELECT * FROM system.lag").fetchall() == [(7,)]
     con.execute("CREATE TABLE system.mine (a INT); INSERT INTO system.lag VALUES (8)")
     con.execute("CREATE MATERIALIZED VIEW v AS SELECT sum(a) AS a FROM system.lag")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection
+from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.cutovers import Cutover
-from ctsql.catalog.items import Catalog
 from ctsql.catalog.names import Name
 from ctsql.runtime.statements.definitions.task_swap import Swap
 from tests.helpers.opened import engine_of

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection, connect as open_connection
-from ctsql.catalog.items import Catalog
+from ctsql.catalog.catalog import Catalog
 from ctsql.runtime.pipelines.plan import Status
 from tests.helpers.opened import check_rows, engine_of, item_of
 from tests.helpers.processes import run_killed

@@ -9,6 +9,7 @@ import pytest
 from deltalake import DeltaTable
 
 from ctsql.api import Connection
+from ctsql.catalog.dependencies import sources
 from ctsql.catalog.errors import CtsqlError
 from tests.helpers.foreign_writers import (
     ACTS,
@@ -162,7 +163,7 @@ def test_partitioning_and_names_change(con: Connection, tmp_path: Path) -> None:
     assert found == {**kept, (2, "b", 20, -2): 1, (3, "c", 30, 1): 1}
     engine = con._opened()
     first, *_ = engine.timeline.bindings_between(
-        engine.catalog.sources()[0].id, -1, engine.timeline.now
+        sources(engine.catalog)[0].id, -1, engine.timeline.now
     )
     for text in (
         "ALTER TABLE {t} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",

@@ -1,6 +1,5 @@
 """What one program cannot read in the catalog: only what depends on it fails, by its name."""
 
-import dataclasses
 import json
 from collections.abc import Callable
 
@@ -9,8 +8,10 @@ import pytest
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
+from ctsql.catalog.stored_items import item_text
 from ctsql.runtime.log.write_handle import Batch, Committed
 from ctsql.runtime.warehouse.stores.catalog_store import OBJECT, SUBSCRIPTION
+from tests.helpers.items import changed
 from tests.helpers.opened import engine_of, item_of
 from tests.scenarios.runner import expect_error
 
@@ -48,18 +49,18 @@ def entry(con: Connection, name: str) -> Item:
 
 def newer_definition(item: Item) -> str:
     """A statement that this version does not know."""
-    newer = item.definition.replace("AS SELECT", "KEEPING FOREVER AS SELECT")
-    return dataclasses.replace(item, definition=newer).to_json()
+    newer = item.definition.text.replace("AS SELECT", "KEEPING FOREVER AS SELECT")
+    return item_text(changed(item, definition=newer))
 
 
 def newer_kind(item: Item) -> str:
     """An object of a kind that this version does not know, with its name and what it reads."""
-    return json.dumps({**json.loads(item.to_json()), "kind": "semantic layer"})
+    return json.dumps({**json.loads(item_text(item)), "kind": "semantic layer"})
 
 
 def damaged(item: Item) -> str:
     """Not even JSON."""
-    return item.to_json()[:40]
+    return item_text(item)[:40]
 
 
 def refused(con: Connection, sql: str, name: str) -> None:

@@ -2,15 +2,22 @@
 
 import pytest
 
+from ctsql.catalog.catalog import Catalog, DropEntry
 from ctsql.catalog.cutovers import Cutover, cutover_of
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Catalog, DropEntry, Item, ObjectKind
+from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import Name
+from tests.helpers.items import an_item
 
 
 def _item(name: str, **given: object) -> Item:
-    made = {"id": name, "kind": ObjectKind.VIEW, "name": Name("default", name), "columns": ()}
-    return Item(**{**made, **given})  # type: ignore[arg-type]
+    made = {
+        "id": name,
+        "kind": ObjectKind.MATERIALIZED_VIEW,
+        "name": Name("default", name),
+        "columns": (),
+    }
+    return an_item(**{**made, **given})  # type: ignore[arg-type]
 
 
 CUTOVER = Cutover(
@@ -36,6 +43,6 @@ def test_in_force() -> None:
     before = Catalog.of([_item("old", created_at=3), _item("gone"), _item("stays")])
     after = CUTOVER.in_force(before, 42)
     assert {i.id: i.created_at for i in after} == {"old": 0, "stays": 0, "new": 42}
-    assert after.items["old"].definition == "b"
+    assert after.items["old"].definition.text == "b"
     assert set(after.schemas) == {"default", "s"}
     assert [i.id for _, i in after.all_dropped()] == ["gone"]

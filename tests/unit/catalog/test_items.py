@@ -4,28 +4,31 @@ import dataclasses
 
 import pytest
 
-from ctsql.catalog.errors import CatalogError
-from ctsql.catalog.items import (
-    Catalog,
-    DropEntry,
-    Item,
-    ObjectKind,
-    Reading,
-    Revision,
+from ctsql.catalog.catalog import Catalog, DropEntry
+from ctsql.catalog.dependencies import (
+    all_readers,
+    check_outlined,
+    closure,
+    going_with,
+    outputs_of,
     quarantine_copied,
     written_under,
 )
+from ctsql.catalog.errors import CatalogError
+from ctsql.catalog.items import Definition, Item, Maintained, ObjectKind, Reading
 from ctsql.catalog.names import Name
 from ctsql.catalog.schemas import Column
+from ctsql.catalog.stored_items import item_text, read_item
+from tests.helpers.items import an_item, changed
 
 
 def _reading(name: str) -> Reading:
     return Reading(name=Name("default", name), object_id=name, columns=("k",))
 
 
-FIRST = Revision(number=0, definition="first", reads=(_reading("a"), _reading("b")))
-SECOND = Revision(number=1, definition="second", reads=(_reading("a"), _reading("c")))
-TASK = Item(
+FIRST = Definition(number=0, text="first", reads=(_reading("a"), _reading("b")))
+SECOND = Definition(number=1, text="second", reads=(_reading("a"), _reading("c")))
+TASK = an_item(
     id="t",
     kind=ObjectKind.CONTINUAL_TASK,
     name=Name("default", "t"),
@@ -36,48 +39,47 @@ TASK = Item(
 )
 
 
-def test_a_task_without_changes_is_stored_as_before() -> None:
-    """A warehouse written by an older version reads the same, and the other way round."""
-    assert "revision" not in TASK.to_json()
-    assert Item.from_json(TASK.to_json()) == TASK
+def test_a_task_as_it_was_made() -> None:
+    """It has one definition, whatever number is asked for."""
+    assert read_item(item_text(TASK)) == TASK
     assert TASK.revisions == (FIRST,)
     assert TASK.at_revision(0) == TASK
 
 
 def test_definitions_by_number() -> None:
     """It reads what all of them read; each is had back as it was."""
-    changed = TASK.with_revisions(SECOND, TASK.revisions)
-    assert Item.from_json(changed.to_json()) == changed
-    assert {r.object_id for r in changed.reads} == {"a", "b", "c"}
-    assert changed.revisions == (FIRST, SECOND)
-    assert changed.at_revision(0) == TASK
-    then = changed.at_revision(1)
-    assert (then.definition, then.reads, then.revision) == ("second", SECOND.reads, 1)
-    assert changed.at_revision(7) == then
+    later = TASK.with_definitions(SECOND, TASK.revisions)
+    assert read_item(item_text(later)) == later
+    assert {r.object_id for r in later.reads} == {"a", "b", "c"}
+    assert later.revisions == (FIRST, SECOND)
+    assert later.at_revision(0) == TASK
+    then = later.at_revision(1)
+    assert (then.definition.text, then.reads, then.revision) == ("second", SECOND.reads, 1)
+    assert later.at_revision(7) == then
 
 
 def test_once_belongs_to_a_definition() -> None:
     """A definition says whether it is in force at one T only."""
-    filling = Revision(number=1, definition="second", reads=(), once=True)
-    third = Revision(number=2, definition="third", reads=())
-    changed = TASK.with_revisions(third, (*TASK.revisions, filling))
-    assert Item.from_json(changed.to_json()) == changed
-    assert [changed.at_revision(n).once for n in range(3)] == [False, True, False]
-    assert changed.revisions[1] == filling
+    filling = Definition(number=1, text="second", reads=(), once=True)
+    third = Definition(number=2, text="third", reads=())
+    later = TASK.with_definitions(third, (*TASK.revisions, filling))
+    assert read_item(item_text(later)) == later
+    assert [later.at_revision(n).definition.once for n in range(3)] == [False, True, False]
+    assert later.revisions[1] == filling
 
 
 def test_forgotten_definitions() -> None:
     """The oldest one that is known stands for those before it."""
-    kept = TASK.with_revisions(SECOND, ())
-    assert Item.from_json(kept.to_json()) == kept
+    kept = TASK.with_definitions(SECOND, ())
+    assert read_item(item_text(kept)) == kept
     assert {r.object_id for r in kept.reads} == {"a", "c"}
-    assert kept.at_revision(0).definition == "second"
-    third = dataclasses.replace(SECOND, number=2, definition="third")
-    assert kept.with_revisions(third, kept.revisions).at_revision(0).definition == "second"
+    assert kept.at_revision(0).definition.text == "second"
+    third = dataclasses.replace(SECOND, number=2, text="third")
+    assert kept.with_definitions(third, kept.revisions).at_revision(0).definition.text == "second"
 
 
 def _item(name: str, kind: ObjectKind, *reads: str, outputs: tuple[str, ...] = ()) -> Item:
-    return Item(
+    return an_item(
         id=name,
         kind=kind,
         name=Name("default", name),
@@ -100,20 +102,19 @@ SEVERAL = Catalog.of(
 
 
 def test_a_task_with_outputs() -> None:
-    """The outputs are stored as objects; a task without them as before."""
+    """The outputs are stored as objects."""
     task, output = SEVERAL.items["x"], SEVERAL.items["a"]
-    assert "outputs" not in TASK.to_json()
-    assert Item.from_json(task.to_json()) == task
-    assert Item.from_json(output.to_json()) == output
-    assert [i.id for i in SEVERAL.outputs_of(task)] == ["a", "b"]
-    assert SEVERAL.outputs_of(TASK) == []
+    assert read_item(item_text(task)) == task
+    assert read_item(item_text(output)) == output
+    assert [i.id for i in outputs_of(SEVERAL, task)] == ["a", "b"]
+    assert outputs_of(SEVERAL, TASK) == []
     assert output.owner == "x"
-    assert [(i.is_output, i.is_run) for i in (task, output, TASK)] == [
+    assert [(i.is_output, isinstance(i, Maintained)) for i in (task, output, TASK)] == [
         (False, True),
         (True, False),
         (True, True),
     ]
-    assert [i.id for i in SEVERAL.closure(["v", "a"])] == ["f", "x", "b", "v", "a"]
+    assert [i.id for i in closure(SEVERAL, ["v", "a"])] == ["f", "x", "b", "v", "a"]
 
 
 @pytest.mark.parametrize(
@@ -127,7 +128,7 @@ def test_a_task_with_outputs() -> None:
 )
 def test_what_goes_together(name: str, names: str) -> None:
     """What reads it, and of a task with several outputs all of it."""
-    assert [i.id for i in SEVERAL.going_with([name])] == names.split()
+    assert [i.id for i in going_with(SEVERAL, [name])] == names.split()
 
 
 def test_what_a_drop_took_is_had_back_as_it_was() -> None:
@@ -147,36 +148,27 @@ def test_readers_that_can_be_had_back() -> None:
     """Directly or through others, whichever of them were dropped; none that were removed."""
     left = SEVERAL
     for number, object_id in enumerate("vx"):
-        gone = tuple(left.going_with([object_id]))
+        gone = tuple(going_with(left, [object_id]))
         left = left.with_dropped(DropEntry(id=str(number), at_ms=number, items=gone))
-    there, all_of_them = (left.all_readers("f", dropped=both) for both in (False, True))
+    there, all_of_them = (all_readers(left, "f", dropped=both) for both in (False, True))
     assert [i.id for i in there] == ["m"]
     assert [i.id for i in all_of_them] == ["m", "x", "a", "b", "v"]
-    assert [i.id for i in left.purged(["1"]).all_readers("f", dropped=True)] == ["m"]
-    assert SEVERAL.all_readers("f", dropped=True) == SEVERAL.all_readers("f")
+    assert [i.id for i in all_readers(left.purged(["1"]), "f", dropped=True)] == ["m"]
+    assert all_readers(SEVERAL, "f", dropped=True) == all_readers(SEVERAL, "f")
 
 
 def test_an_entry_of_a_drop_that_cannot_be_read() -> None:
     """It is kept, and nothing is maintained while it is not known what it keeps."""
     damaged = DropEntry.of_entry("d", "[]")
     with pytest.raises(CatalogError, match="TypeError"):
-        Catalog.of([TASK], drops=[damaged]).check_outlined()
+        check_outlined(Catalog.of([TASK], drops=[damaged]))
 
 
 def _with_quarantine(name: str, replaces: str | None = None) -> list[Item]:
     task = dataclasses.replace(
         TASK, id=name, name=Name("default", name), quarantine=f"{name}_q", replaces=replaces
     )
-    away = dataclasses.replace(
-        task,
-        id=f"{name}_q",
-        kind=ObjectKind.TASK_OUTPUT,
-        name=Name("default", f"{name}_q"),
-        reads=(_reading(name),),
-        quarantine=None,
-        replaces=None,
-    )
-    return [task, away]
+    return [task, an_item(ObjectKind.TASK_OUTPUT, f"{name}_q", reads=(_reading(name),))]
 
 
 @pytest.mark.parametrize(
@@ -195,7 +187,7 @@ def test_which_quarantine_is_copied(
     """That of the replacement, or of the replaced task, by a definition that runs once."""
     made = [*_with_quarantine("x"), *_with_quarantine("r", "x"), *_with_quarantine("other")]
     catalog = Catalog.of(made)
-    task = dataclasses.replace(catalog.items[name], reads=(_reading(reads),), once=once)
+    task = changed(catalog.items[name], reads=(_reading(reads),), once=once)
     found = quarantine_copied(catalog, task)
     assert (None if found is None else found.id) == quarantine
 
@@ -212,9 +204,9 @@ def test_a_long_chain_is_ordered() -> None:
     chain = []
     for number in range(5_000):
         below = [f"i{n}" for n in (number - 1, number - 2) if n >= 0]
-        item = dataclasses.replace(TASK, id=f"i{number}", reads=tuple(map(_reading, below)))
+        item = changed(TASK, id=f"i{number}", reads=tuple(map(_reading, below)))
         chain.append(item)
     catalog = Catalog.of(chain)
-    assert catalog.closure(["i4999"]) == chain
+    assert closure(catalog, ["i4999"]) == chain
     with pytest.raises(CatalogError, match="i0"):
-        Catalog.of(chain[1:]).closure(["i4999"])
+        closure(Catalog.of(chain[1:]), ["i4999"])

@@ -4,7 +4,8 @@ from typing import cast
 
 import pytest
 
-from ctsql.catalog.items import Catalog, Item
+from ctsql.catalog.catalog import Catalog
+from ctsql.catalog.items import Item
 from ctsql.catalog.names import Name
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Source

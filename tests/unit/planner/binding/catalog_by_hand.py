@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
+from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.errors import error
-from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading
+from ctsql.catalog.items import Item, ObjectKind, Reading
 from ctsql.catalog.names import Name, fold, unquote
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Source
@@ -18,6 +18,7 @@ from ctsql.planner.syntax.ast import (
     CreateView,
     Statement,
 )
+from tests.helpers.items import an_item, changed
 
 _WIDER = {("int", "bigint"), ("int", "double"), ("bigint", "double")}
 
@@ -33,7 +34,7 @@ def item(
 ) -> Item:
     """An object called ``name`` or ``schema.name``; its id is its name."""
     schema, _, last = name.rpartition(".")
-    return Item(
+    return an_item(
         id=f"id-{name}",
         kind=kind,
         name=Name(schema or "default", last),
@@ -67,7 +68,7 @@ COUNTED = item(
     reads=[FEED],
 )
 LOW, HIGH = (item(ObjectKind.TASK_OUTPUT, name, "key int") for name in ("low", "high"))
-SEVERAL = replace(
+SEVERAL = changed(
     item(ObjectKind.CONTINUAL_TASK, "several", "", reads=[FEED]),
     location=None,
     outputs=(LOW.id, HIGH.id),

@@ -23,6 +23,7 @@ from ctsql.planner.nodes import (
     descend,
 )
 from ctsql.planner.syntax import rewrite
+from tests.helpers.items import changed
 from tests.unit.planner.binding.catalog_by_hand import CATALOG, FEED, FakeAnalyst, bind, item
 
 
@@ -193,12 +194,12 @@ def test_a_stored_definition_means_what_it_meant() -> None:
 
     sql = "CREATE CONTINUAL TASK t (k INT) ON INPUT feed AS (INSERT INTO t SELECT key FROM feed)"
     bound = bind(sql)
-    task = replace(item(ObjectKind.CONTINUAL_TASK, "t", "k int", definition=sql), reads=bound.reads)
+    task = changed(item(ObjectKind.CONTINUAL_TASK, "t", "k int", definition=sql), reads=bound.reads)
     usurper = item(ObjectKind.TABLE, "feed2", "x int")
     renamed = (
-        CATALOG.with_item(task)
-        .with_item(replace(FEED, name=Name("default", "was_feed")))
-        .with_item(replace(usurper, name=Name("default", "feed")))
+        CATALOG.with_items([task])
+        .with_items([replace(FEED, name=Name("default", "was_feed"))])
+        .with_items([replace(usurper, name=Name("default", "feed"))])
     )
     (node,) = _task(bind_stored(task, renamed)).inputs
     assert isinstance(node, InsertsInput)

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Catalog, ObjectKind, Revision
+from ctsql.catalog.items import Definition, ObjectKind
 from ctsql.catalog.spans import Source
 from ctsql.planner.binding import may_wait, refresh_parts
 from ctsql.planner.syntax import parse, split
 from ctsql.planner.syntax.ast import CreateContinualTask, CreateMaterializedView
+from tests.helpers.items import changed
 from tests.unit.planner.binding.catalog_by_hand import FEED, item
 
 REPOSITORY = Path(__file__).parents[4]
@@ -83,7 +85,7 @@ def test_spellings_of_time(kind: ObjectKind, text: str) -> None:
     assert _waits(parse(Source(text).whole()))  # type: ignore[arg-type]
     assert may_wait(Catalog.of([FEED, made]), made)
     plain = "CREATE MATERIALIZED VIEW x AS SELECT key FROM feed"
-    assert not may_wait(Catalog.of([FEED]), replace(made, definition=plain))
+    assert not may_wait(Catalog.of([FEED]), changed(made, definition=plain))
 
 
 def test_the_clock_of_a_plain_view_counts() -> None:
@@ -108,7 +110,7 @@ def test_an_older_definition_counts() -> None:
     task = item(_TASK, "x", "key int", definition=newest, reads=[FEED])
     catalog = Catalog.of([FEED, task])
     assert not may_wait(catalog, task)
-    before = Revision(number=0, definition=older, reads=task.reads)
-    assert may_wait(catalog, replace(task, revision=1, earlier=(before,)))
-    once = replace(before, definition=newest, once=True)
-    assert may_wait(catalog, replace(task, revision=1, earlier=(once,)))
+    before = Definition(number=0, text=older, reads=task.reads)
+    assert may_wait(catalog, changed(task, revision=1, earlier=(before,)))
+    once = replace(before, text=newest, once=True)
+    assert may_wait(catalog, changed(task, revision=1, earlier=(once,)))

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.items import Item, ObjectKind, Reading
+from ctsql.catalog.items import ObjectKind, Reading
 from ctsql.catalog.names import Name
 from ctsql.catalog.spans import Source
 from ctsql.runtime.log.actions import parse_commit, rows_changed
@@ -13,11 +13,12 @@ from ctsql.runtime.log.failures import Action, Failure, is_final, on_task_failur
 from ctsql.runtime.monitoring.status import Lag, State, Status
 from ctsql.runtime.service.backoff import LOOK_SECONDS_MIN, RETRY_SECONDS_MAX, Pace, Trouble
 from ctsql.runtime.service.events import Event
+from tests.helpers.items import an_item
 
 FOUND = Failure(time=7, condition="DATA_ERROR", reason="division by zero")
 OTHER = Failure(time=7, condition="DATA_ERROR", reason="a cast")
 EARLIER = Failure(time=5, condition="DATA_ERROR", reason="division by zero")
-TASK = Item(
+TASK = an_item(
     id="1",
     kind=ObjectKind.CONTINUAL_TASK,
     name=Name("default", "t"),

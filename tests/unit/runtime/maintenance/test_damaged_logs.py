@@ -5,13 +5,15 @@ from typing import Any
 
 import pytest
 
+from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading
+from ctsql.catalog.items import Item, ObjectKind, Reading
 from ctsql.catalog.names import Name
 from ctsql.runtime.log import clock
 from ctsql.runtime.maintenance import consumers, vacuum
 from ctsql.runtime.maintenance.consumers import Needs
 from ctsql.runtime.subscriptions.position import RetentionNeed
+from tests.helpers.items import an_item
 
 COMMITS = 16
 DAMAGED = COMMITS // 2
@@ -19,13 +21,12 @@ DAMAGED = COMMITS // 2
 
 
 def _item(key: str, *reads: Item) -> Item:
-    return Item(
+    return an_item(
         id=key,
         kind=ObjectKind.CONTINUAL_TASK if reads else ObjectKind.TABLE,
         name=Name("default", key),
         columns=(),
         location=f"file:/{key}",
-        managed=True,
         reads=tuple(Reading(name=r.name, object_id=r.id, columns=()) for r in reads),
     )
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.names import Name
 from ctsql.runtime.maintenance import history, vacuum
+from tests.helpers.items import an_item
 
 COMMITS = 5_000
 
@@ -67,7 +68,7 @@ def test_a_look_at_the_history_holds_few_commits(
         versions=SimpleNamespace(version_at=lambda *_: 1, settled=lambda _, version: version),
     )
     monkeypatch.setattr(history, "check_tables", lambda *_: None)
-    item = Item(id="t", kind=ObjectKind.TABLE, name=Name("default", "t"), columns=())
+    item = an_item(id="t", kind=ObjectKind.TABLE, name=Name("default", "t"), columns=())
     history.check_history(engine, [item], 5)
     assert table.most < 10
 

@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 
-from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.catalog import Catalog
+from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.names import Name
 from ctsql.runtime.maintenance import consumers
 from ctsql.runtime.warehouse.versions import Versions
+from tests.helpers.items import an_item
 
-TABLE = Item(
+TABLE = an_item(
     id="t", kind=ObjectKind.TABLE, name=Name("default", "t"), columns=(), location="file:/t"
 )
 TIMES = (10, 20, 30, 90, 95)

@@ -5,16 +5,18 @@ from typing import Any
 
 import pytest
 
-from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading
+from ctsql.catalog.catalog import Catalog
+from ctsql.catalog.items import Item, ObjectKind, Reading
 from ctsql.catalog.names import Name
 from ctsql.catalog.refreshes import Every
 from ctsql.runtime.maintenance import consumers
 from ctsql.runtime.warehouse.times.refresh_times import Schedule
+from tests.helpers.items import an_item
 
-TABLE = Item(
+TABLE = an_item(
     id="t", kind=ObjectKind.TABLE, name=Name("default", "t"), columns=(), location="file:/t"
 )
-TASK = Item(
+TASK = an_item(
     id="x",
     kind=ObjectKind.CONTINUAL_TASK,
     name=Name("default", "x"),

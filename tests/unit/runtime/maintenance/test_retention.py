@@ -5,7 +5,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.catalog import Catalog
+from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import Name
 from ctsql.runtime.delta.files import Folder
 from ctsql.runtime.log.actions import Commit, parse_commit
@@ -21,6 +22,7 @@ from ctsql.runtime.maintenance.retention import (
 )
 from ctsql.runtime.maintenance.vacuum import is_left_over, relative_names
 from ctsql.runtime.subscriptions.position import RetentionNeed
+from tests.helpers.items import an_item
 
 VECTOR = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "cardinality": 1}
 VECTOR_FILE = "ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
@@ -145,7 +147,7 @@ def test_removable_log(checkpoints: tuple[str, ...], floor: int, expected: set[i
 
 def _table_at(location: str | None) -> Item:
     kind = ObjectKind.VIEW if location is None else ObjectKind.TABLE
-    return Item(id="i", kind=kind, name=Name("s", "t"), columns=(), location=location)
+    return an_item(id="i", kind=kind, name=Name("s", "t"), columns=(), location=location)
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from ctsql.catalog.items import Item, ObjectKind, Reading
+from ctsql.catalog.items import ObjectKind, Reading
 from ctsql.catalog.names import Name
 from ctsql.runtime.log.failures import Failure
 from ctsql.runtime.monitoring.failures import failures, open_failures
 from ctsql.runtime.warehouse.times.timeline import TaskState
+from tests.helpers.items import an_item
 from tests.unit.runtime.monitoring.test_refreshes import Log, made, reader_of
 
 TEXT = "CREATE CONTINUAL TASK m\n  ON INPUT t AS (INSERT INTO m SELECT 1 / 0 FROM t)"
@@ -40,7 +41,7 @@ def _log(*texts: str) -> Log:
 def _rows(
     log: Log, kind: ObjectKind, *, only_open: bool = False, since_ms: int = 0
 ) -> list[tuple[int, int, str, int | None]]:
-    item = Item(
+    item = an_item(
         id="m", kind=kind, name=Name("default", "m"), columns=(), definition=TEXT, reads=READS
     )
     reader, found = reader_of(item, m=log), []
@@ -102,7 +103,7 @@ def test_what_is_open_costs_one_commit() -> None:
 
 
 def test_a_row_has_the_place_in_the_definition() -> None:
-    item = Item(
+    item = an_item(
         id="m", kind=ObjectKind.CONTINUAL_TASK, name=Name("default", "m"), columns=(),
         definition=TEXT, reads=READS,
     )  # fmt: skip
@@ -127,7 +128,7 @@ def test_a_place_is_in_the_definition_that_failed(
     kind: ObjectKind, revisions: tuple[tuple[int, int], ...], lines: list[int | None]
 ) -> None:
     """In another one there is something else at that place."""
-    item = Item(
+    item = an_item(
         id="m", kind=kind, name=Name("default", "m"), columns=(), definition=TEXT, reads=READS,
         revision=len(revisions),
     )  # fmt: skip

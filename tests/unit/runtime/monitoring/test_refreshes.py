@@ -15,10 +15,11 @@ from ctsql.catalog.names import Name
 from ctsql.catalog.times import CLOSED
 from ctsql.runtime.log.actions import Commit, parse_commit
 from ctsql.runtime.monitoring.refreshes import OutputOf, refresh_of, refreshes
+from tests.helpers.items import an_item
 
 APP = "ctsql:m"
-VIEW = Item(id="m", kind=ObjectKind.MATERIALIZED_VIEW, name=Name("default", "m"), columns=())
-TASK = Item(id="m", kind=ObjectKind.CONTINUAL_TASK, name=Name("default", "m"), columns=())
+VIEW = an_item(id="m", kind=ObjectKind.MATERIALIZED_VIEW, name=Name("default", "m"), columns=())
+TASK = an_item(id="m", kind=ObjectKind.CONTINUAL_TASK, name=Name("default", "m"), columns=())
 
 
 def made(

@@ -6,16 +6,18 @@ from typing import Any
 
 import pytest
 
+from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import Name
 from ctsql.catalog.subscriptions import Subscription
 from ctsql.runtime.pipelines import applying
 from ctsql.runtime.pipelines.applying import _Application
 from ctsql.runtime.pipelines.plan import Plan
 from ctsql.runtime.pipelines.planning import PlannedFolder, warehouse_digest
+from tests.helpers.items import an_item, changed
 
-TABLE = Item(
+TABLE = an_item(
     id="t1", kind=ObjectKind.TABLE, name=Name("default", "t"), columns=(), location="file:/t"
 )
 
@@ -42,9 +44,9 @@ def test_what_a_subscription_follows_by_now_is_not_dropped() -> None:
         application._cutover([], [], {}, {}, known.with_subscription(reader))
     assert caught.value.condition == "DEPENDENT_OBJECTS"
     assert "Subscription 'copy' follows it." in str(caught.value)
-    other = replace(TABLE, id="t2", name=Name("default", "u"), location="file:/u")
+    other = changed(TABLE, id="t2", name=Name("default", "u"), location="file:/u")
     with pytest.raises(CtsqlError) as caught:
-        application._cutover([], [], {}, {}, known.with_item(other))
+        application._cutover([], [], {}, {}, known.with_items([other]))
     assert caught.value.condition == "DEFINITIONS_CHANGED"
 
 
@@ -53,12 +55,12 @@ def test_followers_are_brought_up_before_a_view_below_them_changes(
 ) -> None:
     """Also those that the folder does not define; one that is gone by now stops the apply."""
     known = Catalog.of([TABLE])
-    view = replace(TABLE, id="m", kind=ObjectKind.MATERIALIZED_VIEW, name=Name("default", "m"))
+    view = an_item(ObjectKind.MATERIALIZED_VIEW, "m", location="file:/t")
     application = _application(known)
     application.planned_folder = replace(application.planned_folder, followers=(view,))
     ended: list[Item] = []
     monkeypatch.setattr(applying, "end_if_followed", lambda _, item: ended.append(item))
-    application.engine = SimpleNamespace(catalog=known.with_item(view))  # type: ignore[assignment]
+    application.engine = SimpleNamespace(catalog=known.with_items([view]))  # type: ignore[assignment]
     assert application._end_before([]) == {}
     assert ended == [view]
     application.engine = SimpleNamespace(catalog=known)  # type: ignore[assignment]

@@ -3,8 +3,10 @@
 from types import SimpleNamespace
 from typing import Any
 
+from ctsql.catalog.catalog import Catalog
+from ctsql.catalog.dependencies import sources
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Catalog, Item
+from ctsql.catalog.items import Item
 from ctsql.runtime.warehouse.advance_context import AdvanceContext
 
 NOW, NEWEST = 7, 1_000
@@ -51,7 +53,7 @@ class Engine:
         self.catalog = Catalog.of(items)
         self.tables = {i.id: Table(i.location) for i in items}
         self.catalog_store = SimpleNamespace(table=Table("catalog"))
-        self.bound = {i.id: 0 for i in self.catalog.sources()}
+        self.bound = {i.id: 0 for i in sources(self.catalog)}
         self.timed_ids: set[str] = set()
         self.timeline: Any = SimpleNamespace(
             table=Table("timeline"),
@@ -65,7 +67,7 @@ class Engine:
         )
         self.relations: Any = SimpleNamespace(
             table=lambda i: self.tables[i.id],
-            sources=lambda: {i.id: ("", self.tables[i.id]) for i in self.catalog.sources()},
+            sources=lambda: {i.id: ("", self.tables[i.id]) for i in sources(self.catalog)},
             timeline=self.timeline,
         )
         self.schedules: Any = SimpleNamespace(

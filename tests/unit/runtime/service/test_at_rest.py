@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.items import Item, ObjectKind
 from ctsql.runtime.delta.log_watch import LogWatch
 from ctsql.runtime.service.service import Service
 from tests.unit.planner.binding.catalog_by_hand import FEED, PAGES, item

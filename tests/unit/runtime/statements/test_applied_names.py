@@ -4,17 +4,19 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading
+from ctsql.catalog.catalog import Catalog
+from ctsql.catalog.items import ObjectKind, Reading
 from ctsql.catalog.names import Name
 from ctsql.catalog.schemas import Column
 from ctsql.planner.binding import bind_stored
 from ctsql.planner.nodes import NormalReference, descend
 from ctsql.runtime.statements.definitions.replacement import Replacement
 from ctsql.runtime.statements.objects.name_resolution import Namespace
+from tests.helpers.items import an_item, changed
 
 COLUMNS = (Column("k", "int"),)
 BEFORE, NOW, LATER = (Name("default", name) for name in "abc")
-TABLE = Item(
+TABLE = an_item(
     id="table",
     kind=ObjectKind.TABLE,
     name=NOW,
@@ -22,7 +24,7 @@ TABLE = Item(
     definition="CREATE TABLE a (k INT)",
 )
 READS = (Reading(name=BEFORE, object_id="table", columns=("k",)),)
-VIEW = Item(
+VIEW = an_item(
     id="view",
     kind=ObjectKind.MATERIALIZED_VIEW,
     name=Name("default", "v"),
@@ -30,7 +32,7 @@ VIEW = Item(
     definition="CREATE MATERIALIZED VIEW v AS SELECT k FROM a",
     reads=READS,
 )
-BESIDE = replace(
+BESIDE = changed(
     VIEW,
     id="beside",
     name=Name("default", "r"),
@@ -46,7 +48,7 @@ def test_a_table_that_was_renamed_is_read_whatever_it_is_called_later() -> None:
     definition, reads = Replacement(Namespace(engine, "default"))._definition(VIEW, BESIDE)
     assert "FROM b" in definition
     assert [(r.name, r.object_id) for r in reads] == [(NOW, "table")]
-    given = replace(VIEW, definition=definition, reads=reads)
+    given = changed(VIEW, definition=definition, reads=reads)
     another = replace(TABLE, id="another", name=NOW)
     renamed = Catalog.of([replace(TABLE, name=LATER), another, given])
     plan = bind_stored(given, renamed).view.desired

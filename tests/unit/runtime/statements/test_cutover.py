@@ -1,26 +1,26 @@
 """From which T the definitions of a task are in force that come with a cutover; and its parts."""
 
-from dataclasses import replace
-
 import pytest
 
+from ctsql.catalog.catalog import Catalog, DropEntry
 from ctsql.catalog.cutovers import Cutover, together
-from ctsql.catalog.items import Catalog, DropEntry, Item, ObjectKind, Revision
+from ctsql.catalog.items import Definition, Item, ObjectKind
 from ctsql.catalog.names import Name
 from ctsql.runtime.statements.definitions.cutover import new_starts
 from ctsql.runtime.warehouse.times.timeline import TaskState
+from tests.helpers.items import an_item, changed
 
 NOW, FAILED = 50, 30
 
 
 def _task(*copies: bool, first: int = 0) -> Item:
     """A task with as many definitions; those that copy rows are said to."""
-    task = Item(id="x", kind=ObjectKind.CONTINUAL_TASK, name=Name("default", "x"), columns=())
+    task = an_item(id="x", kind=ObjectKind.CONTINUAL_TASK, name=Name("default", "x"), columns=())
     revisions = [
-        Revision(number=first + n, definition=f"d{first + n}", reads=(), once=copy)
+        Definition(number=first + n, text=f"d{first + n}", reads=(), once=copy)
         for n, copy in enumerate(copies)
     ]
-    return task.with_revisions(revisions[-1], revisions[:-1])
+    return task.with_definitions(revisions[-1], revisions[:-1])
 
 
 CASES = [
@@ -49,25 +49,25 @@ def test_new_starts(
 
 
 def _item(name: str, kind: ObjectKind = ObjectKind.VIEW) -> Item:
-    return Item(id=name, kind=kind, name=Name("default", name), columns=())
+    return an_item(id=name, kind=kind, name=Name("default", name), columns=())
 
 
 def test_parts_are_in_force_together() -> None:
     """What one part changes, begins or drops, the whole does at the same T."""
     old, gone, other = _item("old"), _item("gone"), _item("other")
-    changed = replace(old, definition="new")
+    later = changed(old, definition="new")
     drops = [
         DropEntry(id=i.id, at_ms=1, items=(i,), subscriptions=(), schema="") for i in (gone, other)
     ]
     parts = [
-        Cutover(items=(changed,), schemas=("s",)),
+        Cutover(items=(later,), schemas=("s",)),
         Cutover(items=(_item("come"),), new_ids=frozenset({"come"}), drop=drops[0]),
         Cutover(drop=drops[1]),
     ]
     before = Catalog.of([old, gone, other])
     after = together(parts).in_force(before, NOW)
     assert {i.id for i in after} == {"old", "come"}
-    assert after.items["old"] == changed
+    assert after.items["old"] == later
     assert after.items["come"].created_at == NOW
     assert "s" in after.schemas
     assert [i.id for d in after.drops.values() for i in d.items] == ["gone", "other"]
@@ -80,4 +80,4 @@ def test_no_change() -> None:
     assert Cutover(items=(item,)).is_no_change(catalog)
     assert together([]).is_no_change(catalog)
     assert not Cutover(items=(item,), new_ids=frozenset({"v"})).is_no_change(catalog)
-    assert not Cutover(items=(replace(item, definition="w"),)).is_no_change(catalog)
+    assert not Cutover(items=(changed(item, definition="w"),)).is_no_change(catalog)

@@ -6,17 +6,19 @@ from typing import Any
 
 import pytest
 
+from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import Name
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax import parse
 from ctsql.runtime.statements.definitions.alter import Alteration
 from ctsql.runtime.statements.objects.name_resolution import Namespace
+from tests.helpers.items import an_item
 
 
 def _table(name: str) -> Item:
-    return Item(
+    return an_item(
         id="t1",
         kind=ObjectKind.TABLE,
         name=Name("default", name),

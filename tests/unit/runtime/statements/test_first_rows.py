@@ -1,27 +1,28 @@
 """Definitions that copy: what they mean once they are stored."""
 
-from dataclasses import replace
-
-from ctsql.catalog.items import Catalog, Item, ObjectKind, Revision
+from ctsql.catalog.catalog import Catalog
+from ctsql.catalog.items import Definition, Item, ObjectKind
 from ctsql.catalog.names import Name
 from ctsql.catalog.schemas import Column
+from ctsql.catalog.stored_items import item_text, read_item
 from ctsql.planner.binding import bind_stored
 from ctsql.planner.explain import explain
 from ctsql.planner.nodes import TaskWrite
 from ctsql.runtime.statements.definitions.first_rows import copy_of, with_first_rows
+from tests.helpers.items import an_item, changed
 
 COLUMNS = (Column("k", "int", False), Column("odd name", "struct<a:int>"))
 
 
 def _item(name: str, kind: ObjectKind = ObjectKind.CONTINUAL_TASK) -> Item:
-    return Item(id=name, kind=kind, name=Name("some schema", name), columns=COLUMNS)
+    return an_item(id=name, kind=kind, name=Name("some schema", name), columns=COLUMNS)
 
 
 FEED, TASK, OTHER = _item("feed", ObjectKind.TABLE), _item("x"), _item("r")
 
 
-def _bound(revision: Revision) -> TaskWrite:
-    item = replace(TASK, definition=revision.definition, reads=revision.reads)
+def _bound(revision: Definition) -> TaskWrite:
+    item = changed(TASK, definition=revision.text, reads=revision.reads)
     return bind_stored(item, Catalog.of([FEED, item, OTHER])).task
 
 
@@ -46,10 +47,10 @@ def test_a_swap_clears_first() -> None:
 
 def test_first_rows_come_before_the_own_definition() -> None:
     """The newest definition is the task's own; both are kept, and what both read."""
-    own = replace(TASK, definition="CREATE ...", reads=copy_of(TASK, [TASK], [FEED], FEED).reads)
+    own = changed(TASK, definition="CREATE ...", reads=copy_of(TASK, [TASK], [FEED], FEED).reads)
     made = with_first_rows(own, copy_of(TASK, [TASK], [OTHER], FEED))
-    assert (made.revision, made.definition, made.once) == (1, "CREATE ...", False)
+    assert (made.revision, made.definition.text) == (1, "CREATE ...")
     assert [r.once for r in made.revisions] == [True, False]
     assert {r.object_id for r in made.reads} == {"feed", "r"}
     assert {r.object_id for r in made.revisions[-1].reads} == {"feed"}
-    assert Item.from_json(made.to_json()) == made
+    assert read_item(item_text(made)) == made

@@ -11,6 +11,7 @@ from ctsql.catalog.refreshes import Stretch
 from ctsql.runtime.log.table_changes import Movement
 from ctsql.runtime.subscriptions import changes
 from ctsql.runtime.subscriptions.changes import Changes
+from tests.helpers.items import an_item
 
 FIRST_WRITE = Movement(9, -1, 0)
 
@@ -21,7 +22,7 @@ def test_a_first_write_behind_other_changes(
 ) -> None:
     """It is the change of several Ts, also where the view has other refresh times since."""
     monkeypatch.setattr(changes, "is_before_columns", lambda *_: False)
-    view = Item(
+    view = an_item(
         id="v",
         kind=ObjectKind.MATERIALIZED_VIEW,
         name=Name("default", "v"),

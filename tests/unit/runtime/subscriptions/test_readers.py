@@ -5,13 +5,15 @@ from typing import Any
 
 import pytest
 
+from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.names import Name
 from ctsql.runtime.subscriptions.cursors import Readers
 from ctsql.runtime.subscriptions.position import Position
+from tests.helpers.items import an_item
 
-ITEM = Item(id="t", kind=ObjectKind.TABLE, name=Name("default", "t"), columns=())
+ITEM = an_item(id="t", kind=ObjectKind.TABLE, name=Name("default", "t"), columns=())
 
 
 def test_who_registers_a_reader_that_is_dropped_is_told() -> None:

@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
+from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading, Subscription
+from ctsql.catalog.items import Item, ObjectKind, Reading, Storage, Unreadable
 from ctsql.catalog.names import Name
+from ctsql.catalog.subscriptions import Subscription
 from ctsql.runtime.warehouse.followed_tables import followed_tables, keep_logs
+from tests.helpers.items import an_item
 
 KINDS = {
     "t": ObjectKind.TABLE,
@@ -23,7 +26,7 @@ def _item(name: str, *reads: str) -> Item:
     readings = tuple(Reading(name=Name("default", r), object_id=r, columns=()) for r in reads)
     kind = KINDS[name[0]]
     location = None if kind is ObjectKind.VIEW else f"memory:{name}"
-    return Item(
+    return an_item(
         id=name, kind=kind, name=Name("default", name), columns=(), reads=readings,
         location=location,
     )  # fmt: skip
@@ -40,6 +43,9 @@ def _catalog(items: Iterable[Item], *subscribed: str) -> Catalog:
 
 
 T1, T2 = _item("t1"), _item("t2")
+ATTACHED = replace(T1, storage=Storage(location="file:/t1", managed=False))
+_V1 = _item("v1", "t1")
+DAMAGED = Unreadable(id="v1", name=_V1.name, definition=_V1.definition, detail="damaged")
 CASES: list[tuple[list[Item], tuple[str, ...], set[str]]] = [
     ([T1, T2], (), set()),
     ([T1, T2, _item("v1", "t1")], (), set()),
@@ -49,8 +55,8 @@ CASES: list[tuple[list[Item], tuple[str, ...], set[str]]] = [
     ([T1, T2, _item("m1", "t1"), _item("c1", "m1", "t2")], (), {"t1", "t2"}),
     ([T1, T2], ("t2",), {"t2"}),
     ([T1, T2, _item("v1", "t1")], ("v1",), {"t1"}),
-    ([replace(T1, managed=False), _item("m1", "t1")], (), set()),
-    ([T1, replace(_item("v1", "t1"), problem="damaged")], (), {"t1"}),
+    ([ATTACHED, _item("m1", "t1")], (), set()),
+    ([T1, DAMAGED], (), {"t1"}),
 ]
 
 

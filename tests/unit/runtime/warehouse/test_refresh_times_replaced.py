@@ -1,10 +1,9 @@
 """When the refresh times of a view that is replaced count anew, and what it keeps."""
 
-from dataclasses import replace
-
 import pytest
 
-from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.catalog import Catalog
+from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import Name
 from ctsql.catalog.refreshes import At, Cron, Every, RefreshPart, Stretch
 from ctsql.runtime.warehouse.replaced_views import (
@@ -13,12 +12,13 @@ from ctsql.runtime.warehouse.replaced_views import (
     cutover_of_views,
     refresh_of,
 )
+from tests.helpers.items import an_item, changed
 
 HOURLY = Every(3_600_000)
 
 
 def _view(options: str, created_at: int = 10) -> Item:
-    return Item(
+    return an_item(
         id="v",
         kind=ObjectKind.MATERIALIZED_VIEW,
         name=Name("default", "v"),
@@ -69,8 +69,8 @@ HISTORIES = [
 @pytest.mark.parametrize(("history", "is_paced", "wanted"), HISTORIES)
 def test_what_a_view_keeps(history: History, is_paced: bool, wanted: tuple[object, ...]) -> None:
     """By the catalog that is changed; a stretch is of the definition that ends."""
-    now = replace(_view("WITH (REFRESH EVERY '1 hour')", 20), stretches=(Stretch(10, None),))
-    other = replace(now, definition=_view("").definition)
+    now = changed(_view("WITH (REFRESH EVERY '1 hour')", 20), stretches=(Stretch(10, None),))
+    other = changed(now, definition=_view("").definition.text)
     cutover = cutover_of_views([(now, other, history)], ["v"] if is_paced else [])
     later = cutover.in_force(Catalog.of([now]), 90).items["v"]
     stretches = tuple((s.start, s.parts) for s in later.stretches)

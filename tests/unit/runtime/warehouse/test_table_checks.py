@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from ctsql.catalog.errors import error
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.names import Name
 from ctsql.runtime.warehouse.table_checks import is_replaced
+from tests.helpers.items import an_item
 
-TABLE = Item(
+TABLE = an_item(
     id="t", kind=ObjectKind.TABLE, name=Name("default", "t"), columns=(), location="file:/t"
 )
 

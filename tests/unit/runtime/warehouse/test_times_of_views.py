@@ -12,6 +12,7 @@ from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.log.actions import Change
 from ctsql.runtime.log.table_changes import Movement
 from ctsql.runtime.warehouse.schedules import DUE, Schedules
+from tests.helpers.items import an_item
 from tests.helpers.view_ladder import view_ladder
 
 DEPTH = 25
@@ -52,7 +53,7 @@ def test_a_view_shows_something_whenever_its_refresh_times_change(
     parts: tuple[RefreshPart, ...],
 ) -> None:
     """A commit that has the T of the change reads the view as of it."""
-    view = Item(
+    view = an_item(
         id="v",
         kind=ObjectKind.MATERIALIZED_VIEW,
         name=Name("default", "v"),
@@ -77,7 +78,7 @@ def test_a_view_shows_something_whenever_its_refresh_times_change(
 
 def test_time_changed_a_view_before_its_refresh_times_did() -> None:
     """What it held at an early T is not what it showed when a row was due since."""
-    view = Item(
+    view = an_item(
         id="v",
         kind=ObjectKind.MATERIALIZED_VIEW,
         name=Name("default", "v"),

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.catalog import Catalog
+from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.subscriptions import Subscription
 from ctsql.planner.nodes import TaskWrite
 from ctsql.runtime.warehouse.schedules import Schedules

@@ -1,0 +1,245 @@
+"""The catalog: all objects at one of its versions, and what was dropped and can be had back."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ctsql.catalog.errors import RESTORE, error, unknown_relation
+from ctsql.catalog.items import FILE_FORMATS, Item, Record, Task, TaskOutput, was_dropped
+from ctsql.catalog.names import DEFAULT_SCHEMA, Name, did_you_mean, fold
+from ctsql.catalog.schemas import quote_text
+from ctsql.catalog.spans import Span
+from ctsql.catalog.stored_items import item_of_entry, item_text
+from ctsql.catalog.subscriptions import Subscription
+from ctsql.catalog.system_tables import SYSTEM_TABLES, find_system_table, is_system, only_queried
+from ctsql.catalog.times import to_iso
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropEntry:
+    """What one DROP took away. UNDROP brings all of it back, until MAINTAIN removes it.
+
+    Attributes:
+        at_ms: when, in milliseconds since 1970.
+        items: the objects; their folders are still there.
+        subscriptions: the named readers that followed them.
+        schema: the schema that was dropped, as typed; empty where it was an object.
+        problem: what is wrong with an entry that cannot be read; else empty.
+    """
+
+    id: str
+    at_ms: int
+    items: tuple[Item, ...] = ()
+    subscriptions: tuple[Subscription, ...] = ()
+    schema: str = ""
+    problem: str = ""
+
+    def check(self) -> "DropEntry":
+        """The entry; raises STORED_DATA_INVALID when it could not be read."""
+        if self.problem:
+            what = "the entry of dropped objects in the catalog"
+            hint = f"{RESTORE} to an earlier version."
+            raise error("STORED_DATA_INVALID", what=what, detail=self.problem, hint=hint)
+        return self
+
+    def undrop_text(self, item: Item) -> str:
+        """The statement that brings one of the objects back; for an output it names the task."""
+        if isinstance(item, TaskOutput):
+            item = next((i for i in self.items if i.id == item.owner), item)
+        flow = item.flow and isinstance(item, Task)
+        return f"UNDROP {'FLOW' if flow else item.kind.keyword} {item.name}"
+
+    def to_json(self) -> str:
+        """The entry as text for the store."""
+        return json.dumps(
+            {
+                "at": self.at_ms,
+                "items": {i.id: item_text(i) for i in self.items},
+                "subscriptions": {s.name: s.to_json() for s in self.subscriptions},
+                "schema": self.schema,
+            }
+        )
+
+    @staticmethod
+    def of_entry(drop_id: str, text: str) -> "DropEntry":
+        """The entry of a text; an unreadable one raises its error only where it is used."""
+        try:
+            raw: dict[str, Any] = json.loads(text)
+            drop = DropEntry(
+                id=drop_id,
+                at_ms=int(raw["at"]),
+                items=tuple(item_of_entry(k, v) for k, v in raw["items"].items()),
+                subscriptions=tuple(
+                    Subscription.of_entry(k, v) for k, v in raw["subscriptions"].items()
+                ),
+                schema=raw["schema"],
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as problem:
+            return DropEntry(id=drop_id, at_ms=0, problem=f"{type(problem).__name__}: {problem}.")
+        return drop
+
+
+def _readers_by_id(items: Iterable[Item]) -> dict[str, list[Item]]:
+    """The objects whose definitions read another one directly, in order of name, by its id."""
+    readers = defaultdict[str, list[Item]](list)
+    for item in sorted(items, key=lambda i: i.name.key):
+        for object_id in {r.object_id for r in item.reads} - {item.id}:
+            readers[object_id].append(item)
+    return readers
+
+
+def _hint_of_file(name: Name) -> str:
+    """What to type where Spark would read a file by a format and a path, as a schema and a name."""
+    if fold(name.schema) == "delta":
+        return f"Make it a table here first: CREATE TABLE t LOCATION {quote_text(name.name)}"
+    if fold(name.schema) in FILE_FORMATS:
+        return f"A file is read by read_{fold(name.schema)}({quote_text(name.name)})"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """All objects at one version of the catalog. Changes give a new value."""
+
+    items: Mapping[str, Item]
+    schemas: Mapping[str, str]  # folded name -> name as typed
+    subscriptions: Mapping[str, Subscription] = field(default_factory=dict)  # by folded name
+    drops: Mapping[str, DropEntry] = field(default_factory=dict)  # by id of the DROP, newest first
+    _readers: dict[str, list[Item]] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )  # by id of what they read, once it was asked for: each tick asks it of each object
+    _with_dropped: dict[str, list[Item]] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )  # the same, with the readers that can be had back
+
+    @staticmethod
+    def of(
+        items: Iterable[Item],
+        schemas: Iterable[str] = (),
+        subscriptions: Iterable[Subscription] = (),
+        drops: Iterable[DropEntry] = (),
+    ) -> "Catalog":
+        """A catalog with these items; the default schema is always there."""
+        names = {DEFAULT_SCHEMA: DEFAULT_SCHEMA} | {fold(s): s for s in schemas}
+        readers = {fold(s.name): s for s in subscriptions}
+        newest_first = sorted(drops, key=lambda d: (-d.at_ms, d.id))
+        return Catalog({i.id: i for i in items}, names, readers, {d.id: d for d in newest_first})
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self.items.values())
+
+    def find(self, name: Name) -> Item | None:
+        """The object of a name, None if there is none."""
+        return next((i for i in self if i.name == name), None)
+
+    def get(self, name: Name, *, span: Span | None = None, kind: str = "relation") -> Item:
+        """The object of a name; UNKNOWN_SCHEMA or UNKNOWN_RELATION with near names."""
+        item = self.find(name)
+        if item is not None:
+            return item.check(span)
+        if find_system_table(name) is not None:
+            raise only_queried(name, span)
+        if fold(name.schema) not in self.schemas and not is_system(name.schema):
+            otherwise = _hint_of_file(name) or "SHOW SCHEMAS lists what there is."
+            hint = did_you_mean(name.schema, self.schemas.values(), otherwise=otherwise)
+            raise error("UNKNOWN_SCHEMA", span=span, name=name.schema, hint=hint)
+        names = [i.name.name for i in self]
+        if is_system(name.schema):
+            names += SYSTEM_TABLES
+        hint = did_you_mean(name.name, names, otherwise="SHOW OBJECTS lists what there is.")
+        elsewhere = [i for i in self if fold(i.name.name) == fold(name.name)]
+        if elsewhere:
+            hint = f'Did you mean "{elsewhere[0].name.qualified()}"?'
+        last_drop = self.last_drop(name)
+        if last_drop is not None:
+            drop, item = last_drop
+            hint = (
+                f"It was dropped at {to_iso(drop.at_ms)}. To have it back: {drop.undrop_text(item)}"
+            )
+        raise unknown_relation(name, hint, span, kind=kind)
+
+    def readers(self, object_id: str, *, dropped: bool = False) -> list[Item]:
+        """The objects whose definitions read this one directly, in order of name.
+
+        Args:
+            dropped: with those that can be had back.
+        """
+        readers = self._with_dropped if dropped and self.drops else self._readers
+        if not readers:
+            others = (i for _, i in self.all_dropped()) if readers is self._with_dropped else ()
+            readers.update(_readers_by_id([*self, *others]))
+        return [*readers.get(object_id, ())]
+
+    def with_items(self, items: Iterable[Item]) -> "Catalog":
+        """The catalog with items added or replaced."""
+        return replace(self, items={**self.items, **{i.id: i for i in items}})
+
+    def without(self, object_ids: Iterable[str]) -> "Catalog":
+        """The catalog without some items, and without the readers that followed them."""
+        ids = set(object_ids)
+        return replace(
+            self,
+            items={k: v for k, v in self.items.items() if k not in ids},
+            subscriptions={k: s for k, s in self.subscriptions.items() if s.object_id not in ids},
+        )
+
+    def last_drop(self, name: Name) -> tuple[DropEntry, Item] | None:
+        """The newest DROP that took an object of a name away, and the object."""
+        return next(((d, i) for d, i in self.all_dropped() if i.name == name), None)
+
+    def all_dropped(self) -> Iterator[tuple[DropEntry, Item]]:
+        """All objects that can be had back, each with its DROP, the newest first."""
+        return ((drop, item) for drop in self.drops.values() for item in drop.items)
+
+    def with_dropped(self, drop: DropEntry) -> "Catalog":
+        """The catalog without what a DROP takes away, which is kept beside it."""
+        schemas = {k: v for k, v in self.schemas.items() if not drop.schema or v != drop.schema}
+        catalog = replace(self, schemas=schemas, drops={drop.id: drop, **self.drops})
+        return catalog.without(i.id for i in drop.items)
+
+    def restored(self, drop: DropEntry) -> "Catalog":
+        """The catalog with what a DROP took away; the caller looked that all names are free."""
+        back = self.purged([drop.id]).with_items(drop.items)
+        if drop.schema:
+            back = back.with_schema(drop.schema)
+        for subscription in drop.subscriptions:
+            back = back.with_subscription(subscription)
+        return back
+
+    def purged(self, drop_ids: Iterable[str]) -> "Catalog":
+        """The catalog without some of what can be had back."""
+        ids = set(drop_ids)
+        return replace(self, drops={k: d for k, d in self.drops.items() if k not in ids})
+
+    def with_schema(self, schema: str) -> "Catalog":
+        """The catalog with a schema added."""
+        return replace(self, schemas={**self.schemas, fold(schema): schema})
+
+    def with_subscription(self, subscription: Subscription) -> "Catalog":
+        """The catalog with a named reader added."""
+        entry = {fold(subscription.name): subscription}
+        return replace(self, subscriptions={**self.subscriptions, **entry})
+
+    def without_subscription(self, name: str) -> "Catalog":
+        """The catalog without a named reader."""
+        others = {k: s for k, s in self.subscriptions.items() if k != fold(name)}
+        return replace(self, subscriptions=others)
+
+
+def still_there(catalog: "Catalog", item: Record, when: str = "meanwhile") -> Record:
+    """An object as a later catalog has it; raises UNKNOWN_RELATION where it was dropped since."""
+    current = catalog.items.get(item.id)
+    if not isinstance(current, type(item)):  # an id is of one kind for good
+        raise was_dropped(item.name, when, item.kind.value)
+    return current
+
+
+def item_there(catalog: "Catalog", object_id: str) -> Item:
+    """The object of an id; raises UNKNOWN_RELATION where somebody has dropped it meanwhile."""
+    item = catalog.items.get(object_id)
+    if item is None:
+        names = (i.name for _, i in catalog.all_dropped() if i.id == object_id)
+        raise was_dropped(next(names, object_id), "meanwhile")
+    return item

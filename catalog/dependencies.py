@@ -1,0 +1,255 @@
+"""What depends on what among the objects of a catalog."""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from ctsql.catalog.catalog import Catalog, item_there
+from ctsql.catalog.errors import error
+from ctsql.catalog.items import (
+    Item,
+    Maintained,
+    MaterializedView,
+    Reading,
+    Table,
+    TaskOutput,
+    Unreadable,
+    View,
+)
+from ctsql.catalog.names import fold
+from ctsql.catalog.ordering import behind_needs
+from ctsql.catalog.spans import Span
+from ctsql.catalog.subscriptions import Subscription
+
+
+def check_outlined(catalog: Catalog) -> None:
+    """Raise STORED_DATA_INVALID where the needs of an object or a reader are not known."""
+    for item in catalog:
+        if isinstance(item, Unreadable) and not item.is_outlined:
+            item.check()
+    for subscription in catalog.subscriptions.values():
+        subscription.check()
+    for drop in catalog.drops.values():
+        drop.check()
+        for item in drop.items:
+            if isinstance(item, Unreadable) and not item.is_outlined:
+                item.check()
+
+
+def flow_targets(catalog: Catalog, task: Item) -> list[MaterializedView]:
+    """The view of a flow's task; none for another one."""
+    return (
+        [i for i in catalog.readers(task.id) if i.flow and isinstance(i, MaterializedView)]
+        if task.flow
+        else []
+    )
+
+
+def all_readers(catalog: Catalog, object_id: str, *, dropped: bool = False) -> list[Item]:
+    """The objects that read this one directly or through others, nearest first.
+
+    Args:
+        dropped: with those that can be had back.
+    """
+    readers: dict[str, Item] = {}
+    queue = [object_id]
+    while queue:
+        for item in catalog.readers(queue.pop(0), dropped=dropped):
+            if item.id not in readers:
+                readers[item.id] = item
+                queue.append(item.id)
+    return list(readers.values())
+
+
+def outputs_of(catalog: Catalog, task: Item) -> list[Item]:
+    """The outputs of a task that are objects of their own, in order; none for others."""
+    return [catalog.items[object_id] for object_id in task.outputs]
+
+
+def going_with(catalog: Catalog, object_ids: Iterable[str]) -> list[Item]:
+    """The objects and all that is dropped with them, each once.
+
+    Dropped are what reads them, directly or through others; with an output its task and the
+    task's other outputs; with a task its outputs, which read it; with a view its replacement.
+    """
+    items: dict[str, Item] = {}
+    queue = [catalog.items[object_id] for object_id in object_ids]
+    while queue:
+        item = queue.pop(0)
+        if item.id in items:
+            continue
+        items[item.id] = item
+        queue += catalog.readers(item.id)
+        replacement = replacement_of(catalog, item.id)
+        if replacement is not None:
+            queue.append(replacement)
+        if isinstance(item, TaskOutput):
+            queue.append(catalog.items[item.owner])
+        elif item.quarantine is not None:
+            queue.append(catalog.items[item.quarantine])
+    return list(items.values())
+
+
+def closure(catalog: Catalog, object_ids: Iterable[str]) -> list[Item]:
+    """The objects and all they read, each after what it reads (a topological order).
+
+    Raises UNKNOWN_RELATION where somebody has dropped one of them.
+    """
+    items: dict[str, Item] = {}
+
+    def reads(object_id: str) -> Iterator[str]:
+        item = items[object_id] = item_there(catalog, object_id)
+        return (r.object_id for r in item.reads)
+
+    return [items[object_id] for object_id in behind_needs(object_ids, reads)]
+
+
+def fingerprint_of(catalog: Catalog, item: Item) -> str:
+    """A short text that changes with an object's definition, or that of a plain view in it."""
+    definitions = [
+        (i.id, i.search_schema, i.definition.text) for i in with_plain_views(catalog, item)
+    ]
+    return hashlib.sha256(repr(sorted(definitions)).encode()).hexdigest()[:16]
+
+
+def sources(catalog: Catalog) -> list[Table]:
+    """The tables that are not outputs: those whose commits get Ts."""
+    return [i for i in catalog if isinstance(i, Table)]
+
+
+def subscribers(catalog: Catalog, object_id: str) -> list[Subscription]:
+    """The named readers that follow this object itself, in order of name."""
+    subscriptions = [s for s in catalog.subscriptions.values() if s.object_id == object_id]
+    return sorted(subscriptions, key=lambda s: fold(s.name))
+
+
+def with_plain_views(catalog: Catalog, item: Item) -> list[Item]:
+    """An object, and the plain views of whose queries its own is made."""
+    items = {item.id: item}
+    waiting = [item]
+    while waiting:
+        for reading in waiting.pop().reads:
+            read = catalog.items[reading.object_id]
+            if isinstance(read, View) and read.id not in items:
+                items[read.id] = read
+                waiting.append(read)
+    return list(items.values())
+
+
+def tasks_and_views(catalog: Iterable[Item]) -> list[Maintained]:
+    """The tasks and materialized views whose entries can be read, in order of name."""
+    return sorted((i for i in catalog if isinstance(i, Maintained)), key=lambda i: i.name.key)
+
+
+def is_quarantine(catalog: Catalog, item: Item) -> bool:
+    """Whether an object is the quarantine of another one."""
+    return owner_of_quarantine(catalog, item) is not None
+
+
+def owner_of_quarantine(catalog: Catalog, item: Item) -> Item | None:
+    """The task or view whose quarantine an object is; None for any other object."""
+    return next((i for i in catalog if i.quarantine == item.id), None)
+
+
+def quarantine_of(catalog: Catalog, view: MaterializedView) -> MaterializedView | None:
+    """The view of the rows that a view leaves out; None where it has none."""
+    quarantine = catalog.items.get(view.quarantine or "")
+    return quarantine if isinstance(quarantine, MaterializedView) else None
+
+
+def beside(catalog: Catalog, task: Item) -> list[Item]:
+    """The objects that go and come with a task or view: its outputs, and its quarantine."""
+    quarantine = [] if task.quarantine is None else [catalog.items[task.quarantine]]
+    return [*outputs_of(catalog, task), *quarantine]
+
+
+def written_by(catalog: Catalog, task: Item) -> list[Item]:
+    """All that a task writes, the output that leads first."""
+    own = [] if task.outputs else [task]
+    return [*own, *beside(catalog, task)]
+
+
+def writer_of(catalog: Catalog, item: Item) -> Item:
+    """The task of an output or the owner of a quarantine; any other object itself."""
+    if isinstance(item, TaskOutput):
+        return catalog.items[item.owner]
+    return owner_of_quarantine(catalog, item) or item
+
+
+def written_under(catalog: Catalog, task: Item) -> dict[str, Item]:
+    """By the id of each output of a task the object under whose name a quarantine has its rows.
+
+    Those of a replacement have the names of the task that it is for, which gets its quarantine.
+    """
+    of = catalog.items.get(task.replaces or "", task)
+    pairs = zip(outputs_of(catalog, task) or [task], outputs_of(catalog, of) or [of], strict=True)
+    return {output.id: read_item for output, read_item in pairs}
+
+
+def quarantine_copied(catalog: Catalog, task: Item) -> Item | None:
+    """The quarantine whose rows a task takes over at a T; None at any other T.
+
+    That is where it begins as the task that it replaces, or gets what its replacement holds.
+
+    Args:
+        task: as it is at that T.
+    """
+    if not task.definition.once:
+        return None
+    for reading in task.reads:
+        read = catalog.items[reading.object_id]
+        owner = owner_of_quarantine(catalog, read)
+        if owner is not None and (owner.replaces == task.id or owner.id == task.replaces):
+            return read
+    return None
+
+
+def items_as_of(catalog: Catalog, task: Item, number: int) -> list[Item]:
+    """A task by one of its definitions, and its outputs with the columns of that."""
+    then = task.at_revision(number)
+    revision = next((r for r in task.revisions if r.number == then.revision), None)
+    outputs = outputs_of(catalog, task)
+    if revision is None or not revision.columns or not outputs:
+        return [then, *outputs]
+    pairs = zip(outputs, revision.columns, strict=True)
+    return [then, *(replace(output, columns=columns) for output, columns in pairs)]
+
+
+def replacement_of(catalog: Catalog, object_id: str) -> Item | None:
+    """The replacement that there is for a view or a task; None where there is none."""
+    return next((i for i in catalog if i.replaces == object_id), None)
+
+
+def stored_reads(catalog: Catalog, item: Item, *others: str) -> list[Item]:
+    """The stored objects that a definition reads, through plain views, each once.
+
+    An object with an unreadable entry may be a plain view.
+
+    Args:
+        others: the ids of what is read besides.
+    """
+    items: dict[str, Item] = {}
+    seen_ids, waiting = {item.id}, [*(r.object_id for r in item.reads), *others]
+    while waiting:
+        read = catalog.items[waiting.pop(0)]
+        if read.id in seen_ids:
+            continue
+        seen_ids.add(read.id)
+        if read.location is None or read.problem:
+            waiting += [r.object_id for r in read.reads]
+        else:
+            items[read.id] = read
+    return list(items.values())
+
+
+def check_no_cycle(
+    catalog: Catalog,
+    item: Item,
+    reads: Iterable[Reading],
+    span: Span | None,
+    detail: str = "The new query reads it, directly or through other views.",
+) -> None:
+    """Raise RECURSIVE_DEFINITION where one of the reads is the object, or reads it."""
+    below = closure(catalog, (r.object_id for r in reads))
+    if any(i.id == item.id for i in below):
+        raise error("RECURSIVE_DEFINITION", span=span, name=str(item.name), detail=detail)
