@@ -194,11 +194,6 @@ class Item:
         return is_written and not self.outputs
 
     @property
-    def is_task(self) -> bool:
-        """Whether it is a continual task."""
-        return isinstance(self, Task)
-
-    @property
     def owner(self) -> str:
         """The id of the task that writes this output."""
         (reading,) = self.reads

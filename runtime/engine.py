@@ -18,7 +18,7 @@ from ctsql.catalog.errors import (
     not_supported,
     out_of_range,
 )
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Item, MaterializedView, Task
 from ctsql.catalog.spans import Span
 from ctsql.planner.lowering import Context, lower_query
 from ctsql.planner.nodes import External, Node, NormalReference as Reference, Query, descend
@@ -248,7 +248,7 @@ class Engine(LogReader):
                 is_redefined(self.warehouse, item) or self.relations.output(item).has_foreign_rows()
             )
             for item in closure(self.catalog, [i.id for i in items])
-            if item.kind is ObjectKind.MATERIALIZED_VIEW
+            if isinstance(item, MaterializedView)
         )
         clock_time, readable = self._clock_time(), self.relations.readable([i.id for i in items])
         behind = behind or any(
@@ -257,7 +257,7 @@ class Engine(LogReader):
             and unreadable_table(self.relations, closure(self.catalog, [item.id])) is None
             and not suspended_below(self.warehouse, item)
             for item in closure(self.catalog, [i.id for i in items])
-            if item.kind is ObjectKind.MATERIALIZED_VIEW
+            if isinstance(item, MaterializedView)
         )
         return self.mint_fresh() if behind else now
 
@@ -280,9 +280,9 @@ class Engine(LogReader):
             return
         check_tables(self.relations, [self.relations.item(r.object_id) for r in item.reads])
         until = limit_by_suspended(self.warehouse, item, until)
-        if item.kind is ObjectKind.CONTINUAL_TASK:
+        if isinstance(item, Task):
             run_task(self, item, until, context=context)
-        elif item.kind is ObjectKind.MATERIALIZED_VIEW:
+        elif isinstance(item, MaterializedView):
             try:
                 ViewSink(self.warehouse, item, context).advance(until)
             except DataError as problem:

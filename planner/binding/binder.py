@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.dependencies import writer_of
 from ctsql.catalog.errors import CtsqlError, error, invalid
-from ctsql.catalog.items import Item, ObjectKind, Reading
+from ctsql.catalog.items import Item, Reading, View
 from ctsql.catalog.names import Name, backtick_all, check_new_name, fold, quote
 from ctsql.catalog.refreshes import RefreshPart
 from ctsql.catalog.reserved_columns import DIFF
@@ -173,7 +173,7 @@ class Binder:
         self.reads[item.id] = Reading(name=name, object_id=item.id, columns=columns)
         if role is lp.Role.REFERENCE and item.id in self.inputs:
             return self.rows_of(item, name, role)
-        if item.kind is ObjectKind.VIEW and role is lp.Role.REFERENCE:
+        if isinstance(item, View) and role is lp.Role.REFERENCE:
             return self._as_known(self.view(item, {} if in_body else roles), columns)
         if role is lp.Role.CHANGES:
             columns = (*columns, _diff_of(ref, columns))
@@ -191,7 +191,7 @@ class Binder:
             columns = tuple(c for c in columns if fold(c) in there)
         self.reads[item.id] = Reading(name=name, object_id=item.id, columns=columns)
         rows: lp.Get | lp.ViewReference
-        if item.kind is ObjectKind.VIEW:
+        if isinstance(item, View):
             rows = self.view(item, {self.followed_item(item).id: role})
         else:
             rows = lp.Get(object_id=item.id, name=item.name, columns=columns, role=role)
@@ -208,7 +208,7 @@ class Binder:
 
         Raises NOT_DURABLE if a view does more than to filter and project.
         """
-        while item.kind is ObjectKind.VIEW:
+        while isinstance(item, View):
             with reading_definition(item):
                 query = _query_of(item)
             if not takes_rows_one_by_one(query):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ctsql.catalog import schemas
 from ctsql.catalog.errors import not_supported
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Item, TaskOutput
 from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import PROPOSED, UNIQUE_
 from ctsql.catalog.schemas import Column, quote_text
@@ -41,7 +41,7 @@ def bind_constraint(
         rule=constraint.rule,
         not_null=() if constraint.unique else columns,
         key=columns if constraint.unique else (),
-        of=own.name if own.kind is ObjectKind.TASK_OUTPUT else None,
+        of=own.name if isinstance(own, TaskOutput) else None,
     )
     if analyst is not None and bound.predicate is not None:
         names = tuple(c.name for c in own.columns)

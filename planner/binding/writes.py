@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from ctsql.catalog import schemas
 from ctsql.catalog.errors import error, not_supported
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Item, TaskOutput
 from ctsql.catalog.names import fold, quote
 from ctsql.catalog.schemas import Column, check_unique
 from ctsql.catalog.spans import Span
@@ -143,7 +143,7 @@ class BodyBinder:
             into = into or list(self.own.columns)
         insert = lp.Insert(
             object_id=self.own.id,
-            name=self.own.name if self.own.kind is ObjectKind.TASK_OUTPUT else None,
+            name=self.own.name if isinstance(self.own, TaskOutput) else None,
             query=query,
             into=None if statement.by_name else tuple(c.name for c in into),
             target=self.own.columns,

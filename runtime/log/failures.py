@@ -23,7 +23,7 @@ from enum import Enum, auto
 
 from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError, DataError, StatementError, error, not_readable
-from ctsql.catalog.items import Item
+from ctsql.catalog.items import Item, Task
 from ctsql.catalog.spans import Source, Span
 from ctsql.runtime.log.protocol import LogTable
 from ctsql.runtime.log.write_handle import FAILURE, Batch, Committed, Output
@@ -84,7 +84,7 @@ class Failure:
             reason=problem.message,
             detail=problem.detail or "",
             place=place,
-            revision=item.revision if item.is_task else None,
+            revision=item.revision if isinstance(item, Task) else None,
         )
 
     def is_like(self, other: "Failure") -> bool:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from ctsql.catalog.dependencies import beside, check_outlined, stored_reads
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Item, Maintained, ObjectKind
+from ctsql.catalog.items import Item, Maintained, MaterializedView, Table
 from ctsql.runtime.delta.files import first_logged
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
@@ -121,7 +121,7 @@ def _reads(engine: Engine, item: Item, keep_from: int) -> Iterator[tuple[Item, i
             return
         through = complete_through(engine.warehouse, [item])
         log_time = min(max(warehouse.versions.stored_upper(item) - 1, item.created_at), through)
-        if item.kind is ObjectKind.MATERIALIZED_VIEW:
+        if isinstance(item, MaterializedView):
             refresh_time, last_write = _shown_from(engine, item, keep_from)
             through, log_time = min(through, refresh_time), min(log_time, last_write)
         elif warehouse.schedules.schedule(item) is not None:
@@ -177,7 +177,7 @@ def _version_at(engine: Engine, item: Item, at: int) -> int:
             raise
         version = None
     oldest = first_logged(warehouse.relations.table(item))
-    if version is None and item.kind is ObjectKind.TABLE:
+    if version is None and isinstance(item, Table):
         first = engine.timeline.first_time(item.id)
         version = None if first is None else warehouse.versions.version_at(item, first)
     return oldest if version is None else max(version, oldest)

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from ctsql.catalog.dependencies import tasks_and_views
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Item, Task
 from ctsql.catalog.spans import Source, Span
 from ctsql.catalog.times import TIME_MAX
 from ctsql.runtime.log.actions import Commit
@@ -148,7 +148,7 @@ def _is_by_definition_of_now(reader: LogReader, item: Item, failure: Failure) ->
     At the T from which a definition is in force the one before it may have failed: it is what a
     task that has failed is given to go on. Since when a view has its query is not known.
     """
-    if item.kind is not ObjectKind.CONTINUAL_TASK:
+    if not isinstance(item, Task):
         return False
     state = reader.timeline.task(item.id)
     return state.revision_at(failure.time - 1) == state.revision_at(TIME_MAX)
@@ -180,7 +180,7 @@ def _row(
 
 
 def _what_to_do(item: Item, failure: Failure) -> str | None:
-    if item.kind is not ObjectKind.CONTINUAL_TASK:
+    if not isinstance(item, Task):
         return "Mend the rows that the query fails on; the view heals by itself."
     return failure.task_error(item).hint
 

@@ -4,7 +4,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ctsql.catalog.dependencies import outputs_of
-from ctsql.catalog.items import Item, Maintained, ObjectKind
+from ctsql.catalog.items import (
+    Item,
+    Maintained,
+    MaterializedView,
+    Table,
+    Task,
+    TaskOutput,
+    View,
+)
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.column_lineage import Origin, column_origins, query_origins
 from ctsql.planner.nodes import TaskWrite, ViewWrite
@@ -68,7 +76,7 @@ def objects(reader: LogReader, items: Iterable[Item]) -> Iterator[ObjectRow]:
     """The objects in order of name, by the cached catalog and timeline."""
     for item in sorted(items, key=lambda i: i.name.key):
         run = isinstance(item, Maintained) or bool(item.problem)
-        known = not item.problem and item.kind is ObjectKind.TABLE
+        known = not item.problem and isinstance(item, Table)
         is_there = known and are_there(reader.relations, [item])
         columns = reader.relations.columns_now(item) if is_there else item.columns
         yield ObjectRow(
@@ -126,7 +134,7 @@ def dependencies(reader: LogReader, items: Iterable[Item]) -> Iterator[Dependenc
                 kind=item.kind.value,
                 reads=str(read.name),
                 reads_kind=read.kind.value,
-                role=OUTPUT if item.kind is ObjectKind.TASK_OUTPUT else role,
+                role=OUTPUT if isinstance(item, TaskOutput) else role,
                 columns=named_columns(item.definition.text, reading.columns),
                 column_lineage={
                     column: tuple(sorted(c for i, c in sources if i == read.id))
@@ -140,7 +148,7 @@ def _column_origins(reader: LogReader, item: Item) -> Mapping[str, frozenset[Ori
     """By column of an object, what goes into it; of a task with OUTPUTS by ``output.column``."""
     if item.id not in reader.relations.readable([item.id]):
         return {}
-    if item.kind is ObjectKind.VIEW:
+    if isinstance(item, View):
         return query_origins(reader.relations.bound(item).query, [c.name for c in item.columns])
     if not isinstance(item, Maintained):
         return {}
@@ -155,11 +163,9 @@ def _column_origins(reader: LogReader, item: Item) -> Mapping[str, frozenset[Ori
 
 def _inputs(reader: LogReader, item: Item) -> set[str]:
     """The ids of what an object follows; all else that it reads is a reference."""
-    if item.kind is ObjectKind.MATERIALIZED_VIEW:
+    if isinstance(item, MaterializedView):
         return {r.object_id for r in item.reads}
-    if item.kind is not ObjectKind.CONTINUAL_TASK or item.id not in reader.relations.readable(
-        [item.id]
-    ):
+    if not isinstance(item, Task) or item.id not in reader.relations.readable([item.id]):
         return set()
     plan = reader.relations.bound(item).plan
     assert isinstance(plan, TaskWrite)

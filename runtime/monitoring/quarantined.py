@@ -11,7 +11,7 @@ from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Item, MaterializedView
 from ctsql.catalog.names import backtick
 from ctsql.catalog.schemas import Column
 from ctsql.planner.binding.constraints import QUARANTINE_REASON
@@ -43,7 +43,7 @@ def _rows_of(reader: LogReader, owner: Item) -> DataFrame | None:
     if not are_there(reader.relations, [owner, quarantine]):
         return None
     at = min(reader.versions.stored_upper(owner) - 1, reader.timeline.now)
-    if owner.kind is not ObjectKind.MATERIALIZED_VIEW:
+    if not isinstance(owner, MaterializedView):
         rows = reader.versions.contents_at(quarantine, at)
     else:
         shown_at = reader.warehouse.schedules.shown_at(owner, at)

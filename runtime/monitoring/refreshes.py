@@ -7,7 +7,7 @@ from heapq import merge
 from typing import Any
 
 from ctsql.catalog.dependencies import outputs_of, tasks_and_views
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Item, Task
 from ctsql.catalog.times import CLOSED
 from ctsql.runtime.log.actions import Commit, rows_changed
 from ctsql.runtime.log.phases import PHASES
@@ -147,6 +147,6 @@ def _strategy(item: Item, commit: Commit) -> str:
         return "skipped"
     if not commit.changes_data:
         return Strategy.NO_CHANGE.value
-    if item.kind is ObjectKind.CONTINUAL_TASK:
+    if isinstance(item, Task):
         return "several runs" if SHARED_BY in metadata else "run"
     return "unknown"

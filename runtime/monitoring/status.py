@@ -19,7 +19,7 @@ from enum import Enum
 
 from ctsql.catalog.dependencies import closure
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Item, Maintained, ObjectKind
+from ctsql.catalog.items import Item, Maintained, Table
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.nodes import TaskWrite
 from ctsql.runtime.log import clock
@@ -223,7 +223,7 @@ def _find_commits(
     plan = warehouse.relations.bound(item).plan
     due_kinds = due_changes(plan) if isinstance(plan, TaskWrite) else {}
     for read in warehouse.relations.followed(item):
-        if read.kind is ObjectKind.TABLE:
+        if isinstance(read, Table):
             kinds = due_kinds.get(read.id, frozenset(Change))
             columns = input_columns(plan, read.id) if isinstance(plan, TaskWrite) else None
             times = _moves(engine, read, since, kinds, columns)

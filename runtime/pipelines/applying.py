@@ -199,7 +199,9 @@ class _Application:
         for item in self.planned_folder.items_to_drop:
             if item.location is not None:
                 engine.gateway.forget(item.location)
-        for item in (i for bound in changed_objects for i in bound.redefined_items if i.is_task):
+        for item in (
+            i for bound in changed_objects for i in bound.redefined_items if isinstance(i, Task)
+        ):
             task = engine.relations.item(item.id)
             TaskAlteration(Namespace(engine, task.search_schema)).forget(task)
 
@@ -215,10 +217,10 @@ class _Application:
             end_if_followed(self.engine, self._still_there(follower))
         for item in (i for bound in changed_objects for i in bound.redefined_items):
             old = self._still_there(item)
-            if item.is_task:
+            if isinstance(item, Task):
                 alteration = TaskAlteration(Namespace(self.engine, old.search_schema))
                 failure_times[item.id] = alteration.bring_up(old)
-            elif item.kind is ObjectKind.MATERIALIZED_VIEW:
+            elif isinstance(item, MaterializedView):
                 bring_to_an_end(self.engine, old)
         return failure_times
 
@@ -242,7 +244,7 @@ class _Application:
         """
         histories, paced_ids = dict[str, History](), set[str]()
         for bound in changed_objects:
-            views = [i for i in bound.redefined_items if i.kind is ObjectKind.MATERIALIZED_VIEW]
+            views = [i for i in bound.redefined_items if isinstance(i, MaterializedView)]
             for item in views:
                 old = self._still_there(item)
                 is_read = bool(self.engine.catalog.readers(item.id))
@@ -340,7 +342,7 @@ def with_changes(current: Catalog, bound: BoundObject) -> list[Item]:
             items.append(item)
             continue
         columns = item.columns
-        if now.kind is ObjectKind.TABLE:  # only ALTER TABLE changes them
+        if isinstance(now, Table):  # only ALTER TABLE changes them
             comments = {fold(c.name): c.comment for c in item.columns}
             columns = tuple(
                 replace(c, comment=comments.get(fold(c.name), c.comment)) for c in now.columns
@@ -382,14 +384,14 @@ def _bring_up(engine: Engine, planned_folder: PlannedFolder) -> None:
 def _bring_up_one(engine: Engine, item: Item, *, is_changed: bool) -> None:
     if engine.relations.is_suspended(item):
         return
-    if item.kind is ObjectKind.CONTINUAL_TASK:
+    if isinstance(item, Task):
         failure = failure_of(engine.warehouse, item)
         starts = [start for start, _ in engine.timeline.task(item.id).revisions[-1:]]
         if failure is not None and failure.time in starts:
             retry_failed(engine, item)  # it was changed because it had failed
             return
     unwritten = engine.relations.output(item).fetch_recent_upper() == NO_UPPER
-    if unwritten or (is_changed and item.kind is ObjectKind.CONTINUAL_TASK):
+    if unwritten or (is_changed and isinstance(item, Task)):
         engine.advance([item], engine.mint_for([item]))
-    elif item.kind is ObjectKind.MATERIALIZED_VIEW and is_redefined(engine.warehouse, item):
+    elif isinstance(item, MaterializedView) and is_redefined(engine.warehouse, item):
         refresh_view(engine, item, full=True, replaced=True)

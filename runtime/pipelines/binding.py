@@ -19,7 +19,6 @@ from ctsql.catalog.errors import (
 from ctsql.catalog.items import (
     Item,
     MaterializedView,
-    ObjectKind,
     Reading,
     Table,
     Task,
@@ -93,9 +92,7 @@ class BoundObject:
         if self.old is None:
             return []
         is_other = bool({*self.parts} - {Part.COMMENT})
-        return [
-            i for i in self.items if i.id in self.plans or (i.kind is ObjectKind.VIEW and is_other)
-        ]
+        return [i for i in self.items if i.id in self.plans or (isinstance(i, View) and is_other)]
 
 
 class FolderBinder:
@@ -415,7 +412,7 @@ class FolderBinder:
         bound = self._names(definition).binder().bind_view(statement)
         changed_parts = [] if same_columns(old.columns, bound.columns) else [Part.COLUMNS]
         # Other columns below change no plain view.
-        if any(i.kind is ObjectKind.VIEW for i in self._changed_below(bound.reads)):
+        if any(isinstance(i, View) for i in self._changed_below(bound.reads)):
             changed_parts.append(Part.BELOW)
         if Part.QUERY in parts and (changed_parts or not self._same(old, bound.query)):
             changed_parts.insert(0, Part.QUERY)
@@ -539,7 +536,7 @@ class FolderBinder:
 
 def _stays_as_it_is(engine: Engine, view: Item) -> bool:
     """Whether a view is not bound again by the same words: it is finished, or a task's input."""
-    if view.kind is ObjectKind.VIEW:
+    if isinstance(view, View):
         return task_that_follows(engine, view) is not None
     return engine.schedules.is_closed(view)
 

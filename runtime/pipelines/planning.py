@@ -17,7 +17,18 @@ from ctsql.catalog.dependencies import (
     writer_of,
 )
 from ctsql.catalog.errors import CtsqlError, capitalised
-from ctsql.catalog.items import Item, Maintained, ObjectKind, Table, Task, columns_in_use, in_use
+from ctsql.catalog.items import (
+    Item,
+    Maintained,
+    MaterializedView,
+    ObjectKind,
+    Table,
+    Task,
+    TaskOutput,
+    View,
+    columns_in_use,
+    in_use,
+)
 from ctsql.catalog.names import Name, fold
 from ctsql.catalog.schemas import keeps_columns, same_columns
 from ctsql.planner.binding import BoundDefinition
@@ -191,7 +202,7 @@ class _Planning:
             ):
                 continue
             followers.append(item)
-            is_view = item.kind is ObjectKind.MATERIALIZED_VIEW
+            is_view = isinstance(item, MaterializedView)
             self._change(
                 item,
                 status=Status.CHANGED,
@@ -228,7 +239,7 @@ class _Planning:
         ]
         others, items_to_drop = [*others, *aside], [*items_to_drop, *aside]
         for item in sorted(others, key=lambda i: i.name.key):
-            is_part = item.kind is ObjectKind.TASK_OUTPUT or (item.flow and not item.is_task)
+            is_part = isinstance(item, TaskOutput) or (item.flow and not isinstance(item, Task))
             if is_part or (item.name in names and not self.prune):
                 continue
             status = Status.GONE if item in items_to_drop else Status.KEPT
@@ -249,7 +260,7 @@ class _Planning:
     def _is_owned(self, item: Item, mine: set[Name]) -> bool:
         """Whether it belongs to a task or view of the folder: its quarantine, or an output."""
         owner = owner_of_quarantine(self.stored_catalog, item)
-        if item.kind is ObjectKind.TASK_OUTPUT:
+        if isinstance(item, TaskOutput):
             owner = self.stored_catalog.items[item.owner]
         return owner is not None and owner.name in mine
 
@@ -263,7 +274,7 @@ class _Planning:
                 before = self.stored_catalog.items[item.id]
                 if same_columns(before.columns, item.columns) or self._only_grows(before, item):
                     continue
-                if item.kind is ObjectKind.MATERIALIZED_VIEW:
+                if isinstance(item, MaterializedView):
                     # Who is defined anew was bound to the new columns, but for the Ts it missed.
                     readers = [
                         r
@@ -324,7 +335,7 @@ class _Planning:
         if item.name in self.places:
             return item.name
         reads = (self.stored_catalog.items[r.object_id] for r in item.reads)
-        task = next((i for i in reads if item.flow and i.flow and i.is_task), None)
+        task = next((i for i in reads if item.flow and i.flow and isinstance(i, Task)), None)
         return (task or writer_of(self.stored_catalog, item)).name
 
     def _add_notices(self, name: Name, notices: Iterable[str]) -> None:
@@ -335,7 +346,7 @@ class _Planning:
 
     def _only_grows(self, before: Item, item: Item) -> bool:
         """Has a plain view only more columns at its end, which no reader from before sees?"""
-        is_reshaped = item.kind is ObjectKind.VIEW and item.id in self.binder.reshaped_ids
+        is_reshaped = isinstance(item, View) and item.id in self.binder.reshaped_ids
         return is_reshaped and keeps_columns(before.columns, item.columns)
 
     def _refuse_columns(
@@ -385,7 +396,7 @@ class _Planning:
             reads = (self._read(bound_object.table_change.table),)
         if change.effect in reading:
             reads = tuple(self._read(i) for i in self._leaves(bound_object))
-        view = next((i for i in bound_object.items if i.kind is ObjectKind.MATERIALIZED_VIEW), None)
+        view = next((i for i in bound_object.items if isinstance(i, MaterializedView)), None)
         if view is None or view.id not in bound_object.plans:
             return replace(change, reads=reads)
         why = self._why_recomputed(bound_object.plans[view.id], asks=asks)
@@ -458,7 +469,7 @@ def effect_of_change(kind: ObjectKind, parts: Iterable[Part]) -> Effect:
 
 
 def _keyword(item: Item) -> str:
-    return "FLOW" if item.flow and item.is_task else item.kind.keyword
+    return "FLOW" if item.flow and isinstance(item, Task) else item.kind.keyword
 
 
 def warehouse_digest(catalog: Catalog) -> str:

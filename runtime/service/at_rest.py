@@ -18,7 +18,7 @@ Where a task is suspended, and where time alone may bring something to do, nothi
 from collections.abc import Sequence
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Item, Maintained, ObjectKind
+from ctsql.catalog.items import Item, Maintained, Table
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.warehouse.table_checks import check_tables
 
@@ -105,7 +105,7 @@ def _newest(engine: Engine, item: Item) -> int | None:
 
 def _bound(engine: Engine, item: Item) -> int | None:
     """The version of a source that is bound; None for none, and where its table is not there."""
-    if item.kind is not ObjectKind.TABLE:
+    if not isinstance(item, Table):
         return None if item.problem else _NO_LOG
     try:
         check_tables(engine.relations, [item])

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 
 from ctsql.catalog.dependencies import closure, owner_of_quarantine
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Item, Maintained, ObjectKind
+from ctsql.catalog.items import Item, Maintained, ObjectKind, Table
 from ctsql.runtime.delta.log_watch import LogWatch
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
@@ -99,7 +99,7 @@ class Service:
     def _tell_start(self, engine: Engine) -> None:
         """Say what is followed."""
         catalog = engine.refresh_catalog()
-        tables = [i for i in catalog if i.kind is ObjectKind.TABLE]
+        tables = [i for i in catalog if isinstance(i, Table)]
         run = [i for i in catalog if isinstance(i, Maintained)]
         message = f"{len(tables)} table(s) for {len(run)} task(s) and view(s)"
         self._say(Event(kind=EventKind.STARTED, at=clock.now_ms(), message=message))

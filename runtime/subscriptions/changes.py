@@ -20,7 +20,7 @@ from pyspark.sql import Column, DataFrame, functions as F
 
 from ctsql.catalog.declined import Declined
 from ctsql.catalog.errors import type_changed
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Item, MaterializedView, ObjectKind, View
 from ctsql.catalog.names import backtick, backtick_all, fold
 from ctsql.catalog.reserved_columns import DIFF, NUMBER, TIME
 from ctsql.catalog.schemas import Column as CatalogColumn
@@ -142,10 +142,10 @@ class Changes:
 
     def count_rows(self, time: int, *, whole: bool) -> int | None:
         """A bound of the rows of :meth:`at`, or (whole) of contents; None if unknown."""
-        if self.item.kind is ObjectKind.VIEW:
+        if isinstance(self.item, View):
             return None
         if whole or time <= self.begins():
-            is_view = self.item.kind is ObjectKind.MATERIALIZED_VIEW  # may have to be computed
+            is_view = isinstance(self.item, MaterializedView)  # may have to be computed
             return None if is_view else self.warehouse.versions.rows_count(self.item, time)
         movement = self._find_exact(time)
         return None if movement is None else self._rows_of(movement)
@@ -163,13 +163,13 @@ class Changes:
     def _find_exact(self, time: int) -> Movement | None:
         """The movement that is exactly the change at T; None if there is none."""
         warehouse, item = self.warehouse, self.item
-        if item.kind is ObjectKind.VIEW:
+        if isinstance(item, View):
             return None
         movements = warehouse.versions.movements(item, after=time - 1, until=time)
         if not movements:
             return None
         (movement,) = movements
-        if item.kind is ObjectKind.MATERIALIZED_VIEW:
+        if isinstance(item, MaterializedView):
             entries = warehouse.relations.output(item).entries(since=time)
             if is_before_columns(warehouse, item, time - 1, entries):
                 return None  # the earlier contents have other columns
@@ -202,7 +202,7 @@ class Changes:
     def _rows(self, at: int) -> DataFrame:
         """The object's rows as of T, at or after its first."""
         sources = StoredSources(self.warehouse, as_now=True)
-        if self.item.kind is ObjectKind.VIEW:
+        if isinstance(self.item, View):
             return sources.view_contents(self.item, at)
         rows = sources.contents(self.item.id, at)
         return rows.select(*self._columns_as_asked(rows))

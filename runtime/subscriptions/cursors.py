@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.dependencies import fingerprint_of
 from ctsql.catalog.errors import CtsqlError, error, unknown_relation
-from ctsql.catalog.items import Item, ObjectKind, was_dropped
+from ctsql.catalog.items import Item, MaterializedView, ObjectKind, was_dropped
 from ctsql.catalog.names import did_you_mean, fold
 from ctsql.catalog.schemas import Schema, signature
 from ctsql.catalog.spans import Span
@@ -228,7 +228,7 @@ def definition_of(engine: LogReader, item: Item) -> str:
 
 def is_defined_as(engine: LogReader, item: Item, definition: str) -> bool:
     """Whether an object has a definition that was known; columns may have come at its end."""
-    if item.kind is not ObjectKind.MATERIALIZED_VIEW:
+    if not isinstance(item, MaterializedView):
         return definition_of(engine, item) == definition
     counts = range(1, len(item.columns) + 1)
     return any(_fingerprint(item.columns[:count]) == definition for count in counts)

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, functions as F
 from ctsql.catalog import reserved_columns
 from ctsql.catalog.dependencies import closure
 from ctsql.catalog.errors import DataError
-from ctsql.catalog.items import Item, ObjectKind, was_dropped
+from ctsql.catalog.items import Item, Table, View, was_dropped
 from ctsql.catalog.names import backtick
 from ctsql.runtime.delta.log_watch import LogWatch
 from ctsql.runtime.delta.table import DeltaTable
@@ -175,7 +175,7 @@ class Feed:
         for one in closure(engine.catalog, [i.id for i in items_to_bring_up(engine, item)]):
             # The log of the leading output shows up to which T a task is complete.
             is_stored = one.location is not None or one.outputs
-            if one.kind is ObjectKind.TABLE or (is_stored and self.passive):
+            if isinstance(one, Table) or (is_stored and self.passive):
                 tables.append(engine.relations.table(one))
         return tables
 
@@ -259,7 +259,7 @@ class Feed:
 
 def items_to_bring_up(engine: LogReader, item: Item) -> list[Item]:
     """What has to be brought up for an object: for a plain view, or a query, what it reads."""
-    if item.kind is not ObjectKind.VIEW:
+    if not isinstance(item, View):
         return [item]
     return [engine.relations.item(reading.object_id) for reading in item.reads]
 

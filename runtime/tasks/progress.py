@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from ctsql.catalog.dependencies import closure
 from ctsql.catalog.errors import error
-from ctsql.catalog.items import Item, Maintained, ObjectKind
+from ctsql.catalog.items import Item, Maintained, Task, TaskOutput
 from ctsql.catalog.ordering import behind_needs
 from ctsql.planner.bodies.due_times import snapshot_inputs
 from ctsql.runtime.log.failures import Failure, find_recorded
@@ -37,7 +37,7 @@ def complete_through(warehouse: Warehouse, items: Iterable[Item]) -> int:
 
 def _run(warehouse: Warehouse, item: Item) -> Item:
     """The object that is run for an item: all outputs of a task, or none, hold a T."""
-    is_output = item.kind is ObjectKind.TASK_OUTPUT
+    is_output = isinstance(item, TaskOutput)
     return warehouse.relations.item(item.owner) if is_output else item
 
 
@@ -48,9 +48,9 @@ def _complete_through(warehouse: Warehouse, item: Item, through: int) -> int:
         return through
     last_write = warehouse.versions.stored_upper(item) - 1
     failure = find_recorded(relations.output(item))
-    if failure is not None and item.kind is ObjectKind.CONTINUAL_TASK:
+    if failure is not None and isinstance(item, Task):
         return min(failure.time - 1, through)
-    is_unwritten = item.is_task and relations.output(item).upper <= item.created_at
+    is_unwritten = isinstance(item, Task) and relations.output(item).upper <= item.created_at
     if is_unwritten and first_due(warehouse, item) == item.created_at:
         return min(item.created_at - 1, through)  # its first run is still to come
     due = warehouse.schedules.due_times(item, after=last_write, until=through)
@@ -120,7 +120,7 @@ def mended_from(
 def check_not_failed(warehouse: Warehouse, items: Iterable[Item]) -> None:
     """Raise what stopped a task on which a read depends, without running anything."""
     for item in closure(warehouse.catalog, [i.id for i in items]):
-        if item.kind is ObjectKind.CONTINUAL_TASK:
+        if isinstance(item, Task):
             failure = failure_of(warehouse, item)
             if failure is not None:
                 raise failure.task_error(warehouse.relations.in_force(item, failure.time)[0])

@@ -30,7 +30,7 @@ from typing import Any
 from pyspark.sql import types as T
 
 from ctsql.catalog.errors import EnvironmentProblem
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Item, MaterializedView
 from ctsql.catalog.names import backtick
 from ctsql.planner.lowering.type_names import type_name
 from ctsql.runtime.delta.table import DeltaTable
@@ -342,7 +342,7 @@ class Beside:
 
 def tables_beside(warehouse: Warehouse, item: Item) -> Iterator[Beside]:
     """The tables beside a view that its last commit names."""
-    if item.kind is not ObjectKind.MATERIALIZED_VIEW or item.location is None:
+    if not isinstance(item, MaterializedView) or item.location is None:
         return
     output = warehouse.relations.output(item)
     upper = output.fetch_recent_upper()

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.declined import Declined
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Item, MaterializedView, ObjectKind
 from ctsql.catalog.names import backtick_all
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.ivm import TableUse, Window
@@ -88,7 +88,7 @@ def find_move(
         if problem.condition != "HISTORY_LOST":
             raise
         return Declined("HISTORY_LOST", f"{item.name}: {problem.detail}")
-    is_view = item.kind is ObjectKind.MATERIALIZED_VIEW
+    is_view = isinstance(item, MaterializedView)
     if kind is Change.NONE and not shape.changes_types:
         return None  # columns are stored otherwise, and no row has changed
     if shape or (is_view and kind is not Change.NONE and any(c.changes_schema for c in commits)):
@@ -110,9 +110,7 @@ def find_move(
 
 def stored_as_of(warehouse: Warehouse, item: Item, at: int) -> Storage | Declined:
     """Where an object's contents as of T are; a fallback where they are not stored."""
-    if item.kind is ObjectKind.MATERIALIZED_VIEW and not StoredSources(warehouse).is_exact(
-        item, at
-    ):
+    if isinstance(item, MaterializedView) and not StoredSources(warehouse).is_exact(item, at):
         return Declined("NOT_STORED", f"{item.name} at T = {at}")
     storage = warehouse.versions.find_storage(item, at)
     if storage.version is None and item.kind is ObjectKind.TABLE:

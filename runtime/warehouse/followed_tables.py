@@ -9,7 +9,7 @@ from collections.abc import Iterable, Set as AbstractSet
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.dependencies import all_readers
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Item, Maintained, ObjectKind
+from ctsql.catalog.items import Item, Maintained, Table
 from ctsql.runtime.warehouse.times.replaced_tables import UNREADABLE
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
@@ -54,4 +54,4 @@ def _keep(warehouse: Warehouse, tables: Iterable[Item], *, keeps: bool) -> None:
 
 
 def _is_own(item: Item) -> bool:
-    return item.kind is ObjectKind.TABLE and item.managed and not item.problem
+    return isinstance(item, Table) and item.managed and not item.problem

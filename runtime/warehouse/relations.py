@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 from ctsql.catalog.catalog import Catalog, item_there
 from ctsql.catalog.dependencies import all_readers, closure, items_as_of, sources
 from ctsql.catalog.errors import CtsqlError, broken
-from ctsql.catalog.items import Item, Maintained, MaterializedView, ObjectKind
+from ctsql.catalog.items import (
+    Item,
+    Maintained,
+    MaterializedView,
+    ObjectKind,
+    Table,
+    Task,
+    TaskOutput,
+)
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.times import TIME_MAX
 from ctsql.planner.binding import BoundDefinition, bind_stored
@@ -166,9 +174,9 @@ class Relations:
 
     def current(self, item: Item) -> Item:
         """An object with the definition that is in force now; an output is its task."""
-        if item.kind is ObjectKind.TASK_OUTPUT:
+        if isinstance(item, TaskOutput):
             item = self.item(item.owner)
-        if item.kind is not ObjectKind.CONTINUAL_TASK:
+        if not isinstance(item, Task):
             return item
         if self.timeline.read_to < 0:
             self.timeline.refresh()
@@ -230,7 +238,7 @@ class Relations:
         ``watched_ids`` are those of what unnamed subscriptions follow, of which no catalog knows.
         """
         readers = all_readers(self.catalog, item.id, dropped=True)
-        if any(r.kind is ObjectKind.CONTINUAL_TASK for r in readers):
+        if any(isinstance(r, Task) for r in readers):
             return True
         own = self.catalog.items.get(item.id, item)
         views = [i for i in (own, *readers) if isinstance(i, MaterializedView)]
@@ -246,7 +254,7 @@ class Relations:
 
     def columns_now(self, item: Item) -> tuple[Column, ...]:
         """An object's columns; for a table as its log has them, whoever changed it."""
-        if item.kind is not ObjectKind.TABLE:
+        if not isinstance(item, Table):
             return item.columns
         text = self.table(item).schema_text()
         entry = self._columns.get(item.id)

@@ -66,9 +66,7 @@ def is_by_another(warehouse: Warehouse, item: Item, metadata: Mapping[str, Any])
 
     The words of a view's definition may be the same, over other columns of what it reads.
     """
-    is_older = (
-        item.kind is ObjectKind.MATERIALIZED_VIEW and metadata.get(REVISION, 0) < item.revision
-    )
+    is_older = isinstance(item, MaterializedView) and metadata.get(REVISION, 0) < item.revision
     return is_older or metadata.get(DEFINITION) != fingerprint_of(warehouse.catalog, item)
 
 
@@ -94,7 +92,7 @@ def awaits_columns(warehouse: Warehouse, item: Item) -> bool:
     Columns behind its own may have come from a replacement that was not completed: they hold
     nothing, and are none of an older definition unless the view was replaced since it was written.
     """
-    if item.kind is not ObjectKind.MATERIALIZED_VIEW:
+    if not isinstance(item, MaterializedView):
         return False
     # With refresh times it may be replaced before anything was written.
     is_written = warehouse.relations.output(item).fetch_recent_upper() != NO_UPPER
@@ -288,9 +286,7 @@ def check_columns(warehouse: Warehouse, node: Node) -> None:
         if not isinstance(read, NormalReference) or item is None:
             continue
         has = {fold(c.name) for c in item.columns}
-        if item.kind is ObjectKind.MATERIALIZED_VIEW and not has.issuperset(
-            map(fold, read.columns)
-        ):
+        if isinstance(item, MaterializedView) and not has.issuperset(map(fold, read.columns)):
             raise _replaced_meanwhile(item)
 
 
@@ -325,7 +321,7 @@ def table_schema(item: Item) -> str:
 
 def _columns(item: Item) -> list[Column]:
     # What a view's query says of NOT NULL may change with its inputs; a task's is declared.
-    keep_not_null = item.kind is not ObjectKind.MATERIALIZED_VIEW
+    keep_not_null = not isinstance(item, MaterializedView)
     return [
         Column(c.name, c.type, c.nullable or not keep_not_null, c.comment) for c in item.columns
     ]

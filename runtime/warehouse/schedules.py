@@ -21,7 +21,7 @@ from itertools import groupby
 
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.dependencies import all_readers, closure, subscribers
-from ctsql.catalog.items import Item, Maintained, ObjectKind
+from ctsql.catalog.items import Item, Maintained, MaterializedView, Table, Task, View
 from ctsql.catalog.refreshes import At, RefreshPart
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.binding import may_wait
@@ -83,7 +83,7 @@ class Schedules:
 
     def reads_clock(self, item: Item) -> bool:
         """Is it a view that changes because time passes?"""
-        if item.kind is not ObjectKind.MATERIALIZED_VIEW:
+        if not isinstance(item, MaterializedView):
             return False
         return self._relations.bound(item).view.reads_clock
 
@@ -203,14 +203,14 @@ class Schedules:
         memo = {} if memo is None else memo
 
         def find() -> set[int]:
-            if item.kind is ObjectKind.VIEW:
+            if isinstance(item, View):
                 return self.read_times(item, after=after, until=until, memo=memo)
             times = {
                 m.time
                 for m in self._versions.movements(item, after=after, until=until)
                 if self._versions.change_of(item, m) is not Change.NONE
             }
-            if item.kind is ObjectKind.MATERIALIZED_VIEW:
+            if isinstance(item, MaterializedView):
                 # One that nobody follows may have been written at a later T, not at those between.
                 entries = self._relations.output(item).entries_around(since=until + 1)
                 is_written = bool(entries) and entries[0].upper <= until + 1
@@ -254,11 +254,11 @@ class Schedules:
         memo = {} if memo is None else memo
 
         def find() -> set[int]:
-            if item.kind is ObjectKind.TABLE:
+            if isinstance(item, Table):
                 return {b.time for b in self._timeline.bindings_between(item.id, after, until)}
             read = [self._relations.item(r.object_id) for r in item.reads if r.object_id != item.id]
             own = set[int]()
-            if item.kind is ObjectKind.CONTINUAL_TASK:
+            if isinstance(item, Task):
                 own = self.trims(item, after=after, until=until)
             return own | self._refreshes(
                 item,
@@ -298,7 +298,7 @@ class Schedules:
 
     def due_times(self, item: Item, *, after: int, until: int) -> set[int]:
         """The times at which an object may have to be brought up; a task is, for its inputs."""
-        if item.kind is not ObjectKind.CONTINUAL_TASK:
+        if not isinstance(item, Task):
             return self.change_times(item, after=after, until=until)
         due = self.due_movements(item, after=after, until=until)
         return {time for time, *_ in due} | self.trims(item, after=after, until=until)
@@ -348,7 +348,7 @@ class Schedules:
         those that were missed, as while nothing ran, one is left out that no other object sees.
         """
         times: set[int] = set()
-        if item.kind is not ObjectKind.CONTINUAL_TASK:
+        if not isinstance(item, Task):
             return times
         for start, stop, then, plan in self._relations.plans(
             item, after=max(after, item.created_at), until=until
@@ -385,11 +385,11 @@ def _looks(
             until].
     """
     readers = all_readers(catalog, item.id)
-    if any(r.id in timed_ids or r.is_task for r in readers):
+    if any(r.id in timed_ids or isinstance(r, Task) for r in readers):
         return None
     if any(subscribers(catalog, i.id) for i in (item, *readers)):
         return None
-    tables = (i for i in closure(catalog, (r.id for r in readers)) if i.kind is ObjectKind.TABLE)
+    tables = (i for i in closure(catalog, (r.id for r in readers)) if isinstance(i, Table))
     return {b.time for i in tables for b in timeline.bindings_between(i.id, *span)}
 
 

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, functions as F
 from ctsql.catalog import times
 from ctsql.catalog.declined import Declined
 from ctsql.catalog.errors import CtsqlError, out_of_range
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Item, MaterializedView, Table, View
 from ctsql.catalog.names import table_at
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.schemas import same_columns
@@ -64,19 +64,19 @@ class StoredSources:
             return self.warehouse.versions.contents(item, None)
         if object_id in self.own_writes:
             return self.own_writes[object_id]()
-        if item.kind is ObjectKind.VIEW:
+        if isinstance(item, View):
             return self.view_contents(item, at)
-        if item.kind is ObjectKind.TABLE:
+        if isinstance(item, Table):
             if self.warehouse.versions.version_at(item, at) is None:
                 raise self._too_early(item, at)
             if self.as_now:
                 return self.warehouse.versions.contents_as_now(item, at)
             return self.warehouse.versions.contents_at(item, at)
-        if item.kind is ObjectKind.MATERIALIZED_VIEW:
+        if isinstance(item, MaterializedView):
             check_known(self.warehouse, item)
         if at < item.known_from:
             raise self._too_early(item, at)
-        if item.kind is ObjectKind.MATERIALIZED_VIEW:
+        if isinstance(item, MaterializedView):
             shown_time = self.warehouse.schedules.shown_at(item, at)
             if shown_time is None:
                 raise self._not_refreshed(item, at)
@@ -89,7 +89,7 @@ class StoredSources:
         item, versions = self.warehouse.relations.item(object_id), self.warehouse.versions
         if item.location is None or object_id in self.own_writes:
             return Declined("it has no table of its own, or an open transaction has written it")
-        if item.kind is ObjectKind.MATERIALIZED_VIEW and not self.is_exact(item, at):
+        if isinstance(item, MaterializedView) and not self.is_exact(item, at):
             return Declined("it is not stored as of then")
         storage = versions.find_storage(item, at)
         if storage.version is None or storage.shared_version is not None:
@@ -144,10 +144,10 @@ class StoredSources:
 
     def _too_early(self, item: Item, at: int) -> CtsqlError:
         first = item.known_from
-        if item.kind is ObjectKind.TABLE:
+        if isinstance(item, Table):
             first = self.warehouse.timeline.first_time(item.id) or 0
         detail, hint = f"It is known from T = {first} on.", f"Read it AS OF {first} or later."
-        if item.kind is ObjectKind.MATERIALIZED_VIEW and item.revision:
+        if isinstance(item, MaterializedView) and item.revision:
             detail = (
                 f"It was replaced at T = {first}, and is known by this definition from then on."
             )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ctsql.catalog.dependencies import fingerprint_of
 from ctsql.catalog.errors import CtsqlError, type_changed
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Item, MaterializedView, ObjectKind, Table
 from ctsql.catalog.names import fold
 from ctsql.catalog.schemas import Column, names
 from ctsql.runtime.log import table_changes
@@ -35,7 +35,7 @@ DEFINITION = "definition"
 
 def revision_of(item: Item) -> dict[str, object]:
     """What a commit of a view says of how often it was replaced; nothing of one that never was."""
-    if item.kind is not ObjectKind.MATERIALIZED_VIEW or not item.revision:
+    if not isinstance(item, MaterializedView) or not item.revision:
         return {}
     return {REVISION: item.revision, **({CONTINUES: True} if item.continues else {})}
 
@@ -56,7 +56,7 @@ class Versions:
 
     def find_storage(self, item: Item, at: int) -> Storage:
         """Where an object's contents as of T are."""
-        if item.kind is ObjectKind.TABLE:
+        if isinstance(item, Table):
             return Storage(self._timeline.version_at(item.id, at))
         entries = self._relations.output(item).entries_around(since=at + 1)
         return table_changes.find_storage(entries, at)
@@ -67,7 +67,7 @@ class Versions:
 
     def movements(self, item: Item, *, after: int, until: int) -> list[Movement]:
         """The changes of an object's table with after < T <= until, oldest first."""
-        if item.kind is ObjectKind.TABLE:
+        if isinstance(item, Table):
             moves = []
             before = self._timeline.version_at(item.id, after)
             for binding in self._timeline.bindings_between(item.id, after, until):
@@ -97,15 +97,15 @@ class Versions:
 
     def _settled_at(self, item: Item, at: int) -> int | None:
         """The version by whose columns a table has its rows as of T; None for the newest."""
-        version = self.version_at(item, at) if item.kind is ObjectKind.TABLE else None
+        version = self.version_at(item, at) if isinstance(item, Table) else None
         return None if version is None else self.settled(self._relations.table(item), version)
 
     def reshape_of(
         self, item: Item, movement: Movement, columns: Collection[str] | None = None
     ) -> ColumnChanges:
         """What a movement changes of all or some columns of a table; nothing of a view's."""
-        is_view = item.kind is ObjectKind.MATERIALIZED_VIEW
-        follows = item.kind is ObjectKind.TABLE or (not is_view and self._may_have_grown(item))
+        is_view = isinstance(item, MaterializedView)
+        follows = isinstance(item, Table) or (not is_view and self._may_have_grown(item))
         if not follows or movement.before < 0:
             return ColumnChanges()
         table = self._relations.table(item)
@@ -221,7 +221,7 @@ class Versions:
 
     def error_as_of(self, item: Item, version: int) -> Failure | None:
         """The error that a view holds since a commit that moved its upper."""
-        if item.kind is not ObjectKind.MATERIALIZED_VIEW:
+        if not isinstance(item, MaterializedView):
             return None
         return find_error_at(self._relations.table(item), version)
 
@@ -264,7 +264,7 @@ class Versions:
             return shown_under(rows, columns_of(table.schema_at(version)), item.columns)
         there = list(table.metadata_at(version).columns)
         own = [*map(fold, names(item.columns))]
-        is_view = item.kind is ObjectKind.MATERIALIZED_VIEW
+        is_view = isinstance(item, MaterializedView)
         if there[: len(own)] == own or (is_view and there != own[: len(there)]):
             return rows  # of a view that began anew nothing from before is read
         from ctsql.runtime.delta.log.reshaping import with_nulls  # imports Spark
@@ -282,7 +282,7 @@ class Versions:
 
     def as_now(self, item: Item, rows: "DataFrame", version: int) -> "DataFrame":
         """Rows read by a version, with the columns that the object has got since."""
-        if item.kind is not ObjectKind.TABLE:
+        if not isinstance(item, Table):
             return self.with_added(item, rows, version)
         table = self._relations.table(item)
         old, new = table.metadata_at(version), table.metadata

@@ -17,6 +17,7 @@ from ctsql.catalog.items import (
     ObjectKind,
     Table,
     Task,
+    TaskOutput,
     in_use,
     with_columns_there,
 )
@@ -51,7 +52,7 @@ class Alteration(OnNames):
             check_no_quarantine(catalog, item, statement.target.span)
         if item is None or not item.problem:
             item = self.names.of_kind(statement.target, RECORDS[statement.kind])
-        if item.kind is ObjectKind.TASK_OUTPUT:
+        if isinstance(item, TaskOutput):
             raise self._output_alone(item, statement.target.span)
         if statement.flow and not item.flow:
             hint = f"Type: DROP CONTINUAL TASK {item.name}"

@@ -555,7 +555,7 @@ class Creation(OnNames):
         engine.mint()
         for read in reads:
             check_not_suspended(engine.warehouse, read)
-        if item.is_task:
+        if isinstance(item, Task):
             expect_follower(engine, reads)
         has_refreshes = getattr(bound.plan, "refresh", None) is not None
         # If another process brought a view that nobody follows past `now`, its contents at `now`
@@ -643,7 +643,7 @@ def _end_for_columns(engine: Engine, pairs: Sequence[tuple[Item, Item]]) -> list
 def task_that_follows(engine: Engine, view: Item) -> Item | None:
     """The task that has a plain view as its input, if one has."""
     for reader in all_readers(engine.catalog, view.id):
-        if reader.kind is ObjectKind.CONTINUAL_TASK:
+        if isinstance(reader, Task):
             views = engine.relations.bound(reader).task.input_views
             if any(getattr(n, "object_id", None) == view.id for v in views for n in descend(v)):
                 return reader
@@ -719,7 +719,7 @@ def complete_outputs(beside: Sequence[Item], task: Item, bound: BoundDefinition)
     """Complete the outputs of a task, and its quarantine, after it was bound."""
     if not beside:
         return []
-    if task.kind is ObjectKind.MATERIALIZED_VIEW:
+    if isinstance(task, MaterializedView):
         return [replace(o, created_at=task.created_at) for o in beside]
     columns = {o.object_id: o.columns for o in bound.task.outputs}
     owner = Reading(name=task.name, object_id=task.id, columns=())

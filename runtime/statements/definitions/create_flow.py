@@ -8,7 +8,7 @@ OR REPLACE is one cutover of both.
 
 from ctsql.catalog.dependencies import flow_targets
 from ctsql.catalog.errors import CtsqlError, not_supported
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Item, ObjectKind, Task
 from ctsql.catalog.names import Name
 from ctsql.planner.binding import qualify
 from ctsql.planner.syntax import ast as st, parse_as
@@ -59,7 +59,7 @@ def create_flow(names: Namespace, statement: st.CreateFlow) -> str:
 
 def _replace(names: Namespace, statement: st.CreateFlow, task: Item) -> str:
     """The new body from the next T on; nothing when the flow says the same."""
-    if task.kind is not ObjectKind.CONTINUAL_TASK or not task.flow:
+    if not isinstance(task, Task) or not task.flow:
         hint = f"Drop it first: DROP {task.kind.keyword} {task.name}"
         raise task.wrong_kind("flow", hint, statement.name.span)
     catalog = names.engine.catalog

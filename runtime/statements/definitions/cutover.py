@@ -24,7 +24,7 @@ from functools import partial
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.cutovers import Cutover, together
 from ctsql.catalog.errors import CatalogError, error
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Item, Table, Task
 from ctsql.catalog.spans import Span
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults
@@ -76,7 +76,7 @@ def _commit(engine: Engine, changes: Sequence[Change]) -> None:
     def make(catalog: Catalog) -> Cutover:
         return together(change.make(catalog) for change in changes)
 
-    tables = [i for change in changes for i in change.new if i.kind is ObjectKind.TABLE]
+    tables = [i for change in changes for i in change.new if isinstance(i, Table)]
     failed_at = {task: at for change in changes for task, at in change.failed_at.items()}
     for _ in range(TRIES_MAX):
         cutover, catalog = engine.catalog_store.add_cutover(make)
@@ -90,7 +90,7 @@ def _commit(engine: Engine, changes: Sequence[Change]) -> None:
         tasks = {
             item.id: partial(_put_in_force, engine, before.get(item.id), item, failed_at)
             for item in cutover.items
-            if item.is_task and new_starts(before.get(item.id), item, 0, 0)
+            if isinstance(item, Task) and new_starts(before.get(item.id), item, 0, 0)
         }
         try:
             engine.timeline.mint(sources, tasks=tasks, cutover=cutover.id, tick_ms=engine.tick_ms)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from ctsql.catalog.catalog import Catalog, DropEntry
 from ctsql.catalog.dependencies import replacement_of, subscribers
 from ctsql.catalog.errors import CtsqlError, capitalised, error, unknown_relation
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Item, ObjectKind, Table
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.times import to_iso
 from ctsql.planner.binding import qualify
@@ -194,7 +194,7 @@ class Undropping(OnNames):
             _check_not_dropped(catalog, item, object_id, statement)
             detail = f"{item.kind.value} {item.name} reads {readings[0].name}, which is gone."
             raise _blocked_error(statement, capitalised(detail), "Create both again.")
-        if read.kind is ObjectKind.TABLE or read.problem:
+        if isinstance(read, Table) or read.problem:
             return  # its columns are those of its log now; what is missing is told by what reads
         names = {fold(c.name) for c in read.columns}
         missing_columns = [c for r in readings for c in r.columns if fold(c) not in names]

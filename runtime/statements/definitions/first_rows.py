@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ctsql.catalog.errors import bad_option, error, not_supported
-from ctsql.catalog.items import Definition, Item, Maintained, ObjectKind, Reading, Task
+from ctsql.catalog.items import Definition, Item, Maintained, ObjectKind, Reading, Table, Task
 from ctsql.catalog.names import fold, quote
 from ctsql.catalog.schemas import shown_columns
 from ctsql.planner.binding import BoundDefinition, bind_task, qualify
@@ -142,7 +142,7 @@ def source_of(names: Namespace, ref: st.RelationRef) -> Item:
     """The table of BACKFILL FROM, with its columns of now."""
     name = qualify(ref, names.search_schema)
     source = names.catalog().get(name, span=ref.span, kind=ObjectKind.TABLE.value)
-    if source.kind is not ObjectKind.TABLE:
+    if not isinstance(source, Table):
         raise source.wrong_kind(ObjectKind.TABLE.value, _ONLY_TABLES, ref.span)
     return replace(source, columns=names.columns_now(source))
 

@@ -30,7 +30,7 @@ from ctsql.catalog.dependencies import (
     written_by,
 )
 from ctsql.catalog.errors import DataError, bad_option, error, not_supported, out_of_range
-from ctsql.catalog.items import Definition, Item, ObjectKind, Task, TaskOutput
+from ctsql.catalog.items import Definition, Item, MaterializedView, ObjectKind, Task, TaskOutput
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import BoundDefinition, bind_task, qualify
@@ -358,7 +358,7 @@ class TaskReplacement(Redefinition):
         """Refuse a view as an input of which not every T behind ``since`` is stored."""
         read_ids = {r.object_id for r in task.reads}
         for read in closure(self.engine.catalog, (r.object_id for r in item.reads)):
-            if read.kind is ObjectKind.MATERIALIZED_VIEW and read.id not in read_ids:
+            if isinstance(read, MaterializedView) and read.id not in read_ids:
                 is_input = read in self.engine.relations.followed(item)
                 if is_input and not self._was_followed(read, max(since, read.created_at)):
                     why = f'Not every T of "{read.name}" since then is stored: nothing followed it.'
@@ -369,7 +369,7 @@ class TaskReplacement(Redefinition):
     def _was_followed(self, view: Item, since: int) -> bool:
         """Whether a task or a named reader reads it, also through views, and did at a T."""
         readers = all_readers(self.engine.catalog, view.id)
-        if any(r.kind is ObjectKind.CONTINUAL_TASK and r.created_at <= since for r in readers):
+        if any(isinstance(r, Task) and r.created_at <= since for r in readers):
             return True
         ids = {view.id, *(r.id for r in readers)}
         subscriptions = self.engine.catalog.subscriptions.values()

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.dependencies import beside, is_quarantine, outputs_of
 from ctsql.catalog.errors import NotSupported, StatementError
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Item, Table, TaskOutput
 from ctsql.catalog.names import DEFAULT_SCHEMA, fold, quote
 from ctsql.catalog.ordering import behind_needs
 from ctsql.catalog.schemas import commented
@@ -32,9 +32,9 @@ def dump(engine: Engine) -> list[tuple[str, str]]:
     engine.timeline.refresh()
     schemas = [s for s in sorted(catalog.schemas.values()) if fold(s) != DEFAULT_SCHEMA]
     texts = [("schemas", "".join(f"CREATE SCHEMA IF NOT EXISTS {quote(s)};\n" for s in schemas))]
-    by_name = sorted(catalog, key=lambda i: (i.kind is not ObjectKind.TABLE, i.name.key))
+    by_name = sorted(catalog, key=lambda i: (not isinstance(i, Table), i.name.key))
     for item in sorted(_in_order(catalog, by_name), key=lambda i: i.replaces is not None):
-        if item.kind is not ObjectKind.TASK_OUTPUT and not is_quarantine(catalog, item):
+        if not isinstance(item, TaskOutput) and not is_quarantine(catalog, item):
             # What another object makes comes with that one.
             current = engine.relations.current(item.check())
             texts.append((f"{item.name.schema}.{item.name.name}", _text(engine, current)))

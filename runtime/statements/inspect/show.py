@@ -7,7 +7,7 @@ from ctsql.catalog import times
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.dependencies import outputs_of
 from ctsql.catalog.errors import NotSupported, StatementError, error
-from ctsql.catalog.items import Item, ObjectKind, Table, Task
+from ctsql.catalog.items import Item, MaterializedView, ObjectKind, Table, Task, TaskOutput
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.refreshes import refresh_text
 from ctsql.catalog.schemas import Column, changes_between, commented
@@ -169,7 +169,7 @@ def describe(engine: LogReader, statement: st.Describe, search_schema: str) -> R
             ("location", item.location),
             ("comment", item.comment),
             (
-                "written by" if item.kind is ObjectKind.TASK_OUTPUT else "reads",
+                "written by" if isinstance(item, TaskOutput) else "reads",
                 ", ".join(engine.catalog.items[r.object_id].name.qualified() for r in item.reads),
             ),
             (
@@ -216,12 +216,12 @@ def _columns(engine: LogReader, item: Item) -> tuple[Column, ...]:
 def _constraints(engine: LogReader, item: Item) -> list[tuple[str, object]]:
     """What the rows of a table, a task or a view must keep; and the quarantine."""
     rows: list[tuple[str, object]] = []
-    if item.kind is ObjectKind.TABLE:
+    if isinstance(item, Table):
         configuration = engine.relations.table(item).configuration()
         rows += ((f"constraint {c.name}", c.rule) for c in stored_constraints(configuration))
-    elif item.kind is ObjectKind.CONTINUAL_TASK:
+    elif isinstance(item, Task):
         rows += _bound_constraints(engine.relations.bound(item).task.transaction.constraints)
-    elif item.kind is ObjectKind.MATERIALIZED_VIEW:
+    elif isinstance(item, MaterializedView):
         rows += _bound_constraints(engine.relations.bound(item).view.constraints)
     else:
         return []

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from ctsql.catalog import times
 from ctsql.catalog.dependencies import outputs_of
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Item, MaterializedView, Table, Task
 from ctsql.planner.binding import qualify
 from ctsql.planner.nodes import Constraint
 from ctsql.planner.syntax import ast as st
@@ -37,11 +37,11 @@ def _of(engine: LogReader, item: Item) -> Iterator[tuple[object, ...]]:
     """The rows of an object; of a task with several outputs those of each."""
     if item.problem:
         return
-    if item.kind is ObjectKind.CONTINUAL_TASK:
+    if isinstance(item, Task):
         yield from _of_task(engine, item)
-    if item.kind is ObjectKind.MATERIALIZED_VIEW:
+    if isinstance(item, MaterializedView):
         yield from _of_view(engine, item)
-    if item.kind is ObjectKind.TABLE and are_there(engine.relations, [item]):
+    if isinstance(item, Table) and are_there(engine.relations, [item]):
         yield from _of_table(engine, item)
 
 

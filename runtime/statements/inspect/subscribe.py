@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from ctsql.catalog import times
 from ctsql.catalog.errors import error, out_of_range
-from ctsql.catalog.items import Item, ObjectKind, View
+from ctsql.catalog.items import Item, View
 from ctsql.catalog.names import Name
 from ctsql.planner.binding import check_holds_rows, qualify
 from ctsql.planner.binding.checks import refuse_clock, refuse_nondeterministic
@@ -73,7 +73,7 @@ def _followed_object(names: Namespace, statement: Subscribe) -> tuple[Item, Node
         catalog = names.engine.refresh_catalog()
         item = catalog.get(qualify(ref, names.search_schema), span=ref.span)
         check_holds_rows(catalog, item, ref.span)
-        is_view = item.kind is ObjectKind.VIEW
+        is_view = isinstance(item, View)
         return item, names.engine.relations.bound(item).plan if is_view else None
     text = statement.query.span
     target = RelationRef(parts=("query",), span=text)

@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.dependencies import closure
-from ctsql.catalog.items import Item, MaterializedView, ObjectKind
+from ctsql.catalog.items import Item, MaterializedView
 from ctsql.runtime.engine import Engine
 
 EXPECTED_MS = 86_400_000
@@ -33,7 +33,7 @@ def expect_follower(engine: Engine, reads: Iterable[Item]) -> None:
     views = [
         i.id
         for i in closure(engine.catalog, [r.id for r in reads])
-        if i.kind is ObjectKind.MATERIALIZED_VIEW and not engine.relations.is_followed(i)
+        if isinstance(i, MaterializedView) and not engine.relations.is_followed(i)
     ]
     if not views:
         return

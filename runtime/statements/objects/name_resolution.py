@@ -194,6 +194,6 @@ def check_free(catalog: Catalog, name: Name, span: Span | None, *, quiet: bool) 
 
 def drop_text(catalog: Catalog, item: Item) -> str:
     """The statement that drops an object; for an output, the one that drops its task."""
-    target = catalog.items[item.owner] if item.kind is ObjectKind.TASK_OUTPUT else item
+    target = catalog.items[item.owner] if isinstance(item, TaskOutput) else item
     keyword = ObjectKind.TABLE.keyword if target.problem else target.kind.keyword
     return f"DROP {keyword} {target.name}"

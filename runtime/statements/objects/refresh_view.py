@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from ctsql.catalog.catalog import still_there
 from ctsql.catalog.dependencies import closure
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Item, MaterializedView, Task
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.sink import ViewSink
@@ -83,8 +83,8 @@ def end_if_followed(engine: Engine, item: Item) -> None:
     Raises:
         TASK_SUSPENDED: Ts that wait would be run by what comes after, once that is resumed.
     """
-    is_view = item.kind is ObjectKind.MATERIALIZED_VIEW
-    if item.is_task or (is_view and engine.relations.is_followed(item)):
+    is_view = isinstance(item, MaterializedView)
+    if isinstance(item, Task) or (is_view and engine.relations.is_followed(item)):
         check_not_suspended(engine.warehouse, item)
         bring_to_an_end(engine, item)
 

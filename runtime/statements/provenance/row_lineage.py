@@ -19,7 +19,7 @@ from pyspark.sql import Column as SparkColumn, DataFrame, functions as F
 
 from ctsql.catalog.declined import Declined
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Item, MaterializedView, ObjectKind
 from ctsql.catalog.names import backtick, backtick_all, fold
 from ctsql.catalog.reserved_columns import FILE_COLUMN, NOTE, ROW_COLUMN, TIME, VERSION
 from ctsql.catalog.schemas import Column, char_length, plain_type
@@ -163,7 +163,7 @@ class RowLineage:
         self._trace(_Step(query, columns, item.columns, item, at), rows, 1)
 
     def _follow(self, traced_rows: TracedRows, level: int) -> None:
-        if traced_rows.item.kind is ObjectKind.MATERIALIZED_VIEW:
+        if isinstance(traced_rows.item, MaterializedView):
             self._through_view(traced_rows, level)
 
     def _through_view(self, traced_rows: TracedRows, level: int) -> None:
@@ -259,7 +259,7 @@ class RowLineage:
     def _locate(self, node: lp.Node, step: "_Step") -> LocatedContents | str | None:
         """The rows that a relation has at a step's T; a sentence where these are not known."""
         item, at = self.engine.relations.item(_read_id(node)), step.at
-        is_view = item.kind is ObjectKind.MATERIALIZED_VIEW
+        is_view = isinstance(item, MaterializedView)
         if is_view and not StoredSources(self.warehouse).is_exact(item, at):
             return f"cannot be told: {item.name} was not written at T = {at}"
         key = (item.id, at)

@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog import times
 from ctsql.catalog.errors import not_supported
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Item, MaterializedView, View
 from ctsql.catalog.names import backtick, fold
 from ctsql.catalog.reserved_columns import FILE_COLUMN, NOTE, ROW_COLUMN, TIME, VERSION
 from ctsql.planner.binding import qualify
@@ -48,7 +48,7 @@ class RowQuestions(OnNames):
         item = self._object_of(statement.target, "WHY", plain=True)
         at = self._time(item, statement.select)
         with translate_spark_errors():
-            if item.kind is ObjectKind.VIEW:
+            if isinstance(item, View):
                 answer = RowLineage(self.engine)
                 answer.explain_view(item, self._select_rows(statement.select, None, at), at)
                 return answer.lines
@@ -64,10 +64,10 @@ class RowQuestions(OnNames):
         """The object of a name, which has a table of its own, or is a plain view if it may be."""
         catalog = self.engine.refresh_catalog()
         item = catalog.get(qualify(ref, self.names.search_schema), span=ref.span)
-        if item.location is None and not (plain and item.kind is ObjectKind.VIEW):
+        if item.location is None and not (plain and isinstance(item, View)):
             outputs = ", ".join(str(catalog.items[o].name) for o in item.outputs)
             hint = f"Type: {what} one of its outputs: {outputs}"
-            if item.kind is ObjectKind.VIEW:
+            if isinstance(item, View):
                 hint = "A plain view has no rows of its own: ask for what it reads."
             raise item.wrong_kind("object with a table of its own", hint, ref.span)
         return item.check()
@@ -82,7 +82,7 @@ class RowQuestions(OnNames):
         """The rows as of T with their locations; none before there were any."""
         sources = StoredSources(self.engine.warehouse, span=select.as_of_span, as_now=True)
         sources.contents(item.id, at)  # raises what a SELECT would
-        if item.kind is ObjectKind.MATERIALIZED_VIEW and not sources.is_exact(item, at):
+        if isinstance(item, MaterializedView) and not sources.is_exact(item, at):
             what = f"this question about {item.name} as of T = {at}"
             why = "The view was not written at that T, so no commit wrote these rows."
             hint = "Leave AS OF out, or ask for a T of system.refreshes."

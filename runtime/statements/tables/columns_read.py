@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.dependencies import outputs_of
 from ctsql.catalog.errors import CtsqlError, EnvironmentProblem
-from ctsql.catalog.items import Item, ObjectKind, Table
+from ctsql.catalog.items import Item, Table, Task, TaskOutput, View
 from ctsql.catalog.names import fold
 from ctsql.catalog.reserved_columns import NUMBER
 from ctsql.catalog.schemas import Column, Schema, lacking, signature
@@ -45,10 +45,10 @@ def readers_of(catalog: Catalog, item: Item) -> list[Item]:
     queue = [item.id]
     while queue:
         for reader in catalog.readers(queue.pop(0)):
-            if reader.kind is ObjectKind.TASK_OUTPUT or reader.id in readers:
+            if isinstance(reader, TaskOutput) or reader.id in readers:
                 continue
             readers[reader.id] = reader
-            if reader.kind is ObjectKind.VIEW:
+            if isinstance(reader, View):
                 queue.append(reader.id)
     return list(readers.values())
 
@@ -92,7 +92,7 @@ def _definitions(engine: Engine, reader: Item) -> list[Item]:
 
 def is_behind(engine: Engine, reader: Item) -> bool:
     """Whether it is a suspended task that has missed some T."""
-    if not reader.is_task or not engine.relations.is_suspended(reader):
+    if not isinstance(reader, Task) or not engine.relations.is_suspended(reader):
         return False
     return complete_through(engine.warehouse, [reader]) < engine.timeline.now
 
@@ -151,7 +151,7 @@ def analyse(
     relations = engine.relations
     if catalog is None:
         catalog = engine.catalog
-    if source.kind is ObjectKind.VIEW:
+    if isinstance(source, View):
         # Its query does not matter here, so it is taken for a table.
         table = Table(id=source.id, name=source.name, columns=columns)
         catalog = catalog.with_items([table])

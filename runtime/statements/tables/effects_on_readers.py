@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.dependencies import subscribers
 from ctsql.catalog.errors import sentence_of
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Item, MaterializedView, Task, View
 from ctsql.catalog.schemas import Schema
 from ctsql.planner.lowering.store_assignment import is_exact
 from ctsql.planner.syntax import ast as st
@@ -61,7 +61,7 @@ def effects_on_readers(
     by_reader = {r.id: _effect(engine, r, item, change, columns, after, catalog) for r in readers}
     effects = [e for e in by_reader.values() if e is not None]
     is_lossy = isinstance(change, st.DropColumns | st.RenameColumn)
-    for relation in (item, *(r for r in readers if r.kind is ObjectKind.VIEW)):
+    for relation in (item, *(r for r in readers if isinstance(r, View))):
         effect = by_reader.get(relation.id)
         is_break = is_lossy if relation is item else effect is not None and effect.is_break
         if is_break:
@@ -112,11 +112,11 @@ def _effect_of_retype(reader: Item, change: st.ColumnChange, then: Analysis) -> 
     name, kind = str(reader.name), reader.kind.value
     pairs = zip(reader.columns, then.columns, strict=True)
     others = [(old, new) for old, new in pairs if old.type != new.type]
-    if reader.kind is ObjectKind.CONTINUAL_TASK and isinstance(change, st.RetypeColumn):
+    if isinstance(reader, Task) and isinstance(change, st.RetypeColumn):
         detail = "It reads the column. Where it stores it in a narrower one, a value that is too "
         detail += "large is an error, and digits that have no place there are left out."
         return Effect(name, kind, False, detail)
-    if reader.kind is not ObjectKind.MATERIALIZED_VIEW or not others:
+    if not isinstance(reader, MaterializedView) or not others:
         return None
     text = ", ".join(f"{old.name} {new.type.upper()}" for old, new in others)
     old_text = ", ".join(f"{old.name} {old.type.upper()}" for old, _ in others)

@@ -3,7 +3,7 @@
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.dependencies import going_with
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Item, Table
 
 NOT_THERE = ("TABLE_REPLACED", "NOT_A_DELTA_TABLE")
 """A table of which one of these is said is not the one that an object stands for."""
@@ -21,7 +21,7 @@ def replaced_error(catalog: Catalog, item: Item, facts: str) -> CtsqlError:
     readers = ", ".join(str(i.name) for i in going_with(catalog, ids) if i.id != item.id)
     hint = f"Drop it, and create it anew: DROP {item.kind.keyword} {item.name}"
     hint += " CASCADE" if readers else ""
-    if item.kind is ObjectKind.TABLE:
+    if isinstance(item, Table):
         place, move = f"'{item.location}'", ""
         if item.managed:
             place, move = "'its new place'", f"move {item.location} out of the warehouse; "
