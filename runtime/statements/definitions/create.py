@@ -269,7 +269,10 @@ class Creation(OnNames):
                 end_if_followed(self.engine, reader)
 
             def make(current: Catalog) -> Cutover:
-                self.check_replacement(current, self._still_there(current, old, bound), item, span)
+                now = self._still_there(current, old, bound)
+                if now.definition != old.definition:
+                    raise altered_meanwhile(now)
+                self.check_replacement(current, now, item, span)
                 return Cutover(items=(item,))
 
             # Stored readers of it follow at their next T.

@@ -1,0 +1,154 @@
+"""Every way to change a definition keeps the same promises, whatever its statement is.
+
+Each row of :data:`WAYS` is a way. ``{n}`` makes two definitions of it differ: rows of the new one
+have ``v + n`` where the old one has ``v``.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ctsql.api import Connection
+from ctsql.catalog.errors import CtsqlError
+from tests.helpers.opened import check_rows, item_of
+from tests.helpers.processes import run_killed
+from tests.helpers.sql_folder import applied
+from tests.helpers.turns import turn_at
+from tests.scenarios.runner import assert_rows
+
+pytestmark = pytest.mark.spark
+
+TABLE = "CREATE TABLE t (k INT, v INT)"
+TASK = "CREATE CONTINUAL TASK x (k INT, v INT) ON INPUT t AS (INSERT INTO x SELECT k, v FROM t)"
+VIEW = "CREATE MATERIALIZED VIEW m AS SELECT k, sum(v) AS v FROM t GROUP BY k"
+PLAIN = "CREATE VIEW p AS SELECT k, v FROM t"
+OVER = "CREATE MATERIALIZED VIEW over AS SELECT k, v FROM p"
+SET_UP = "; ".join((TABLE, TASK, VIEW, PLAIN, OVER, "INSERT INTO t VALUES (1, 10), (2, 20)"))
+NEW_BODY = "INSERT INTO x SELECT k, v + {n} FROM t"
+NEW_QUERY = "SELECT k, sum(v) + {n} AS v FROM t GROUP BY k"
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to change a definition.
+
+    Attributes:
+        name: the object that changes. statements: which change it.
+        is_anew: the rows that are there become those of the new definition; else they stay.
+    """
+
+    name: str
+    statements: str
+    is_anew: bool = True
+
+    def change(self, con: Connection, n: int) -> None:
+        """Run it."""
+        con.execute(self.statements.format(n=n))
+
+    def rows(self, n: int) -> list[tuple[int, int]]:
+        """What the object holds behind it."""
+        added = n if self.is_anew else 0
+        return [(1, 10 + added), (2, 20 + added)]
+
+
+class Folder(Way):
+    """A folder in which a view and a task are otherwise."""
+
+    def change(self, con: Connection, n: int) -> None:
+        """Apply it."""
+        view = VIEW.replace("sum(v)", f"sum(v) + {n}")
+        applied(con, "; ".join((TABLE, TASK, view, PLAIN, OVER)))
+
+
+WAYS = {
+    "a view": Way("m", f"CREATE OR REPLACE MATERIALIZED VIEW m AS {NEW_QUERY}"),
+    "a view built beside": Way(
+        "m",
+        f"CREATE REPLACEMENT MATERIALIZED VIEW r FOR m AS {NEW_QUERY};"
+        "ALTER MATERIALIZED VIEW m APPLY REPLACEMENT r",
+    ),
+    "a plain view below": Way("over", "CREATE OR REPLACE VIEW p AS SELECT k, v + {n} AS v FROM t"),
+    "a task": Way(
+        "x",
+        f"CREATE OR REPLACE CONTINUAL TASK x (k INT, v INT) ON INPUT t AS ({NEW_BODY})",
+        is_anew=False,
+    ),
+    "a task's body": Way("x", f"ALTER CONTINUAL TASK x AS ({NEW_BODY})", is_anew=False),
+    "a task from a time on": Way("x", f"REPLAY CONTINUAL TASK x FROM '2026-01-01' AS ({NEW_BODY})"),
+    "a task built beside": Way(
+        "x",
+        f"CREATE REPLACEMENT CONTINUAL TASK r FOR x AS ({NEW_BODY});"
+        "ALTER CONTINUAL TASK x APPLY REPLACEMENT r",
+    ),
+    "a folder": Folder("m", ""),
+}
+ways = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+
+
+@ways
+def test_what_users_see(way: Way, connect: Callable[[], Connection]) -> None:
+    """The same table goes on: its path, its history, and its followers, who get what differs."""
+    con, other = connect(), connect()
+    con.execute(SET_UP)
+    follow = f"SUBSCRIBE TO {way.name} UP TO NOW AS 'follower'"
+    con.execute(follow).fetchall()
+    before, since, old = item_of(con, way.name), con.now(), [(1, 10), (2, 20)]
+    way.change(con, 100)
+    new, after = way.rows(100), item_of(con, way.name)
+    for reader in (con, other):
+        check_rows(reader, f"SELECT * FROM {way.name}", *new)
+        check_rows(reader, f"SELECT * FROM {way.name} AS OF {since}", *old)
+    assert (after.id, after.location) == (before.id, before.location)
+    changes = con.execute(follow).fetchall()
+    difference = Counter(dict.fromkeys(new, 1))
+    difference.subtract(old)
+    told = Counter[tuple[int, ...]]()
+    for _, sign, *row in changes:
+        told[tuple(row)] += sign
+    assert {r: n for r, n in told.items() if n} == {r: n for r, n in difference.items() if n}
+    assert len({time for time, *_ in changes}) <= 1
+    other.execute("INSERT INTO t VALUES (3, 30)")
+    assert_rows(con.execute(f"SELECT * FROM {way.name}").fetchall(), [*new, (3, 130)], "goes on")
+    if way.name != "x":
+        assert con.execute(f"VERIFY MATERIALIZED VIEW {way.name}").fetchall() == []
+
+
+@ways
+def test_of_two_at_once_one_is_told(
+    way: Way, connect: Callable[[], Connection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one's definition is in force, whole; the second has changed nothing."""
+    con, other = connect(), connect()
+    con.execute(SET_UP)
+    check_rows(other, f"SELECT * FROM {way.name}", (1, 10), (2, 20))
+    turn = turn_at(monkeypatch, "cutover_stored", lambda: way.change(other, 7))
+    with pytest.raises(CtsqlError) as told:
+        way.change(con, 100)
+    assert turn.has_come
+    assert told.value.condition in ("ALTERED_MEANWHILE", "DEFINITIONS_CHANGED")
+    assert told.value.hint
+    for reader in (con, other):
+        check_rows(reader, f"SELECT * FROM {way.name}", *way.rows(7))
+    con.execute("INSERT INTO t VALUES (3, 30)")
+    check_rows(con, f"SELECT * FROM {way.name}", *way.rows(7), (3, 37))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("point", "is_in_force"), [("cutover_stored", False), ("cutover_bound", True)]
+)
+@ways
+def test_killed_in_the_middle(
+    way: Way, point: str, is_in_force: bool, warehouse: Path, connect: Callable[[], Connection]
+) -> None:
+    """Before it is bound to a T nothing has changed; then whoever reads the object completes it."""
+    con = connect()
+    con.execute(SET_UP)
+    run_killed(warehouse, [way.statements.format(n=100)], point)
+    held = way.rows(100) if is_in_force else [(1, 10), (2, 20)]
+    check_rows(con, f"SELECT * FROM {way.name}", *held)
+    con.execute("INSERT INTO t VALUES (3, 30)")
+    check_rows(connect(), f"SELECT * FROM {way.name}", *held, (3, 130 if is_in_force else 30))
