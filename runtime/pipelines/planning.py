@@ -7,8 +7,8 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from ctsql.catalog.declined import Declined
 from ctsql.catalog.catalog import Catalog
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.dependencies import (
     fingerprint_of,
     owner_of_quarantine,

@@ -157,6 +157,8 @@ class Replacement(OnNames):
                 name = view.name if now is None else beside.name
                 raise was_dropped(name, "while the replacement was being applied", _KIND.value)
             span = statement.replacement.span
+            if now.revision != view.revision:
+                raise altered_meanwhile(now)
             if (going.definition, going.reads) != (beside.definition, beside.reads):
                 raise altered_meanwhile(going, "Another process gave it another query.")
             check_unfollowed(current, going, span)
