@@ -30,8 +30,8 @@ from ctsql.runtime.statements.definitions.alter_view import (
 from ctsql.runtime.statements.definitions.create import Creation
 from ctsql.runtime.statements.definitions.create_flow import create_flow
 from ctsql.runtime.statements.definitions.dropped import Undropping
-from ctsql.runtime.statements.definitions.replacement import Replacement
 from ctsql.runtime.statements.definitions.task_replacement import TaskReplacement
+from ctsql.runtime.statements.definitions.view_replacement import Replacement
 from ctsql.runtime.statements.dml.copy import copy_from, copy_to
 from ctsql.runtime.statements.dml.dml import write_source
 from ctsql.runtime.statements.dml.few_rows import for_few_rows, reads_few

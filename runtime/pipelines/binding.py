@@ -58,7 +58,7 @@ from ctsql.runtime.statements.definitions.create_flow import (
     read_flow_texts,
 )
 from ctsql.runtime.statements.definitions.first_rows import with_first_rows
-from ctsql.runtime.statements.definitions.redefinition import definition_statement
+from ctsql.runtime.statements.definitions.task_redefinition import definition_statement
 from ctsql.runtime.statements.objects.name_resolution import check_free, drop_text, new_quarantine
 from ctsql.runtime.statements.objects.refresh_view import check_not_finished
 from ctsql.runtime.tasks.progress import check_not_suspended

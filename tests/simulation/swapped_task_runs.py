@@ -29,7 +29,7 @@ from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.table_changes import tag
 from ctsql.runtime.statements.definitions.cutover import Change, cut_over
 from ctsql.runtime.statements.definitions.first_rows import copy_of, fill
-from ctsql.runtime.statements.definitions.redefinition import Redefinition
+from ctsql.runtime.statements.definitions.task_redefinition import Redefinition
 from ctsql.runtime.statements.definitions.task_swap import (
     Swap,
     bring_beside_up,

@@ -43,12 +43,11 @@ from ctsql.runtime.statements.definitions.alter_task import merged_options, opti
 from ctsql.runtime.statements.definitions.create import Creation, complete_outputs, keeps_vectors
 from ctsql.runtime.statements.definitions.cutover import Change, cut_over
 from ctsql.runtime.statements.definitions.first_rows import copy_of, followed_by
-from ctsql.runtime.statements.definitions.redefinition import (
+from ctsql.runtime.statements.definitions.task_redefinition import (
     Redefinition,
     column_list,
     definition_statement,
 )
-from ctsql.runtime.statements.definitions.replacement import exists_already, of_another
 from ctsql.runtime.statements.definitions.task_swap import (
     Swap,
     bring_beside_up,
@@ -56,6 +55,7 @@ from ctsql.runtime.statements.definitions.task_swap import (
     check_fits,
     outputs_among,
 )
+from ctsql.runtime.statements.definitions.view_replacement import exists_already, of_another
 from ctsql.runtime.statements.inspect.show import rename_edits
 from ctsql.runtime.statements.objects.name_resolution import check_free, new_quarantine
 from ctsql.runtime.tasks.progress import check_not_suspended, failure_of

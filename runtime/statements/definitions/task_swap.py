@@ -36,7 +36,7 @@ from ctsql.catalog.spans import Span
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.statements.definitions.cutover import beginning
 from ctsql.runtime.statements.definitions.first_rows import copy_of
-from ctsql.runtime.statements.definitions.replacement import (
+from ctsql.runtime.statements.definitions.view_replacement import (
     check_same_columns,
     check_unfollowed,
     exists_already,

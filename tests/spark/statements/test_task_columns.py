@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ctsql.api import Connection, connect as open_connection
-from ctsql.runtime.statements.definitions import redefinition
+from ctsql.runtime.statements.definitions import task_redefinition
 from tests.helpers.opened import check_rows
 from tests.helpers.processes import run_killed
 from tests.scenarios.runner import assert_rows, expect_error
@@ -93,14 +93,14 @@ def test_two_at_once(connect: Callable[[], Connection], monkeypatch: pytest.Monk
     """The second is told, and what it did to the table costs no row."""
     con, other = connect(), connect()
     con.execute(SET_UP)
-    late = redefinition.ensure_columns
+    late = task_redefinition.ensure_columns
 
     def after_the_other(*given: Any) -> None:
         monkeypatch.undo()
         other.execute(NEW.replace("n STRING", "m INT").replace("'n' || v", "-v"))
         late(*given)
 
-    monkeypatch.setattr(redefinition, "ensure_columns", after_the_other)
+    monkeypatch.setattr(task_redefinition, "ensure_columns", after_the_other)
     expect_error(con, NEW, "ALTERED_MEANWHILE")
     check_rows(con, "SELECT * FROM t", (1, 10, None), (2, 20, None))
     con.execute("INSERT INTO f VALUES (2, 21)")

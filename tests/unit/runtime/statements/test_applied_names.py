@@ -10,7 +10,7 @@ from ctsql.catalog.names import Name
 from ctsql.catalog.schemas import Column
 from ctsql.planner.binding import bind_stored
 from ctsql.planner.nodes import NormalReference, descend
-from ctsql.runtime.statements.definitions.replacement import Replacement
+from ctsql.runtime.statements.definitions.view_replacement import Replacement
 from ctsql.runtime.statements.objects.name_resolution import Namespace
 from tests.helpers.items import an_item, changed
 
