@@ -18,12 +18,12 @@ from rich.console import Console
 from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError, Error, misuse
 from ctsql.catalog.spans import Source, Span
-from ctsql.console.cascade import cascading, drops_too
 from ctsql.console.interruptible import Defect, Worker
 from ctsql.console.pager import Pages, show_pages
 from ctsql.console.progress import Progress
 from ctsql.console.variables import substitute
-from ctsql.planner.syntax import split
+from ctsql.planner.syntax import ast as st, parse, split
+from ctsql.planner.syntax.tokens.tokenizer import tokenise
 from ctsql.rendering.errortext import error_text, print_error
 from ctsql.rendering.show import Format, write_result
 from ctsql.results.result import Live
@@ -197,7 +197,7 @@ class Runner:
 
     def _ask(self, span: Span, confirm: Callable[[str], bool]) -> int | None:
         """Ask before CASCADE drops more than is named; None if the statement is to be run."""
-        statement = cascading(span)
+        statement = _cascading(span)
         if statement is None:
             return None
         lines: list[str] = []
@@ -299,3 +299,25 @@ class _Pausing:
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._out, name)
+
+
+def _cascading(span: Span) -> st.DropObject | None:
+    """The statement, if it is a DROP with CASCADE that can be read."""
+    try:
+        words = [token.upper for token in tokenise(span)]
+        if words[:1] != ["DROP"] or "CASCADE" not in words:
+            return None
+        statement = parse(span)
+    except Error:
+        return None  # it says what is wrong when it is run
+    return statement if isinstance(statement, st.DropObject) else None
+
+
+def drops_too(connection: "Connection", statement: st.DropObject) -> list[str]:
+    """The objects that would go besides the one that is named, each with its kind."""
+    from ctsql.runtime.statements.definitions.alter import Alteration
+    from ctsql.runtime.statements.objects.name_resolution import Namespace
+
+    with connection._running("DROP") as engine:
+        going = Alteration(Namespace(engine, connection.search_schema)).going(statement)
+    return [f"{item.kind.value} {item.name}" for item in going]

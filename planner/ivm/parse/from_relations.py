@@ -16,7 +16,7 @@ from ctsql.planner.ivm.algebra.traversal import (
     rename,
     subqueries,
 )
-from ctsql.planner.ivm.parse import clauses, from_clause
+from ctsql.planner.ivm.parse import clauses
 from ctsql.planner.ivm.parse.clock_comparisons import Condition
 from ctsql.planner.ivm.parse.expressions import (
     Expressions,
@@ -89,19 +89,19 @@ class Relations(ABC):
         """The relation that a SELECT without FROM reads."""
         return alg.Values(text="SELECT 1", columns=(self.fresh("one", "int"),))
 
-    def source(self, source: from_clause.Source, scope: Scope) -> CompiledRelation:
+    def source(self, source: clauses.Source, scope: Scope) -> CompiledRelation:
         """The node of a source, and its names; ``scope`` is what is visible around FROM."""
         match source:
             case clauses.TableSource():
                 return self._table(source, scope)
-            case from_clause.QuerySource():
+            case clauses.QuerySource():
                 node, names = self.query(source.query, scope)
                 return _name_columns(node, names, source)
             case clauses.TextSource():
                 return self._rows(source, Scope(ctes=scope.ctes))
-            case from_clause.JoinSource():
+            case clauses.JoinSource():
                 return self._join(source, scope)
-            case from_clause.ViewSource():
+            case clauses.ViewSource():
                 return self._view(source, scope)
 
     def _table(self, source: clauses.TableSource, scope: Scope) -> CompiledRelation:
@@ -190,7 +190,7 @@ class Relations(ABC):
             child=child, generator=generator, is_outer=False, generated_columns=new_columns
         )
 
-    def _view(self, source: from_clause.ViewSource, scope: Scope) -> CompiledRelation:
+    def _view(self, source: clauses.ViewSource, scope: Scope) -> CompiledRelation:
         below = self.source(source.child, scope)
         if fold(source.generator[0].text) not in spark_functions.GENERATORS:
             raise Refusal("FUNCTION_UNKNOWN", source.generator[0].span)
@@ -204,12 +204,12 @@ class Relations(ABC):
             replace(generate, is_outer=source.is_outer), (*below.sources, lateral_view)
         )
 
-    def _join(self, source: from_clause.JoinSource, scope: Scope) -> CompiledRelation:
+    def _join(self, source: clauses.JoinSource, scope: Scope) -> CompiledRelation:
         left = self.source(source.left, scope)
         right_source = source.right
         if isinstance(right_source, clauses.TextSource) and right_source.is_lateral:
             raise Refusal("CLAUSE_UNSUPPORTED", span_of(right_source.tokens))
-        is_lateral = isinstance(right_source, from_clause.QuerySource) and right_source.is_lateral
+        is_lateral = isinstance(right_source, clauses.QuerySource) and right_source.is_lateral
         right = self.source(right_source, _inside(scope, left.sources) if is_lateral else scope)
         shared_columns = self._find_shared(source, left, right)
         sources = (*left.sources, *right.sources)
@@ -230,7 +230,7 @@ class Relations(ABC):
         return CompiledRelation(node, sources)
 
     def _find_shared(
-        self, source: from_clause.JoinSource, left: CompiledRelation, right: CompiledRelation
+        self, source: clauses.JoinSource, left: CompiledRelation, right: CompiledRelation
     ) -> list[tuple[str, alg.Col, alg.Col]]:
         """The columns of USING, or of NATURAL: name, left one, right one."""
         ours, theirs = Scope(sources=left.sources), Scope(sources=right.sources)

@@ -7,10 +7,9 @@ from ctsql.catalog.names import fold
 from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.reasons import Refusal
 from ctsql.planner.ivm.algebra.traversal import pass_through, subqueries
-from ctsql.planner.ivm.parse.clauses import SelectText, starts_query
+from ctsql.planner.ivm.parse.clauses import SelectText, read_source, starts_query
 from ctsql.planner.ivm.parse.clock_comparisons import Condition, read_turns
 from ctsql.planner.ivm.parse.expressions import Calls, conjuncts, type_of
-from ctsql.planner.ivm.parse.from_clause import read_source
 from ctsql.planner.ivm.parse.from_relations import Relations, filter_rows
 from ctsql.planner.ivm.parse.function_calls import (
     WindowDraft,

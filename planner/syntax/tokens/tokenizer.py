@@ -111,9 +111,9 @@ def tokenise(span: Span) -> tuple[Token, ...]:
         text = " " + text[1:]
     try:
         tokens = _spark_tokens(text, span)
-        for belong, kind in _JOINED:
-            tokens = _join_touching(tokens, belong, kind)
-        return tuple(_join_strings(tokens))
+        for joined in (_join_names, _join_signs, _join_strings):
+            tokens = _join(tokens, joined)
+        return tuple(tokens)
     except TokenError as cause:
         place = find_unclosed(text)
         if place is not None:
@@ -182,48 +182,52 @@ def plain_comments(text: str) -> str:
     return plain_text + text[position:]
 
 
-# Names that begin with a digit, operators of several signs, numbers that begin with a dot.
-_JOINED: tuple[tuple[Callable[[Token, Token], bool], Kind], ...] = (
-    (lambda a, b: (a.kind, b.kind) == (Kind.NUMBER, Kind.WORD) and a.text.isdigit(), Kind.WORD),
-    (lambda a, b: a.upper + b.upper in _OPERATORS, Kind.SYMBOL),
-    (lambda a, b: a.upper == "." and b.kind is Kind.NUMBER, Kind.NUMBER),
-)
-
-
-def _join_touching(
-    tokens: Iterable[Token], belong: Callable[[Token, Token], bool], kind: Kind
+def _join(
+    tokens: Iterable[Token], joined: Callable[[Token, Token], Token | None]
 ) -> Iterator[Token]:
-    """The tokens, those that touch each other and belong together as one."""
+    """The tokens, those of which ``joined`` makes one as one."""
     last: Token | None = None
     for token in tokens:
-        if last is not None and last.stop == token.start and belong(last, token):
-            text = last.text + token.text
-            upper = "" if kind is Kind.NUMBER else text.upper()
-            last = Token(kind, text, upper, last.source, last.start, token.stop)
-            continue
-        if last is not None:
+        both = None if last is None else joined(last, token)
+        if last is not None and both is None:
             yield last
-        last = token
+        last = both or token
     if last is not None:
         yield last
 
 
-def _join_strings(tokens: Iterable[Token]) -> Iterator[Token]:
+def _join_names(last: Token, token: Token) -> Token | None:
+    """A name that begins with a digit is one token."""
+    is_name = last.kind is Kind.NUMBER and token.kind is Kind.WORD and last.text.isdigit()
+    return _touching(last, token, Kind.WORD) if is_name else None
+
+
+def _join_signs(last: Token, token: Token) -> Token | None:
+    """An operator of several signs is one token, and a number that begins with a dot."""
+    if last.upper + token.upper in _OPERATORS:
+        return _touching(last, token, Kind.SYMBOL)
+    is_number = last.upper == "." and token.kind is Kind.NUMBER
+    return _touching(last, token, Kind.NUMBER) if is_number else None
+
+
+def _touching(last: Token, token: Token, kind: Kind) -> Token | None:
+    """The two as one; None where something is between them."""
+    if last.stop != token.start:
+        return None
+    text = last.text + token.text
+    upper = "" if kind is Kind.NUMBER else text.upper()
+    return Token(kind, text, upper, last.source, last.start, token.stop)
+
+
+def _join_strings(last: Token, token: Token) -> Token | None:
     """Strings that follow each other are one string; a doubled quote inside one is a quote."""
-    last: Token | None = None
-    for token in tokens:
-        if last is None or last.kind is not Kind.STRING or token.kind is not Kind.STRING:
-            if last is not None:
-                yield last
-            last = token
-            continue
-        whole = token.source.text[last.start : token.stop]
-        quote = whole[last.stop - last.start - 1]
-        touching = last.stop == token.start and whole[last.stop - last.start] == quote
-        text = last.text + (quote if touching else "") + token.text
-        last = dataclasses.replace(last, text=text, stop=token.stop)
-    if last is not None:
-        yield last
+    if last.kind is not Kind.STRING or token.kind is not Kind.STRING:
+        return None
+    whole = token.source.text[last.start : token.stop]
+    quote = whole[last.stop - last.start - 1]
+    touching = last.stop == token.start and whole[last.stop - last.start] == quote
+    text = last.text + (quote if touching else "") + token.text
+    return dataclasses.replace(last, text=text, stop=token.stop)
 
 
 def _spark_tokens(text: str, span: Span) -> Iterator[Token]:
