@@ -81,7 +81,7 @@ HOOKS: tuple[tuple[Any, str, str], ...] = (
     (write_handle.Output, "open", "start the transaction"),
     (staging.Staging, "stage", "stage the file"),
     (staging.Staging, "delete_rows", "write deletion vectors"),
-    (write_handle.Output, "commit", "commit"),
+    (write_handle.Output, "compare_and_append", "commit"),
 )
 """What of a tick is timed: where it is, its name, and what it is called in the table."""
 
