@@ -3,8 +3,8 @@
     make bench                                  python -m benchmarks.tasks --only upsert
                                                 python -m benchmarks.tasks --rows 10000000
 
-upsert   1,000 random keys into 1,000,000 rows: one commit of the input, then one tick of the
-         README's upsert task. Rivals: MERGE, run at once on the same rows in memory; and
+upsert   1,000 random keys into 1,000,000 rows: one commit of the input, then one tick of an
+         upsert task, DELETE and INSERT. Rivals: MERGE, run at once on the same rows in memory; and
          foreachBatch + MERGE, which streams from the same Delta input (availableNow trigger). Their
          targets are copies of the task's output, files and properties alike. Beside them, one
          scan of the output's key column.
