@@ -125,13 +125,13 @@ def _stand_ins(test: st.Test, schema: str, folder: Folder) -> dict[Name, StandIn
         for change, columns in zip(step.changes, step.columns, strict=True):
             ref = change.target
             name = qualify(ref, schema)
-            definition = folder.find(name)
-            if definition is not None and _is_plain(definition):
+            definition, typed = folder.find(name), _typed(columns)
+            if definition is not None and _is_table(definition, attached=False):
                 if columns:
                     message = f'the columns of table "{name}" are known'
                     detail = f"It is made at {definition.span.place()}."
                     raise invalid(ref.span, message, detail, "Leave their types out.")
-            elif columns and name in stand_ins and not _same(columns, stand_ins[name].columns):
+            elif columns and name in stand_ins and typed != _typed(stand_ins[name].columns):
                 message = f'the columns of "{name}" are given twice'
                 raise invalid(ref.span, message, "", "Leave their types out here.")
             elif columns or definition is not None:
@@ -139,15 +139,14 @@ def _stand_ins(test: st.Test, schema: str, folder: Folder) -> dict[Name, StandIn
     return stand_ins
 
 
-def _same(left: Sequence[st.ColumnDef], right: Sequence[st.ColumnDef]) -> bool:
-    return [(c.name, c.type) for c in left] == [(c.name, c.type) for c in right]
+def _typed(columns: Sequence[st.ColumnDef]) -> list[tuple[str, str | None]]:
+    return [(c.name, c.type) for c in columns]
 
 
-def _is_plain(definition: Definition) -> bool:
-    """Whether it is a table whose definition has its columns."""
-    return (
-        isinstance(definition.statement, st.CreateTable) and definition.statement.location is None
-    )
+def _is_table(definition: Definition, *, attached: bool) -> bool:
+    """Whether it is a table that the folder makes, or one that it attaches."""
+    statement = definition.statement
+    return isinstance(statement, st.CreateTable) and (statement.location is not None) == attached
 
 
 def _relations(test: st.Test) -> Iterator[st.RelationRef]:
@@ -223,10 +222,7 @@ def check_made(definitions: Iterable[Definition], names: Iterable[Name], span: S
 
 
 def _check_not_attached(definition: Definition, span: Span) -> None:
-    if (
-        isinstance(definition.statement, st.CreateTable)
-        and definition.statement.location is not None
-    ):
+    if _is_table(definition, attached=True):
         message = f'the columns of "{definition.name}" are not in the folder'
         detail = f"It is attached at {definition.span.place()}; a test touches no such table."
         raise invalid(span, message, detail, _how_to_give(definition.name))

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from ctsql.catalog.errors import CtsqlError, Error
+from ctsql.catalog.errors import CatalogError, CtsqlError, Error, NotSupported, StatementError
 from ctsql.cli import options
 from ctsql.cli.performing import connect, guarded, perform
 from ctsql.console.script import FAILED, OK, Runner
@@ -100,27 +100,12 @@ def doctor(**given: Any) -> None:
 @click.option(
     "-k", "part", type=options.TEXT, metavar="TEXT", help="Only tests with TEXT in their names."
 )
-@click.option(
-    "--workers",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="How many tests run in parallel; by default several if there are many.",
-)
-@click.option(
-    "--junit",
-    "junit_file",
-    type=options.LOCATION,
-    metavar="FILE",
-    help="Also write the results as JUnit XML, for CI systems.",
-)
+@options.count("--workers", "How many tests run in parallel; by default several if there are many.")
+@options.file("--junit", "junit_file", what="Also write the results as JUnit XML, for CI systems.")
 @options.variables
 @options.common(has_warehouse=False)
 def test(
-    folder: str,
-    part: str | None,
-    workers: int | None,
-    junit_file: str | None,
-    **given: Any,
+    folder: str, part: str | None, workers: int | None, junit_file: str | None, **given: Any
 ) -> None:
     """Run the TEST statements in the .sql files of a folder.
 
@@ -157,23 +142,12 @@ def _code_of_test(problem: Error) -> int:
 @options.folder
 @options.prune
 @options.as_json("The plan as one JSON object.")
-@click.option(
-    "-o",
-    "--output",
-    "plan_file",
-    type=options.LOCATION,
-    metavar="FILE",
-    help="Also write the plan to this file, for apply --plan.",
+@options.file(
+    "-o", "--output", "plan_file", what="Also write the plan to this file, for apply --plan."
 )
 @options.variables
 @options.common()
-def plan(
-    folder: str,
-    prune: bool,
-    as_json: bool,
-    plan_file: str | None,
-    **given: Any,
-) -> None:
+def plan(folder: str, prune: bool, as_json: bool, plan_file: str | None, **given: Any) -> None:
     """Show what the definitions in a folder of .sql files would change.
 
     Writes nothing but the file of -o. Exit status: 0 nothing to do, 2 changes, 4 refused, 1 the
@@ -203,23 +177,13 @@ def plan(
 @click.command()
 @options.folder
 @options.prune
-@click.option(
-    "--plan",
-    "plan_file",
-    type=options.LOCATION,
-    metavar="FILE",
-    help="Apply only what this plan, written by plan -o, contains.",
+@options.file(
+    "--plan", "plan_file", what="Apply only what this plan, written by plan -o, contains."
 )
 @options.as_json("What was done as one JSON object.")
 @options.variables
 @options.common()
-def apply(
-    folder: str,
-    prune: bool,
-    plan_file: str | None,
-    as_json: bool,
-    **given: Any,
-) -> None:
+def apply(folder: str, prune: bool, plan_file: str | None, as_json: bool, **given: Any) -> None:
     """Make the definitions of the warehouse those of a folder, all at one T or none.
 
     Exit status: 0 done or nothing to do, 4 refused, 1 something failed.
@@ -241,6 +205,7 @@ def apply(
 
 
 def _code_of(problem: Error) -> int:
-    from ctsql.cli.folder_commands import refusal_code
+    from ctsql.cli.folder_commands import REFUSED
 
-    return refusal_code(problem)
+    is_refusal = isinstance(problem, StatementError | CatalogError | NotSupported)
+    return REFUSED if is_refusal else FAILED

@@ -11,8 +11,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from ctsql.catalog.errors import CatalogError, NotSupported, StatementError, error
-from ctsql.console.script import FAILED
+from ctsql.catalog.errors import CatalogError, error
 from ctsql.pipelines import plan
 from ctsql.planner.folder import Folder
 from ctsql.rendering.output_file import OutputFile
@@ -53,11 +52,6 @@ def exit_code(plan: "Plan") -> int:
     if plan.refused_changes:
         return REFUSED
     return CHANGES if plan.pending else 0
-
-
-def refusal_code(problem: BaseException) -> int:
-    """The exit code of an error."""
-    return REFUSED if isinstance(problem, StatementError | CatalogError | NotSupported) else FAILED
 
 
 def save(plan: "Plan", path: Path) -> None:

@@ -111,13 +111,19 @@ def common(*, has_warehouse: bool = True) -> Callable[[F], F]:
 
 
 folder = click.argument("folder", type=LOCATION)
-output = click.option(
-    "-o",
-    "--output",
-    type=LOCATION,
-    metavar="FILE",
-    help="Write rows to this file.",
-)
+
+
+def file(*names: str, what: str) -> Callable[[F], F]:
+    """An option with the path of a file; ``what`` is its help."""
+    return click.option(*names, type=LOCATION, metavar="FILE", help=what)
+
+
+def count(name: str, what: str) -> Callable[[F], F]:
+    """An option with a number, at least one."""
+    return click.option(name, type=click.IntRange(min=1), metavar="N", help=what)
+
+
+output = file("-o", "--output", what="Write rows to this file.")
 format_name = click.option(
     "--format",
     "format_name",

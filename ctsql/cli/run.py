@@ -47,12 +47,7 @@ def _hook(text: str) -> "Callable[[Event], object]":
     metavar="SECONDS",
     help="The longest wait between two polls of the tables; 1 by default.",
 )
-@click.option(
-    "--workers",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="How many outputs are refreshed in parallel; 1 by default.",
-)
+@options.count("--workers", "How many outputs are refreshed in parallel; 1 by default.")
 @click.option(
     "--metrics",
     type=options.ADDRESS,

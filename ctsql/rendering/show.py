@@ -75,7 +75,8 @@ def write_result(
     elif format is Format.PARQUET:
         _write_parquet(result, out)
     elif format is Format.TABLE and result.live is None:
-        rows, more = _rows_for_table(result, limit)
+        rows = result.fetchall() if limit is None else result.head(limit + 1)
+        more, rows = limit is not None and len(rows) > limit, rows[:limit]
         tty = out.isatty() if terminal is None else terminal
         left_out = ""
         if tty and result.text_end is not None and not expanded:
@@ -106,13 +107,6 @@ def _write_rows(result: Result, format: Format, out: TextIO) -> None:
             separator = between
         out.flush()
     out.write(behind if separator is not None else behind.lstrip())
-
-
-def _rows_for_table(result: Result, limit: int | None) -> tuple[list[Row], bool]:
-    if limit is None:
-        return result.fetchall(), False
-    rows = result.head(limit + 1)
-    return rows[:limit], len(rows) > limit
 
 
 def _footer(count: int, left_out: str, *, more: bool) -> str:
@@ -251,7 +245,7 @@ def _row_format(result: Result, format: Format) -> RowFormat:
             return "", lambda row: _json_row(keys, kinds, row) + "\n", "", ""
         case Format.CSV:
             head = ",".join(_csv_field(name, "string") for name in names) + "\n"
-            return head, lambda row: _csv_line(row, kinds), "", ""
+            return head, lambda row: ",".join(map(_csv_field, row, kinds)) + "\n", "", ""
         case Format.TABLE:
             # A T has 13 digits from 2001 to 2286; most diffs have two.
             room = [13, 4, *(_ROOM.get(kind.partition("(")[0], 0) for kind in kinds[2:])]
@@ -268,10 +262,6 @@ _ROOM = {
     "varchar": 12, "char": 12, "date": 10, "timestamp": 24, "timestamp_ntz": 24,
 }  # fmt: skip
 """Cells for values of a type in a subscription, as more than that seldom comes."""
-
-
-def _csv_line(row: Row, kinds: list[str]) -> str:
-    return ",".join(_csv_field(v, k) for v, k in zip(row, kinds, strict=True)) + "\n"
 
 
 def _markdown_line(cells: list[str]) -> str:

@@ -76,13 +76,9 @@ def run_case(case: Case, folder: Folder, warehouses: Warehouses) -> Outcome:
     except CtsqlError as problem:
         if problem.condition == "STATEMENT_CANCELLED" or is_lost(problem):
             raise
-        span = problem.span or _name_span(case)
+        span = problem.span or (case.span if case.test is None else case.test.name_span)
         failures.append(Failure(span=span, message="the test cannot be run", problem=problem))
     return Outcome(case=case, failures=tuple(failures), seconds=time.monotonic() - start)
-
-
-def _name_span(case: Case) -> Span:
-    return case.test.name_span if case.test is not None else case.span
 
 
 def _run(plan: TestPlan, warehouses: Warehouses) -> Iterator[Failure]:
@@ -305,7 +301,7 @@ class Running:
         errors = (
             self._errors_in(expectation)
             if expectation.subject
-            else self._refusals(expectation.after)
+            else [p for n, p in self.refusals.items() if expectation.after in (None, n)]
         )
         if any(_is_as_expected(problem, expectation) for problem in errors):
             return None
@@ -326,9 +322,6 @@ class Running:
             message = f"{description} was expected, and {step} is {'not ' if is_one else ''}refused"
             message += "; of an object: EXPECT ERROR ... IN x"
         return Failure(span=expectation.span, message=message)
-
-    def _refusals(self, after: int | None) -> list[CtsqlError]:
-        return [p for number, p in self.refusals.items() if after in (None, number)]
 
     def _errors_in(self, expectation: st.ExpectError) -> list[CtsqlError]:
         assert expectation.subject is not None  # the caller looked
