@@ -264,7 +264,7 @@ class View(Item):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maintained(Item):
-    """What ctsql brings up to each T: a materialized view or a continual task.
+    """What ctsql advances to each T: a materialized view or a continual task.
 
     Attributes:
         created_at: the time I from which it follows its inputs.

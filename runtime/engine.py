@@ -1,4 +1,4 @@
-"""The engine of one warehouse: binds times, brings outputs up to them, and reads.
+"""The engine of one warehouse: binds times, advances outputs to them, and reads.
 
 Order of a read: mint Ts for what is committed, look at the catalog, bring everything the read
 depends on up to the newest T (each object after what it reads), then read one cut as of T.
@@ -233,7 +233,7 @@ class Engine(LogReader):
         return newest  # of a view that is known from a still later T on nothing is written or read
 
     def mint_for(self, items: Iterable[Item]) -> int:
-        """Bind what is committed; returns the newest T at which items can be brought up to date.
+        """Bind what is committed; returns the newest T at which items can be read.
 
         When a view's definition was replaced after it was written at the newest T, or somebody
         wrote into its table, it is brought to what it should be at a new T. So is one that compares
@@ -294,7 +294,7 @@ class Engine(LogReader):
 
     # ---- reads
 
-    def read(
+    def advance_and_read(
         self,
         query: Query,
         *,
@@ -304,7 +304,7 @@ class Engine(LogReader):
         parameters: tuple[str, ...] = (),
         own_writes: Mapping[str, Callable[[], DataFrame]] | None = None,
     ) -> DataFrame:
-        """The result of a query on one consistent cut, lazily.
+        """The result of a query on one consistent cut, lazily; what it reads is advanced there.
 
         Args:
             own_writes: the rows of tables that an open transaction has written, by object id.
@@ -317,7 +317,7 @@ class Engine(LogReader):
             # System tables alone show what the logs record, for which no T is minted.
             reads_system = _reads_system_tables(query, as_of_span)
             strict = strict and (bool(items) or not reads_system)
-            at = self.read_time(items, as_of=as_of, as_of_span=as_of_span, strict=strict)
+            at = self.advance_to_read(items, as_of=as_of, as_of_span=as_of_span, strict=strict)
             check_columns(self.warehouse, query)
             sources = StoredSources(
                 self.warehouse, span=as_of_span, own_writes=own_writes or {}, as_now=True
@@ -336,7 +336,7 @@ class Engine(LogReader):
             if isinstance(node, External)
         }
 
-    def read_time(
+    def advance_to_read(
         self,
         items: list[Item],
         *,
@@ -344,7 +344,7 @@ class Engine(LogReader):
         as_of_span: Span | None = None,
         strict: bool = True,
     ) -> int:
-        """The T to read at; everything the items depend on is brought there."""
+        """The T to read at, to which everything that the items depend on is advanced."""
         if not strict and as_of is None:
             self.timeline.refresh()
             self.refresh_catalog()  # a definition that the timeline names is in the newest one

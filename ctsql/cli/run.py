@@ -40,7 +40,7 @@ def _hook(text: str) -> "Callable[[Event], object]":
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="Bring everything up to now, then end.")
+@click.option("--once", is_flag=True, help="Advance everything to now, then end.")
 @click.option(
     "--interval",
     type=click.FloatRange(min=0.01),

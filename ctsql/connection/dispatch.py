@@ -127,7 +127,7 @@ def _read(running: Running, statement: st.Select) -> "tuple[DataFrame, Query]":
         as_of = times.parse_time(statement.as_of, span=statement.as_of_span)
     text = with_schema(statement.query, running.con.search_schema)
     query = running.names.binder().bind_select(replace(statement, query=text))
-    frame = running.engine.read(
+    frame = running.engine.advance_and_read(
         query,
         as_of=as_of,
         as_of_span=statement.as_of_span,

@@ -35,7 +35,7 @@ def run(
     workers: int | None = None,
     pulse: "Pulse | None" = None,
 ) -> None:
-    """Keep every output up to date until stopped, or (``once``) bring it up to now.
+    """Keep every output up to date until stopped, or (``once``) advance it to now.
 
     Args:
         stop: set it from another thread to stop between two commits; ``cancel()`` ends running
@@ -48,12 +48,12 @@ def run(
             raised here, one of ctsql's as the cause of a RuntimeError; the commit stays, and
             its event is not repeated. It must not use this connection: InterfaceError. Several
             workers call it in their threads, and so does maintenance.
-        workers: the number of outputs that are brought up in parallel.
+        workers: the number of outputs that are advanced in parallel.
         pulse: is kept up to date with what the service is doing.
 
     Raises:
         CtsqlError: with ``once`` the error of the first object that failed, after all others
-            were brought up. Otherwise failures are events.
+            were advanced. Otherwise failures are events.
     """
     import_pyspark()
     from ctsql.runtime.monitoring.pulse import Pulse

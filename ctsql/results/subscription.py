@@ -166,7 +166,7 @@ class Subscription:
                     over = self._feed.is_over(engine)
             except CtsqlError as problem:
                 if problem.condition == "STATEMENT_CANCELLED" and self._stop.is_set():
-                    return  # while what is followed was brought up
+                    return  # while what is followed was advanced
                 raise
             for t, batch in self._batches_due(due):
                 if self._stop.is_set():

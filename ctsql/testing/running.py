@@ -1,6 +1,6 @@
 """Runs one test: its steps, each a commit at its T, then its expectations, each as of a T.
 
-Nothing is brought up between the steps: what an object holds as of a T does not depend on when
+Nothing is advanced between the steps: what an object holds as of a T does not depend on when
 somebody looks, so all expectations look at the end.
 """
 

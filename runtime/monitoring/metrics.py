@@ -189,7 +189,7 @@ def _of_pulse(pulse: Pulse) -> Iterator[Metric]:
         (_counter("ticks", "Looks that found something to do."), pulse.ticks),
         (_counter("tick_seconds", "All ticks together."), pulse.tick_seconds),
         (_gauge("running_tick_seconds", running), 0.0 if ticking is None else now - ticking),
-        (_gauge("queue_objects", "Outputs that the tick has still to bring up."), pulse.queue),
+        (_gauge("queue_objects", "Outputs that the tick has still to advance."), pulse.queue),
     ]
     if looked_at is not None:
         since = _gauge("since_last_look_seconds", "Since the last look at the logs.")

@@ -15,7 +15,7 @@ class Pulse:
         looks: looks at the logs that were made. ticks: those that found something to do.
         tick_seconds: all ticks together. looked_at: the end of the last look; None before it.
         ticking_since: the begin of the tick that is running; None between ticks.
-        queue: the outputs that this tick has still to bring up, those being brought up included.
+        queue: the outputs that this tick has still to advance, those being advanced included.
     """
 
     looks: int = 0

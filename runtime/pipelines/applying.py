@@ -2,7 +2,7 @@
 
     alter:    tables that have other columns or constraints, one after the other
     prepare:  folders of new tables and outputs, which no object owns yet; changed outputs are
-              brought up to now
+              advanced to now
     decide:   :mod:`ctsql.runtime.statements.definitions.cutover`
     drop:     columns of tables that go
     write:    new outputs get their first contents, changed views what differs
@@ -14,7 +14,7 @@
     comes second finds other ones and is told.
 [same-end-after-kill] a process that is killed leaves a warehouse in which the same folder comes to
     the same end: before the decision nothing has happened but unused folders and alterations of
-    tables; after it the outputs are brought up by whoever reads them, and by the next apply.
+    tables; after it the outputs are advanced by whoever reads them, and by the next apply.
 [alterations-one-by-one] an alteration is one commit of its table, and what is left of them follows
     from what the tables are: so a plan is made anew behind them, and is what was planned without
     them.
@@ -59,7 +59,7 @@ from ctsql.runtime.statements.dml.dml import run_on_table
 from ctsql.runtime.statements.objects.failed_task import retry_failed
 from ctsql.runtime.statements.objects.name_resolution import Namespace
 from ctsql.runtime.statements.objects.refresh_view import (
-    bring_to_an_end,
+    advance_by_old_definition,
     end_if_followed,
     refresh_view,
 )
@@ -110,7 +110,7 @@ def apply_folder(
     if _has_definitions(planned_folder):
         _Application(engine, planned_folder).run()
     _alter_last(engine, planned_folder)
-    _bring_up(engine, planned_folder)
+    _advance_objects(engine, planned_folder)
     new_items = (i for o in planned_folder.objects for i in o.items if o.old is None)
     for task in (i for i in new_items if isinstance(i, Task) and i.earlier):
         TaskAlteration(Namespace(engine, task.search_schema)).forget(task)
@@ -210,7 +210,7 @@ class _Application:
     def _end_before(self, changed_objects: Iterable[BoundObject]) -> dict[str, int | None]:
         """Run changed tasks up to now by their old definitions; when they failed, by id.
 
-        What is not in the folder, over a plain view that changes, is brought up as well.
+        What is not in the folder, over a plain view that changes, is advanced as well.
         """
         failure_times = {}
         for follower in self.planned_folder.followers:
@@ -219,9 +219,9 @@ class _Application:
             old = self._still_there(item)
             if isinstance(item, Task):
                 alteration = TaskAlteration(Namespace(self.engine, old.search_schema))
-                failure_times[item.id] = alteration.bring_up(old)
+                failure_times[item.id] = alteration.advance_to_now(old)
             elif isinstance(item, MaterializedView):
-                bring_to_an_end(self.engine, old)
+                advance_by_old_definition(self.engine, old)
         return failure_times
 
     def _still_there(self, item: Item) -> Item:
@@ -360,7 +360,7 @@ def with_changes(current: Catalog, bound: BoundObject) -> list[Item]:
     return items
 
 
-def _bring_up(engine: Engine, planned_folder: PlannedFolder) -> None:
+def _advance_objects(engine: Engine, planned_folder: PlannedFolder) -> None:
     """Write first contents and what differs, also what an apply that was killed has left.
 
     Raises:
@@ -374,14 +374,14 @@ def _bring_up(engine: Engine, planned_folder: PlannedFolder) -> None:
         if item.id not in ids or not isinstance(item, Maintained):
             continue
         try:
-            _bring_up_one(engine, item, is_changed=str(item.name) in changed_names)
+            _advance_one(engine, item, is_changed=str(item.name) in changed_names)
         except DataError as problem:
             problems.append(problem)
     if problems:
         raise problems[0]
 
 
-def _bring_up_one(engine: Engine, item: Item, *, is_changed: bool) -> None:
+def _advance_one(engine: Engine, item: Item, *, is_changed: bool) -> None:
     if engine.relations.is_suspended(item):
         return
     if isinstance(item, Task):

@@ -1,6 +1,6 @@
-"""Which outputs a tick may leave alone, as nothing has come for them since they were brought up.
+"""Which outputs a tick may leave alone, as nothing has come for them since they were advanced.
 
-A tick of a warehouse with many objects concerns few of them. An object that a tick has brought up
+A tick of a warehouse with many objects concerns few of them. An object that a tick has advanced
 is *at rest*, and left alone until
 
     a source below it is bound to another version, or its table is not there any more
@@ -9,7 +9,7 @@ is *at rest*, and left alone until
 
 Where a task is suspended, and where time alone may bring something to do, nothing is at rest.
 
-[rests-as-looked-at] an object is at rest at the version that its log had before it was brought up;
+[rests-as-looked-at] an object is at rest at the version that its log had before it was advanced;
     where somebody has written it meanwhile, or this tick has, it is looked at once more.
 [moved-below] what reads an object that is not at rest is not at rest either, however far a rival
     has brought that object.
@@ -41,7 +41,7 @@ class AtRest:
     def look(self, engine: Engine) -> list[Item]:
         """Look at the logs of all outputs; gives those that these say are not at rest.
 
-        That is done before any object is brought up.
+        That is done before any object is advanced.
         """
         if self.is_outdated(engine):
             self._basis, self._marks = _basis_of(engine), {}
@@ -54,7 +54,7 @@ class AtRest:
         return version is not None and self._marks.get(item.id) == version
 
     def leave_alone(self, engine: Engine, items: Sequence[Item], now: int) -> set[str]:
-        """The ids of what needs not be brought up to a T that the engine has just bound.
+        """The ids of what needs not be advanced to a T that the engine has just bound.
 
         Whatever is not among them is not at rest from here on, also where the tick ends early.
 
@@ -85,7 +85,7 @@ class AtRest:
         return ids
 
     def note(self, item: Item, now: int) -> None:
-        """Note that an object was brought up to a T."""
+        """Note that an object was advanced to a T."""
         version = self._versions.get(item.id)
         if version is not None and item.created_at <= now:
             self._marks[item.id] = version
@@ -96,7 +96,7 @@ def _basis_of(engine: Engine) -> tuple[object, ...]:
 
 
 def _newest(engine: Engine, item: Item) -> int | None:
-    """The newest version of an output; None where that fails: who brings it up is told why."""
+    """The newest version of an output; None where that fails: who advances it is told why."""
     try:
         return engine.relations.table(item).version()
     except CtsqlError:

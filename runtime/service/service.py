@@ -7,7 +7,7 @@ Followed logs are those of the sources, of the timeline (other processes mint to
 and of outputs that failed (another process may RETRY or SKIP). The interval between looks is that
 of :mod:`ctsql.runtime.service.backoff`.
 
-With several workers an output is brought up as soon as everything it reads is, in parallel with
+With several workers an output is advanced as soon as everything it reads is, in parallel with
 other ones (:mod:`ctsql.runtime.service.workers`). Decisions and events stay in the service's own
 thread, except for the events of commits, which are serialised.
 
@@ -58,7 +58,7 @@ class Service:
     Attributes:
         open_engine: opens the engine for one look or tick. stop: ends the run when set.
         on_event, on_time: called with each event, and with each T that was reached.
-        workers: the number of outputs that are brought up in parallel.
+        workers: the number of outputs that are advanced in parallel.
         on_commit: called with each commit that moved an output's upper, one at a time.
         pulse: is kept up to date for whoever looks at it from another thread.
     """
@@ -86,7 +86,7 @@ class Service:
 
         Raises:
             CtsqlError: with ``once`` the error of the first object that failed, after all others
-                were brought up. Otherwise only if Spark is gone, or the tick was cancelled without
+                were advanced. Otherwise only if Spark is gone, or the tick was cancelled without
                 stopping the service.
         """
         try:
@@ -176,7 +176,7 @@ class Service:
         self._watch.note(engine.timeline.table, engine.timeline.read_to)
         items = engine.catalog.items
         self._troubles = {k: t for k, t in self._troubles.items() if k in items or k == SERVICE}
-        self._bring_all_up(engine, now)
+        self._advance_all(engine, now)
         self._troubles.pop(SERVICE, None)
         if now != self._now:
             self._now = now
@@ -186,7 +186,7 @@ class Service:
                 at = clock.now_ms()
                 self._say(Event(kind=EventKind.REACHED, at=at, time=now, seconds=seconds))
 
-    def _bring_all_up(self, engine: Engine, now: int) -> None:
+    def _advance_all(self, engine: Engine, now: int) -> None:
         """Bring each output up after everything it reads; skip the readers of a failed one.
 
         Those that are at rest (:mod:`ctsql.runtime.service.at_rest`) are left alone.
@@ -220,7 +220,7 @@ class Service:
                             continue
                         waiting.remove(item)
                         output_count -= 1
-                        running[self._worker_pool.bring_up(engine, item, now)] = item
+                        running[self._worker_pool.advance(engine, item, now)] = item
                         if self.workers == 1:
                             break
                         continue

@@ -6,7 +6,7 @@ from the service's (same settings, same executors, own temporary views). Workers
 through the logs, as processes do. Python threads are pinned to JVM threads, so each has its own job
 group and active session.
 
-A session keeps the plans of what it has brought up before
+A session keeps the plans of what it has advanced before
 (:mod:`ctsql.runtime.rows.prepared_rows`), so an output goes to the engine that had it last, if that
 one is idle.
 
@@ -34,7 +34,7 @@ class WorkerPool:
     """The workers of one service.
 
     Attributes:
-        workers: the number of outputs that are brought up in parallel, at least one.
+        workers: the number of outputs that are advanced in parallel, at least one.
         stop: checked between two commits.
         on_commit: called with each commit and the seconds since the one before, in its thread.
     """
@@ -47,7 +47,7 @@ class WorkerPool:
     _pool: ThreadPoolExecutor | None = None
 
     def in_turn(self, items: Sequence[Item]) -> Iterator[Item]:
-        """Outputs in the order in which they are to be brought up, as the workers are now.
+        """Outputs in the order in which they are to be advanced, as the workers are now.
 
         First those whose plans no busy engine has; another one would make them once more.
         """
@@ -60,7 +60,7 @@ class WorkerPool:
                 rest.append(item)
         yield from rest
 
-    def bring_up(self, engine: Engine, item: Item, now: int) -> "Future[CtsqlError | None]":
+    def advance(self, engine: Engine, item: Item, now: int) -> "Future[CtsqlError | None]":
         """Bring an output up to a T at which everything it reads is.
 
         Returns:

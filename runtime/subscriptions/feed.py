@@ -5,7 +5,7 @@
     rows:  the change at one due time, or at several small ones, lazily
 
 A passive subscription (of a read-only connection, or with the setting isolation = 'serializable')
-binds and writes nothing: it delivers what other processes have brought up, never a T that is bound
+binds and writes nothing: it delivers what other processes have advanced, never a T that is bound
 only in this process's memory.
 """
 
@@ -112,9 +112,9 @@ class Feed:
         if self.passive:
             engine.timeline.refresh()
         else:
-            self._bring_up(engine, item, stop)
+            self._advance(engine, item, stop)
         # A failed object is complete only up to its failure.
-        self.until = complete_through(engine.warehouse, items_to_bring_up(engine, item))
+        self.until = complete_through(engine.warehouse, items_to_advance(engine, item))
         self._watch.note(engine.timeline.table, engine.timeline.read_to)
         until = self.until if self.end is None else min(self.until, self.end - 1)
         if until < self.position.next:
@@ -122,8 +122,8 @@ class Feed:
         changes = Changes(engine.warehouse, item, self.columns)
         return self.position.due(changes.times(after=self.position.next - 1, until=until), until)
 
-    def _bring_up(self, engine: Engine, item: Item, stop: threading.Event) -> None:
-        items = items_to_bring_up(engine, item)
+    def _advance(self, engine: Engine, item: Item, stop: threading.Event) -> None:
+        items = items_to_advance(engine, item)
         until = engine.mint_for(items)
         # The views below are written at every T, as if a named subscription followed them.
         watched_ids = frozenset(i.id for i in items)
@@ -165,14 +165,14 @@ class Feed:
             return True
         if self.passive:
             return False
-        below = closure(engine.catalog, [i.id for i in items_to_bring_up(engine, item)])
+        below = closure(engine.catalog, [i.id for i in items_to_advance(engine, item)])
         waits = any(engine.schedules.waits(i) for i in below)
         return waits and engine.schedules.is_refresh_due(clock.now_ms())
 
     def _tables(self, engine: Engine, item: Item) -> list[DeltaTable]:
         """The sources below the object; for a passive subscription also the outputs."""
         tables = [engine.catalog_store.table, engine.timeline.table]
-        for one in closure(engine.catalog, [i.id for i in items_to_bring_up(engine, item)]):
+        for one in closure(engine.catalog, [i.id for i in items_to_advance(engine, item)]):
             # The log of the leading output shows up to which T a task is complete.
             is_stored = one.location is not None or one.outputs
             if isinstance(one, Table) or (is_stored and self.passive):
@@ -257,8 +257,8 @@ class Feed:
         return int(table.commit_at(last.version).metadata["lower"]) <= self.until + 1
 
 
-def items_to_bring_up(engine: LogReader, item: Item) -> list[Item]:
-    """What has to be brought up for an object: for a plain view, or a query, what it reads."""
+def items_to_advance(engine: LogReader, item: Item) -> list[Item]:
+    """What has to be advanced for an object: for a plain view, or a query, what it reads."""
     if not isinstance(item, View):
         return [item]
     return [engine.relations.item(reading.object_id) for reading in item.reads]

@@ -132,7 +132,7 @@ class ViewSink:
                 times = times[:1]
             for time in times:
                 try:
-                    self._reach(time)
+                    self._advance_to(time)
                 except DataError as problem:
                     is_last = time == times[-1]
                     if not followed or not self._write_error(time, problem, is_last=is_last):
@@ -230,7 +230,7 @@ class ViewSink:
                 return  # by its new definition it may go on
             self._append((), upper, CLOSED, {"finished": True})
 
-    def _reach(self, time: int) -> None:
+    def _advance_to(self, time: int) -> None:
         """Mint, write and append until the view is written at a time, by whomever."""
         for _ in range(TRIES_MAX):
             upper = self.output.fetch_recent_upper()

@@ -1,4 +1,4 @@
-"""Who has outputs brought up: may stop it between two commits, and is called after each."""
+"""Who has outputs advanced: may stop it between two commits, and is called after each."""
 
 import threading
 from collections.abc import Callable

@@ -297,7 +297,7 @@ class Schedules:
         return refreshes
 
     def due_times(self, item: Item, *, after: int, until: int) -> set[int]:
-        """The times at which an object may have to be brought up; a task is, for its inputs."""
+        """The times at which an object may have to be advanced; a task is, for its inputs."""
         if not isinstance(item, Task):
             return self.change_times(item, after=after, until=until)
         due = self.due_movements(item, after=after, until=until)

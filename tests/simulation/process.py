@@ -197,7 +197,7 @@ class Process:
         item = self._any(engine, lambda i: i.location is not None)
         assert item is not None
         foreign = model.foreign.get(item.id)
-        at = engine.read_time([item])
+        at = engine.advance_to_read([item])
         rows: Any = StoredSources(engine.warehouse).contents(item.id, at)
         model.check_read(item.id, at, rows.bag(), since, foreign)
 
@@ -229,7 +229,7 @@ class Process:
         if task is None or engine.relations.output(task).fetch_recent_upper() <= task.created_at:
             return
         outputs = outputs_of(engine.catalog, task)
-        at = engine.read_time(outputs, strict=False)
+        at = engine.advance_to_read(outputs, strict=False)
         if at >= task.created_at:
             for item in outputs:
                 rows: Any = StoredSources(engine.warehouse).contents(item.id, at)

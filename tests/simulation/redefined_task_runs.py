@@ -133,6 +133,8 @@ class Redefiner(Swapper):
         simulation.made_count += 1
         text = _text(TASK, 100 * simulation.made_count, simulation.shape)
         change = self.redefinition(engine)
-        self.simulation.stood_count += change.bring_up(engine.relations.item(TASK)) is not None
+        self.simulation.stood_count += (
+            change.advance_to_now(engine.relations.item(TASK)) is not None
+        )
         cut_over(engine, change.other_definition(engine.relations.item(TASK), text))
         simulation.definition_count += 1

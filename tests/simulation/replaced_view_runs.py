@@ -202,7 +202,7 @@ class Replacer(Process):
     def show(self, engine: MemoryEngine) -> None:
         """A strict read, by the definition that this process knows then."""
         engine.refresh_catalog()
-        at = engine.read_time([engine.relations.item(VIEW)])
+        at = engine.advance_to_read([engine.relations.item(VIEW)])
         item = engine.relations.item(VIEW)
         try:
             rows: Any = StoredSources(engine.warehouse).contents(VIEW, at)

@@ -32,7 +32,7 @@ from ctsql.runtime.statements.definitions.first_rows import copy_of, fill
 from ctsql.runtime.statements.definitions.task_redefinition import Redefinition
 from ctsql.runtime.statements.definitions.task_swap import (
     Swap,
-    bring_beside_up,
+    advance_beside,
     check_alone,
     outputs_among,
 )
@@ -405,7 +405,7 @@ class Swapper(Process):
         simulation, task = self.simulation, self._settled(engine)
         if replacement_of(engine.catalog, TASK) is not None:
             return None
-        stands_at = self.redefinition(engine).bring_up(task)
+        stands_at = self.redefinition(engine).advance_to_now(task)
         times = [t for t in simulation.model.times if t <= engine.timeline.now]
         start = simulation.rng.choice([simulation.created_at, *times])
         since = max(start - 1, simulation.created_at)
@@ -425,11 +425,11 @@ class Swapper(Process):
 
     def _swap(self, engine: MemoryEngine, task: Item, made: list[Item], *, is_known: bool) -> None:
         change, beside = self.redefinition(engine), made[0]
-        failed_at = change.bring_up(engine.relations.item(TASK))
+        failed_at = change.advance_to_now(engine.relations.item(TASK))
         if not is_known:
             for app in [k for k in self.known_uppers if beside.id in k]:
                 del self.known_uppers[app]  # opened anew
-        bring_beside_up(engine, made, is_known=is_known)
+        advance_beside(engine, made, is_known=is_known)
         added = int(beside.id.removeprefix("beside")) * 100
         swap = _NotedSwap(
             task=task,

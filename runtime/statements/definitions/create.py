@@ -191,7 +191,9 @@ class Creation(OnNames):
             hint = f"Type first: ALTER TABLE {old.name} DROP CONSTRAINT {quote(constraint.name)}"
             raise not_supported(span, "replacing a table that has constraints", hint=hint)
         before = engine.relations.columns_now(old)
-        rows = engine.read(self.names.binder().bind_select(st.Select(span=query.span, query=query)))
+        rows = engine.advance_and_read(
+            self.names.binder().bind_select(st.Select(span=query.span, query=query))
+        )
         columns = columns_of(rows.schema)
         check_table_columns(columns, query.span)
         there, new = replace(old, columns=before), replace(old, columns=columns)
@@ -633,7 +635,7 @@ def check_place_free(catalog: Catalog, table: Item, span: Span | None) -> None:
 
 
 def _end_for_columns(engine: Engine, pairs: Sequence[tuple[Item, Item]]) -> list[History]:
-    """Bring views up to now before they are replaced, and give their tables other columns."""
+    """Advance views to now before they are replaced, and give their tables other columns."""
     for there, _ in pairs:
         end_if_followed(engine, there)
     read = engine.catalog.readers

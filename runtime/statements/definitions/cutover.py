@@ -4,7 +4,7 @@ Whatever changes a definition is one: CREATE OR REPLACE, ALTER ... AS, a replace
 applied, REPLAY, and a folder that is applied.
 
     prepare    tables of new objects, and columns that come at the end, are made; objects are
-               brought up to now by the definitions that go. It may take long; nobody sees it
+               advanced to now by the definitions that go. It may take long; nobody sees it
     commit     the catalog has the cutover, which nobody sees (one commit); the timeline binds it to
                a T (one commit, which decides); the catalog has its changes
     complete   views get the rows that differ, tasks run on from where they failed

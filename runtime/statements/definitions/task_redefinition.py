@@ -1,6 +1,6 @@
 """Another definition of a task, from a T on: ALTER CONTINUAL TASK, CREATE OR REPLACE.
 
-The task is brought up to now by the old definition; then a cutover
+The task is advanced to now by the old definition; then a cutover
 (:mod:`ctsql.runtime.statements.definitions.cutover`) puts the new one in force. If the old one has
 failed at some T, the new one is in force from that T on.
 
@@ -62,7 +62,7 @@ class Redefinition(OnNames):
         body: tuple[st.BodyStatement, ...] | None = None,
         columns: tuple[Schema, ...] = (),
     ) -> Change:
-        """Prepare another definition: the task is brought up to now by the one that it has.
+        """Prepare another definition: the task is advanced to now by the one that it has.
 
         Args:
             body: the body in the user's own statement, so that errors point there.
@@ -73,7 +73,7 @@ class Redefinition(OnNames):
         statement = parse_as(st.CreateContinualTask, text, f"definition of {item.name}")
         bound = self.bind(item, replace(statement, body=body) if body else statement, columns)
         self.check_cycle(item, bound, statement.target.span)
-        failed_at = self.bring_up(item)
+        failed_at = self.advance_to_now(item)
         away = None
         if bound.task.has_quarantine:
             away = self.missing_quarantine(item, statement.target.span)
@@ -120,7 +120,7 @@ class Redefinition(OnNames):
             detail = f'The new body reads "{reading.name}", which reads the task.'
             check_no_cycle(self.engine.catalog, item, [reading], span, detail)
 
-    def bring_up(self, item: Item) -> int | None:
+    def advance_to_now(self, item: Item) -> int | None:
         """Run the old definition up to now; returns the T at which it failed, if any."""
         engine = self.engine
         now = engine.mint()
@@ -160,7 +160,7 @@ class Redefinition(OnNames):
 
     def settle(self, item: Item) -> None:
         """Complete what a process has left that died behind a cutover of the task."""
-        self.complete(item, self.bring_up(item))
+        self.complete(item, self.advance_to_now(item))
 
     def complete(self, item: Item, failed_at: int | None) -> None:
         """Run a task on from the T at which it failed, if its new definition is in force there."""

@@ -50,7 +50,7 @@ from ctsql.runtime.statements.definitions.task_redefinition import (
 )
 from ctsql.runtime.statements.definitions.task_swap import (
     Swap,
-    bring_beside_up,
+    advance_beside,
     check_alone,
     check_fits,
     outputs_among,
@@ -308,7 +308,7 @@ class TaskReplacement(Redefinition):
         begin, engine, item = statement.begin, self.engine, draft.items[0]
         if begin is None:
             return self._snapshot(task, draft, statement.target.span)
-        self.bring_up(task)
+        self.advance_to_now(task)
         start, now = times.parse_time(begin.value, span=begin.span), engine.timeline.now
         if start > now:
             hint = "Begin with a T that there was. For what comes: "
@@ -415,7 +415,7 @@ class TaskReplacement(Redefinition):
         """
         engine = self.engine
         is_known = beside[0].id in engine.refresh_catalog().items
-        self.bring_up(task)
+        self.advance_to_now(task)
         text = self._applied_text(task, old, beside)
         definition = _parse(text, task.name)
         bound = self.bind(task, definition)
@@ -431,7 +431,7 @@ class TaskReplacement(Redefinition):
             quarantine=away,
             span=span,
         )
-        bring_beside_up(engine, beside, is_known=is_known)
+        advance_beside(engine, beside, is_known=is_known)
         change = Change(
             make=swap.on_top,
             new=(away,) if away else (),

@@ -116,7 +116,7 @@ def outputs_among(items: Sequence[Item]) -> list[Item]:
     return [i for i in items if i.id in items[0].outputs] or [items[0]]
 
 
-def bring_beside_up(engine: Engine, items: Sequence[Item], *, is_known: bool) -> None:
+def advance_beside(engine: Engine, items: Sequence[Item], *, is_known: bool) -> None:
     """Run a replacement up to now.
 
     Args:

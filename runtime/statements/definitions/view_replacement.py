@@ -5,7 +5,7 @@ that it is for, which goes on as it is. Applying it gives the view the replaceme
 one T on, and the replacement goes, in one step. What the view's table then gets is the difference
 to the rows that the replacement holds, so that who follows the view sees that difference only.
 
-    r is brought up to now --> decided at T: v has r's query, r is gone --> v gets what differs
+    r is advanced to now --> decided at T: v has r's query, r is gone --> v gets what differs
                                     |
                                     +-- whoever reads v next does this, if the process dies here
 """

@@ -87,7 +87,7 @@ def run_on_table(
     nodes = [resolve_roles(binder.relation(ref, {})) for ref in text.relations]
     items = [engine.relations.item(i) for node in nodes for i in read_objects(node)]
     as_of, own_writes = (None, {}) if within is None else (within.at, within.own_writes)
-    at = engine.read_time(items, as_of=as_of) if items else 0
+    at = engine.advance_to_read(items, as_of=as_of) if items else 0
     for node in nodes:
         check_columns(engine.warehouse, node)
     meaning = binder.names([text], zip(text.relations, nodes, strict=True), {target: columns})

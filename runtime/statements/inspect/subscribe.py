@@ -15,7 +15,7 @@ from ctsql.runtime.statements.objects.expected_followers import expect_follower
 from ctsql.runtime.statements.objects.name_resolution import Namespace
 from ctsql.runtime.subscriptions.changes import Changes
 from ctsql.runtime.subscriptions.cursors import Readers
-from ctsql.runtime.subscriptions.feed import Feed, items_to_bring_up, use_stored
+from ctsql.runtime.subscriptions.feed import Feed, items_to_advance, use_stored
 from ctsql.runtime.subscriptions.position import Position
 from ctsql.runtime.tasks.progress import complete_through
 
@@ -87,7 +87,7 @@ def _followed_object(names: Namespace, statement: Subscribe) -> tuple[Item, Node
 
 
 def _now(engine: Engine, item: Item, *, passive: bool) -> int:
-    items = items_to_bring_up(engine, item)
+    items = items_to_advance(engine, item)
     if not passive:
         return engine.mint_for(items)
     engine.timeline.refresh()

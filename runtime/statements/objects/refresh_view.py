@@ -1,4 +1,4 @@
-"""Brings a view up to now on request: REFRESH, and CREATE OR REPLACE.
+"""Advances a view to now on request: REFRESH, and CREATE OR REPLACE.
 
 What a task or a subscription follows has the changes of before in it when its definition changes:
 each T is of the definition that was there then, whether or not somebody has looked.
@@ -22,7 +22,7 @@ MENDED = ("VIEW_FAILED", "TASK_FAILED", *LOST)
 
 
 def refresh_view(engine: Engine, item: Item, *, full: bool, replaced: bool = False) -> None:
-    """Bring a view up to now, whatever its schedule.
+    """Advance a view to now, whatever its schedule.
 
     Args:
         full: recompute it and compare.
@@ -64,11 +64,11 @@ def write_new(engine: Engine, view_ids: Iterable[str]) -> None:
         refresh_view(engine, engine.relations.item(object_id), full=True, replaced=True)
 
 
-def bring_to_an_end(engine: Engine, item: Item, until: int | None = None) -> None:
-    """Bring an object up to now by its definition of now, which changes at a later T.
+def advance_by_old_definition(engine: Engine, item: Item, until: int | None = None) -> None:
+    """Advance an object to now by its definition of now, which changes at a later T.
 
     Args:
-        until: a T to bring it up to instead.
+        until: a T to advance it to instead.
     """
     try:
         engine.advance([item], engine.mint() if until is None else until)
@@ -86,7 +86,7 @@ def end_if_followed(engine: Engine, item: Item) -> None:
     is_view = isinstance(item, MaterializedView)
     if isinstance(item, Task) or (is_view and engine.relations.is_followed(item)):
         check_not_suspended(engine.warehouse, item)
-        bring_to_an_end(engine, item)
+        advance_by_old_definition(engine, item)
 
 
 def check_not_finished(engine: Engine, item: Item) -> None:

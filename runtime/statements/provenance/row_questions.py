@@ -73,10 +73,10 @@ class RowQuestions(OnNames):
         return item.check()
 
     def _time(self, item: Item, select: Select) -> int:
-        """The T that is asked about; the object is brought up to it."""
+        """The T that is asked about; the object is advanced to it."""
         text = select.as_of
         as_of = None if text is None else times.parse_time(text, span=select.as_of_span)
-        return self.engine.read_time([item], as_of=as_of, as_of_span=select.as_of_span)
+        return self.engine.advance_to_read([item], as_of=as_of, as_of_span=select.as_of_span)
 
     def _locate(self, item: Item, at: int, select: Select) -> LocatedContents | None:
         """The rows as of T with their locations; none before there were any."""

@@ -28,7 +28,7 @@ def test_what_was_dropped_since_the_tick_began_is_passed_over(
     engine.for_thread = lambda: engine
     pool = workers.WorkerPool(workers=2, stop=threading.Event(), on_commit=lambda *_: None)
     item: Any = SimpleNamespace(id="gone")
-    assert pool.bring_up(engine, item, 5).result(timeout=10) is None
+    assert pool.advance(engine, item, 5).result(timeout=10) is None
     pool.close()
 
 
@@ -64,7 +64,7 @@ def test_an_output_goes_to_the_engine_that_has_its_plans(monkeypatch: pytest.Mon
     items: dict[str, Any] = {name: SimpleNamespace(id=name) for name in "abc"}
 
     def begin(name: str) -> Any:
-        return pool.bring_up(own, items[name], 5)
+        return pool.advance(own, items[name], 5)
 
     def turn() -> str:
         return "".join(i.id for i in pool.in_turn(list(items.values())))
