@@ -9,10 +9,7 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection
-from ctsql.catalog.catalog import Catalog
-from ctsql.catalog.cutovers import Cutover
 from ctsql.catalog.names import Name
-from ctsql.runtime.statements.definitions.task_swap import Swap
 from tests.helpers.opened import engine_of
 from tests.scenarios.runner import assert_rows, expect_error
 
@@ -354,26 +351,3 @@ def test_what_is_refused(con: Connection) -> None:
     ((_, shown),) = con.execute("SHOW CREATE z").fetchall()
     assert "SNAPSHOT = false" in shown
     assert "ON ERROR = 'skip'" in shown
-
-
-def test_two_at_once(connect: Callable[[], Connection], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second one is told; what the first one did stands."""
-    con, other = connect(), connect()
-    con.execute(
-        "CREATE TABLE t (k INT); INSERT INTO t VALUES (1);"
-        "CREATE CONTINUAL TASK x (k INT) ON INPUT t AS (INSERT INTO x SELECT k FROM t)"
-    )
-    begun: list[Swap] = []
-    decide = Swap.on_top
-
-    def second_comes_first(swap: Swap, current: Catalog) -> Cutover:
-        if not begun:
-            begun.append(swap)
-            other.execute(f"{REPLAY} AS (INSERT INTO x SELECT k + 1 FROM t)")
-        return decide(swap, current)
-
-    monkeypatch.setattr(Swap, "on_top", second_comes_first)
-    expect_error(con, f"{REPLAY} AS (INSERT INTO x SELECT k + 7 FROM t)", "ALTERED_MEANWHILE")
-    assert_rows(con.execute("SELECT * FROM x").fetchall(), [(2,)], "the first one's")
-    names = [str(i.name) for i in engine_of(con).refresh_catalog()]
-    assert not [n for n in names if "replay" in n]
