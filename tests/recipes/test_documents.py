@@ -14,12 +14,15 @@ DOCUMENTS = sorted(
     str(path.relative_to(ROOT))
     for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "examples/README.md"]
 )
+REFERENCE = "docs/sql-reference.md"
+"""Lists the pages of the reference; their blocks run in this order, in one warehouse."""
 RUN = [
     name
     for name in DOCUMENTS
     if any(b.kind in ("sql", "python") for b in blocks((ROOT / name).read_text()))
-]
-LONG = {"docs/sql-reference.md"} | {n for n in RUN if n.startswith("docs/recipes/")}
+    and not name.startswith("docs/reference/")
+] + [REFERENCE]
+LONG = {REFERENCE} | {n for n in RUN if n.startswith("docs/recipes/")}
 FIRST_READ = {"README.md", "docs/guide.md"}
 FOLDERS = (
     "benchmarks", "catalog", "ctsql", "docs", "examples", "planner", "runtime", "tests", ".ci",
@@ -30,7 +33,24 @@ _PATH = re.compile(r"[\w.]+(/[\w.-]+)+/?|\w+\.(py|sql|md|toml|json)")
 
 def test_there_are_documents_to_run() -> None:
     """An empty list would pass without a word."""
-    assert {"README.md", "docs/guide.md", "docs/sql-reference.md"} <= set(RUN)
+    assert {"README.md", "docs/guide.md", REFERENCE} <= set(RUN)
+    assert len(_pages(REFERENCE)) > 10
+
+
+def _pages(name: str) -> list[str]:
+    """The documents whose blocks run together: of the reference those that its index lists."""
+    if name != REFERENCE:
+        return [name]
+    listed = re.findall(
+        r"^\| \[[^]]+\]\(([\w/-]+\.md)\) \|", (ROOT / name).read_text(), re.MULTILINE
+    )
+    return [f"docs/{page}" for page in listed]
+
+
+def test_the_reference_lists_its_pages() -> None:
+    """A page that is not listed would not run."""
+    pages = {name for name in DOCUMENTS if name.startswith("docs/reference/")}
+    assert sorted(pages) == sorted(_pages(REFERENCE))
 
 
 def _lane(name: str) -> list[pytest.MarkDecorator]:
@@ -51,7 +71,11 @@ def test_blocks_run(
     monkeypatch.chdir(tmp_path)
     con = connect()
     con.start()
-    assert Document(ROOT / name, con, ROOT).run()
+    names: dict[str, object] = {}
+    for page in _pages(name):
+        document = Document(ROOT / page, con, ROOT)
+        document.names = names
+        assert document.run(), page
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
