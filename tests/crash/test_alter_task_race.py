@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection
+from tests.helpers.opened import engine_of
 from tests.helpers.processes import race
 from tests.helpers.table_folder import check_written_once, folder, orphans
 from tests.scenarios.runner import assert_rows
@@ -31,7 +32,7 @@ def test_each_time_is_run_by_the_body_in_force(
         writes.append("SELECT * FROM t")
     race(warehouse, [alters, writes, ["SELECT * FROM t"] * 3 * TURNS])
     found = con.execute("SELECT * FROM t").fetchall()
-    engine = con._opened()
+    engine = engine_of(con)
     item = next(i for i in engine.catalog if i.name.name == "t")
     source = next(i for i in engine.catalog if i.name.name == "f")
     state = engine.timeline.task(item.id)

@@ -11,7 +11,7 @@ from ctsql.runtime.delta.log.log_files import LogFiles
 from ctsql.runtime.delta.stores.log_stores import LocalStore
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.data_files import DataFile
-from tests.helpers.opened import write_checkpoint
+from tests.helpers.opened import engine_of, write_checkpoint
 
 pytestmark = pytest.mark.spark
 
@@ -25,9 +25,8 @@ UPDATE a SET s = 'é"\\\\' WHERE k = 5;
 
 
 def _table(con: Connection, name: str) -> DeltaTable:
-    assert con._engine is not None
-    item = next(i for i in con._engine.refresh_catalog() if i.name.name == name)
-    table = con._engine.relations.table(item)
+    item = next(i for i in engine_of(con).refresh_catalog() if i.name.name == name)
+    table = engine_of(con).relations.table(item)
     assert isinstance(table, DeltaTable)
     return table
 

@@ -9,6 +9,7 @@ from ctsql.api import Connection
 from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
+from tests.helpers.opened import engine_of
 from tests.helpers.table_folder import folder, log, transaction
 from tests.scenarios.runner import assert_rows, expect_error
 
@@ -209,7 +210,7 @@ def test_what_another_process_drops_meanwhile_is_told(
         "CREATE TABLE t (k INT); CREATE CONTINUAL TASK x (k INT) ON INPUT t AS ("
         "INSERT INTO x SELECT k FROM t); INSERT INTO t VALUES (1); SELECT * FROM x"
     )
-    engine = con._engine
+    engine = engine_of(con)
     assert engine is not None
     mint = engine.mint_for
 

@@ -17,7 +17,7 @@ from ctsql.runtime.statements.inspect.dump import dump
 from ctsql.runtime.statements.tables import alter_table
 from ctsql.runtime.statements.tables.altered_columns import altered_columns
 from ctsql.runtime.statements.tables.effects_on_readers import effects_on_readers
-from tests.helpers.opened import check_rows
+from tests.helpers.opened import check_rows, engine_of
 from tests.helpers.processes import run_killed
 from tests.scenarios.runner import assert_rows, expect_error
 
@@ -36,7 +36,7 @@ SELECT * FROM below
 
 
 def _effects(con: Connection, table: str, change: str) -> dict[str, str]:
-    engine = con._opened()
+    engine = engine_of(con)
     item = _table(con, table)
     statement = parse_as(st.AlterTable, f"ALTER TABLE {table} {change}", "test")
     columns = engine.relations.columns_now(item)
@@ -101,7 +101,7 @@ def test_a_comment_while_a_column_comes(
 
 
 def _table(con: Connection, name: str = "t") -> Item:
-    return next(i for i in con._opened().refresh_catalog() if i.name.name == name)
+    return next(i for i in engine_of(con).refresh_catalog() if i.name.name == name)
 
 
 def test_a_name_does_not_come_to_mean_something_else(con: Connection) -> None:
@@ -159,7 +159,7 @@ def test_values_and_types(con: Connection) -> None:
     assert con.execute("DESCRIBE t").fetchall()[0] == ("k", "int", "", "key")
     ((_, shown),) = con.execute("SHOW CREATE t").fetchall()
     assert shown.endswith("ADD COLUMN x INT;\nALTER TABLE t RENAME COLUMN x TO `the x`")
-    (text,) = [t for name, t in dump(con._opened()) if name == "default.t"]
+    (text,) = [t for name, t in dump(engine_of(con)) if name == "default.t"]
     text = text.replace("default.t", "again.t").replace("TABLE t", "TABLE again.t")
     con.execute(f"CREATE SCHEMA again; {text}")
     assert_rows(
@@ -194,7 +194,7 @@ def test_what_delta_refuses_turns_nothing_on(con: Connection) -> None:
 def test_a_dump_has_the_columns_that_other_writers_made(con: Connection) -> None:
     """Whether ALTER TABLE was typed before or after them, and where the catalog was not reached."""
     con.execute("CREATE TABLE t (k INT, w STRING); INSERT INTO t VALUES (1, 'a')")
-    item = next(i for i in con._opened().catalog if i.name.name == "t")
+    item = next(i for i in engine_of(con).catalog if i.name.name == "t")
     con.spark.sql(f"ALTER TABLE delta.`{item.location}` ADD COLUMN z INT")
     assert con.execute("SHOW CREATE t").fetchall()[0][1].endswith("ALTER TABLE t ADD COLUMN z int")
     con.execute("ALTER TABLE t ADD COLUMN y INT; ALTER TABLE t RENAME COLUMN w TO v")
@@ -206,7 +206,7 @@ def test_a_dump_has_the_columns_that_other_writers_made(con: Connection) -> None
         "ALTER TABLE t RENAME COLUMN w TO v",
         "ALTER TABLE t DROP COLUMN y",
     ]
-    text = dict(dump(con._opened()))["default.t"]
+    text = dict(dump(engine_of(con)))["default.t"]
     assert text == "USE default;\nCREATE TABLE t (k int, v string, z int);\n"
 
 
@@ -217,7 +217,7 @@ def test_comments_stay_with_their_columns(con: Connection) -> None:
         "COMMENT ON COLUMN t.k IS NULL; COMMENT ON COLUMN t.v IS 'the v';"
         "COMMENT ON COLUMN t.w IS 'the w'"
     )
-    item = next(i for i in con._opened().catalog if i.name.name == "t")
+    item = next(i for i in engine_of(con).catalog if i.name.name == "t")
     place = f"delta.`{item.location}`"
     con.spark.sql(f"ALTER TABLE {place} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
     con.spark.sql(f"ALTER TABLE {place} RENAME COLUMN v TO x")
@@ -227,7 +227,7 @@ def test_comments_stay_with_their_columns(con: Connection) -> None:
         con.execute(sql)
         shown = {name: comment for name, _, _, comment in con.execute("DESCRIBE t").fetchall()}
         assert (shown["k"], shown["x"]) == (None, "the v")
-        text = dict(dump(con._opened()))["default.t"].replace("default.t", "again.t")
+        text = dict(dump(engine_of(con)))["default.t"].replace("default.t", "again.t")
         con.execute("CREATE SCHEMA again")
         con.execute(text.replace("TABLE t", "TABLE again.t"))
         described = con.execute("DESCRIBE again.t").fetchall()
@@ -264,9 +264,9 @@ def test_a_dump_has_the_defaults_that_no_statement_says(
     con = connect()
     made = "ALTER TABLE t ALTER COLUMN w SET DEFAULT 'a'"
     assert con.execute("SHOW CREATE t").fetchall()[0][1].endswith(f";\n{made}")
-    text = dict(dump(con._opened()))["default.t"]
+    text = dict(dump(engine_of(con)))["default.t"]
     assert text == "USE default;\nCREATE TABLE t (k int, v int DEFAULT 1, w string DEFAULT 'a');\n"
-    item = next(i for i in con._opened().catalog if i.name.name == "t")
+    item = next(i for i in engine_of(con).catalog if i.name.name == "t")
     con.spark.sql(f"ALTER TABLE delta.`{item.location}` ALTER COLUMN v DROP DEFAULT")
     con.execute("ALTER TABLE t RENAME COLUMN w TO x")
     ((_, shown),) = con.execute("SHOW CREATE t").fetchall()
@@ -275,13 +275,13 @@ def test_a_dump_has_the_defaults_that_no_statement_says(
         "ALTER TABLE t ALTER COLUMN v DROP DEFAULT",
         "ALTER TABLE t ALTER COLUMN x SET DEFAULT 'a'",
     ]
-    text = dict(dump(con._opened()))["default.t"]
+    text = dict(dump(engine_of(con)))["default.t"]
     assert text == "USE default;\nCREATE TABLE t (k int, v int, x string DEFAULT 'a');\n"
 
 
 def _properties(con: Connection, name: str) -> object:
-    item = next(i for i in con._opened().catalog if i.name.name == name)
-    table = con._opened().relations.table(item)
+    item = next(i for i in engine_of(con).catalog if i.name.name == name)
+    table = engine_of(con).relations.table(item)
     return table.version(), table.configuration()
 
 

@@ -223,7 +223,7 @@ def test_altered_between_looks_at_catalog_and_timeline(connect: Callable[[], Con
     """Who has looked at the timeline later than at the catalog looks at that again."""
     con, other = connect(), connect()
     con.execute(SET_UP)
-    engine = con._engine
+    engine = engine_of(con)
     assert engine is not None
     (item,) = [i for i in engine.refresh_catalog() if i.name.name == "t"]
     other.execute("ALTER CONTINUAL TASK t AS (INSERT INTO t SELECT k, 'new' FROM f)")

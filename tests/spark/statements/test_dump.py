@@ -9,6 +9,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.spans import Source
 from ctsql.cli.dump import write_dump
 from ctsql.planner.syntax import split
+from tests.helpers.opened import engine_of
 from tests.helpers.sql_folder import applied, planned, statuses
 
 pytestmark = pytest.mark.spark
@@ -76,7 +77,7 @@ def test_comments_are_those_of_now(con: Connection, tmp_path: Path) -> None:
 
 def _comments(con: Connection) -> dict[str, list[str | None]]:
     """Of each object, then of its columns."""
-    catalog = con._opened().refresh_catalog()
+    catalog = engine_of(con).refresh_catalog()
     return {i.name.name: [i.comment, *(c.comment for c in i.columns)] for i in catalog}
 
 

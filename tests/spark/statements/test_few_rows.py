@@ -12,6 +12,7 @@ from ctsql.connection import dispatch
 from ctsql.planner.syntax import ast as st, parse
 from ctsql.runtime.statements.dml.few_rows import reads_few
 from ctsql.runtime.statements.objects.name_resolution import Namespace
+from tests.helpers.opened import engine_of
 
 pytestmark = pytest.mark.spark
 
@@ -47,13 +48,12 @@ def test_which_queries(con: Connection) -> None:
         "(INSERT INTO task TABLE small)"
     )
     con.execute("SELECT * FROM task").fetchall()
-    assert con._engine is not None
-    names = Namespace(con._engine, "default")
+    names = Namespace(engine_of(con), "default")
     found = {}
     for text in QUERIES:
         statement = parse(Source(text, "<test>").whole())
         assert isinstance(statement, st.Select)
-        found[text] = reads_few(con._engine, names.binder().bind_select(statement))
+        found[text] = reads_few(engine_of(con), names.binder().bind_select(statement))
     assert found == QUERIES
 
 
@@ -72,8 +72,7 @@ def test_settings_are_those_from_before(con: Connection, monkeypatch: pytest.Mon
     con.execute("CREATE TABLE t (k BIGINT, v BIGINT)")
     con.execute("INSERT INTO t VALUES (1, 2), (3, 0)")
     names = ("spark.sql.codegen.factoryMode", "spark.sql.codegen.wholeStage")
-    assert con._engine is not None
-    before = [con._engine.session.conf.get(name) for name in names]
+    before = [engine_of(con).session.conf.get(name) for name in names]
     assert con.execute("SELECT k + v FROM t ORDER BY k").fetchall() == [(3,), (3,)]
     assert list(con.execute("SELECT k FROM t ORDER BY k DESC")) == [(3,), (1,)]
     assert con.execute("SELECT max(v) FROM t").to_arrow().to_pylist() == [{"max(v)": 2}]
@@ -81,4 +80,4 @@ def test_settings_are_those_from_before(con: Connection, monkeypatch: pytest.Mon
         con.execute("SELECT k / v FROM t").fetchall()
     assert set(entered) == {"NO_CODEGEN"}
     assert len(entered) >= 4
-    assert [con._engine.session.conf.get(name) for name in names] == before
+    assert [engine_of(con).session.conf.get(name) for name in names] == before

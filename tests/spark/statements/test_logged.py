@@ -15,6 +15,7 @@ from ctsql.runtime.delta.log.local_log import NeedsSpark
 from ctsql.runtime.log import clock
 from ctsql.runtime.log_reader import LocalLogReader
 from tests.helpers.hadoop_checksums import write_checksums
+from tests.helpers.opened import engine_of
 
 pytestmark = pytest.mark.spark
 
@@ -122,7 +123,7 @@ def test_as_the_engine(con: Connection, warehouse: Path, monkeypatch: pytest.Mon
         next(iter(live))
     con.execute("INSERT INTO feed VALUES (4, 40, '4')")
     found = _compare(con, warehouse, monkeypatch)
-    relations = con._opened().relations
+    relations = engine_of(con).relations
     for table in (i for i in relations.catalog if i.kind is ObjectKind.TABLE):
         assert relations.columns_now(table) == relations.stored_columns(table)
     states = {row[2]: row[3] for row in found["status"][4]}  # type: ignore[index]

@@ -11,6 +11,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.table_changes import parse_partition
 from ctsql.runtime.tasks import runs
+from tests.helpers.opened import engine_of
 from tests.helpers.table_folder import folder, log, transaction
 from tests.scenarios.runner import assert_rows
 
@@ -38,8 +39,8 @@ Row = tuple[object, ...]
 
 def commit(con: Connection, rows: list[tuple[int, int]]) -> None:
     """A commit to ``feed`` that nobody has looked at."""
-    table = con._opened().gateway.table(f"file:{folder(con, 'feed')}")
-    frame = con._opened().session.createDataFrame(rows, "k INT, v INT").coalesce(1)
+    table = engine_of(con).gateway.table(f"file:{folder(con, 'feed')}")
+    frame = engine_of(con).session.createDataFrame(rows, "k INT, v INT").coalesce(1)
     txn = table.begin()
     txn.add_files(txn.stage(frame))
     txn.commit(label="a test", epoch=0, metadata="{}")
@@ -52,8 +53,8 @@ def foreign_commits(con: Connection, count: int) -> list[list[tuple[int, int]]]:
         [(chance.randrange(5), chance.randrange(-2, 9)) for _ in range(1 + i % 3)]
         for i in range(count)
     ]
-    table = con._opened().gateway.table(f"file:{folder(con, 'feed')}")
-    frame = con._opened().session.createDataFrame(
+    table = engine_of(con).gateway.table(f"file:{folder(con, 'feed')}")
+    frame = engine_of(con).session.createDataFrame(
         [(i, *row) for i, rows in enumerate(made) for row in rows], "i INT, k INT, v INT"
     )
     staged = table.begin().stage(frame.repartitionById(count, F.col("i")).drop("i"))
@@ -91,7 +92,7 @@ def check_together(con: Connection, commits: list[list[tuple[int, int]]], looked
     assert written(con, "audit") <= 1 + -(-count // runs.RUNS_MAX)
     assert written(con, "second") <= 1 + -(-count // runs.RUNS_MAX)
     assert_rows(rows_of(con, "SELECT * FROM audit"), everything, "audit")
-    engine = con._opened()
+    engine = engine_of(con)
     feed = next(i for i in engine.refresh_catalog() if i.name.name == "feed")
     times = [b.time for b in engine.timeline.bindings_between(feed.id, -1, engine.timeline.now)][
         -count:

@@ -23,7 +23,7 @@ from tests.helpers.foreign_writers import (
     by_ctsql,
     by_spark,
 )
-from tests.helpers.opened import check_rows
+from tests.helpers.opened import check_rows, engine_of
 from tests.helpers.table_folder import log
 
 pytestmark = pytest.mark.spark
@@ -161,7 +161,7 @@ def test_partitioning_and_names_change(con: Connection, tmp_path: Path) -> None:
     found = by_ctsql(con, "SELECT * FROM told WHERE k IN (1, 2, 3)")
     kept = {(1, "a", 10, 1): 1, (2, "b", 20, 2): 1}
     assert found == {**kept, (2, "b", 20, -2): 1, (3, "c", 30, 1): 1}
-    engine = con._opened()
+    engine = engine_of(con)
     first, *_ = engine.timeline.bindings_between(
         sources(engine.catalog)[0].id, -1, engine.timeline.now
     )

@@ -3,6 +3,7 @@
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,11 @@ import pytest
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
-from ctsql.catalog.stored_items import item_text, read_item
 from ctsql.catalog.times import to_iso
 from ctsql.runtime.log import clock
 from ctsql.runtime.monitoring.status import status
 from tests.helpers.foreign_writers import Place, by_ctsql, remove
+from tests.helpers.opened import engine_of
 from tests.helpers.table_folder import folder
 from tests.scenarios.runner import assert_rows, expect_error
 
@@ -67,7 +68,7 @@ def _refused(con: Connection) -> None:
         assert '"b"' in problem.message, text
         assert "DROP TABLE b CASCADE" in str(problem.hint), text
     assert_rows(con.execute("SELECT * FROM apart").fetchall(), [(7,)], "apart")
-    told = {s.item.name.name: s.last_error for s in status(con._opened())}
+    told = {s.item.name.name: s.last_error for s in status(engine_of(con))}
     assert told["apart"] is None
     for name in ("seen", "copied"):
         assert (told[name] or ("",))[0] == "TABLE_REPLACED", told
@@ -208,19 +209,20 @@ def test_a_table_that_is_gone_and_one_from_a_copy(connect: Connect, tmp_path: Pa
 
 
 def test_a_catalog_without_ids(connect: Connect, tmp_path: Path) -> None:
-    """A warehouse of an older version opens, and its tables' ids are remembered from then on."""
+    """Of tables that were not seen yet the ids are remembered from the next start on."""
     con = connect()
     place = attached(con, tmp_path)
-    engine = con._opened()
-    known = {i.id: i.table_id for i in engine.catalog}
+    engine = engine_of(con)
+    known = {i.id: i.storage.table_id for i in engine.catalog if i.storage}
     assert all(known.values())
 
-    def older(item: Item) -> Item:
-        return read_item(item_text(item).replace('"table_id"', '"of_a_later_version"'))
+    def unseen(item: Item) -> Item:
+        storage = item.storage
+        return item if storage is None else replace(item, storage=replace(storage, table_id=None))
 
-    engine.catalog_store.change(lambda c: c.with_items(map(older, c)))
+    engine.catalog_store.change(lambda c: c.with_items(map(unseen, c)))
     after = connect()
     assert by_ctsql(after, "SELECT count(*) FROM seen") == {(2,): 1}
-    assert {i.id: i.table_id for i in after._opened().catalog} == known
+    assert {i.id: i.storage.table_id for i in engine_of(after).catalog if i.storage} == known
     made_anew(place, commits=1)
     _refused(connect())

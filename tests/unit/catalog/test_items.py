@@ -15,7 +15,7 @@ from ctsql.catalog.dependencies import (
     written_under,
 )
 from ctsql.catalog.errors import CatalogError
-from ctsql.catalog.items import Definition, Item, Maintained, ObjectKind, Reading
+from ctsql.catalog.items import RECORDS, Definition, Item, Maintained, ObjectKind, Reading
 from ctsql.catalog.names import Name
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.stored_items import item_text, read_item
@@ -210,3 +210,9 @@ def test_a_long_chain_is_ordered() -> None:
     assert closure(catalog, ["i4999"]) == chain
     with pytest.raises(CatalogError, match="i0"):
         closure(Catalog.of(chain[1:]), ["i4999"])
+
+
+def test_a_record_has_the_fields_of_its_kind() -> None:
+    """At most twelve, so that a kind can be held in one's head."""
+    for record in RECORDS.values():
+        assert len(dataclasses.fields(record)) <= 12, record
