@@ -131,3 +131,9 @@ def test_decisions_are_few_short_and_listed() -> None:
         assert len(words) <= 200, f"{page.name} has {len(words)} words"
     index = (folder / "README.md").read_text("utf-8")
     assert sorted(re.findall(r"\((0[^)]+)\)", index)) == [page.name for page in pages]
+
+
+@pytest.mark.parametrize("name", [n for n in DOCUMENTS if n.startswith("docs/")])
+def test_pages_are_short(name: str) -> None:
+    """A page is read in one go: 250 lines at most."""
+    assert len((ROOT / name).read_text("utf-8").splitlines()) <= 250
