@@ -161,12 +161,6 @@ class Expressions:
             index = self._next(tokens, index, scope, calls, parts)
         return Expr(tuple(parts), span_of(tokens))
 
-    def build_generator(self, tokens: Tokens, scope: Scope) -> Expr:
-        """The call of a generator, its arguments as expressions."""
-        inside = tokens[2:-1]
-        arguments = self.build_piece(inside, scope) if inside else Expr(())
-        return Expr((tokens[0].span.text, "(", *arguments.parts, ")"), span_of(tokens))
-
     def _next(
         self, tokens: Tokens, index: int, scope: Scope, calls: Calls, parts: list[Part]
     ) -> int:

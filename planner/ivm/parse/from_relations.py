@@ -175,7 +175,10 @@ class Relations(ABC):
         self, tokens: Tokens, columns: Sequence[str], child: alg.Node, scope: Scope
     ) -> alg.Generate:
         """The generator over each row of a child."""
-        generator = self.expressions.build_generator(tokens, scope)
+        inside = tokens[2:-1]
+        arguments = self.expressions.build_piece(inside, scope) if inside else alg.Expr(())
+        parts = (tokens[0].span.text, "(", *arguments.parts, ")")
+        generator = alg.Expr(parts, span_of(tokens))
         _refuse_subquery(generator, tokens)
         name = fold(tokens[0].text)
         if not columns and name.startswith("posexplode"):

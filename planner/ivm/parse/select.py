@@ -162,13 +162,11 @@ class Block:
         The arguments of an aggregate are columns.
         """
         for token in outside_calls(tokens):
-            alias = aliases.get(fold(token.text)) if self._is_reference(token) else None
+            is_column = token.is_name and token.start in self.compiler.reading.columns
+            alias = aliases.get(fold(token.text)) if is_column else None
             column = self.scope.own_column([token.text], token.span) if alias else None
             if column is not None and alias is not None and alias.column != column:
                 raise Refusal("AMBIGUOUS_COLUMN", token.span)
-
-    def _is_reference(self, token: Token) -> bool:
-        return token.is_name and token.start in self.compiler.reading.columns
 
     def _order(
         self, tokens: Tokens, outputs: Sequence[_Output], aliases: dict[str, alg.Expr]
@@ -250,13 +248,9 @@ class Block:
         return self.windows[draft]
 
     def _draft_over(self, draft: WindowDraft, groups: GroupRewriter) -> WindowDraft:
-        return WindowDraft(
-            draft.function,
-            groups.rewrite(draft.call),
-            tuple(groups.rewrite(e) for e in draft.partition),
-            tuple(replace(o, expr=groups.rewrite(o.expr)) for o in draft.order),
-            draft.frame,
-        )
+        call, partition = groups.rewrite(draft.call), tuple(map(groups.rewrite, draft.partition))
+        order = tuple(replace(o, expr=groups.rewrite(o.expr)) for o in draft.order)
+        return replace(draft, call=call, partition=partition, order=order)
 
     def _add_windows(self, node: alg.Node) -> alg.Node:
         columns: dict[alg.Expr, alg.Col] = {}

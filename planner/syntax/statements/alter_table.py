@@ -98,19 +98,16 @@ def _alter(cursor: Cursor) -> st.ColumnChange:
         text, span = read_type(cursor, token)
         cursor.end()
         return st.RetypeColumn(column=column, type=text, type_span=span)
-    if cursor.accept("SET", "NOT", "NULL"):
+    change: st.ColumnChange | None = None
+    if cursor.accept("SET", "NOT", "NULL") or cursor.at("DROP", "NOT", "NULL"):
+        change = st.SetNotNull(column=column, not_null=not cursor.accept("DROP", "NOT", "NULL"))
+    elif cursor.accept("SET", "DEFAULT"):
+        change = st.SetDefault(column=column, value=read_default(cursor))
+    elif cursor.accept("DROP", "DEFAULT"):
+        change = st.SetDefault(column=column, value=None)
+    if change is not None:
         cursor.end()
-        return st.SetNotNull(column=column, not_null=True)
-    if cursor.accept("DROP", "NOT", "NULL"):
-        cursor.end()
-        return st.SetNotNull(column=column, not_null=False)
-    if cursor.accept("SET", "DEFAULT"):
-        value = read_default(cursor)
-        cursor.end()
-        return st.SetDefault(column=column, value=value)
-    if cursor.accept("DROP", "DEFAULT"):
-        cursor.end()
-        return st.SetDefault(column=column, value=None)
+        return change
     if cursor.upper() != "COMMENT":
         choices = '"TYPE", "SET NOT NULL", "DROP NOT NULL", "SET DEFAULT" or "DROP DEFAULT"'
         cursor.fail(choices, words=_KNOWN)

@@ -26,7 +26,7 @@ def read_query(tokens: Tokens) -> Select | Dml:
     verb = verb_behind_with(tokens)
     if verb is not None:
         return read_dml(tokens, start=verb)
-    place = _as_of(tokens)
+    place = next((i for i, _ in tk.at_depth_0(tokens) if _is_as_of(tokens, i)), None)
     query = tokens if place is None else tokens[:place]
     if not query:
         raise syntax_error(tokens[0].span, "found AS OF, expected a query in front of it")
@@ -61,10 +61,6 @@ def _is_as_of(tokens: Tokens, index: int) -> bool:
         words = [token.upper for place, token in tk.at_depth_0(tokens) if place < index]
         return next((word for word in reversed(words) if word in ("SELECT", "FROM")), "") == "FROM"
     return tokens[index + 2].upper not in (*_BEHIND_ALIAS, ")")
-
-
-def _as_of(tokens: Tokens) -> int | None:
-    return next((i for i, _ in tk.at_depth_0(tokens) if _is_as_of(tokens, i)), None)
 
 
 def read_instant(cursor: Cursor, hint: str) -> Instant:

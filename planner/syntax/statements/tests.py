@@ -57,7 +57,8 @@ def read_test(cursor: Cursor) -> st.Test:
         expectations.append(_expectation(cursor, steps))
     if not expectations:
         words = _PARTS if not steps else ("AND", "THEN", "EXPECT")
-        cursor.fail("EXPECT" if steps else "GIVEN or EXPECT", words=words, hint=_hint(cursor))
+        hint = "" if cursor.current is None else did_you_mean(cursor.upper(), _PARTS)
+        cursor.fail("EXPECT" if steps else "GIVEN or EXPECT", words=words, hint=hint)
     if cursor.current is not None:
         hint = "Changes stand in front of the first EXPECT; EXPECT x AFTER n looks back."
         is_step = cursor.upper() in ("GIVEN", "THEN")
@@ -71,17 +72,14 @@ def read_test(cursor: Cursor) -> st.Test:
     )
 
 
-def _hint(cursor: Cursor) -> str:
-    return "" if cursor.current is None else did_you_mean(cursor.upper(), _PARTS)
-
-
 # ---- steps
 
 
 def _step(cursor: Cursor) -> st.TestStep:
     begin = cursor.take().start
     at = None
-    if cursor.at("AT") and (cursor.upper(1) == "TIMESTAMP" or _is_time(cursor)):
+    is_time = any(t.kind in (Kind.STRING, Kind.NUMBER) for t in cursor.rest[1:2])
+    if cursor.at("AT") and (cursor.upper(1) == "TIMESTAMP" or is_time):
         cursor.take()
         at = read_instant(cursor, _AT_HINT)
     changes: list[st.Dml] = []
@@ -98,14 +96,10 @@ def _step(cursor: Cursor) -> st.TestStep:
     )
 
 
-def _is_time(cursor: Cursor) -> bool:
-    behind = cursor.rest[1:2]
-    return bool(behind) and behind[0].kind in (Kind.STRING, Kind.NUMBER)
-
-
 def _change(cursor: Cursor) -> tuple[st.Dml, tuple[st.ColumnDef, ...]]:
     """One change, and its columns if they are declared with types."""
-    if cursor.upper() in DML_VERBS and not _is_table(cursor):
+    is_table = cursor.upper(1) in ("VALUES", "AS", "(", ".")  # one that is called as a verb
+    if cursor.upper() in DML_VERBS and not is_table:
         return read_dml(cursor.until(_end_of_part(cursor), "a change")), ()
     begin = cursor.here
     target = cursor.relation("a table, or INSERT, UPDATE, DELETE or MERGE", aliased=False)
@@ -124,11 +118,6 @@ def _change(cursor: Cursor) -> tuple[st.Dml, tuple[st.ColumnDef, ...]]:
     span = Span(begin.source, begin.start, query.span.stop)
     text = replace(query, span=span, edits=(*edits, *query.edits))
     return st.Dml(span=span, verb="INSERT", target=target, text=text), column_defs
-
-
-def _is_table(cursor: Cursor) -> bool:
-    """Whether a word that begins a statement is the name of a table here."""
-    return cursor.upper(1) in ("VALUES", "AS", "(", ".")
 
 
 def _rows(cursor: Cursor, edits: list[st.Edit]) -> st.SqlText:
@@ -210,7 +199,8 @@ def _expectation(cursor: Cursor, steps: list[st.TestStep]) -> st.Expectation:
     begin = cursor.take().start
     if cursor.at("NO") and cursor.upper(1) in ("ROWS", "ROW", "CHANGE", "CHANGES"):
         return _nothing(cursor, begin, steps)
-    if cursor.at("ERROR") and _is_word_next(cursor):
+    words = (t.upper for t in cursor.rest[1:2] if t.kind is Kind.WORD)
+    if cursor.at("ERROR") and any(word not in _NOT_NAMES for word in words):
         return _error(cursor, begin, steps)
     is_ordered = False
     if cursor.at("("):
@@ -289,11 +279,6 @@ def _error(cursor: Cursor, begin: int, steps: list[st.TestStep]) -> st.ExpectErr
         like=like,
         subject=subject,
     )
-
-
-def _is_word_next(cursor: Cursor) -> bool:
-    behind = cursor.rest[1:2]
-    return bool(behind) and behind[0].kind is Kind.WORD and behind[0].upper not in _NOT_NAMES
 
 
 def _after(cursor: Cursor, steps: list[st.TestStep], *, least: int = 0) -> int | None:

@@ -70,19 +70,17 @@ def qualified_names(
         around = () if node is None else tuple(scopes.around(node))
         if node is None or is_piped:  # sqlglot makes other queries of the steps of a pipe
             around = (*around, scopes.all_sources())
-        names.append(_named(chain, around))
+        source, start = chain[0].source, chain[0].start
+        names.append(
+            QualifiedName(
+                parts=tuple(fold(part.text) for part in chain),
+                span=Span(source, start, chain[-1].stop),
+                first=chain[0].span,
+                second=Span(source, start, chain[1].stop),
+                scopes=around,
+            )
+        )
     return tuple(names)
-
-
-def _named(chain: list[Token], scopes: tuple[Scope, ...]) -> QualifiedName:
-    source, start = chain[0].source, chain[0].start
-    return QualifiedName(
-        parts=tuple(fold(part.text) for part in chain),
-        span=Span(source, start, chain[-1].stop),
-        first=chain[0].span,
-        second=Span(source, start, chain[1].stop),
-        scopes=scopes,
-    )
 
 
 def _chains(tokens: Tokens) -> Iterator[list[Token]]:

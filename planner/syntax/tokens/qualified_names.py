@@ -21,23 +21,20 @@ Key = tuple[str, ...]
 """Schema and name of a relation, folded; an alias alone."""
 
 
-def unknown_columns(_: RelationRef) -> None:
-    """Of no relation the columns are known: a name means the nearest relation called so."""
-
-
 class QualifiedNames:
     """The meaning of the qualified names in the pieces of one statement.
 
     Args:
         texts: the pieces. search_schema: the schema of names without one.
-        columns_of: what columns relations have.
+        columns_of: what columns relations have; by default none are known, so a name means the
+            nearest relation called so.
     """
 
     def __init__(
         self,
         texts: Iterable[SqlText],
         search_schema: str,
-        columns_of: ColumnsOf = unknown_columns,
+        columns_of: ColumnsOf = lambda _: None,
     ) -> None:
         self.search_schema = fold(search_schema)
         self.columns_of = columns_of
@@ -85,7 +82,7 @@ class QualifiedNames:
         keys = list(dict.fromkeys(map(self._key, sources)))
         if self.qualified.isdisjoint(keys):
             return
-        aliases = [self._alias_of(source) for source in sources]
+        aliases = [backtick(s.names[-1] if s.ref is None else self.alias(s.ref)) for s in sources]
         unique = list(dict.fromkeys(aliases))
         if len(unique) == 1:
             yield Edit(span=name.second if count > 1 else name.first, text=unique[0])
@@ -99,9 +96,6 @@ class QualifiedNames:
                 candidates=", ".join(f"{'.'.join(key)}.{name.parts[count]}" for key in keys),
             )
 
-    def _alias_of(self, source: NamedSource) -> str:
-        return backtick(source.names[-1] if source.ref is None else self.alias(source.ref))
-
     def _key(self, source: NamedSource) -> Key:
         return source.names if source.ref is None else self.key(source.ref)
 
@@ -111,7 +105,8 @@ class QualifiedNames:
             for count in (2, 1):
                 if len(name.parts) <= count:
                     continue
-                found = tuple(s for s in scope if self._is_called(s, name.parts[:count]))
+                parts = name.parts[:count]
+                found = tuple(s for s in scope if s.names and self._key(s)[-count:] == parts)
                 if not name.is_star or len(name.parts) > count + 1:
                     found = tuple(s for s in found if self._has(s, name.parts[count], unknown=True))
                 if found:
@@ -119,9 +114,6 @@ class QualifiedNames:
             if any(self._has(source, name.parts[0], unknown=False) for source in scope):
                 break
         return 0, ()
-
-    def _is_called(self, source: NamedSource, parts: Key) -> bool:
-        return bool(source.names) and self._key(source)[-len(parts) :] == parts
 
     def _has(self, source: NamedSource, column: str, *, unknown: bool) -> bool:
         """Whether a source has a column; ``unknown`` is the answer if its columns are not known."""

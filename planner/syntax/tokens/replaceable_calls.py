@@ -86,9 +86,10 @@ def nondeterministic(tokens: Tokens) -> tuple[FunctionRef, ...]:
     """Functions of more than the data, TABLESAMPLE, and literals like ``TIMESTAMP 'now'``."""
     calls = []
     for index, token in enumerate(tokens):
-        if token.upper in _INSTANTS and _is_moment(tokens, index + 1):
-            name = f"{token.upper} '{tokens[index + 1].text}'"
-            calls.append(FunctionRef(name=name, span=token.span))
+        for literal in tokens[index + 1 : index + 2] if token.upper in _INSTANTS else ():
+            if literal.kind is Kind.STRING and _MOMENT.match(literal.text):
+                name = f"{token.upper} '{literal.text}'"
+                calls.append(FunctionRef(name=name, span=token.span))
         if _is_no_call(tokens, index):
             continue
         called = tk.upper_at(tokens, index + 1) == "("
@@ -128,20 +129,16 @@ def spark_types(tokens: Tokens) -> list[Edit]:
         elif token.kind is Kind.WORD:
             if angles and angles[-1] and before in ("<", ","):
                 continue
-            if spelling := _spelling(tokens, index):
+            spelling = POSTGRES_TYPES.get(token.upper)
+            if token.upper == "VARCHAR" and tk.upper_at(tokens, index + 1) != "(":
+                spelling = "STRING"
+            if spelling is not None:
                 edits.append(Edit(span=token.span, text=spelling))
             elif token.upper == "PRECISION" and before == "DOUBLE":
                 double = tokens[index - 1]
                 span = Span(token.source, double.start, token.stop)
                 edits.append(Edit(span=span, text="DOUBLE"))
     return edits
-
-
-def _spelling(tokens: Tokens, index: int) -> str | None:
-    token = tokens[index]
-    if token.upper == "VARCHAR" and tk.upper_at(tokens, index + 1) != "(":
-        return "STRING"
-    return POSTGRES_TYPES.get(token.upper)
 
 
 def _cast_type(tokens: Tokens, start: int, stop: int) -> int:
@@ -171,13 +168,6 @@ def _type_stop(tokens: Tokens, start: int) -> int:
                 if depth <= 0:
                     return index + 1
     return stop
-
-
-def _is_moment(tokens: Tokens, index: int) -> bool:
-    """Whether a token is a text like 'now'."""
-    if index >= len(tokens) or tokens[index].kind is not Kind.STRING:
-        return False
-    return _MOMENT.match(tokens[index].text) is not None
 
 
 def _is_no_call(tokens: Tokens, index: int) -> bool:

@@ -59,6 +59,10 @@ def type_calls(tokens: Tokens) -> list[Edit]:
     ]
 
 
+_PIPES = {"LIMIT": "WHERE", **dict.fromkeys(("SET", "RENAME", "EXTEND", "DROP"), "SELECT")}
+"""Operators of a pipe that sqlglot lacks, by one of the same expressions that it has."""
+
+
 def gaps(tokens: Tokens) -> list[Edit]:
     """Changes for a text that sqlglot could not read as it is."""
     edits: list[Edit] = []
@@ -80,7 +84,8 @@ def gaps(tokens: Tokens) -> list[Edit]:
         elif token.upper == ">>>":
             edits.append(Edit(span=token.span, text=">>"))
         elif token.upper == "|>":
-            edits.extend(_pipe(tokens, index))
+            text = _PIPES.get(tk.upper_at(tokens, index + 1))
+            edits += [] if text is None else [Edit(span=tokens[index + 1].span, text=text)]
         elif token.upper == "MAX" and tk.words_are(tokens, index, "MAX", "RECURSION", "LEVEL"):
             edits.append(_blank(token, tokens[min(index + 3, len(tokens) - 1)]))
         elif tk.words_are(tokens, index, "WITH", "SCHEMA", "EVOLUTION"):
@@ -133,16 +138,6 @@ def _path(tokens: Tokens, index: int) -> list[Edit]:
     if not ends_operand(before) or after is None:
         return []  # a named parameter
     return [Edit(span=token.span, text="" if after.upper == "[" else ".")]
-
-
-def _pipe(tokens: Tokens, index: int) -> list[Edit]:
-    """Operators of a pipe that sqlglot lacks become a SELECT of the same expressions."""
-    word = tk.upper_at(tokens, index + 1)
-    if word == "LIMIT":
-        return [Edit(span=tokens[index + 1].span, text="WHERE")]
-    if word in ("SET", "RENAME", "EXTEND", "DROP"):
-        return [Edit(span=tokens[index + 1].span, text="SELECT")]
-    return []
 
 
 def _blank(first: Token, last: Token) -> Edit:

@@ -30,6 +30,7 @@ Form = Literal["query", "predicate", "statement", "ctes"]
 TIME_TRAVEL = ("VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME")
 _CHANGES = {kind.name: kind for kind in ChangeKind}
 _HIDING = ("IDENTIFIER", "STREAM")
+"""Calls that name a relation where it would not be found."""
 _AS_OF_HINT = "Type SELECT ... AS OF <time> at the end of the query: all is read as of that time."
 
 # What sqlglot raises besides its own errors, on text it knows in part (LIMIT in a pipe, say).
@@ -225,7 +226,10 @@ def _read_relation(
     if file is not None:
         return _reference(table, *file, tokens, index)
     if is_call:
-        _refuse_hidden_relation(tokens, index)
+        token = tokens[index]
+        if token.upper in _HIDING:
+            what = f"{token.upper}(...) as a relation"
+            raise not_supported(token.span, what, hint="Type the name itself.")
         return None
     named_around = not table.args.get("db") and table.name.lower() in cte_names
     if table.find_ancestor(exp.Hint) or named_around or _is_cte(table):
@@ -276,14 +280,6 @@ def _change_reference(table: exp.Table, tokens: Tokens, index: int) -> RelationR
     ref = relation_ref(parts, aliased=bool(table.alias))
     named = bool(table.alias_column_names)
     return dataclasses.replace(ref, span=span, change=kind, inner=ref.span, names_columns=named)
-
-
-def _refuse_hidden_relation(tokens: Tokens, index: int) -> None:
-    """IDENTIFIER('t') and STREAM(t) name a relation where it would not be found."""
-    token = tokens[index]
-    if token.upper in _HIDING:
-        what = f"{token.upper}(...) as a relation"
-        raise not_supported(token.span, what, hint="Type the name itself.")
 
 
 def _is_cte(table: exp.Table) -> bool:
