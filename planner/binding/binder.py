@@ -33,7 +33,7 @@ from ctsql.planner.binding.definitions import definition_of, is_no_definition, r
 from ctsql.planner.bodies.row_local import takes_rows_one_by_one
 from ctsql.planner.rules import transform
 from ctsql.planner.syntax import ast as st, parse
-from ctsql.planner.syntax.statements.refreshes import POLICY
+from ctsql.planner.syntax.statements.options import POLICY
 from ctsql.planner.syntax.tokens.qualified_names import QualifiedNames
 
 DIFF_NAME = "diff"

@@ -16,13 +16,13 @@ from ctsql.planner.syntax.statements.constraints import (
 from ctsql.planner.syntax.statements.options import (
     COALESCE,
     NOT_NULL,
+    POLICY,
     STORAGE_OPTIONS,
     TASK_OPTIONS,
     task_options,
     unknown_option,
     view_options,
 )
-from ctsql.planner.syntax.statements.refreshes import POLICY
 from ctsql.planner.syntax.tokens.token_reader import Cursor
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, cut_at_commas, span_of
 

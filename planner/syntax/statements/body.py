@@ -6,9 +6,8 @@ from ctsql.catalog.errors import CtsqlError, invalid, not_supported
 from ctsql.catalog.names import fold
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
-from ctsql.planner.syntax.statements.assignments import read_assignments
 from ctsql.planner.syntax.statements.columns import read_columns
-from ctsql.planner.syntax.statements.merges import read_merge
+from ctsql.planner.syntax.statements.merges import read_assignments, read_merge
 from ctsql.planner.syntax.statements.queries import verb_behind_with
 from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.name_scopes import source_of

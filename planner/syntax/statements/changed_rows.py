@@ -13,7 +13,7 @@ from ctsql.catalog.names import fold
 from ctsql.catalog.reserved_columns import VALUE_
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import Assignment, Dml, Edit, NamedSource, SqlText
-from ctsql.planner.syntax.statements.assignments import read_assignments
+from ctsql.planner.syntax.statements.merges import read_assignments
 from ctsql.planner.syntax.tokens.tokenizer import (
     Tokens,
     at_depth_0,

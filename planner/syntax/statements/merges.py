@@ -1,4 +1,4 @@
-"""Reads MERGE INTO in the body of a continual task, in Spark's grammar."""
+"""Reads MERGE INTO in the body of a continual task, and ``column = value, ...`` behind SET."""
 
 import dataclasses
 from itertools import pairwise
@@ -7,12 +7,6 @@ from ctsql.catalog.errors import error, invalid, not_supported
 from ctsql.catalog.names import fold, quote, unquote
 from ctsql.catalog.reserved_columns import SOURCE
 from ctsql.planner.syntax import ast as st
-from ctsql.planner.syntax.statements.assignments import (
-    check_unique,
-    is_qualifier,
-    read_assignments,
-    read_value,
-)
 from ctsql.planner.syntax.tokens.name_scopes import source_of
 from ctsql.planner.syntax.tokens.sqltext import analyse
 from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
@@ -187,13 +181,13 @@ def _insert(cursor: Cursor, target: st.NamedSource, scope: st.Scope) -> tuple[st
         inner = Cursor(column, of="column")
         *qualifier, name = inner.dotted_name("a column")
         parts = tuple(fold(part.text) for part in qualifier)
-        if not is_qualifier(parts, target):
+        if not _is_qualifier(parts, target):
             inner.position = 1
         inner.end()
-        read = read_value(value, scope)
+        read = _read_value(value, scope)
         place = span_of([*qualifier, name])
         assignments.append(st.Assignment(column=name.text, span=place, value=read, qualifier=parts))
-    return check_unique(assignments)
+    return _check_unique(assignments)
 
 
 def _group(cursor: Cursor, what: str) -> list[Tokens]:
@@ -213,3 +207,70 @@ def _check_reachable(clauses: tuple[st.WhenClause, ...]) -> None:
             raise invalid(clause.span, f"this WHEN {kind} clause never applies", detail, hint)
         if clause.condition is None:
             kinds.add(clause.when)
+
+
+# ---- column = value
+
+
+def read_assignments(
+    tokens: Tokens,
+    target: st.NamedSource,
+    scope: st.Scope,
+    cte_names: frozenset[str] = frozenset(),
+) -> tuple[st.Assignment, ...]:
+    """Read what is behind SET; ``target`` may qualify a column, the values see ``scope``.
+
+    Raises SYNTAX_ERROR, DUPLICATE_COLUMN, NOT_SUPPORTED for a field of a column.
+    """
+    assignments: list[st.Assignment] = []
+    for group in cut_at_commas(tokens):
+        if not group:
+            raise syntax_error(tokens[0].span, "an assignment is missing after SET")
+        cursor = Cursor(group, of="assignment")
+        parts = cursor.dotted_name("a column")
+        qualifier = tuple(fold(part.text) for part in parts[:-1])
+        if not _is_qualifier(qualifier, target):
+            what = "setting a field of a column"
+            raise not_supported(
+                span_of(parts), what, hint="Set the whole column: SET s = named_struct(...)"
+            )
+        cursor.expect("=")
+        value = _read_value(cursor.until(len(cursor.tokens), "a value"), scope, cte_names)
+        assignments.append(
+            st.Assignment(
+                column=parts[-1].text, span=span_of(parts), value=value, qualifier=qualifier
+            )
+        )
+    return _check_unique(assignments)
+
+
+def _check_unique(assignments: list[st.Assignment]) -> tuple[st.Assignment, ...]:
+    """The assignments, no column among them twice (DUPLICATE_COLUMN)."""
+    names: set[str] = set()
+    for assignment in assignments:
+        if fold(assignment.column) in names:
+            raise error("DUPLICATE_COLUMN", span=assignment.span, column=assignment.column)
+        names.add(fold(assignment.column))
+    return tuple(assignments)
+
+
+def _is_qualifier(parts: tuple[str, ...], target: st.NamedSource) -> bool:
+    """Whether folded names may stand before a column of a statement's target.
+
+    The schema before the name of a target that is typed without one is not checked here.
+    """
+    is_bare = target.ref is not None and len(target.names) == 1
+    return target.names[len(target.names) - len(parts) :] == parts or (
+        is_bare and parts[1:] == target.names
+    )
+
+
+def _read_value(
+    tokens: Tokens, scope: st.Scope, cte_names: frozenset[str] = frozenset()
+) -> st.SqlText | None:
+    """A value; None for DEFAULT. The other arguments: as for :func:`read_assignments`."""
+    if len(tokens) == 1 and tokens[0].upper == "DEFAULT":
+        return None
+    return analyse(
+        span_of(tokens), form="predicate", tokens=tokens, cte_names=cte_names, outer=(scope,)
+    )
