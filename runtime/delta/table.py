@@ -225,7 +225,7 @@ class Gateway(JvmObjects):
             return bool(store.exists(path))
 
     def move_file(self, location: str, target: str) -> None:
-        """Give a file the name of another, which it replaces if there is one."""
+        """Give a file the name of another, which it replaces; or a folder a name that is free."""
         source, new = local_path(location), local_path(target)
         if source is not None and new is not None:
             with translate_os_errors(str(new)):

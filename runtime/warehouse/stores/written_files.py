@@ -6,6 +6,7 @@ with one part beside it, and the part is moved. Any other target is the folder t
 
 import re
 import uuid
+from contextlib import ExitStack
 
 from pyspark.sql import DataFrame, Observation, functions as F
 
@@ -57,17 +58,30 @@ def write_file(gateway: Gateway, rows: DataFrame, file: FileRef, *, overwrite: b
         name = codec.group(1).lower()
         options.setdefault("compression", _CODECS.get(name, name))
     writer = writer.format(file.format).options(**options)
-    if not is_file:
-        writer.mode("overwrite").save(target)
-        return int(observation.get["n"])
+    target = target.rstrip("/")
     beside = f"{target.rpartition('/')[0]}/_ctsql-{uuid.uuid4().hex}"
     try:
         writer.save(beside)
-        (part,) = gateway.glob(f"{pattern_of(beside)}/part-*")
-        gateway.move_file(part, target)
+        if is_file:
+            (part,) = gateway.glob(f"{pattern_of(beside)}/part-*")
+            gateway.move_file(part, target)
+        else:
+            _put_folder(gateway, beside, target)
     finally:
         gateway.delete_tree(beside)
     return int(observation.get["n"])
+
+
+def _put_folder(gateway: Gateway, new: str, target: str) -> None:
+    """Give a folder the name of another, which goes only after it is there."""
+    replaced = f"{new}-replaced"
+    with ExitStack() as undo:
+        if gateway.path_exists(target):
+            gateway.move_file(target, replaced)
+            undo.callback(gateway.move_file, replaced, target)
+        gateway.move_file(new, target)
+        undo.pop_all()
+    gateway.delete_tree(replaced)
 
 
 def _check_free(

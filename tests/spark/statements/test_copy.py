@@ -117,6 +117,18 @@ def test_to_a_folder(table: Connection) -> None:
         table.execute("COPY t TO 'out' (FORMAT parquet)")
     table.execute("COPY (SELECT 1 AS id) TO 'out' (FORMAT parquet, OVERWRITE true)")
     assert _rows(table, "SELECT id FROM read_parquet('out')") == [(1,)]
+    with pytest.raises(CtsqlError, match="DATA_ERROR"):
+        table.execute(
+            "COPY (SELECT 1 DIV (id - 1) AS id FROM read_parquet('out')) TO 'out'"
+            " (FORMAT parquet, OVERWRITE true)"
+        )
+    assert _rows(table, "SELECT id FROM read_parquet('out')") == [(1,)], "what was there stays"
+    table.execute(
+        "COPY (SELECT id + 1 AS id FROM read_parquet('out')) TO 'out/'"
+        " (FORMAT parquet, OVERWRITE true)"
+    )
+    assert _rows(table, "SELECT id FROM read_parquet('out')") == [(2,)], "read and replaced"
+    assert not [path for path in Path().iterdir() if path.name.startswith("_ctsql-")]
 
 
 def test_in_a_transaction(table: Connection) -> None:
