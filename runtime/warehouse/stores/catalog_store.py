@@ -44,7 +44,7 @@ SUBSCRIPTION = "ctsql.results.subscription."
 DROPPED = "ctsql.dropped."
 CUTOVER = "ctsql.cutover."
 FORMAT_PROPERTY = "ctsql.format"
-FORMAT = 2
+FORMAT = 3
 """Of all that a warehouse stores. One of another format is refused, and never converted."""
 CHANGE_TRIES_MAX = 100
 
