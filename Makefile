@@ -11,6 +11,7 @@
 #   make scenarios  what users see, on the same
 #   make stores   on emulations of Google's and Azure's stores, and on HDFS
 #   make kafka    on a Kafka broker  make browser  the status page in a headless Chromium
+#   make docs     the documents as a site: open build/site/index.html
 #   make clean    remove what make made
 #
 # PYTHON=python3.12 make ...  picks the interpreter;  VENV=/some/folder  puts the environment there.
@@ -23,7 +24,7 @@ STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test rest test-all check lint slow versions scenarios s3 stores kafka browser bench venv java clean
+.PHONY: help demo test rest test-all check lint slow versions scenarios s3 stores kafka browser bench docs venv java clean
 
 help:
 	@sed -n '1,/^$$/s/^# \{0,1\}//p' Makefile
@@ -165,6 +166,12 @@ bench: java venv
 	@"$(BIN)/python" -m benchmarks.views --pipelines
 	@"$(BIN)/python" -m benchmarks.views --groups
 	@"$(BIN)/python" -m benchmarks.time_views
+
+# Strict: a link or an anchor that leads nowhere ends it.
+docs: venv
+	@MAKEFLAGS= "$(BIN)/python" -m pip install --quiet --group docs
+	@"$(BIN)/python" docs/site/stage.py
+	@"$(BIN)/zensical" build --strict --clean
 
 clean:
 	rm -rf "$(VENV)" "$(VENV)"-* build dist ctsql.egg-info demo-warehouse spark-warehouse metastore_db derby.log

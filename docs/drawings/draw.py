@@ -110,8 +110,8 @@ def pipeline() -> Picture:
     p.box(682, 75, 68, 140, "any\nreader:\nSpark,\nDuckDB,\nPolars", "people")
     p.text(410, 48, "runs once for each commit of prices,", style="font-size: 12px")
     p.text(410, 64, "and commits all it does at once", style="font-size: 12px")
-    p.text(400, 187, "kept by what changed,", style="font-size: 12px")
-    p.text(400, 203, "not computed anew", style="font-size: 12px")
+    p.text(400, 187, "refreshed from the changes,", style="font-size: 12px")
+    p.text(400, 203, "not recomputed", style="font-size: 12px")
     return p
 
 
