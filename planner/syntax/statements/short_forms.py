@@ -38,7 +38,6 @@ from ctsql.planner.syntax.statements.auto_cdc import comment_above
 from ctsql.planner.syntax.statements.refusals import refusal
 from ctsql.planner.syntax.tokens.token_reader import Cursor, column_names, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import (
-    Token,
     Tokens,
     at_depth_0,
     cut_at_commas,
@@ -132,11 +131,18 @@ def read_flow(cursor: Cursor, *, or_replace: bool) -> CreateFlow:
     target = cursor.relation("the target's name")
     cursor.expect("FROM")
     source = _source(cursor)
-    read = _FlowClauses(cursor)
-    while cursor.current is not None:
-        read.clause()
-    flow = read.flow(name, target, source, if_not_exists=if_not_exists)
-    return replace(flow, or_replace=or_replace)
+    draft = CreateFlow(
+        span=cursor.span,
+        name=name,
+        target=target,
+        source=source,
+        keys=(),
+        keys_span=cursor.here,
+        sequence=cursor.here,
+        if_not_exists=if_not_exists,
+        or_replace=or_replace,
+    )
+    return _FlowClauses(cursor, draft).read()
 
 
 def _source(cursor: Cursor) -> RelationRef:
@@ -157,19 +163,27 @@ def _source(cursor: Cursor) -> RelationRef:
 class _FlowClauses:
     """The clauses behind a flow's source, in any order, each at most once."""
 
-    def __init__(self, cursor: Cursor) -> None:
+    def __init__(self, cursor: Cursor, draft: CreateFlow) -> None:
         self.cursor = cursor
-        self.keys: tuple[Token, ...] = ()
-        self.ignore_nulls = False
-        self.delete_when: Span | None = None
-        self.sequence: Span | None = None
-        self.groups: tuple[SequenceGroup, ...] = ()
-        self.columns: ColumnList | None = None
-        self.tracked_columns: ColumnList | None = None
-        self.scd_type = 1
+        self.flow = draft
         self._clauses: set[str] = set()
 
-    def clause(self) -> None:
+    def read(self) -> CreateFlow:
+        """Read all clauses into the draft."""
+        while self.cursor.current is not None:
+            self._clause()
+        for clause in ("KEYS", "SEQUENCE BY"):
+            if clause not in self._clauses:
+                raise syntax_error(self.cursor.here, f"{clause} is missing", hint=_FLOW_HINT)
+        if self.flow.groups:
+            self._check_groups()
+        tracked_columns = self.flow.tracked_columns
+        if tracked_columns is not None and self.flow.scd_type == 1:
+            message = "TRACK HISTORY ON goes with STORED AS SCD TYPE 2"
+            raise invalid(tracked_columns.span, message, "With SCD type 1 no history is kept.")
+        return self.flow
+
+    def _clause(self) -> None:
         cursor = self.cursor
         here = cursor.here
         words = next((w for w in _CLAUSES if cursor.accept(*w)), None)
@@ -181,26 +195,28 @@ class _FlowClauses:
         self._clauses.add(name)
         match name:
             case "KEYS":
-                self.keys = tuple(column_names(cursor))
+                keys = column_names(cursor)
+                names = tuple(t.text for t in keys)
+                self.flow = replace(self.flow, keys=names, keys_span=span_of(keys))
             case "IGNORE NULL UPDATES":
-                self.ignore_nulls = True
+                self.flow = replace(self.flow, ignore_nulls=True)
             case "APPLY AS DELETE WHEN":
-                self.delete_when = self._expression("a condition")
+                self.flow = replace(self.flow, delete_when=self._expression("a condition"))
             case "SEQUENCE BY":
                 self._read_sequence()
             case "COLUMNS":
-                self.columns = self._column_list()
+                self.flow = replace(self.flow, columns=self._column_list())
             case "STORED AS":
                 self._read_type()
             case "TRACK HISTORY ON":
-                self.tracked_columns = self._column_list()
+                self.flow = replace(self.flow, tracked_columns=self._column_list())
             case _:
                 raise not_supported(here, name)
 
     def _read_sequence(self) -> None:
         """``expression``, or ``expression FOR (columns), ...``: one for each group of columns."""
         begin = self.cursor.position
-        self.sequence = self._expression("an expression")
+        self.flow = replace(self.flow, sequence=self._expression("an expression"))
         tokens = self.cursor.tokens[begin : self.cursor.position]
         if not any(token.upper == "FOR" for _, token in at_depth_0(tokens)):
             return
@@ -218,20 +234,19 @@ class _FlowClauses:
             cursor.end()
             columns = ColumnList(span=span_of(part[columns_start:]), names=names)
             groups.append(SequenceGroup(sequence=span_of(part[:place]), columns=columns))
-        self.groups = tuple(groups)
-        self.sequence = groups[0].sequence
+        self.flow = replace(self.flow, groups=tuple(groups), sequence=groups[0].sequence)
 
     def _check_groups(self) -> None:
         """Refuse what has no meaning where each group of columns has an order of its own."""
-        place = self.groups[0].columns.span
-        if self.scd_type == 2:
+        place = self.flow.groups[0].columns.span
+        if self.flow.scd_type == 2:
             raise not_supported(
                 place, "SEQUENCE BY ... FOR with SCD type 2", why="A version has one place in time."
             )
-        if self.delete_when is not None:
+        if self.flow.delete_when is not None:
             what = "APPLY AS DELETE WHEN with several sequences"
             why = "Nothing says which of them tells whether the row or the delete is later."
-            raise not_supported(self.delete_when, what, why=why)
+            raise not_supported(self.flow.delete_when, what, why=why)
 
     def _read_type(self) -> None:
         cursor = self.cursor
@@ -242,7 +257,7 @@ class _FlowClauses:
         token = cursor.current
         if token is None or token.text not in ("1", "2"):
             cursor.fail("1 or 2")
-        self.scd_type = int(cursor.take().text)
+        self.flow = replace(self.flow, scd_type=int(cursor.take().text))
 
     def _column_list(self) -> ColumnList:
         """``(a, b)``, ``a, b`` or ``* EXCEPT (a, b)``."""
@@ -266,33 +281,3 @@ class _FlowClauses:
         if cursor.position == begin:
             cursor.fail(what)
         return span_of(cursor.tokens[begin : cursor.position])
-
-    def flow(
-        self, name: RelationRef, target: RelationRef, source: RelationRef, *, if_not_exists: bool
-    ) -> CreateFlow:
-        cursor = self.cursor
-        for clause, part in (("KEYS", self.keys), ("SEQUENCE BY", self.sequence)):
-            if not part:
-                raise syntax_error(cursor.here, f"{clause} is missing", hint=_FLOW_HINT)
-        assert self.sequence is not None  # looked at above
-        if self.groups:
-            self._check_groups()
-        if self.tracked_columns is not None and self.scd_type == 1:
-            message = "TRACK HISTORY ON goes with STORED AS SCD TYPE 2"
-            raise invalid(self.tracked_columns.span, message, "With SCD type 1 no history is kept.")
-        return CreateFlow(
-            span=cursor.span,
-            name=name,
-            target=target,
-            source=source,
-            keys=tuple(t.text for t in self.keys),
-            keys_span=span_of(self.keys),
-            sequence=self.sequence,
-            groups=self.groups,
-            delete_when=self.delete_when,
-            columns=self.columns,
-            tracked_columns=self.tracked_columns,
-            scd_type=self.scd_type,
-            ignore_nulls=self.ignore_nulls,
-            if_not_exists=if_not_exists,
-        )
