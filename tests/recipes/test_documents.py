@@ -137,18 +137,3 @@ def test_decisions_are_few_short_and_listed() -> None:
 def test_pages_are_short(name: str) -> None:
     """A page is read in one go: 250 lines at most."""
     assert len((ROOT / name).read_text("utf-8").splitlines()) <= 250
-
-
-HARD = re.compile(
-    r"\b(anew|whoever|likewise|of which|brought (up|to now)|stands? still|what becomes of"
-    r"|for good|says so)\b",
-    re.IGNORECASE,
-)
-"""Words for which the field has a plainer one."""
-
-
-@pytest.mark.parametrize("name", DOCUMENTS)
-def test_words_are_plain(name: str) -> None:
-    """A reader who knows Spark understands each sentence the first time."""
-    text = re.sub(r"^```.*?^```$", "", (ROOT / name).read_text("utf-8"), flags=re.M | re.S)
-    assert [found[0] for found in HARD.finditer(text)] == []

@@ -1,0 +1,88 @@
+"""A reader who knows Spark understands each sentence the first time: what of that can be measured."""
+
+import ast
+import re
+import shutil
+import statistics
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = sorted(
+    str(path.relative_to(ROOT))
+    for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "examples/README.md"]
+)
+MEDIAN_MAX = 20
+SENTENCE_MAX = 45
+"""Words of a sentence."""
+SUBJECT_MAX = 72
+SUBJECTS_SINCE = "f7a6cd0f"
+"""Subjects of older commits are as they are."""
+HARD = re.compile(
+    r"\b(anew|whoever|likewise|(?<!as )of which|brought (up|to now)|stands? still"
+    r"|what becomes of|for good|says so)\b",
+    re.IGNORECASE,
+)
+"""Words for which the field has a plainer one."""
+
+
+def _without_code(text: str) -> str:
+    """Markdown without blocks of code; ``code`` stands for what is between backticks."""
+    text = re.sub(r"^```.*?^```$|^    [^\n]*$|<!--.*?-->", "\n\n", text, flags=re.M | re.S)
+    return re.sub(r"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)", "code", text, flags=re.S)
+
+
+def _sentences(text: str) -> Iterator[str]:
+    """The sentences of a document, those of lists and of tables' cells included."""
+    text = re.sub(r"!?\[([^]]*)\]\([^)]*\)", r"\1", _without_code(text))
+    for line in re.split(
+        r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )|\n(?=[|#])|^#.*$|<br>", text, flags=re.M
+    ):
+        cells = line.split("|") if line.lstrip().startswith("|") else [line]
+        for cell in cells:
+            yield from re.split(r"(?<=[.!?])\s+", " ".join(cell.split()))
+
+
+def _length(sentence: str) -> int:
+    return sum(1 for word in sentence.split() if re.search(r"\w", word))
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_sentences_are_short(name: str) -> None:
+    """Half of a document's sentences have at most 20 words, and none has more than 45."""
+    sentences = [s for s in _sentences((ROOT / name).read_text("utf-8")) if _length(s) > 2]
+    assert [s for s in sentences if _length(s) > SENTENCE_MAX] == []
+    assert statistics.median(map(_length, sentences)) <= MEDIAN_MAX
+
+
+def test_sentences_are_counted() -> None:
+    """A sentence ends at its full stop, at the end of a cell, and at the next item."""
+    text = (
+        "# A\n\nOne two `a. b`. Three\nfour?\n\n- five\n- six\n\n| a. b | c |\n\n```sql\nx y\n```\n"
+    )
+    found = [s for s in _sentences(text) if s]
+    assert found == ["One two code.", "Three four?", "- five", "- six", "a.", "b", "c"]
+    assert _length("- a `b` c") == 3
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_words_of_documents_are_plain(name: str) -> None:
+    """No document has a word of the list outside code."""
+    text = _without_code((ROOT / name).read_text("utf-8"))
+    assert [found[0] for found in HARD.finditer(text)] == []
+
+
+def test_commit_subjects_are_short() -> None:
+    """A subject fits into a line of every log."""
+    git = ["git", "-C", str(ROOT)]
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
+    is_ancestor = [*git, "merge-base", "--is-ancestor", SUBJECTS_SINCE, "HEAD"]
+    if subprocess.run(is_ancestor, capture_output=True).returncode:
+        pytest.skip(f"this is not a clone with the commits since {SUBJECTS_SINCE}")
+    log = [*git, "log", "--no-merges", "--format=%s", f"{SUBJECTS_SINCE}..HEAD"]
+    subjects = subprocess.run(log, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert [subject for subject in subjects if len(subject) > SUBJECT_MAX] == []
