@@ -1,6 +1,5 @@
-"""A reader who knows Spark understands each sentence the first time: what of that can be measured."""
+"""What can be measured of sentences that a reader understands the first time."""
 
-import ast
 import re
 import shutil
 import statistics
