@@ -6,8 +6,10 @@
 The clauses behind it may stand in any order, each once.
 """
 
+from dataclasses import replace
+
 from ctsql.catalog.errors import bad_option, error, invalid, not_supported
-from ctsql.planner.syntax.ast import DropSubscription, Instant, Select, SqlText, Subscribe
+from ctsql.planner.syntax.ast import DropSubscription, Select, SqlText, Subscribe
 from ctsql.planner.syntax.statements.queries import TIME_HINT, read_instant, read_query
 from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, span_of
@@ -29,45 +31,38 @@ def read_subscribe(cursor: Cursor) -> Subscribe:
         query = _query(cursor)
     else:
         target = cursor.relation("the name of what to follow")
-    instants: dict[str, Instant | None] = {}
-    reader, reader_span, progress = None, None, False
+    read = Subscribe(span=cursor.span, target=target, query=query)
     clauses: set[str] = set()
     while cursor.current is not None:
         here, clause = cursor.here, _clause(cursor)
         if clause in clauses or (clause in ("AS OF", "FROM") and clauses & {"AS OF", "FROM"}):
             raise syntax_error(here, f"found a second {clause}, where it begins is said already")
         clauses.add(clause)
-        if clause == "AS":
-            token = cursor.string("the reader's name in quotes")
-            reader, reader_span = token.text, token.span
-        elif clause == "WITH":
-            progress = _options(cursor)
-        elif clause == "UP TO" and cursor.accept("NOW"):
-            if cursor.accept("("):
-                cursor.expect(")")
-            instants[clause] = None
-        else:
-            instants[clause] = read_instant(cursor, TIME_HINT)
+        match clause:
+            case "AS":
+                token = cursor.string("the reader's name in quotes")
+                read = replace(read, reader=token.text, reader_span=token.span)
+            case "WITH":
+                read = replace(read, progress=_options(cursor))
+            case "UP TO" if cursor.accept("NOW"):
+                if cursor.accept("("):
+                    cursor.expect(")")
+                read = replace(read, up_to_now=True)
+            case "UP TO":
+                read = replace(read, up_to=read_instant(cursor, TIME_HINT))
+            case "AS OF":
+                read = replace(read, as_of=read_instant(cursor, TIME_HINT))
+            case _:
+                read = replace(read, begin=read_instant(cursor, TIME_HINT))
+    reader = read.reader
     if reader is not None and not reader.strip():
-        raise error("INVALID_NAME", span=reader_span, name=reader, detail="It is empty.")
+        raise error("INVALID_NAME", span=read.reader_span, name=reader, detail="It is empty.")
     if reader is not None and query is not None:
         why = "Its position is kept with the definition of what it follows."
         hint = "Type CREATE VIEW name AS the query, then SUBSCRIBE TO name AS the reader."
-        raise not_supported(
-            reader_span or cursor.span, "a named reader of a query", why=why, hint=hint
-        )
-    return Subscribe(
-        span=cursor.span,
-        target=target,
-        query=query,
-        as_of=instants.get("AS OF"),
-        begin=instants.get("FROM"),
-        up_to=instants.get("UP TO"),
-        up_to_now="UP TO" in instants and instants["UP TO"] is None,
-        reader=reader,
-        reader_span=reader_span,
-        progress=progress,
-    )
+        place = read.reader_span or cursor.span
+        raise not_supported(place, "a named reader of a query", why=why, hint=hint)
+    return read
 
 
 def _query(cursor: Cursor) -> SqlText:
