@@ -187,18 +187,8 @@ def _table(cursor: Cursor) -> st.CreateTable:
     clauses.read()
     span = cursor.span
     edits: list[st.Edit] = []
-    columns: tuple[st.ColumnDef, ...] = ()
-    constraints: tuple[st.ConstraintDef, ...] = ()
+    columns, constraints = _columns(clauses.columns, clauses.columns_span, typed=True)
     if clauses.columns is not None:
-        constraint_defs: list[st.ConstraintDef] = []
-        columns = read_columns(
-            clauses.columns,
-            clauses.columns_span,
-            typed=True,
-            defaults=True,
-            constraints=constraint_defs,
-        )
-        constraints = with_names(constraint_defs)
         for one in constraints:
             check_of_table(one, target.span.text)
         edits = type_edits(clauses.columns)
@@ -276,7 +266,7 @@ def _materialized_view(
     cursor: Cursor, *, or_replace: bool, replacement: bool
 ) -> st.CreateMaterializedView:
     header = read_header(cursor, task=False, replacement=replacement)
-    columns, constraints = _list_of_view(header.columns, header.target.span)
+    columns, constraints = _columns_of_view(header.columns, header.target.span)
     return st.CreateMaterializedView(
         span=cursor.span,
         target=header.target,
@@ -295,7 +285,7 @@ def _task(
     cursor: Cursor, *, or_replace: bool = False, replacement: bool = False
 ) -> st.CreateContinualTask:
     header = read_header(cursor, task=True, replacement=replacement)
-    columns, constraints = _list_of_task(header.columns, header.target.span)
+    columns, constraints = _columns(header.columns, header.target.span, typed=True)
     outputs = tuple(_output(name, inside) for name, inside in header.outputs)
     target_text = (outputs[0].target if outputs else header.target).span.text
     options = task_options(header.options)
@@ -323,31 +313,28 @@ def _task(
 
 
 def _output(name: st.RelationRef, inside: Tokens) -> st.OutputDef:
-    columns, constraints = _list_of_task(inside, name.span)
+    columns, constraints = _columns(inside, name.span, typed=True)
     return st.OutputDef(target=name, columns=columns, constraints=constraints)
 
 
 _Listed = tuple[tuple[st.ColumnDef, ...], tuple[st.ConstraintDef, ...]]
 
 
-def _list_of_task(inside: Tokens | None, place: Span) -> _Listed:
-    """The columns of a task's list, and its constraints; none without a list."""
+def _columns(inside: Tokens | None, place: Span, *, typed: bool) -> _Listed:
+    """The columns of a list, and its constraints, each with a name; none without a list."""
     if inside is None:
         return (), ()
     constraints: list[st.ConstraintDef] = []
-    columns = read_columns(inside, place, typed=True, defaults=True, constraints=constraints)
+    columns = read_columns(inside, place, typed=typed, defaults=typed, constraints=constraints)
     return columns, with_names(constraints)
 
 
-def _list_of_view(inside: Tokens | None, place: Span) -> _Listed:
-    """The names of a view's list, and its constraints; none without a list."""
-    if inside is None:
-        return (), ()
-    constraints: list[st.ConstraintDef] = []
-    columns = read_columns(inside, place, typed=False, constraints=constraints)
+def _columns_of_view(inside: Tokens | None, place: Span) -> _Listed:
+    """The names of a view's list, and its constraints."""
+    columns, constraints = _columns(inside, place, typed=False)
     for one in constraints:
         if one.predicate is not None and one.predicate.clocks:
             clock = one.predicate.clocks[0].span
             why = "Rows of a view would break it because time passes, without a change of any."
             raise not_supported(clock, "the clock in a CHECK of a view", why=why)
-    return columns, with_names(constraints)
+    return columns, constraints
