@@ -97,9 +97,10 @@ class StoredCatalog:
 
 
 def cutover_of(entries: Iterable[tuple[str, str]]) -> Cutover | None:
-    """The cutover of a catalog's entries (id and text), of which there is at most one.
+    """The cutover of a catalog's entries (id and text), at most one.
 
-    Raises STORED_DATA_INVALID where it cannot be read: what is in force is not known then.
+    Raises:
+        STORED_DATA_INVALID: it cannot be read, so the definitions in force are unknown.
     """
     entry = next(iter(entries), None)
     if entry is None:

@@ -445,9 +445,9 @@ def columns_in_use(item: Item, dependants: str, span: Span | None, hint: str = "
 
 
 def with_columns_there(table: Table, there: Schema) -> Table:
-    """A table with the columns that it has, whoever changed them, with the comments known of them.
+    """A table with its current columns and their comments, even if another writer changed them.
 
-    What ALTER TABLE says for that is noted with it, so that a dump makes them again.
+    The ALTER TABLE for each difference is noted with it, so that a dump contains it.
     """
     changes = changes_between(table.columns, there)
     columns = commented(table.columns, there)

@@ -20,7 +20,7 @@ COPY = "__ct_copy"
 """The number of a copy, when a row with a diff is repeated."""
 
 PART = "__ct_part"
-"""Of which of several sets the row is that are computed together, from 0."""
+"""The number of the row's set, from 0, if several sets are computed together."""
 
 FILE_COLUMN = "__ct_file"
 """The full path of the row's file, as ``_metadata.file_path`` gives it."""

@@ -16,7 +16,7 @@ class Subscription:
     """A named reader.
 
     Attributes:
-        id: never used again, so that a new reader of the same name begins anew.
+        id: never used again, so that a new reader of the same name starts from the beginning.
         name: as the user gave it. object_id: what it follows.
         start: the T it began at. snapshot: it was given the contents as of ``start`` first.
         definition: a short text that changes with the definition of a plain view; else empty.

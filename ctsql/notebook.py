@@ -81,7 +81,7 @@ def read_options(line: str) -> Options:
 
 
 class Display(Protocol):
-    """What a cell shows and can show anew."""
+    """What a cell shows and can show again."""
 
     def update(self, content: object) -> None:
         """Show something else in its place."""

@@ -34,7 +34,7 @@ from ctsql.planner.syntax.tokens.rewrite import rewrite
 Origin = tuple[str, str]
 """The id of an object, and one of its columns."""
 Origins = Mapping[str, frozenset[Origin]]
-"""By column; one of which nothing is known is not there."""
+"""By column; a column with unknown lineage is left out."""
 
 
 @lru_cache(maxsize=1024)

@@ -59,8 +59,8 @@ class DeletesInput(Relation):
 class ChangesInput(Relation):
     """The rows changed at T, each once, with ``diff``: copies inserted, or if negative deleted.
 
-    ``columns`` ends with it; with ``DIFF`` where the table has a column ``diff`` and the
-    text names all columns anew. On the first run with snapshot the rows are the whole contents.
+    ``columns`` ends with it; with ``DIFF`` where the table has a column ``diff`` and the text
+    renames all columns. On the first run with snapshot the rows are the whole contents.
     """
 
     with_snapshot: bool = False
@@ -206,7 +206,7 @@ def output_of(statement: Insert | Delete | Update | Merge) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constraint:
-    """What every row proposed for an output must keep, and what becomes of one that breaks it.
+    """What every row proposed for an output must satisfy, and the action for a row that does not.
 
     A row breaks a CHECK when ``predicate`` is false for it, not when it is NULL; NOT NULL, by a
     NULL in any of ``not_null``; UNIQUE, when another row has its ``key``. ``rule`` is all that as

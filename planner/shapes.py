@@ -10,8 +10,8 @@ The shape of a plan is the plan itself, as nested tuples, where
 - a text is what Spark is given, with numbers in place of its relations. The name of a relation that
   has no alias stands there, too, if the rest of the text may mention it.
 
-So no place in the user's text is left, and an error of one plan is not that of another: whoever
-shares what was made of a plan has to make its error anew.
+So no place in the user's text is left, and an error of one plan is not that of another: code that
+shares the result of a plan must rebuild the error for the other plan.
 """
 
 import dataclasses

@@ -5,7 +5,7 @@ gives rows to, and is no table of the folder, is made as a table that stands for
 below it is needed. Nothing outside of the folder is touched: a table that is attached or that files
 or messages come into is a table like any other here.
 
-The clock stands still: each step is at one T, which is its AT, or a second after the step before.
+The clock does not run: each step is at one T, which is its AT, or a second after the step before.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

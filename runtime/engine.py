@@ -220,10 +220,10 @@ class Engine(LogReader):
         return self._ensure_definitions_known(newest)
 
     def _ensure_definitions_known(self, newest: int) -> int:
-        """Look at the catalog, as whoever knows a T is to know the definitions from before it.
+        """Check the catalog: a caller that uses a T needs the definitions from before it.
 
         Gives the newest T again, or a newer one where a view was replaced after it: a view is
-        known from a T on that is bound before the catalog says so.
+        known from a T on that is bound before the catalog has the definition.
         """
         for _ in range(KNOWN_TRIES_MAX):
             if all(item.created_at <= newest for item in self.refresh_catalog()):
@@ -308,7 +308,7 @@ class Engine(LogReader):
 
         Args:
             own_writes: the rows of tables that an open transaction has written, by object id.
-            as_of: read the past at this T; as_of_span: where the user says so.
+            as_of: read the past at this T; as_of_span: its place in the user's text.
             strict: strictly serializable; else what is stored.
         """
         reading = nullcontext() if strict or as_of is not None else self.as_stored()
@@ -364,7 +364,7 @@ class Engine(LogReader):
         return now if as_of is None else as_of
 
     def _limit_by_suspended(self, items: list[Item], now: int) -> int:
-        """The newest T at which all the items can be had: suspended tasks stand still."""
+        """The newest T at which all the items are available: suspended tasks do not advance."""
         suspended_tasks = {i.id: i for item in items for i in suspended_below(self.warehouse, item)}
         suspended_tasks.update((i.id, i) for i in items if self.relations.is_suspended(i))
         for task in closure(self.catalog, suspended_tasks):

@@ -25,7 +25,7 @@ from ctsql.runtime.warehouse.query_engine import OutputProposal, StoredRelations
 from ctsql.runtime.warehouse.replaced_views import table_schema
 
 GUARDED_MAX = 1_000
-"""Shapes of views of which is kept what Spark makes of their texts."""
+"""The number of view shapes whose plans by Spark are cached."""
 
 
 class SparkEngine:

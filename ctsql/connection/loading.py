@@ -118,7 +118,7 @@ def one_change(sql: str) -> tuple[Span, st.Dml]:
 def append_given(
     con: OpenWarehouse, statement: st.Dml, parameter_sets: Sequence[Parameters]
 ) -> Result | None:
-    """Append a row for each set of parameters, of which nothing but a row's values are made.
+    """Append a row for each set of parameters, if they are nothing but a row's values.
 
     Returns:
         None for any other statement, which is run for each set.

@@ -119,7 +119,7 @@ class Writer:
             return handle.write(engine, write, own)
 
     def stage(self, rows: Any, *, lower: int, upper: int) -> str:
-        """Write rows into files that nobody sees yet; returns a text for whoever appends them.
+        """Write rows into files that no reader sees yet; returns a text with which to append them.
 
         The text may travel to another process. It must be appended or discarded once: until then
         its files stay, unless MAINTAIN finds them old.

@@ -41,7 +41,7 @@ class Progress:
 
         Args:
             label: asked for again and again; while it is empty there is no line, and the time
-                begins anew after it.
+                starts again after it.
         """
         if not self.enabled:
             yield
@@ -56,7 +56,7 @@ class Progress:
             thread.join()
 
     def pause(self) -> None:
-        """Remove the line for good; may be called at any time and from any thread."""
+        """Remove the line and show no other; may be called at any time and from any thread."""
         with self._lock:
             if self._stop is not None:
                 self._stop.set()

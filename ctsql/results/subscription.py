@@ -6,8 +6,8 @@
 
 The deliveries to a named reader are acknowledged, that is, its position is committed:
 
-- by iterating on: taking the row after the last one of T acknowledges T (likewise the next batch
-  the one before it);
+- by iterating on: taking the row after the last one of T acknowledges T (taking the next batch
+acknowledges the one before it);
 - by leaving the ``with`` block without an exception, for each T whose rows were all delivered;
 - by :meth:`Subscription.commit`; with ``auto_commit=False`` only by that.
 

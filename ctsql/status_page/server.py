@@ -21,7 +21,7 @@ class RunningPage:
 
     @property
     def notes(self) -> list[str]:
-        """What to tell whoever has started it; the token is nowhere else."""
+        """The text for the person who started it; the token is nowhere else."""
         lines = [f"status page at {self.address}"]
         if self.new_token is not None:
             lines.append(

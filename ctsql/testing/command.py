@@ -100,7 +100,7 @@ def run_tests(
 
 
 class _Run:
-    """Tests, of which each is run by one worker.
+    """Tests; each is run by one worker.
 
     Args:
         tell: called with each outcome, in order; behind a test that has none after an error.

@@ -1,8 +1,8 @@
 """Compares the rows that are there with those that are expected.
 
 Expected values become values of the columns' types, by Spark, each by itself; one that is rounded
-for that is an error: 1.5 is not what an INT holds. Rows are multisets: order does not matter
-unless the caller says so, copies do. Two rows are equal as in everything that is written
+for that is an error: 1.5 is not what an INT holds. Rows are multisets: order does not matter unless
+the caller asks for it, copies do. Two rows are equal as in everything that is written
 (docs/decisions/0007-row-equality.md): NULL equals NULL, NaN equals NaN, numbers are exact.
 
 Few rows are compared in the driver, any number by Spark; of those that differ the first are kept.

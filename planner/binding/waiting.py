@@ -1,7 +1,7 @@
 """Which definitions may say that something is due at a time, whatever moves. Pure.
 
-Told from the stored text alone: to bind all definitions of a warehouse is most of what the first
-statement of a process takes, and nearly none says so.
+Told from the stored text alone: to bind all definitions of a warehouse is most of the time of a
+process's first statement, and nearly none has such a word.
 
 [words-of-time] a definition with a schedule, with COALESCE or TRIM EVERY, or over the clock has one
     of these words in its text, or in that of a plain view in it. Most texts with one say nothing of

@@ -26,6 +26,6 @@ def watched_inputs(node: lp.Node) -> Iterator[InputNode]:
 
 
 def snapshot_inputs(plan: lp.TaskWrite) -> list[str]:
-    """The ids of the inputs of which the first run reads the whole contents."""
+    """The ids of the inputs whose whole contents the first run reads."""
     inputs = (n for n in plan.inputs if isinstance(n, lp.InsertsInput) and n.with_snapshot)
     return list(dict.fromkeys(n.object_id for n in inputs))

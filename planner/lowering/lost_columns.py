@@ -22,7 +22,7 @@ from ctsql.catalog.spans import Span
 _MARK = "__ct_lost_"
 _KNOWN_MAX = 1000
 _known_keys: dict[Hashable, None] = {}
-"""Texts over columns, of which it has been seen that they read no lost one."""
+"""Texts over columns that are known to read no lost column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def _lost_and_read(
 
 
 def _as_bound(relation: RelationRows, columns: Sequence[tuple[str, str]]) -> DataFrame:
-    """A relation of which Spark does not know the rows, with the lost columns.
+    """A relation whose rows Spark does not know, with the lost columns.
 
     These are of no type, and Spark cannot compute them beforehand.
     """

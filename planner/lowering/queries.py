@@ -167,7 +167,7 @@ def run_text(
 def run_pieces(
     pieces: Sequence[str | SqlText], names: dict[RelationRef, str], context: Context
 ) -> DataFrame:
-    """Give Spark a statement made of texts of ours and of the user's, of which there is one."""
+    """Give Spark a statement made of texts of ours and of the user's one text."""
     parts = tuple(p if isinstance(p, str) else rewrite_text(p, names, context) for p in pieces)
     spans = [p.span for p in pieces if isinstance(p, SqlText)]
     whole = Span(spans[0].source, min(s.start for s in spans), max(s.stop for s in spans))

@@ -1,6 +1,6 @@
 """The statements ctsql reads, as frozen values with spans into the user's text.
 
-SQL that Spark will run is never printed anew from a tree: a round trip through another
+SQL that Spark will run is never printed from a tree: a round trip through another
 library's printer changes meanings. It stays the user's own text (:class:`SqlText`), with the
 places marked that ctsql replaces: relations, clock calls, and spellings Spark does not know.
 """
@@ -203,7 +203,7 @@ class ColumnDef:
 
 
 class OnViolation(Enum):
-    """What becomes of a row that breaks a constraint."""
+    """The action for a row that breaks a constraint."""
 
     FAIL = "FAIL"
     DROP = "DROP"

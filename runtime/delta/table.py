@@ -300,7 +300,7 @@ class DeltaTable(DeltaRows):
         return self.handle.snapshot_at(version, None if mark is None else mark[0])
 
     def _read_log_anew(self) -> None:
-        """Open the log of which something was known."""
+        """Open the log again, and use what was read of it before."""
         self.gateway.forget_log(self.jpath)
         self._read_log()
 

@@ -26,7 +26,7 @@ def commit_ms(logged_ms: int) -> int:
 
 @contextmanager
 def standing(at_ms: int) -> Iterator[None]:
-    """Inside, in this thread, the clock stands still."""
+    """Inside, in this thread, the clock does not run."""
     before = _SET_MS.set(at_ms)
     try:
         yield

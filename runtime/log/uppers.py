@@ -34,7 +34,7 @@ class Entry:
     Attributes:
         times: if several Ts share it, those with rows in it, in order.
         anew: whether it replaced the table's columns, and earlier rows are not known under them.
-        revision: the number of the definition that it is of, as far as it says so.
+        revision: the number of the definition that wrote it, if recorded.
     """
 
     upper: int
@@ -197,7 +197,7 @@ class Uppers:
     def around(self, upper: int) -> list[Entry]:
         """The last entry at or below an upper, if there is one, and the next one.
 
-        Of a log that is read anew few commits are enough for it, however long ago that was, if
+        If the log is read again, few commits are enough, however long ago that was, if
         most of them move the upper.
 
         Raises:

@@ -98,7 +98,7 @@ class Counts:
             self._of(name).failures[condition] += 1
 
     def add_quarantined(self, name: str, rows: int) -> None:
-        """Count rows that were set aside; an object of which none was counted is shown with 0."""
+        """Count rows that were set aside; an object without any is shown with 0."""
         with self._lock:
             counts = self._of(name)
             counts.quarantined_rows = (counts.quarantined_rows or 0) + rows

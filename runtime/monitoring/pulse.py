@@ -1,7 +1,7 @@
 """What a service is doing right now, for those who look at it from other threads.
 
-The service sets plain values and waits for nobody: whoever looks may see one of them before the
-other. Times are seconds of this process's monotonic clock.
+The service sets plain values and waits for nobody: a reader may see one of them before the other.
+Times are seconds of this process's monotonic clock.
 """
 
 from dataclasses import dataclass

@@ -14,10 +14,9 @@
     comes second finds other ones and is told.
 [same-end-after-kill] a process that is killed leaves a warehouse in which the same folder comes to
     the same end: before the decision nothing has happened but unused folders and alterations of
-    tables; after it the outputs are advanced by whoever reads them, and by the next apply.
+    tables; after it the outputs are advanced by any reader, and by the next apply.
 [alterations-one-by-one] an alteration is one commit of its table, and what is left of them follows
-    from what the tables are: so a plan is made anew behind them, and is what was planned without
-    them.
+    from what the tables are: so a new plan is made after them, which equals the plan without them.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -237,7 +236,8 @@ class _Application:
         """Give the tables of changed views columns at their end.
 
         Returns:
-            What becomes of what each held before; and those whose refresh times count anew.
+            The outcome for the earlier rows of each; and the views whose refresh times count from
+            the new T.
 
         Raises:
             The error of columns that a table cannot have.

@@ -13,7 +13,7 @@ FORMAT = 1
 
 
 class Status(Enum):
-    """What becomes of an object."""
+    """The action for an object."""
 
     NEW = "new"
     UNCHANGED = "unchanged"
@@ -78,7 +78,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What becomes of one object.
+    """The action for one object.
 
     Attributes:
         keyword: ``MATERIALIZED VIEW``. parts: of a changed one what of it differs.
@@ -137,7 +137,7 @@ class Plan:
         )
 
     def counts(self) -> dict[str, int]:
-        """The number of objects by what becomes of them, those that there are."""
+        """The number of objects by action; only actions that occur."""
         numbers = {s: sum(c.status is s for c in self.changes) for s in Status}
         return {s.value: n for s, n in numbers.items() if n}
 
@@ -199,7 +199,7 @@ def check_still(before: Mapping[str, Any], now: Plan) -> None:
 
 
 def moved_between(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """The names of the objects of which two plans, as values of JSON, do not say the same."""
+    """The names of the objects that differ between two plans, given as values of JSON."""
     was, then = ({_of(c): c for c in plan["changes"]} for plan in (before, now))
     names = [
         c["name"]

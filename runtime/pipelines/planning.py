@@ -216,7 +216,7 @@ class _Planning:
         self.changes.append(change)
 
     def _change(self, item: Item, **fields: object) -> None:
-        """Note what becomes of a stored object, be it in the folder or not."""
+        """Note the action for a stored object, in the folder or not."""
         place = self.places.get(item.name)
         change = Change(name=str(item.name), keyword=_keyword(item), status=Status.KEPT)
         if place is None:

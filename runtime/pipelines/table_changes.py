@@ -157,7 +157,7 @@ class TableComparison:
         return f"it has constraints that the folder does not say, which --prune drops: {text}"
 
     def _constraints_unsaid(self, statement: st.CreateTable, table: Item) -> list[str]:
-        """The constraints of a table of which the folder says none."""
+        """The constraints of a table that the folder does not mention."""
         if statement.constraints or not statement.columns:
             return []
         properties = self.engine.relations.table(table).configuration()

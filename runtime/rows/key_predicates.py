@@ -59,7 +59,7 @@ def comparable(
 
 
 def _comparable(column: str, kind: T.DataType) -> SparkColumn:
-    """How a column is compared, here and in Spark: dates as days, of which Python has not all.
+    """How a column is compared, here and in Spark: dates as days, since Python lacks some dates.
 
     No file is skipped by days: Delta misreads the statistics of a file with dates that are not of
     the years 1 to 9999, and would skip rows that are there.

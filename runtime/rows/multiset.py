@@ -1,8 +1,8 @@
 """Desired minus stored, as multisets, by Spark: for differences of any size.
 
 Equality of rows is Spark's grouping equality made exact: NULL equals NULL, NaN equals NaN, and
-0.0 differs from -0.0 (which Spark's GROUP BY would merge, changing what is stored). Of n equal
-stored rows of which k must go, the first k by file and row number go.
+0.0 differs from -0.0 (which Spark's GROUP BY would merge, changing what is stored). If k of n equal
+stored rows must go, the first k by file and row number go.
 
 :mod:`ctsql.runtime.rows.multiset_local` does the same on the driver for few rows.
 """

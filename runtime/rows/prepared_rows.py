@@ -7,13 +7,13 @@ than to run it. So its physical plan is kept, and its leaves are replaced by the
     recipe (how Spark makes the rows, and of what)  -- second use -->  plan over empty leaves
     plan, with LocalTableScan(rows) for each leaf   -- each use   -->  rows
 
-What may depend on the rows is kept out of the plan: a leaf is an RDD, of which Spark's optimizer
-knows neither the number of rows nor that there are none. A plan is kept only
+What may depend on the rows is kept out of the plan: a leaf is an RDD: Spark's optimizer knows
+neither its number of rows nor whether it is empty. A plan is kept only
 
 [same-settings] under the settings that it was made with, all of them, which are compared at each
     use;
 [definite-query] if the query gives the same for the same rows (no clock, no random numbers, no
-    function or variable that can be defined anew), and until it fails: parts over constants keep
+    function or variable that can be redefined), and until it fails: parts over constants keep
     their error;
 [only-our-leaves] if all its rows come from our leaves and from constants: no subquery, no exchange
     that is used twice, as such a part would keep the rows it was made with.
@@ -161,7 +161,7 @@ def derive(
     """The rows that Spark makes of others, of one session.
 
     Args:
-        key: says all that ``build`` does. origin: of which text, where others have the same key.
+        key: says all that ``build`` does. origin: the text, if others have the same key.
     """
     recipes = [r for r in map(_recipe, inputs) if r is not None]
     if len(recipes) < len(inputs):
@@ -193,7 +193,7 @@ def together(rows: Sequence[RowSet]) -> list[LocalRows] | Declined:
 
 
 def rows_read(rows: Sequence[RowSet]) -> int:
-    """How many rows the driver holds of which some are computed."""
+    """How many rows the driver holds of a relation that is partly computed."""
     recipes = [r for r in map(_recipe, rows) if r is not None]
     leaves = {id(leaf): leaf for recipe in recipes for leaf in recipe.leaves}
     return sum(leaf.row_count for leaf in leaves.values())

@@ -1,7 +1,7 @@
 """A set of rows: few that the driver holds, or any number that Spark reads.
 
 Local rows are Arrow for this process and a DataFrame for Spark; either is made of the other when
-it is first asked for. Whoever has a :class:`RowSet` need not know which of the two it is.
+it is first asked for. A caller of :class:`RowSet` need not know which of the two it is.
 """
 
 from abc import ABC, abstractmethod

@@ -60,7 +60,7 @@ class Service:
         on_event, on_time: called with each event, and with each T that was reached.
         workers: the number of outputs that are advanced in parallel.
         on_commit: called with each commit that moved an output's upper, one at a time.
-        pulse: is kept up to date for whoever looks at it from another thread.
+        pulse: is kept up to date for readers in other threads.
     """
 
     open_engine: Callable[[], AbstractContextManager[Engine]]

@@ -1,9 +1,9 @@
 """What the release of Spark or Delta in this process lacks, and the ways without it.
 
-A private method may be gone in another release. py4j says so at the call; the traceback says which
-function of the two ``internals`` packages called, and the docstring of that one what is lost. If
-another way gives the same (:func:`or_else`), it is taken from then on; if not, the statement fails
-with SPARK_VERSION (:mod:`ctsql.runtime.spark.failures.errors`).
+A private method may be gone in another release. py4j raises an error at the call; the traceback
+says which function of the two ``internals`` packages called, and the docstring of that one what is
+lost. If another way gives the same (:func:`or_else`), it is taken from then on; if not, the
+statement fails with SPARK_VERSION (:mod:`ctsql.runtime.spark.failures.errors`).
 """
 
 import re
@@ -103,7 +103,7 @@ def or_else(slow: Callable[..., Any], *needs: str) -> Callable[[Callable[P, T]],
     """Make a function a fast path: once a method is missing, ``slow`` gives the same instead.
 
     Args:
-        needs: the modules of internals of which it needs all functions; else itself.
+        needs: the modules of internals whose functions it needs, all of them; else itself.
     """
 
     def decorate(fast: Callable[P, T]) -> Callable[P, T]:

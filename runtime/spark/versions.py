@@ -1,4 +1,4 @@
-"""The releases of Spark and Delta that ctsql runs on; the only place that says so."""
+"""The releases of Spark and Delta that ctsql runs on; no other place lists them."""
 
 Version = tuple[int, ...]
 

@@ -246,7 +246,7 @@ class Maintenance(OnNames):
         return plan, kept_for
 
     def _purge(self, before_ms: int, *, dry: bool) -> list[Row]:
-        """Remove for good what was dropped longer ago than RETAIN."""
+        """Delete the files of objects that were dropped longer ago than RETAIN."""
         drops = [d for d in self.engine.catalog.drops.values() if d.at_ms < before_ms]
         items = [item for drop in drops for item in drop.items]
         sizes = {item.id: self._measure(item) for item in items}

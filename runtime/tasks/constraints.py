@@ -1,4 +1,4 @@
-"""What becomes of proposed rows that break a constraint.
+"""The action for proposed rows that break a constraint.
 
 Spark has marked every row with the constraints it breaks (:mod:`ctsql.planner.lowering
 .constraints`); here rows are sorted by that mark, and counted.

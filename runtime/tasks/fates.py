@@ -1,4 +1,4 @@
-"""What becomes of a row, by the constraints that it breaks. Pure."""
+"""The action for a row, by the constraints that it breaks. Pure."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ def mask_of(constraints: Sequence[Constraint], *actions: OnViolation) -> int:
 
 
 def fate(mark: int, constraints: Sequence[Constraint]) -> OnViolation | None:
-    """What becomes of a row that breaks the constraints of a mark; None: it is kept. Pure.
+    """The action for a row that breaks the constraints of a mark; None: it is kept. Pure.
 
     Of several the first that is broken counts, in this order: FAIL, QUARANTINE, DROP, WARN.
     """

@@ -12,8 +12,7 @@ upper is past T, so it is committed last, and with that commit T is in, for all.
     computed leaves no output changed.
 [part-is-there] an output whose upper is past T holds its part of T: the body runs with what it held
     before T (kept by :mod:`ctsql.runtime.maintenance.consumers`), its proposal for this output is
-    left out. As the outcome at T is definite, the parts of two runs fit together, whoever made
-    them.
+    left out. As the outcome at T is definite, the parts of two runs fit together, in any process.
 [lead-passes-T] an output for which nothing is proposed is not committed, but the one that leads is,
     without rows, where another one has rows: that moves the task past T.
 

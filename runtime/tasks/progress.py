@@ -73,13 +73,13 @@ def suspended_below(warehouse: Warehouse, item: Item) -> list[Item]:
 
 
 def limit_by_suspended(warehouse: Warehouse, item: Item, until: int) -> int:
-    """How far an object can come, at most to ``until``: suspended tasks below it stand still."""
+    """How far an object can advance, at most to ``until``: suspended tasks below it do not."""
     below = suspended_below(warehouse, item)
     return min(until, complete_through(warehouse, below)) if below else until
 
 
 def check_not_suspended(warehouse: Warehouse, item: Item) -> None:
-    """Refuse what needs an object as of now while it, or what it reads, stands still.
+    """Refuse what needs an object as of now while it, or what it reads, does not advance.
 
     Raises:
         TASK_SUSPENDED: it would be given contents that RESUME changes afterwards.
@@ -92,7 +92,7 @@ def check_not_suspended(warehouse: Warehouse, item: Item) -> None:
 
 
 def failure_of(warehouse: Warehouse, item: Item) -> Failure | None:
-    """Why an output stands still, by its log; None when it does not, or is none."""
+    """Why an output does not advance, by its log; None if it does, or is no output."""
     if not isinstance(item, Maintained):
         return None
     output = warehouse.relations.output(item)

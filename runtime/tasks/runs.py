@@ -85,7 +85,7 @@ def due_runs(warehouse: Warehouse, item: Item, *, after: int, until: int) -> lis
 
 
 def first_lost(warehouse: Warehouse, item: Item, *, after: int, until: int) -> int | None:
-    """The first T with after < T <= until of which the logs no longer say what an input did."""
+    """The first T with after < T <= until whose changes of an input are no longer in the logs."""
     plan = warehouse.relations.in_force(item, until)[1]
     schedule = warehouse.schedules.schedule(item)
     times = []

@@ -1,4 +1,4 @@
-"""What a body sees of an input of which it does not see all: a plain view, or a condition.
+"""What a body sees of an input that it does not see whole: a plain view, or a condition.
 
     change of the source  --view's query, WHERE-->  change that the body sees
 
@@ -34,7 +34,7 @@ class RowsOfSource(EmptySources):
 
 
 def seen_of(plan: TaskWrite) -> dict[str, ViewReference]:
-    """What a body sees of each source of which it does not see all, by the source's id."""
+    """What a body sees of each source that it does not see whole, by the source's id."""
     sources = ((n, s) for s in plan.input_views for n in descend(s) if isinstance(n, InsertsInput))
     return {source.object_id: view for source, view in sources}
 

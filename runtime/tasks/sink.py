@@ -121,7 +121,7 @@ class TaskSink:
         Raises:
             TASK_FAILED: the body cannot be computed at some T; nothing is written there.
             STORED_DATA_INVALID: another writer has changed the columns of an output's table.
-            STATEMENT_CANCELLED: whoever runs it wants to stop; between two commits.
+            STATEMENT_CANCELLED: the caller asked to stop; between two commits.
             OutdatedDefinition: the timeline and the catalog are to be looked at again.
         """
         self._writing = None

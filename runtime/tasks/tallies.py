@@ -30,7 +30,7 @@ class Tally:
     """The rows that broke a constraint so far.
 
     Attributes:
-        rule: what it asked for when they were counted; another one is counted anew.
+        rule: what it asked for when they were counted; another one is counted from 0.
         last_t, last_rows: the newest T with such rows, and how many there were.
     """
 

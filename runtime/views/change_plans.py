@@ -234,7 +234,7 @@ def _check_clock(warehouse: Warehouse, plan: ViewWrite) -> None:
 
 
 def not_compared(query: PreparedQuery, plan: ViewWrite, reason: Declined | None) -> CtsqlError:
-    """Return CLOCK_NOT_COMPARED, for a view of which it is not known when time changes it.
+    """Return CLOCK_NOT_COMPARED, for a view whose changes by time are unknown.
 
     Args:
         reason: None where what is compared has another type than the clock.

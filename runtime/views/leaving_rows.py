@@ -90,7 +90,7 @@ class LeavingRows:
 
 
 def _turns_left(stored_turns: DataFrame, signed_rows: DataFrame) -> DataFrame:
-    """The turns of which a row is left. Equal rows turn together, so their number is enough."""
+    """The turns that have a row left. Equal rows turn together, so their number is enough."""
     touched_turns = signed_rows.where(F.col(DIFF) < 0).select(_TURN).distinct()
     marks = F.broadcast(touched_turns.withColumn(_IS_TOUCHED, F.lit(True)))
     both = stored_turns.unionAll(signed_rows).join(marks, _TURN, "left")

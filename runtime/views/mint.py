@@ -86,8 +86,8 @@ def decide(description: Description, upper: int) -> Decision[Description]:
 def is_overtaken(version_read: int, last_version: int, *, has_rows: bool) -> bool:
     """Did a rival's rows, not our own empty commit, bring the upper to a description's lower?
 
-    That is where a view begins anew: its lower is the time of creation, not the stored upper. What
-    was staged was compared with rows that are not there any more.
+    This is so where a view starts again: its lower is the time of creation, not the stored upper.
+    What was staged was compared with rows that are not there any more.
 
     Args:
         version_read: of the table, that was compared. last_version: the newest that moved the

@@ -40,7 +40,7 @@ class FollowedChanges:
 
     @property
     def large(self) -> tuple[str, ...]:
-        """Those of which so much changed that a step more is worth it where it leaves less."""
+        """Those with changes so large that one more step is worth it if it leaves fewer rows."""
         rows = self.runner.relations.changes
         return tuple(name for name in self.changed_tables if _is_large(rows[name]))
 

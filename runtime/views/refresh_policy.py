@@ -1,4 +1,4 @@
-"""Which way a view is refreshed, decided anew at every refresh. Pure: no Spark, no log.
+"""Which way a view is refreshed, decided at every refresh. Pure: no Spark, no log.
 
 The ways, from the cheapest:
 
@@ -194,9 +194,9 @@ def _mix(before: int | None, now: int) -> int:
 def recompute_why(policy: Policy, sizes: Sizes, costs: Costs) -> str | None:
     """A code of :data:`RECOMPUTE_REASONS` if recomputing is the better way; None if following is.
 
-    A table whose log does not say its rows is a large one. A change of which nothing is known
-    is followed: it is looked at before anything else is read, and may be found too large then.
-    A view over small tables is recomputed until it is known that following is cheaper.
+    A table whose log does not say its rows is a large one. A change of unknown size is followed: it
+    is looked at before anything else is read, and may be found too large then. A view over small
+    tables is recomputed until it is known that following is cheaper.
     """
     match policy:
         case Policy.FULL:

@@ -7,7 +7,7 @@ before the view, and is known to nobody but by what the view's commit says of it
 
 [only-what-is-named] a version that a view's commit at T names holds what belongs to the view's
     query as of T. Only what the last commit names is used, and only while it is the table's newest
-    write and nobody else wrote into the table. Anything else is left alone until it is made anew.
+    write and nobody else wrote into the table. Anything else is left alone until it is rebuilt.
 [crash-between-is-harmless] so a crash between the two commits is harmless, and so is a rival: the
     view still names what belongs to its own T. What is already written for the very T, from the
     same versions and by the same definition, is named as it is.
@@ -47,7 +47,7 @@ STATE = "state"
 TURNS = "turns"
 """There too: what it says of its turn tables, a list."""
 DAMAGED = ("HISTORY_LOST", "NOT_A_DELTA_TABLE", "STORED_DATA_INVALID")
-"""A table of which one of these is said is of no use."""
+"""A table to which one of these applies cannot be used."""
 
 
 class Kind(Enum):
@@ -251,7 +251,7 @@ class SideTable:
             gateway.delete_tree(other)
 
     def remove(self) -> None:
-        """Delete the table, which is damaged; the next refresh may make it anew."""
+        """Delete the table, which is damaged; the next refresh may rebuild it."""
         self.discard()
         self.next_pointer = None
         self._forget()

@@ -7,7 +7,7 @@
 [table-is-query] after a commit at T the table holds the query's result on what its sources held at
     T, as a multiset, whatever it held before. (tests/spark/views/test_view_correction.py)
 [one-commit-per-T] one commit for each T that is written; no file when there is no difference. Other
-    columns are one commit that writes all rows anew
+    columns are one commit that rewrites all rows
     (:mod:`ctsql.runtime.warehouse.replaced_views`).
 [followed-at-every-T] a view that a task follows is written at every T at which anything it reads
     changed; one that nobody follows goes straight to the newest. With a refresh schedule, T is a
@@ -17,8 +17,8 @@
 [foreign-is-compared] a foreign commit to the table, also one between the version that was compared
     and the commit, makes one comparison; one that changes no rows (OPTIMIZE) makes none.
 [error-is-contents] where the query of a followed view cannot be computed, its contents are an error
-    from that T until it can be again: a commit without rows says so. Any other view is tried at the
-    newest T.
+    from that T until it can be again: a commit without rows records the error. Any other view is
+    tried at the newest T.
 
 The three parts share nothing but the description and the batch, so one process may write and
 another append (:mod:`ctsql.runtime.views.mint`). On a crash the commit is in or it is
@@ -79,7 +79,7 @@ class StagedBatch:
     beside: tuple[ViewState | TurnTables, ...] = ()
 
     def describe(self) -> str:
-        """Hand the batch on as a text; whoever appends it knows of no table beside the view."""
+        """Hand the batch on as a text; its appender has no auxiliary table of the view."""
         self.discard_beside()
         return self.batch.describe()
 
@@ -188,7 +188,7 @@ class ViewSink:
         return sorted(times)
 
     def _write_error(self, time: int, problem: DataError, *, is_last: bool) -> bool:
-        """Make the contents as of a time an error; False when it is none for good.
+        """Make the contents as of a time an error; False if the error is not lasting.
 
         A table that still has other columns holds none: that T is left out, if it is not the last.
         """
@@ -301,7 +301,7 @@ class ViewSink:
             return next_turn(self.warehouse, self.item, at)
 
     def append(self, write: StagedBatch) -> Appended:
-        """Commit a written description, whoever wrote it; one that is outdated is deleted."""
+        """Commit a written description, from any process; one that is outdated is deleted."""
         batch, metadata = write.batch, write.report
         description = Description(batch.text.lower, batch.text.upper)
         while True:

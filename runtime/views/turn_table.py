@@ -15,8 +15,8 @@ read, however it is laid out. What holds of it is said in
     goes has turns that cancel those of when it came, so nothing is searched for and nothing
     deleted.
 [equal-rows-equal-turns] equal rows have equal turns. So what is left of a turn after cancelling is
-    of rows that the table holds, and the next T that is due is the first of which anything is left.
-[passed-files-go] files of which the newest turn has come go with the next change.
+    of rows that the table holds, and the next T that is due is the first that has anything left.
+[passed-files-go] files whose newest turn has come go with the next change.
 
 Rows are sorted by their turn when the table is filled, and those of later changes are few, so the
 statistics of files say which of them have a turn in a span, and those of pages which pages.
@@ -214,7 +214,7 @@ class TurnTable(SideTable):
 
 
 def _first_left(parts: Sequence[RowSet]) -> int | None:
-    """The first turn of which anything is left when the signed turns of all parts are added up."""
+    """The first turn that has anything left when the signed turns of all parts are added up."""
     if not parts:
         return None
     columns = [name for name in parts[0].schema.names if name != DIFF]
@@ -274,7 +274,7 @@ class TurnTables:
             self.due = Due(min((due for due in dues if due is not None), default=None))
 
     def to_fill(self, *, retry: bool) -> dict[str, TurnTable]:
-        """Those of which nothing is known for the next refresh; what was refused stays so.
+        """Those that are unknown to the next refresh; what was refused stays refused.
 
         Args:
             retry: try again what was refused.

@@ -14,8 +14,8 @@ CREATE OR REPLACE CONTINUAL TASK may add columns. Order of the change:
 [older-without-new] an older definition, which still runs at Ts from before, writes rows without the
     new columns.
 
-A materialized view gets columns at its end likewise, the table before the catalog, unless a newer
-definition was written meanwhile; the next T writes the difference
+A materialized view gets columns at its end in the same way, the table before the catalog, unless a
+newer definition was written meanwhile; the next T writes the difference
 (:mod:`ctsql.runtime.warehouse.replaced_views`).
 """
 

@@ -150,7 +150,7 @@ class Relations:
         return definition
 
     def readable(self, ids: Iterable[str]) -> set[str]:
-        """Of objects and all below: those of which this program can read the definition.
+        """Of objects and all below: those whose definition this program can read.
 
         In one pass: what reads something unreadable is not among them.
         """
@@ -235,7 +235,7 @@ class Relations:
         So it is while a task that will read it is being made, and while one that was dropped can be
         had back: UNDROP lets it run for each T since.
 
-        ``watched_ids`` are those of what unnamed subscriptions follow, of which no catalog knows.
+        ``watched_ids`` are those of what unnamed subscriptions follow; no catalog has these.
         """
         readers = all_readers(self.catalog, item.id, dropped=True)
         if any(isinstance(r, Task) for r in readers):
@@ -253,7 +253,7 @@ class Relations:
         return item.id in followed_ids or any(r.id in followed_ids for r in readers)
 
     def columns_now(self, item: Item) -> tuple[Column, ...]:
-        """An object's columns; for a table as its log has them, whoever changed it."""
+        """An object's columns; for a table those of its log, written by any process."""
         if not isinstance(item, Table):
             return item.columns
         text = self.table(item).schema_text()

@@ -11,9 +11,9 @@ read, but none of the columns that are dropped or changed, its history *continue
 creation is unchanged, and older rows are read by the columns that both versions have
 (docs/decisions/0063-columns-of-views.md).
 
-Between the two commits the table *awaits* its columns, and whoever writes the view next finishes
-it. Until then the new definition has no stored contents: a read is computed, and one of what is
-stored is refused.
+Between the two commits the table *awaits* its columns, and the next writer of the view finishes it.
+Until then the new definition has no stored contents: a read is computed, and one of what is stored
+is refused.
 
 [never-older-on-newer] one that knows an older definition writes nothing on top of a newer one. Each
     commit says its revision, and goes in only where the upper, and so the newest commit, is the one
@@ -110,7 +110,7 @@ def awaits_columns(warehouse: Warehouse, item: Item) -> bool:
 
 
 class History(Enum):
-    """What becomes of a view's rows from before it was replaced.
+    """The action for a view's rows from before it was replaced.
 
     KEPT: the table has all columns, and goes on. CONTINUED: all rows are written under other
     columns, and those from before are known by what both have. CUT: they are not known. WAITS: it
@@ -175,7 +175,7 @@ def cutover_of_views(
     """The cutover to other definitions of views.
 
     Args:
-        views: each as it is by the catalog, as it will be, and what becomes of its rows. One whose
+        views: each as it is by the catalog, as it will be, and the action for its rows. One whose
             history is cut begins at the cutover's T.
         paced_ids: those whose refresh times count from that T.
     """
@@ -298,7 +298,7 @@ def _read_itself(node: Node) -> Iterator[Node]:
 
 
 def not_written(item: Item) -> CtsqlError:
-    """VIEW_REPLACED for one of which nothing is stored; the caller raises it."""
+    """VIEW_REPLACED for a view with nothing stored; the caller raises it."""
     detail = "Nothing is stored by its new definition yet."
     hint = f"Type: REFRESH MATERIALIZED VIEW {item.name}"
     return error("VIEW_REPLACED", name=str(item.name), detail=detail, hint=hint)

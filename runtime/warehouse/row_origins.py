@@ -51,7 +51,7 @@ class LocatedContents:
     """Rows with ``FILE_COLUMN`` and ``ROW_COLUMN``, of files that are live at a version.
 
     Attributes:
-        shared_version: a later version, some files of which count too: those that are listed.
+        shared_version: a later version; those of its files that are listed count too.
     """
 
     rows: DataFrame
@@ -274,7 +274,7 @@ def _number(rows: DataFrame, columns: list[str]) -> DataFrame:
 
 
 def _pair(left: DataFrame, right: DataFrame, how: str, *columns: str) -> DataFrame:
-    """Numbered rows ``a``, joined with equal ones ``b``, of which some columns are kept besides."""
+    """Numbered rows ``a``, joined with equal ones ``b``; some columns of these are kept, too."""
     on = [c for c in right.columns if c.startswith((GROUP_, TEXT_, NUMBER))]
     same = reduce(and_, [F.col(f"a.{c}").eqNullSafe(F.col(f"b.{c}")) for c in on])
     return left.alias("a").join(right.select(*on, *columns).alias("b"), same, how)

@@ -144,8 +144,8 @@ class Schedules:
     def is_refresh_due(self, until: int) -> bool:
         """Is there a time, after the newest T up to ``until``, at which something is to be done?
 
-        Without one the newest T need not move: reads of views that wait show the same. What
-        cannot be read has nothing to do; whoever reads it is told why.
+        Without one the newest T need not move: reads of views that wait show the same. What cannot
+        be read has nothing to do; its readers get the error.
         """
         now, items = self._timeline.now, self._timed_items()
         readable = self._relations.readable(items)
@@ -179,7 +179,7 @@ class Schedules:
     def is_to_close(self, item: Item, at: int) -> bool:
         """Is a view that is not closed past its last refresh at T, and does it hold that?
 
-        Not while its table, or one that it reads, cannot be read: whoever reads it is told.
+        Not while its table, or one that it reads, cannot be read: its readers get the error.
         """
         schedule, catalog = self.schedule(item), self._relations.catalog
         return (

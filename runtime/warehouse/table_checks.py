@@ -31,7 +31,7 @@ def _known_as(item: Record, table_id: str) -> Record:
 def remember_tables(relations: Relations, store: DeltaCatalog) -> bool:
     """Write down which tables the objects stand for, where that is not known; True if it was not.
 
-    It is looked up for objects of which nothing is known; of others, what this process has seen.
+    Objects that this process has not read yet are looked up; for others its memory is used.
     """
     table_ids = {}
     for item in relations.catalog:

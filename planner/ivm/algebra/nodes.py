@@ -2,7 +2,7 @@
 
 A column is known by a number, unique within one plan, so no two columns are ever confused and
 predicates can be moved. An expression is the user's own text, cut at its column references; it is
-never taken apart further and never printed anew from a tree (docs/decisions/0060).
+never split further and never printed from a tree (docs/decisions/0060).
 
 A *signed* relation has the column :data:`DIFF` last: a row with diff d stands for d copies, or for
 -d deletions. Changes are signed relations, made of the same nodes.

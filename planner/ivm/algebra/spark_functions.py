@@ -69,7 +69,7 @@ TEXTS = word_set("""
 """Functions whose result is a text, of those that take a number out of one."""
 
 TYPED_BY_TEXT = word_set("from_csv from_json from_xml try_variant_get variant_get")
-"""Functions of which a text says what type the result has."""
+"""Functions whose result type is given by a text."""
 
 CLOCKS = frozenset(word.lower() for word in replaceable_calls.CLOCKS) | {"current_time"}
 """Functions of the time of the day."""

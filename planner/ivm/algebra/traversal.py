@@ -298,7 +298,7 @@ def have_one_type(a: alg.Col, b: alg.Col) -> bool:
 _SAME_IF_EQUAL = _WHOLE | frozenset(
     ["binary", "boolean", "date", "decimal", "string", "timestamp", "timestamp_ntz"]
 )
-"""Types, without their digits, of which equal values are the same."""
+"""Types, without their digits, whose equal values are identical."""
 
 
 def is_same_if_equal(col: alg.Col) -> bool:

@@ -13,7 +13,7 @@ never too small. No state is needed. Without a key (K is empty) both sides are c
 - Window functions: K = the columns that every function is partitioned by.
 - ORDER BY .. LIMIT: no key, and a total order, so that the same rows are chosen again.
 Source: Palpanas et al., Incremental Maintenance for Non-Distributive Aggregate Functions (VLDB
-2002); Snowflake's dynamic tables recompute changed groups and partitions likewise.
+2002); Snowflake's dynamic tables also recompute changed groups and partitions.
 """
 
 import itertools

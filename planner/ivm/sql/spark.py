@@ -16,7 +16,7 @@ from ctsql.planner.ivm.algebra.traversal import columns_in
 from ctsql.planner.syntax.tokens.tokenizer import word_set
 
 NOTHING = f"1 AS {PREFIX}none"
-"""The select list of a relation of which only the number of rows counts."""
+"""The select list of a relation if only its number of rows matters."""
 
 _TIGHT_BEFORE = (")", ",", ".", "]", "[")
 _TIGHT_BEHIND = ("(", ".", "[")

@@ -33,7 +33,7 @@ def compared_groups(query: Node) -> tuple[Aggregate, ...]:
     """The groups that a query compares, if a state table can hold them; () if there are none.
 
     One node for a CTE, wherever it is read; several for a query that is written several times.
-    What the groups are made of is read nowhere else, as the rest of the query is computed anew.
+    What the groups are made of is read nowhere else, because the rest of the query is recomputed.
     """
     alike: dict[Node, list[Aggregate]] = {}
     for below in descend(query):

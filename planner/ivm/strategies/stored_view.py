@@ -65,7 +65,7 @@ def put_above(above: Sequence[alg.Filter | alg.Project], node: alg.Node) -> alg.
 
 
 def keyed_top(node: alg.Node) -> KeyedTop | None:
-    """The topmost operator, if it is local to keys of which the view shows any."""
+    """The topmost operator, if it is local to keys and the view has a column of such a key."""
     operator, above = below_filters(node)
     keys: Sequence[alg.Col]
     match operator:

@@ -1,4 +1,4 @@
-"""Reads constraints, with what becomes of a row that breaks one.
+"""Reads constraints, with the action for a row that breaks one.
 
     [CONSTRAINT name] CHECK (condition)    [ON VIOLATION FAIL | DROP | WARN | QUARANTINE]
     [CONSTRAINT name] NOT NULL (columns)   [ON VIOLATION ...]

@@ -38,7 +38,7 @@ class Cursor:
     """A place in the tokens of one statement."""
 
     def __init__(self, tokens: Tokens, *, start: int = 0, of: str = "statement") -> None:
-        """Begin at an index of ``tokens``, of which there must be one.
+        """Begin at an index of ``tokens``, which has at least one token.
 
         Args:
             of: what they are, for "the end of the ..." in messages.

@@ -185,7 +185,7 @@ def plain_comments(text: str) -> str:
 def _join(
     tokens: Iterable[Token], joined: Callable[[Token, Token], Token | None]
 ) -> Iterator[Token]:
-    """The tokens, those of which ``joined`` makes one as one."""
+    """The tokens; those that ``joined`` joins are one token."""
     last: Token | None = None
     for token in tokens:
         both = None if last is None else joined(last, token)

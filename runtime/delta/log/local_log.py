@@ -1,7 +1,7 @@
 """Tables on a local disk, read by this process from their logs alone: no Spark, no rows.
 
 For what is answered from logs before Spark has started, or without it. What only Spark can do
-raises :class:`NeedsSpark`, and whoever asked does the same with Spark: there every answer is the
+raises :class:`NeedsSpark`, and the caller does the same with Spark: there every answer is the
 same, as the same code runs over :class:`ctsql.runtime.delta.table.Gateway`.
 """
 

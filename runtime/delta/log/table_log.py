@@ -28,7 +28,7 @@ class TableLog(ABC):
 
     @abstractmethod
     def _open_log(self) -> LogFiles:
-        """The files of the log, of which nothing is known yet."""
+        """The files of the log; none was read yet."""
 
     def _read_log(self) -> None:
         """Open the log, and know nothing of it yet."""
@@ -38,7 +38,7 @@ class TableLog(ABC):
         self._snapshot: Snapshot | None = None
 
     def _read_log_anew(self) -> None:
-        """Open the log of which something was known."""
+        """Open the log again, and use what was read of it before."""
         self._read_log()
 
     # ---- which table it is

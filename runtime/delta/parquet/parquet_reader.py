@@ -517,7 +517,7 @@ class _Search:
     ) -> dict[str, KeyColumn] | None:
         """Some columns of a group as they are kept, read now if need be; None where they are not.
 
-        Of a file of which few rows are read they are not.
+        They are not kept if few rows of the file are read.
         """
         layout, metadata = group.layout, group.layout.footer.row_group(group.number)
         if group.file.only is not None:

@@ -84,7 +84,7 @@ def _as_os_errors() -> Iterator[None]:
 
 
 class _Input(io.RawIOBase):
-    """A stream of the JVM of which any place can be read.
+    """A seekable stream of the JVM.
 
     The JVM copies what is asked for into a file that has no name any more.
     """

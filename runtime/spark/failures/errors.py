@@ -231,7 +231,7 @@ def _from_spark(
 
 
 def _place(chain: Sequence[Throwable]) -> str:
-    """Which record of which file a chain is about, if it is about one."""
+    """The record and the file that a chain is about, if any."""
     # A task that failed tells the folder that it was to write into.
     causes = [t for t in chain if t.condition != "TASK_WRITE_FAILED"]
     parameters = {name: value for t in causes for name, value in t.parameters.items()}

@@ -30,7 +30,7 @@ from ctsql.runtime.spark.internals.sessions import settings_of, without_code
 from ctsql.runtime.spark.missing import or_else
 
 HELD_ROWS = "spark.internals.held_rows"
-"""Whoever has rows by one of the functions here needs the others, too."""
+"""A caller that has rows from one of these functions needs the others, too."""
 _UNBOUNDED = 2**62
 """Rows, and bytes, of one batch: all go in one."""
 _LENGTH_BYTES = 4

@@ -79,7 +79,7 @@ def has_java_session(session: SparkSession) -> bool:
 def has_class(session: SparkSession, name: str) -> bool:
     """Whether a session's JVM finds a class.
 
-    No public API says so. Needed: without it, a session without Delta's JARs fails later.
+    No public API reports it. Needed: without it, a session without Delta's JARs fails later.
     """
     return bool(java(session).org.apache.spark.util.Utils.classIsLoadable(name))
 
@@ -95,7 +95,7 @@ def has_java_frame(thing: object) -> bool:
 def is_stopped(session: SparkSession) -> bool:
     """Whether a session's ``SparkContext`` was stopped.
 
-    No public API of PySpark says so. Needed: without it, ctsql would use a stopped session.
+    No public API of PySpark reports it. Needed: without it, ctsql would use a stopped session.
     """
     return session.sparkContext._jsc is None
 

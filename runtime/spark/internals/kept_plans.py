@@ -24,7 +24,7 @@ from ctsql.runtime.spark.missing import or_else
 from ctsql.runtime.spark.versions import at_least
 
 KEPT_PLANS = "spark.internals.kept_plans"
-"""Whoever keeps plans needs all functions here."""
+"""A caller that keeps plans needs all functions here."""
 _CHANGEABLE = (
     "PYTHON_UDF",
     "SCALA_UDF",

@@ -57,7 +57,7 @@ def _classes(jvm: Any) -> tuple[Any, Any]:
 def is_by_row(rows: DataFrame) -> bool:
     """Whether each value of a SELECT is one of one row: no aggregate, window or generator.
 
-    No public API says so. Needed: without it, such a value in SET or VALUES would fail when the
+    No public API reports it. Needed: without it, such a value in SET or VALUES would fail when the
     statement runs.
     """
     node = query_execution(rows).analyzed()
@@ -69,8 +69,8 @@ def is_by_row(rows: DataFrame) -> bool:
 def has_union(rows: DataFrame) -> bool:
     """Whether a query has UNION anywhere, so that columns come from several queries.
 
-    No public API says so but the text of EXPLAIN. Needed: without it, the columns of a UNION could
-    have the declared type of its first query's.
+    No public API reports it, except the text of EXPLAIN. Needed: without it, the columns of a UNION
+    could have the declared type of its first query's.
     """
     nodes = query_execution(rows).analyzed().toString()
     return re.search(r"^\W*Union(Loop)?\b", nodes, re.MULTILINE) is not None
@@ -80,7 +80,7 @@ def has_union(rows: DataFrame) -> bool:
 def reads_range(rows: DataFrame) -> bool:
     """Whether a query has range() in FROM.
 
-    No public API says so. A fast path: without it, each query is planned as one that has.
+    No public API reports it. A fast path: without it, each query is planned as one that has.
     """
     leaves = query_execution(rows).analyzed().collectLeaves()
     return any(leaf.nodeName() == "Range" for leaf in in_order(leaves))
@@ -90,7 +90,7 @@ def reads_range(rows: DataFrame) -> bool:
 def are_constants(rows: DataFrame) -> bool:
     """Whether rows are made of those of a text only, so that no table is read for them.
 
-    No public API says so. A fast path: without it, Spark runs each INSERT.
+    No public API reports it. A fast path: without it, Spark runs each INSERT.
     """
     leaves = query_execution(rows).optimizedPlan().collectLeaves()
     return all(leaf.nodeName() in _CONSTANTS for leaf in in_order(leaves))
@@ -100,7 +100,7 @@ def are_constants(rows: DataFrame) -> bool:
 def is_row_by_row(rows: DataFrame) -> bool:
     """Whether the first row costs little, so that to keep all of them costs more than to ask.
 
-    No public API says so. A fast path: without it, rows are kept before the first is read.
+    No public API reports it. A fast path: without it, rows are kept before the first is read.
     """
     # Of another DataFrame: one whose plan is known does not notice that it is persisted later.
     waiting = [query_execution(rows.select("*")).optimizedPlan()]

@@ -36,7 +36,7 @@ def _chain(java: JavaObject | None) -> Iterator[JavaObject]:
 def is_a(thing: JavaObject, class_name: str) -> bool:
     """Whether an object of Java's is of a class or interface.
 
-    No public API of PySpark says so. Needed: without it, nothing works.
+    No public API of PySpark reports it. Needed: without it, nothing works.
     """
     return bool(is_instance_of(SparkContext._gateway, thing, class_name))
 

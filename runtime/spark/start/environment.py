@@ -7,10 +7,9 @@ exited.
 
 Why it is this way
     Spark's ``--packages`` has Ivy resolve every transitive dependency of Delta at each start,
-    most of which Spark brings itself. Delta needs two JARs beyond Spark's own (:data:`JARS`).
-    When they are in Ivy's folder they are named directly: Ivy is not asked, no network is
-    needed, and a start takes 4.4 s instead of 6.4 s (medians of three, two cores, Ivy's
-    cache filled).
+    although Spark brings most of them. Delta needs two JARs beyond Spark's own (:data:`JARS`). When
+    they are in Ivy's folder they are named directly: Ivy is not asked, no network is needed, and a
+    start takes 4.4 s instead of 6.4 s (medians of three, two cores, Ivy's cache filled).
     What the JVM writes goes to a file, not to the terminal: Ivy's report, Spark's warnings and
     the lines Delta prints to standard output are not results. The file is read when a start
     fails.

@@ -238,7 +238,7 @@ def _columns_edit(
 ) -> list[st.Edit] | None:
     """The edits that write a task's list with another constraint; None where nothing changes.
 
-    The list is written anew, each constraint behind the columns and with its name, so that a name
+    The list is rewritten, each constraint behind the columns and with its name, so that a name
     that was made up stays.
 
     Raises:

@@ -673,7 +673,7 @@ def quarantine_change(
     *,
     is_new: bool,
 ) -> tuple[MaterializedView | None, Cutover]:
-    """What becomes of the quarantine of a view that has another definition.
+    """The action for the quarantine of a view that gets another definition.
 
     Args:
         away: the one that it has then; None for none. is_new: whether its table was made for it.

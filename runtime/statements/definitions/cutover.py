@@ -48,8 +48,8 @@ class Change:
         make: what changes on top of a catalog; it is called again where another process changed
             the catalog meanwhile, and raises where it no longer fits.
         new: objects whose tables were made; they go if the cutover fails.
-        failed_at: by the id of a task the T at which it stands still, which its new definition
-            mends.
+        failed_at: by the id of a task, the T at which it failed; its new definition replaces the
+            failed one.
         complete: writes what differs, or runs what waited for the new definition.
     """
 

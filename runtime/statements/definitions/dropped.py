@@ -1,4 +1,4 @@
-"""What was dropped: keeping it, UNDROP, and removing it for good.
+"""What was dropped: keeping it, UNDROP, and removing its files.
 
 A DROP commits the catalog: the objects leave, and an entry of the DROP keeps them, with their
 readers. Their folders stay. UNDROP commits the objects back, all that one DROP took; a task or view
@@ -51,7 +51,7 @@ def delete_folders(engine: Engine, items: Sequence[Item]) -> None:
 
 
 def remove_dropped(engine: Engine, drops: Sequence[DropEntry]) -> list[Item]:
-    """Remove for good what some DROPs took away; returns the objects that nobody had back."""
+    """Delete the files of some DROPs; returns the objects that were not undropped."""
     items: list[Item] = []
 
     def remove(current: Catalog) -> Catalog:

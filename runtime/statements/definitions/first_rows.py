@@ -1,9 +1,9 @@
 """Definitions that copy: a task holds at one T what another object holds then.
 
-They are in force at that T alone (``once`` of :class:`ctsql.catalog.items.Definition`), so whoever
-runs the task at it does the same, and it is written in one commit. A task that begins with the rows
-of a table has such a definition at its creation, one whose replacement is applied at the T of the
-swap.
+They are in force at that T alone (``once`` of :class:`ctsql.catalog.items.Definition`), so every
+process that runs the task at it does the same, and it is written in one commit. A task that begins
+with the rows of a table has such a definition at its creation, one whose replacement is applied at
+the T of the swap.
 """
 
 from collections.abc import Sequence

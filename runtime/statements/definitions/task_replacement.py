@@ -120,7 +120,7 @@ class TaskReplacement(Redefinition):
 
         Raises:
             REPLACEMENT_OF_ANOTHER: it is none, or is for another task. DEPENDENT_OBJECTS: somebody
-                follows it. TASK_FAILED, TASK_SUSPENDED: it stands still; nothing changes.
+                follows it. TASK_FAILED, TASK_SUSPENDED: it does not advance; nothing changes.
         """
         place = statement.replacement.span
         task, old = self._settle(statement.target)
@@ -355,7 +355,7 @@ class TaskReplacement(Redefinition):
         return _Beginning(since=since)
 
     def _check_followed(self, task: Task, item: Item, since: int, span: Span) -> None:
-        """Refuse a view as an input of which not every T behind ``since`` is stored."""
+        """Refuse a view as an input unless every T after ``since`` is stored."""
         read_ids = {r.object_id for r in task.reads}
         for read in closure(self.engine.catalog, (r.object_id for r in item.reads)):
             if isinstance(read, MaterializedView) and read.id not in read_ids:

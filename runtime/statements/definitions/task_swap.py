@@ -7,9 +7,9 @@ With several outputs the first definition does so for each of them. Where the re
 quarantine, the task's own gets those rows at the same T
 (:func:`ctsql.runtime.tasks.proposals.taken_over`).
 
-Both are definite: whoever runs the task at the swap writes the same difference, in one commit; the
-Ts before it are run by the old body, whatever was committed while the replacement was being built.
-A task that fails before the swap is taken past all Ts up to it
+Both are definite: any process that runs the task at the swap writes the same difference, in one
+commit; the Ts before it are run by the old body, whatever was committed while the replacement was
+being built. A task that fails before the swap is taken past all Ts up to it
 (:class:`ctsql.runtime.tasks.sink.TaskSink`).
 """
 

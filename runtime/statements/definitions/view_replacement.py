@@ -7,7 +7,7 @@ to the rows that the replacement holds, so that who follows the view sees that d
 
     r is advanced to now --> decided at T: v has r's query, r is gone --> v gets what differs
                                     |
-                                    +-- whoever reads v next does this, if the process dies here
+                                    +-- the next reader of v does this, if the process dies here
 """
 
 from dataclasses import replace

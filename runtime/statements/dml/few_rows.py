@@ -17,7 +17,7 @@ from ctsql.runtime.rows.prepared_rows import WITHOUT_CODE_MAX
 from ctsql.runtime.spark.internals.sessions import setting, without_code
 
 PAIRS_MAX = 1_000_000
-"""Combinations of the rows of all relations, each of which a join may compare."""
+"""Combinations of the rows of all relations; a join may compare each of them."""
 _MAKES_ROWS = re.compile(
     r"\b(range|sequence|explode\w*|posexplode\w*|inline\w*|stack|lateral|recursive|json_tuple)\b",
     re.IGNORECASE,

@@ -61,7 +61,7 @@ def unknown_constraint(
 
 
 def stored_constraints(configuration: Mapping[str, str]) -> Iterator[StoredConstraint]:
-    """The constraints of a table, whoever made them, by its properties. Pure.
+    """The constraints of a table, by its properties, made by any writer. Pure.
 
     >>> found = stored_constraints({"delta.constraints.c": "(v > 0) IS NOT FALSE", "other": "1"})
     >>> [one.text for one in found]

@@ -6,9 +6,9 @@ at a T, and is in the catalog some time later; what commits come meanwhile it is
     catalog: the views count as followed, until some T      timeline: the T at which it begins
     catalog: the task
 
-[expected-at-every-T] whoever knows a T that is bound after the first step has looked at a catalog
-    that has it, so writes the views at that T and each before it that is later than the beginning.
-    What others write later, of Ts that they knew before, is not later than the beginning, and lost.
+[expected-at-every-T] a process that knows a T bound after the first step has read a catalog that
+    has it, so writes the views at that T and each before it that is later than the beginning. What
+    others write later, of Ts that they knew before, is not later than the beginning, and lost.
 
 If the task is never made the views are written at every T for a day, which costs time only.
 """

@@ -36,7 +36,7 @@ def retry_failed(engine: Engine, item: Item) -> None:
 
 
 def skip_failed(engine: Engine, item: Item) -> int:
-    """Leave out the T at which a task failed, or of which history is gone; returns it."""
+    """Leave out the T at which a task failed, or whose history is gone; returns it."""
     check_tables(engine.relations, closure(engine.catalog, [item.id]))
     try:
         return TaskSink(engine.warehouse, item).failures.skip()

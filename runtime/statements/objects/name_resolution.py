@@ -55,7 +55,7 @@ class Namespace:
         return Namespace(self.engine, schema)
 
     def columns_now(self, item: Item) -> tuple[Column, ...]:
-        """The columns that an object has now, whoever changed its table."""
+        """The current columns of an object, even if another writer changed its table."""
         return self.engine.relations.columns_now(item)
 
     def analyst(self, catalog: Catalog) -> Analyst:
@@ -115,7 +115,7 @@ class Namespace:
             raise error("UNKNOWN_SCHEMA", span=span, name=schema, hint=hint)
 
     def new(self, record: type[Record], name: Name, span: Span, comment: str | None) -> Record:
-        """A new object of a kind with a new id, part of which is in its folder's name.
+        """A new object of a kind with a new id; its folder's name contains part of the id.
 
         Raises INVALID_NAME.
         """

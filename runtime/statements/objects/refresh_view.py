@@ -78,7 +78,7 @@ def advance_by_old_definition(engine: Engine, item: Item, until: int | None = No
 
 
 def end_if_followed(engine: Engine, item: Item) -> None:
-    """The same, of a task, and of a view each T of which somebody sees.
+    """The same, of a task, and of a followed view.
 
     Raises:
         TASK_SUSPENDED: Ts that wait would be run by what comes after, once that is resumed.

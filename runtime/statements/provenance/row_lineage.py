@@ -6,7 +6,8 @@ comes from what the task's inputs changed at its T, and BLAME goes on from there
 Each level is found by the locations of rows (:mod:`ctsql.planner.ivm.lineage` makes the queries,
 Spark runs them); of the rows found there the driver takes the first few.
 
-[exact-or-noted] what is listed is exact. Where something cannot be told a line says so in its note.
+[exact-or-noted] what is listed is exact. If something cannot be determined, a line's note reports
+it.
 [bounded-rows] the driver takes at most ``SHOWN_MAX`` rows a line of the plan, of bounded width.
 """
 

@@ -35,7 +35,7 @@ class Analysis:
 
     @property
     def rows(self) -> object:
-        """Equal where the rows are of the same columns, or it fails likewise."""
+        """Equal if the rows have the same columns, or reading fails in the same way."""
         return self.problem and self.problem.message, signature(self.columns)
 
 

@@ -10,12 +10,12 @@ Definitions that come into force together (:class:`~ctsql.catalog.cutovers.Cutov
 
     catalog: the cutover   timeline: bound to a T, or closed   catalog: its changes, and it goes
 
-[counts-once-bound] a cutover counts from the T to which the timeline has bound it. Whoever loads
-    the catalog and knows that T sees its changes, though they are not written; whoever changes the
-    catalog next writes them.
-[closed-before-change] whoever changes the catalog while a cutover is not bound closes it on the
-    timeline first. The timeline takes one of the two, so a cutover never comes into force on top
-    of another catalog than the one that it was made for.
+[counts-once-bound] a cutover counts from the T to which the timeline has bound it. A process that
+loads the catalog and knows that T sees its changes, though they are not written; the next process
+that changes the catalog writes them.
+[closed-before-change] a process that changes the catalog while a cutover is not bound closes it on
+    the timeline first. The timeline takes one of the two, so a cutover never comes into force on
+    top of another catalog than the one that it was made for.
 [look-again] who has looked at the timeline for a cutover looks at the catalog again: another
     cutover may have been made and bound meanwhile, and only a later catalog has its definitions.
 """

@@ -2,7 +2,7 @@
 
     staged batches --record--> intent on the timeline --> a commit in each table --> bound at one T
                                         |                            |
-                                        +--- whoever finds it -------+--> undone, when a table
+                                        +--- any process ------------+--> undone, when a table
                                                                           cannot take its part
 
 An intent holds each table's batch as text, the version that the transaction saw and the upper its

@@ -6,7 +6,7 @@ from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, Table
 
 NOT_THERE = ("TABLE_REPLACED", "NOT_A_DELTA_TABLE")
-"""A table of which one of these is said is not the one that an object stands for."""
+"""A table to which one of these applies is not the one that an object stands for."""
 DAMAGED = "STORED_DATA_INVALID"
 """What is said of one whose log is not what was written."""
 UNREADABLE = (DAMAGED, "TRANSACTION_STUCK", *NOT_THERE)

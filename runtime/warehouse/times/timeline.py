@@ -4,9 +4,9 @@ A Delta table whose commits bind new Ts. A commit's metadata lists its bindings,
 version], ...]. Domain metadata, which checkpoints keep, holds every source's newest bound version,
 each view's newest refresh that was asked for by hand ([T, view id, 0] among the bindings), which
 definition of an altered task is in force from which T on, and from which T on the newest cutovers
-(:mod:`ctsql.catalog.cutovers`) are in force, or that they are closed. So whoever knows T knows all
-that was bound up to T. Cutting the log drops commit metadata, so bindings are also written as
-rows, a hundred commits at a time; other mints have no data file and no Spark job.
+(:mod:`ctsql.catalog.cutovers`) are in force, or that they are closed. So a process that knows T
+knows all that was bound up to T. Cutting the log drops commit metadata, so bindings are also
+written as rows, a hundred commits at a time; other mints have no data file and no Spark job.
 
 [T-increases] Ts strictly increase, over restarts and over processes that mint at once (the upper of
     the table's write handle is the last T + 1).
@@ -304,7 +304,7 @@ class Timeline:
                 or an earlier commit of one left out would get a later T.
             fresh: make a new T, not before the clock's time, even when no source has moved.
             request: bind to that new T that this view is to be refreshed.
-            tasks: bind to that new T what becomes of the states of these tasks.
+            tasks: bind to that new T the new states of these tasks.
             cutover: bind to that new T that the definitions of a cutover are in force.
             tick_ms: the length of the intervals whose commits share a T; 0 for none.
 
@@ -401,7 +401,7 @@ class Timeline:
         raise _never_first()
 
     def change_intents(self, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> None:
-        """Record what becomes of the intents, at a new T; nothing when ``change`` gives None.
+        """Record the outcome of the intents, at a new T; nothing when ``change`` gives None.
 
         It is given the intents as they are, again when somebody else was first, and may raise.
         What it checks holds until its result is recorded, as far as it is on the timeline.
@@ -533,7 +533,7 @@ def check_not_stuck(timeline: Timeline, source: str) -> None:
 
 
 def is_stuck(timeline: Timeline, source: str) -> bool:
-    """Whether a transaction that changes a source came to no end; whoever mints tries again."""
+    """Whether a transaction that changes a source did not end; the caller tries again."""
     return _told_of_stuck(timeline, source) is not None
 
 

@@ -59,7 +59,7 @@ def assign(
 
     Args:
         candidates: commits of all sources, in any order. last: the newest T there is.
-        waiting: transactions of which a commit may still be missing. tick_ms: 0 for no ticks.
+        waiting: transactions whose commits may not all be visible yet. tick_ms: 0 for no ticks.
     """
     bindings: list[Binding] = []
     for steps in _ticks(_steps(candidates, waiting or {}), tick_ms):
