@@ -1,5 +1,6 @@
 """Reads one statement."""
 
+from collections.abc import Callable
 from typing import TypeVar
 
 from ctsql.catalog.errors import invalid, nested_too_deeply, not_supported
@@ -51,20 +52,16 @@ def parse_as(kind: type[_Known], text: str, source_name: str) -> _Known:
 def _statement(tokens: Tokens) -> Statement:
     refuse_statement(tokens)
     first = tokens[0].upper
-    if first in _QUERY_STARTS:
-        return read_query(tokens)
-    if first in DML_VERBS:
-        return read_dml(tokens)
-    if first == "CREATE":
-        return read_create(tokens)
-    if first == "EXPLAIN":
-        return _explain(tokens)
-    if first in COMMANDS:
-        cursor = Cursor(tokens)
-        cursor.take()
-        return COMMANDS[first](cursor)
+    reader = _READERS.get(first)
+    if reader is not None:
+        return reader(tokens)
     message = f"found {found_text(tokens[0])}, expected a statement"
     raise syntax_error(tokens[0].span, message, hint=did_you_mean(first, _KNOWN) if first else "")
+
+
+def _command(tokens: Tokens) -> Statement:
+    cursor = Cursor(tokens)
+    return COMMANDS[cursor.take().upper](cursor)
 
 
 def _explain(tokens: Tokens) -> Explain:
@@ -77,7 +74,11 @@ def _explain(tokens: Tokens) -> Explain:
     # A word alone is a name, though a statement may begin with it.
     is_name = len(cursor.rest) == 2 or cursor.upper(1) not in (*_KNOWN, "")
     if cursor.at("ANALYZE") and is_name:
-        return _analyze(cursor)
+        cursor.expect("ANALYZE")
+        cursor.accept("MATERIALIZED", "VIEW")
+        target = cursor.relation("the view's name")
+        cursor.end()
+        return Explain(span=span, analyze=True, kind=ObjectKind.MATERIALIZED_VIEW, target=target)
     if cursor.upper() in _PLANS:
         what = f"EXPLAIN {cursor.upper()}"
         raise not_supported(cursor.here, what, hint="Type EXPLAIN or EXPLAIN PHYSICAL.")
@@ -92,10 +93,11 @@ def _explain(tokens: Tokens) -> Explain:
     return Explain(span=span, physical=physical, statement=_statement(cursor.rest))
 
 
-def _analyze(cursor: Cursor) -> Explain:
-    cursor.expect("ANALYZE")
-    cursor.accept("MATERIALIZED", "VIEW")
-    target = cursor.relation("the view's name")
-    cursor.end()
-    kind = ObjectKind.MATERIALIZED_VIEW
-    return Explain(span=span_of(cursor.tokens), analyze=True, kind=kind, target=target)
+_READERS: dict[str, Callable[[Tokens], Statement]] = {
+    **dict.fromkeys(_QUERY_STARTS, read_query),
+    **dict.fromkeys(DML_VERBS, read_dml),
+    **dict.fromkeys(COMMANDS, _command),
+    "CREATE": read_create,
+    "EXPLAIN": _explain,
+}
+"""What reads a statement, by its first word."""
