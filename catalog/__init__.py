@@ -1,1 +1,1 @@
-"""The catalog: names, columns, objects and their definitions. It imports nothing else of ctsql."""
+"""The catalog: objects, names, columns and errors. It imports no other part of ctsql."""

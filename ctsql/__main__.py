@@ -1,4 +1,4 @@
-"""``ctsql`` and ``python -m ctsql``."""
+"""Starts the command line: ``ctsql`` and ``python -m ctsql``."""
 
 import os
 import sys

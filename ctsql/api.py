@@ -1,4 +1,4 @@
-"""Connections: parse > bind > plan > lower > run.
+"""``ctsql.connect`` and ``Connection``: each statement is parsed, bound, planned and run.
 
 A connection opens one warehouse. The process's SparkSession is started on first need, shared by all
 connections, and not stopped by ``close()``; ``connect(spark=...)`` uses the caller's. A connection

@@ -1,4 +1,4 @@
-"""The public names of ctsql's errors; they are defined in :mod:`ctsql.catalog.errors`."""
+"""The public error classes, defined in :mod:`ctsql.catalog.errors`."""
 
 from ctsql.catalog.errors import (
     CatalogError as CatalogError,

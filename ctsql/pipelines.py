@@ -1,4 +1,4 @@
-"""A folder of SQL as the definitions of a warehouse: ``read`` it, ``plan`` or ``apply`` it."""
+"""``ctsql plan`` and ``apply`` for Python: deploys a folder of SQL files to a warehouse."""
 
 from collections.abc import Mapping
 from pathlib import Path

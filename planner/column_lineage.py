@@ -1,4 +1,4 @@
-"""Which columns of what an object reads each of its columns is made of. Pure.
+"""Column lineage: the input columns from which each column is computed. Pure.
 
 Told from the definition's text, by sqlglot's scopes: values that go into a column, not those that
 rows are filtered, joined or grouped by. Where the text cannot be followed nothing is told of a

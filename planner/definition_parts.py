@@ -1,4 +1,4 @@
-"""Which parts of a definition say something else than before. Pure.
+"""Compares two definitions of an object, part by part. Pure.
 
 Texts are compared by their tokens, with every relation as the object that it means: neither case,
 blanks and comments nor the spelling of a name make a difference. Two texts that differ may still

@@ -1,4 +1,4 @@
-"""The one text form of a plan: EXPLAIN prints it and tests store it.
+"""Prints a plan as text, for EXPLAIN and for tests.
 
 No ids, no addresses, nothing that differs between two runs.
 """

@@ -1,4 +1,4 @@
-"""A folder of SQL as the state that its objects are to have: definitions, whatever their order.
+"""Reads a folder of SQL as definitions, in any order.
 
 The files are read in order of name and may be cut in any way. The order among the definitions
 follows from what they name: each comes after all that it reads. `USE schema` holds to the end of

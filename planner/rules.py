@@ -1,4 +1,4 @@
-"""The rules that turn a bound plan into one that can be run, in order.
+"""The rewrite rules that turn a bound plan into an executable one, in order.
 
 :func:`resolve_roles` replaces every ``Get`` by the relation that its role stands for:
 

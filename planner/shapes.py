@@ -1,4 +1,4 @@
-"""What a plan does, whatever its objects are called: equal for plans that differ in names only.
+"""The shape of a plan: equal for plans that differ only in the names of objects.
 
 A warehouse with many outputs has few shapes of them. What Spark makes of one plan, it makes of any
 other one of the same shape over relations with the same columns.

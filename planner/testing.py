@@ -1,4 +1,4 @@
-"""What a TEST needs of its folder, and when its steps happen. Pure.
+"""Finds the definitions that a TEST statement needs, and the T of each of its steps. Pure.
 
 Only what a test looks at is made: the definitions of what it names, and all that they read. What it
 gives rows to, and is no table of the folder, is made as a table that stands for it, so that nothing

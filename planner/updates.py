@@ -1,4 +1,4 @@
-"""Collections as updates: (row, time, diff).
+"""Changes as updates (row, time, diff), as in differential dataflow.
 
 A collection at time T is the sum of the diffs of all updates at times <= T. Rows are opaque
 here: the runtime puts handles on commits into them, so that no row of data is touched to decide

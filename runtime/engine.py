@@ -1,4 +1,4 @@
-"""The engine of one warehouse: binds times, advances outputs to them, and reads.
+"""The engine of one warehouse: assigns Ts to commits, advances outputs, and reads.
 
 Order of a read: mint Ts for what is committed, look at the catalog, bring everything the read
 depends on up to the newest T (each object after what it reads), then read one cut as of T.

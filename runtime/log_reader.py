@@ -1,4 +1,4 @@
-"""A warehouse, opened to read what its logs say; nothing is computed.
+"""Answers questions about a warehouse from its logs alone; computes no rows.
 
 :class:`ctsql.runtime.engine.Engine` adds what computes. Without that it is enough for SHOW,
 DESCRIBE and the status of outputs, also over tables that are read without Spark

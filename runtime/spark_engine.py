@@ -1,4 +1,4 @@
-"""Spark as the engine that computes rows; what each method does is said where its function is."""
+"""Computes rows with Spark, behind the interface that tests implement without Spark."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from operator import itemgetter

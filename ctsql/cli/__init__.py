@@ -1,1 +1,1 @@
-"""The program ctsql: its commands, their options and exit codes."""
+"""The command line: commands, options and exit codes."""

@@ -1,1 +1,1 @@
-"""What a connection does with a statement: variables, settings, and the handler of each kind."""
+"""Calls the handler of each kind of statement, with the connection's settings and variables."""

@@ -1,1 +1,1 @@
-"""What the command line, the shell and the tests share: running a script and reporting on it."""
+"""Runs a script and reports on it, for the command line, the shell and tests."""

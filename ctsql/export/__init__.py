@@ -1,1 +1,1 @@
-"""Metrics over HTTP, and a reader of logs that never waits for the connection."""
+"""Metrics over HTTP, and a log reader that does not wait for the connection's lock."""

@@ -1,1 +1,1 @@
-"""What a statement returns: rows, subscriptions, and values as text, Arrow, pandas or HTML."""
+"""Results of statements: rows and subscriptions, converted to Python, Arrow, pandas or HTML."""

@@ -1,4 +1,4 @@
-"""``ctsql serve``: a read-only status page of a warehouse, for people.
+"""``ctsql serve``: a read-only web page with the status of a warehouse.
 
 ``lookup`` asks the logs, ``model`` holds the values that a page shows, ``layers``, ``drawing`` and
 ``charts`` place them, ``site`` makes HTML of them, and ``server`` serves it by threads of its own.

@@ -1,4 +1,4 @@
-"""``ctsql test``: runs the TEST statements of a folder, each in a warehouse of its own.
+"""``ctsql test``: runs the TEST statements of a folder, each in a new warehouse.
 
 :mod:`ctsql.planner.testing` decides what a test needs; here it is made, run and compared, by the
 same code that runs any statement.

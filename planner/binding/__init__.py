@@ -1,4 +1,4 @@
-"""Binding: every name of a statement becomes an object, a column and a type.
+"""Binding: resolves each name of a statement to an object, a column and a type.
 
 Pure but for one question, which types a query gives: only Spark's analysis knows, and it is asked
 through the :class:`Analyst` protocol. Definitions that are stored are bound again with the

@@ -1,4 +1,4 @@
-"""Change plans: how a view's query follows the changes of its tables.
+"""Incremental view maintenance: plans that compute a view's change from its tables' changes.
 
 :func:`change_plan` reads a query and gives a :class:`ChangePlan`, or says why there is none. Pure:
 it makes SQL texts and does not run them.

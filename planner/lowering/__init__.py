@@ -1,4 +1,4 @@
-"""From frozen plan nodes to lazy DataFrames; the only part of the planner that knows Spark."""
+"""Translates plans to lazy DataFrames; the only part of the planner that imports Spark."""
 
 from ctsql.planner.lowering.char_types import (
     declare_as as declare_as,

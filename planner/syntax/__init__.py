@@ -1,4 +1,4 @@
-"""SQL text to statements: splitting, reading, and putting other names into the user's text."""
+"""Parses SQL text into statements, and replaces names in the user's text."""
 
 from ctsql.planner.syntax.parse import parse, parse_as
 from ctsql.planner.syntax.tokens.rewrite import RewrittenText, rewrite, splice

@@ -1,4 +1,4 @@
-"""Delta's classes and the files of tables: reading, changes, writing, transactions, maintenance.
+"""Reads and writes Delta tables: data files, change feeds, transactions, maintenance.
 
 Only this room reads Delta's log, touches its classes, and commits.
 """

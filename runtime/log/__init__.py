@@ -1,4 +1,4 @@
-"""The log of one table as plain values, and exactly-once commits over it.
+"""Reads the log of one table, and commits to it exactly once.
 
 Knows neither Spark nor Delta: the adapter in ``delta`` implements its protocol. May import
 ``planner`` and ``catalog``.

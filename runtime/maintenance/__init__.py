@@ -1,4 +1,4 @@
-"""Compaction, removal of old versions, and which versions are still needed by whom.
+"""Compacts files, and removes old table versions that no task, view or reader still needs.
 
 May import ``subscriptions``, whose readers need old versions, and what is below it.
 """

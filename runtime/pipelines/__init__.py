@@ -1,4 +1,4 @@
-"""A folder of SQL as the state of a warehouse: what would change, and the change.
+"""Plans and applies the differences between a folder of SQL and a warehouse.
 
 Above ``statements``: it does what several of these do, for all objects at once.
 """

@@ -1,4 +1,4 @@
-"""Sets of rows, in the driver or in Spark: bounded collection, and differences of multisets.
+"""Row sets in the driver or in Spark: bounded collection, and differences of multisets.
 
 Knows no table. May import ``spark``, ``log`` and what is below them.
 """

@@ -1,4 +1,4 @@
-"""The JVM process: start, sessions, errors, job metrics, temporary views, analysis of queries.
+"""Starts and uses Spark: sessions, errors, job metrics, temporary views, query analysis.
 
 Knows no table's log. May import ``planner`` and ``catalog``.
 """

@@ -1,4 +1,4 @@
-"""What each statement does: one file a statement or a family of statements.
+"""The implementation of each statement, one file for a statement or a family.
 
 May import every room but ``service``.
 """

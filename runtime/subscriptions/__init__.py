@@ -1,4 +1,4 @@
-"""Subscriptions: what changed in an object at each T, and how far each reader has come.
+"""Subscriptions: the changes of an object at each T, and the stored position of each reader.
 
 May import ``engine`` and what is below it.
 """

@@ -1,4 +1,4 @@
-"""The sink of continual tasks: when a task is due, how its body runs, what it commits.
+"""Continual tasks: finds the Ts at which a task is due, runs its body, commits the result.
 
 May import ``warehouse`` and what is below it, and nothing from ``views``.
 """

@@ -1,4 +1,4 @@
-"""The sink of materialized views: when a view is due, and how a refresh follows the changes.
+"""Materialized views: finds when a view is due, and refreshes it incrementally or fully.
 
 May import ``warehouse`` and what is below it, and nothing from ``tasks``.
 """

@@ -1,4 +1,4 @@
-"""What a warehouse knows: its catalog, its timeline, every relation at every T, schedules.
+"""The stored state of a warehouse: catalog, timeline, table versions at each T, schedules.
 
 May import ``delta`` and what is below it.
 """
