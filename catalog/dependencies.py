@@ -62,7 +62,7 @@ def all_readers(catalog: Catalog, object_id: str, *, dropped: bool = False) -> l
 
 
 def outputs_of(catalog: Catalog, task: Item) -> list[Item]:
-    """The outputs of a task that are objects of their own, in order; none for others."""
+    """The outputs of a task that are separate objects, in order; none for others."""
     return [catalog.items[object_id] for object_id in task.outputs]
 
 

@@ -42,7 +42,9 @@ class CtsqlError(DatabaseError):
         condition: the stable public name, for example ``UNKNOWN_RELATION``.
         given: the parameters of its texts, for example ``{"name": "t"}``.
         sqlstate: five characters, after PostgreSQL where one fits.
-        message: one short line. detail: facts, or None. hint: what to do, or None.
+        message: one short line.
+        detail: facts, or None.
+        hint: what to do, or None.
         span: the piece of the user's text that is at fault, or None.
     """
 

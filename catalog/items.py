@@ -159,7 +159,7 @@ class Item:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The ids of the tables that it writes, where they are objects of their own."""
+        """The ids of the tables that it writes, if they are separate objects."""
         return ()
 
     @property
@@ -333,7 +333,7 @@ class Task(Maintained):
     Which of its definitions is in force at a T is bound by the timeline.
 
     Attributes:
-        storage: its rows; None where its outputs are objects of their own.
+        storage: its rows; None where its outputs are separate objects.
         earlier: definitions that may still have to run, the oldest first.
         outputs: the ids of those outputs, which read it; the first one leads: its log has the
             task's upper. Empty where the task is its own output.

@@ -1,6 +1,6 @@
 """Named readers of an object's changes, as the catalog keeps them.
 
-What changes all the time, how far a reader has come, is not here but in a table of its own; here
+What changes all the time, how far a reader has come, is not here but in a separate table; here
 stand the name, what it follows and where it began.
 """
 

@@ -81,7 +81,7 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """A transaction: committed behind the block, rolled back if the block raises.
+        """A transaction: committed at the end of the block, rolled back if the block raises.
 
             with con.transaction():
                 con.execute("INSERT INTO orders VALUES (1, 'pen')")
@@ -145,8 +145,8 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
     ) -> Result:
         """Run one or several statements; returns the last one's result.
 
-        After ``SET python_variables = true`` a name that is no object means the caller's variable
-        of that name: in ``SELECT * FROM df`` a DataFrame, say.
+        After ``SET python_variables = true`` a name that is not an object refers to the caller's
+        variable, for example to a DataFrame in ``SELECT * FROM df``.
 
         Args:
             sql: statements with ``;`` between them.
@@ -242,13 +242,13 @@ def connect(
             CTSQL_WAREHOUSE from the environment, or ``./warehouse``.
         spark: the caller's session, with Delta Lake.
         master: where ctsql starts Spark, by default ``local[*]``.
-        read_only: write nothing; compute in memory what is not stored yet, and refuse statements
-            that write.
-        create: make the warehouse if it is not there; else the first statement raises
+        read_only: write nothing. Reads compute outputs that are not stored yet in memory;
+            statements that write are refused.
+        create: create the warehouse if it does not exist. If False, the first statement raises
             WAREHOUSE_NOT_FOUND.
-        python_variables: begin with ``SET python_variables = true``.
-        maintenance: compact the outputs that the connection writes, when they need it, in a thread
-            that ends when that is done. Without it only :meth:`Connection.run` and MAINTAIN do.
+        python_variables: start with ``SET python_variables = true``.
+        maintenance: compact the outputs that the connection writes, in a background thread. Without
+            it only :meth:`Connection.run` and MAINTAIN compact.
 
     Raises:
         INVALID_USAGE: ``warehouse`` is an empty text, or a file: URI with a host.

@@ -166,7 +166,7 @@ class Engine(LogReader):
         return self._read_only_twin
 
     def for_thread(self) -> "Engine":
-        """An engine for another thread: same warehouse, a session of its own."""
+        """An engine for another thread: same warehouse, its own session."""
         engine = Engine(
             clone_session(self.session),
             self._warehouse_path,

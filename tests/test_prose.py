@@ -24,7 +24,8 @@ SUBJECTS_SINCE = "f7a6cd0f"
 """Subjects of older commits are as they are."""
 HARD = re.compile(
     r"\b(anew|whoever|likewise|(?<!as )of\s+which|brought\s+(up|to\s+now)|stands?\s+still"
-    r"|what\s+becomes\s+of|for\s+good|says\s+so)\b",
+    r"|what\s+becomes\s+of|for\s+good|says\s+so)\b"
+    r"|\bof\s+(its|their|one's)\s+own(?=[.,;:)])",
     re.IGNORECASE,
 )
 """Words for which the field has a plainer one."""

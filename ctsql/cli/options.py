@@ -81,7 +81,7 @@ def common(*, has_warehouse: bool = True) -> Callable[[F], F]:
     """The options of every command: ``warehouse``, ``master``, ``debug`` and ``quiet``.
 
     Args:
-        has_warehouse: whether the command's help names the warehouse. One that has none of its own
+        has_warehouse: whether the command's help names the warehouse. A command without its own one
             takes the option, which may be in an alias.
     """
     added = (

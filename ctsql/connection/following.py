@@ -39,17 +39,18 @@ def run(
 
     Args:
         stop: set it from another thread to stop between two commits; ``cancel()`` ends running
-            work. report: called with each T that was reached.
-        interval: the most seconds between two looks at the logs; by default 1.
+            work.
+        report: called with each T that was reached.
+        interval: the maximum seconds between two polls of the logs; by default 1.
         on_event: called with each :class:`~ctsql.runtime.service.events.Event`, one at a time,
             after the commit that it is about. Order: the commits of one output by T; an output
-            after those that it reads, at each T. The service waits until it returns, so what
-            takes long belongs into a thread of its own. An exception ends the service and is
-            raised here, one of ctsql's as the cause of a RuntimeError; the commit stays, and
-            its event is not repeated. It must not use this connection: InterfaceError. Several
-            workers call it in their threads, and so does maintenance.
+            after those that it reads, at each T. The service waits until it returns, so run long
+            work in another thread. An exception ends the service and is raised here, one of ctsql's
+            as the cause of a RuntimeError; the commit stays, and its event is not repeated. It must
+            not use this connection: InterfaceError. Several workers call it in their threads, and
+            so does maintenance.
         workers: the number of outputs that are advanced in parallel.
-        pulse: is kept up to date with what the service is doing.
+        pulse: updated with the current work of the service.
 
     Raises:
         CtsqlError: with ``once`` the error of the first object that failed, after all others
@@ -106,11 +107,12 @@ def subscribe(
         name: as SQL spells it, or a query in parentheses.
         reader: the name under which the position is stored, for an object; a known reader
             continues at its position, and ``as_of`` and ``begin`` are ignored.
-        as_of: begin with the contents as of this T. begin: with the changes at this T.
+        as_of: start with the contents as of this T.
+        begin: start with the changes at this T.
         up_to: end before this T; with "now", after the current contents.
         progress: also deliver each T up to which everything was delivered.
         auto_commit: acknowledge by iterating on; see :mod:`ctsql.results.subscription`.
-        interval: the most seconds between two looks at the logs; by default 1.
+        interval: the maximum seconds between two polls of the logs; by default 1.
 
     Raises:
         CtsqlError: as SUBSCRIBE does.

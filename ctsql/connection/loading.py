@@ -20,8 +20,7 @@ from ctsql.results.result import Result
 def append(con: OpenWarehouse, table: str, rows: Any) -> Result:
     """Append rows to a table in one commit, so that they have one T.
 
-    Columns that the rows do not have get their default, or NULL. Datetimes without a zone are taken
-    as UTC.
+    Missing columns get their default, or NULL. Datetimes without a time zone are UTC.
 
     Args:
         table: its name, as SQL spells it.
@@ -32,8 +31,8 @@ def append(con: OpenWarehouse, table: str, rows: Any) -> Result:
         a result without rows, whose ``rowcount`` is the number of rows appended.
 
     Raises:
-        CtsqlError: UNKNOWN_COLUMN, COLUMN_COUNT_MISMATCH, TYPE_MISMATCH or DATA_ERROR if the
-            rows are not the table's; OUTPUT_OWNED if it is a task's or a view's.
+        CtsqlError: UNKNOWN_COLUMN, COLUMN_COUNT_MISMATCH, TYPE_MISMATCH or DATA_ERROR if the rows
+            do not fit the table; OUTPUT_OWNED if it is the output of a task or a view.
     """
     return _append(con, relation_of(table), rows, ())
 
@@ -56,11 +55,11 @@ def _append(con: OpenWarehouse, ref: st.RelationRef, rows: Any, into: Sequence[s
 
 
 def writer(con: OpenWarehouse, table: str, job: str = "default") -> Writer:
-    """How a job of one's own writes a table so that nothing is in twice.
+    """Write a table by a job of the caller, so that no row is written twice.
 
     Args:
         table: its name, as SQL spells it.
-        job: tells apart jobs that write the same table; each has an upper of its own.
+        job: the name of the job; jobs that write the same table each have their own upper.
 
     Raises:
         CtsqlError: UNKNOWN_RELATION, OUTPUT_OWNED.
@@ -74,10 +73,9 @@ def writer(con: OpenWarehouse, table: str, job: str = "default") -> Writer:
 
 
 def register(con: OpenWarehouse, name: str, rows: Any) -> None:
-    """Let queries and INSERT read rows under a name, as a temporary view of ``con.spark``.
+    """Register rows under a name for queries and INSERT, as a temporary view of ``con.spark``.
 
-    Tasks, views and other processes do not see it. A name that is registered already means the
-    new rows from now on.
+    Tasks, views and other processes do not see it. Registering a name again replaces its rows.
 
     Args:
         name: one identifier, which no table, task or view of the current schema has.

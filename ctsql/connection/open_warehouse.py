@@ -1,4 +1,4 @@
-"""A warehouse that is opened on first need, in a Spark of one's own or the process's.
+"""A warehouse that is opened on first need, in the caller's Spark or the process's.
 
 A connection is one, and runs statements in it.
 """

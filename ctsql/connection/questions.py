@@ -42,7 +42,7 @@ def known(con: OpenWarehouse) -> Vocabulary:
 
 
 def now(con: OpenWarehouse) -> int:
-    """The newest bound T of the warehouse."""
+    """The newest T of the warehouse."""
     with con._running("now") as engine:
         return engine.timeline.refresh()
 

@@ -1,4 +1,4 @@
-"""Writing a table by a job of one's own, so that nothing is in twice."""
+"""Writes a table by a job of the caller, so that no row is written twice."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -19,8 +19,8 @@ class Writer:
     """How one job writes one table; made by :meth:`ctsql.Connection.writer`.
 
     A write carries the *upper* of the job: a number that the job counts in (batches, offsets,
-    milliseconds), exclusive. Everything below the upper is in. Rows and upper are in one commit, so
-    a job that was killed asks for the upper and goes on from there.
+    milliseconds), exclusive. Everything below the upper is committed. Rows and upper are in one
+    commit, so a job that was killed reads the upper and continues from there.
     """
 
     def __init__(self, warehouse: "OpenWarehouse", handle: "JobWriter") -> None:
@@ -30,11 +30,11 @@ class Writer:
 
     @property
     def upper(self) -> int:
-        """The newest upper that this writer has seen; 0 before the first write or look."""
+        """The newest upper that this writer has read; 0 before the first read or write."""
         return self._handle.upper
 
     def fetch_recent_upper(self) -> int:
-        """The upper as of now; 0 before the job's first write."""
+        """Read the current upper; 0 before the job's first write."""
         with self._warehouse._running(self._label) as engine:
             return self._handle.output(engine).fetch_recent_upper()
 
@@ -42,7 +42,7 @@ class Writer:
         """Wait until some process has moved the upper above a number.
 
         Returns:
-            whether it is above; False after the timeout.
+            True if it is above; False after the timeout.
         """
         start = time.monotonic()
         while self.fetch_recent_upper() <= upper:
@@ -62,15 +62,15 @@ class Writer:
         """Append rows and move the upper in one commit, if the upper is the expected one.
 
         Args:
-            rows: as for :meth:`ctsql.Connection.append`, or a dict of them by the number they stand
-                for, from the expected upper up to the new one. None moves the upper only.
-            batches: texts of :meth:`stage`, with these bounds; they are used up.
+            rows: as for :meth:`ctsql.Connection.append`, or a dict of rows by their number, from
+                the expected upper up to the new one. None moves the upper only.
+            batches: texts returned by :meth:`stage`, with these bounds; each can be used once.
 
         Returns:
             the new upper.
 
         Raises:
-            UpperMismatch: the upper is another one; nothing was changed.
+            UpperMismatch: the upper is not the expected one; nothing was changed.
             CtsqlError: DATA_ERROR if a row breaks a CHECK or NOT NULL of the table.
                 ALTERED_MEANWHILE if the table got one after a batch was staged; nothing was
                 changed, and the batch can be discarded.
@@ -92,12 +92,13 @@ class Writer:
     def append(
         self, rows: Any = None, *, lower: int, upper: int, batches: Sequence[str] = ()
     ) -> int:
-        """Append for one of several writers of the same rows: what is in already is left out.
+        """Append as one of several writers of the same rows: rows already committed are left out.
 
         Args:
-            rows: a dict of rows by the number they stand for, which says what is in already; other
-                rows stand for ``upper - 1``. lower: what the rows begin with; a lower above the
-                job's upper would leave a gap. upper: exclusive.
+            rows: a dict of rows by their number, so that committed rows can be left out; other rows
+                have the number ``upper - 1``.
+            lower: the first number; it may not be above the job's upper.
+            upper: exclusive.
             batches: as for :meth:`compare_and_append`.
 
         Returns:
@@ -130,7 +131,7 @@ class Writer:
             return batch.describe()
 
     def discard(self, batch: str) -> None:
-        """Delete the files of a staged batch, unless it is in."""
+        """Delete the files of a staged batch, unless it was committed."""
         self._check("discard")
         with self._warehouse._running(self._label) as engine:
             output = self._handle.output(engine)

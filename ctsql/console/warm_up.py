@@ -38,7 +38,7 @@ def warm_up(note: Callable[[str], None]) -> None:
         note: called with what is done and what it saves.
 
     Raises:
-        INVALID_USAGE: Spark is configured by files or variables of its own.
+        INVALID_USAGE: Spark is configured by its files or environment variables.
         SPARK_ERROR: Java writes no archive. OSError: the cache folder cannot be written.
     """
     if not is_plain(None):
@@ -109,7 +109,7 @@ def _train(draft: Path, warehouse: Path) -> None:
 
 
 def _seconds_of_command(scratch: Path) -> float:
-    """How long a command takes in a process of its own."""
+    """How long a command takes in a new process."""
     paths = os.pathsep.join(os.path.abspath(path) for path in sys.path)
     start = time.monotonic()
     subprocess.run(

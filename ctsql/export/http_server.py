@@ -13,7 +13,7 @@ one, so both are done here:
 * What a client sends is never logged. A message about the server's own faults is logged once a
   minute.
 
-The server has a thread and an event loop of its own.
+The server has its own thread and event loop.
 """
 
 import asyncio

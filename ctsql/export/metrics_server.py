@@ -1,7 +1,7 @@
 """``ctsql run --metrics``: a page with the service's metrics, for Prometheus.
 
 One thread collects them, which no tick waits for. On a local disk it reads the lags without Spark;
-elsewhere by an engine of its own, with a session cloned from the service's.
+elsewhere by a separate engine, with a session cloned from the service's.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,7 @@
 """Reads a warehouse's logs beside what its connection does, and never waits for it.
 
-On a local disk the reader needs no Spark. Elsewhere it is an engine with a session of its own, of
-the connection's Spark, which is started if it is not there.
+On a local disk the reader needs no Spark. Elsewhere it is an engine with its own session of the
+connection's Spark, which is started if it is not there.
 """
 
 from collections.abc import Callable

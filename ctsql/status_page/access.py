@@ -1,7 +1,7 @@
 """Who may see the status page, and what a browser may do with it.
 
 On this machine's own addresses everybody may see it, if the request names such an address: a page
-of another site cannot read it by a name of its own that leads here (DNS rebinding). Elsewhere, and
+of another site cannot read it by another name that leads here (DNS rebinding). Elsewhere, and
 wherever a token is set, a request needs the token: as the password of HTTP's Basic scheme, which
 every browser asks for and keeps, or as a Bearer token. It is never part of an address, so it is in
 no log and no history. All requests but GET and HEAD are refused, before anything looks at them.

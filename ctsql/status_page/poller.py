@@ -59,7 +59,7 @@ class Look:
 
 
 class Poller:
-    """Looks, by a thread of its own."""
+    """Polls the logs in its own thread."""
 
     def __init__(self, ask: Ask, lookup: Lookup) -> None:
         self._ask, self._lookup = ask, lookup

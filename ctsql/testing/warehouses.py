@@ -48,7 +48,7 @@ class Warehouses:
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def beside(self, connection: Connection) -> "Warehouses":
-        """The same run's, for another thread, with a connection of its own."""
+        """The same run's, for another thread, with its own connection."""
         return replace(self, connection=connection)
 
     def template(self, plan: TestPlan) -> Template:

@@ -68,7 +68,7 @@ class BodyBinder:
         return bound
 
     def _piece(self, sql: st.SqlText) -> lp.Query:
-        """A predicate or a value: a query without columns of its own."""
+        """A predicate or a value: a query without its own columns."""
         nodes = tuple(self.binder.relation(r, self.roles) for r in sql.relations)
         return lp.Query(sql=self.names.applied(sql), relations=nodes, columns=())
 

@@ -832,7 +832,7 @@ class RowQuestion(Statement):
 
     Attributes:
         verb: BLAME or WHY.
-        select: ``SELECT *`` of what stands behind it; its text is a source of its own.
+        select: ``SELECT *`` of what stands behind it; its text is a separate source.
     """
 
     verb: str
@@ -948,7 +948,7 @@ class TestStep:
     Attributes:
         span: the whole step, with its first word.
         at: the time that the test's clock is set to; None for a second after the step before.
-        changes: what is written, each into a table of its own; none where only time passes.
+        changes: what is written, each into its own table; none where only time passes.
         columns: for each change the columns that its list declares with types, if it does.
     """
 

@@ -139,7 +139,7 @@ def local_change(
 
     With their locations. A row that moved from one file to another is in both. ``before`` is -1 for
     an empty table; files are read alike at both. What the last calls read is kept, if it is little:
-    views of one table follow the same change, each by columns of its own.
+    views of one table follow the same change, each by its own columns.
     """
     recent, which = table.gateway.recent_rows, (table.log_files, before, after)
     change = recent.get(which)

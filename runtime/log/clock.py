@@ -1,6 +1,6 @@
 """The wall clock, for decisions that are no function of the log: new Ts and refresh times.
 
-Tests replace the function here. A TEST statement has a clock of its own: inside :func:`standing`
+Tests replace the function here. A TEST statement has its own clock: inside :func:`standing`
 the time is what it says, and so is that of commits, whatever their logs say.
 """
 

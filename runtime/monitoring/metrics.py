@@ -2,7 +2,7 @@
 
 What was done is counted from the service's events, in its own thread: adding up some numbers. The
 rest is looked up when somebody asks, in the thread of who asks: the service's pulse, the JVM's
-memory, and the lag of each object, which a reader of its own takes from the logs. So a slow or
+memory, and the lag of each object, which a separate reader takes from the logs. So a slow or
 hanging collector keeps no tick waiting, and a lag grows with what comes in while a tick hangs.
 
 Names and units are those of Prometheus' conventions: base units, ``_total`` for counters.

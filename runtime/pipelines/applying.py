@@ -260,7 +260,7 @@ class _Application:
         return histories, paced_ids
 
     def _make(self, bound: BoundObject) -> Sequence[Item]:
-        """Make the tables of a new object, in folders of their own."""
+        """Make the tables of a new object, each in its own folder."""
         statement = bound.definition.statement
         if isinstance(statement, st.CreateTable):
             return self._make_table(bound, statement)

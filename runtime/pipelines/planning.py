@@ -331,7 +331,7 @@ class _Planning:
             self._add_notices(name, notices)
 
     def _told_of_by(self, item: Item) -> Name:
-        """The object whose change tells of one that goes: a part of it has none of its own."""
+        """The object whose change tells of one that goes: a part of it has no change itself."""
         if item.name in self.places:
             return item.name
         reads = (self.stored_catalog.items[r.object_id] for r in item.reads)

@@ -200,7 +200,7 @@ def rows_read(rows: Sequence[RowSet]) -> int:
 
 
 def _side_by_side(frames: Sequence[DataFrame]) -> DataFrame:
-    """The rows of all, each in columns of its own, with the number of its set; in one task."""
+    """The rows of all, each in its own columns, with the number of its set; in one task."""
     parts = []
     for i, mine in enumerate(frames):
         columns = [F.lit(i).alias(PART)]

@@ -2,7 +2,7 @@
 
     commit of an output --> note --> after the tick, if due --> compact, trim
 
-A connection does it in a thread of its own (:mod:`ctsql.runtime.service.connection_maintenance`);
+A connection does it in a separate thread (:mod:`ctsql.runtime.service.connection_maintenance`);
 one process of a warehouse at a time.
 
 [due-by-versions] it is due every ``LOOK_EVERY_COMMITS`` versions of an output. That depends on the

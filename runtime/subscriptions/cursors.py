@@ -1,4 +1,4 @@
-"""Named readers: their registration in the catalog, and their positions in a table of their own.
+"""Named readers: their registration in the catalog, and their positions in a separate table.
 
 A position is the upper of the reader's application id in the table ``subscriptions`` of the
 warehouse's system folder. A metadata-only commit moves it, and only from the value that this

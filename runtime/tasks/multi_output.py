@@ -3,7 +3,7 @@
     stage b, stage c, stage a  -->  commit b, commit c  -->  commit a
     (all before any commit)         (where there are rows)   (the first output: it leads)
 
-Each output is a table with commits of its own. The first output *leads*: the task is at T when its
+Each output is a table with its own commits. The first output *leads*: the task is at T when its
 upper is past T, so it is committed last, and with that commit T is in, for all.
 
 [all-at-T] at a T that the task has come to every output holds what the body proposed there. At one

@@ -105,8 +105,8 @@ def mended_from(
 ) -> int:
     """The T from which another definition of a task is in force: ``now``, or where it stands.
 
-    Another process may have gone past that T since, as by SKIP, or mended it by a definition of its
-    own: what comes behind it is run by that.
+    Another process may have gone past that T since, as by SKIP, or replaced the failed definition:
+    what comes behind it is run by that.
 
     Args:
         failed_at: where it was found to have failed; None for nowhere. state: what is bound of it.

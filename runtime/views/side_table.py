@@ -2,8 +2,8 @@
 
     side table at T  -->  commit    then    view at T, naming that version  -->  commit
 
-It lies in a folder of its digest below the view's, is written by a write handle of its own
-before the view, and is known to nobody but by what the view's commit says of it.
+It lies in a folder of its digest below the view's, is written by its own write handle before the
+view, and is known to nobody but by what the view's commit says of it.
 
 [only-what-is-named] a version that a view's commit at T names holds what belongs to the view's
     query as of T. Only what the last commit names is used, and only while it is the table's newest

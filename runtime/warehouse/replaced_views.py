@@ -198,7 +198,7 @@ def cutover_of_views(
 
 
 def with_definition_of(item: MaterializedView, other: Item) -> MaterializedView:
-    """A view with the definition of another one, under the number of its own."""
+    """A view with the definition of another one, under its own number."""
     definition = replace(other.definition, number=item.revision, flow=item.flow)
     return replace(item, definition=definition, columns=other.columns)
 

@@ -2,7 +2,7 @@
 
 Of the parts of some thousand lines few are of one brand. If the filter stands on the part, and the
 lines of a part are many, then the parts are read first, and the other tables for those that pass.
-This takes a job of its own, so it is done for large changes only.
+This takes a separate job, so it is done for large changes only.
 """
 
 from collections.abc import Sequence

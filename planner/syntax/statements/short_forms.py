@@ -237,7 +237,7 @@ class _FlowClauses:
         self.flow = replace(self.flow, groups=tuple(groups), sequence=groups[0].sequence)
 
     def _check_groups(self) -> None:
-        """Refuse what has no meaning where each group of columns has an order of its own."""
+        """Refuse what has no meaning if each group of columns has its own order."""
         place = self.flow.groups[0].columns.span
         if self.flow.scd_type == 2:
             raise not_supported(

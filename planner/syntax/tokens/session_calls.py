@@ -1,6 +1,6 @@
 """Calls that ask for the schema of the connection: what they are replaced with in a query.
 
-Spark would answer with a schema of its own, which has nothing to do with the warehouse's. In a
+Spark would answer with its own schema, which has nothing to do with the warehouse's. In a
 definition they are refused: it would depend on who reads it.
 """
 

@@ -1,6 +1,6 @@
 """Cuts a script into statements, by tokens: a semicolon outside parentheses ends one.
 
-The body of a continual task holds statements with semicolons of their own; it stands in
+The body of a continual task holds statements with their own semicolons; it stands in
 parentheses, so they end nothing here. Comments, strings and quoted names may hold anything.
 """
 

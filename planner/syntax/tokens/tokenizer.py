@@ -5,7 +5,7 @@ escapes are understood in one way only. sqlglot's own tokens are evened out here
 
 - a keyword of several words (``GROUP BY``) becomes one token for each word;
 - the rest of a statement that sqlglot keeps as one string (after SHOW, EXPLAIN) is cut too;
-- tokens that stand for no text of their own (the ``::`` that sqlglot reads into ``1L``) go;
+- tokens without their own text (the ``::`` that sqlglot reads into ``1L``) go;
 - what Spark's lexer keeps together is one token: ``<<``, ``>>>``, ``!>``, ``.5``, the name ``1a``.
 
 No class here inherits from one of sqlglot's: its compiled build forbids that.

@@ -77,7 +77,7 @@ def _later_column(
 
 
 def _as(value: Column, old_type: T.DataType, new_type: T.DataType) -> Column:
-    """Convert a value to a type that includes all values of its own."""
+    """Convert a value to a type that includes all values of its type."""
     if old_type == new_type:
         return value
     match old_type, new_type:

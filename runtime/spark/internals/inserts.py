@@ -12,7 +12,7 @@ _VALUES = ("LocalRelation", "UnresolvedInlineTable")
 
 
 class NotAnAppend(Exception):
-    """A statement does something else than append rows, or appends them in a way of its own."""
+    """A statement does something else than append rows, or appends them in another way."""
 
 
 class Insert:

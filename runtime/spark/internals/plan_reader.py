@@ -125,7 +125,7 @@ class _Reader:
         return kind
 
     def _part(self, thing: Any, name: str | None) -> Any:
-        """``name``: of its class; None for what Python has a type of its own for."""
+        """``name``: of its class; None for what Python has its own type for."""
         if name is None:
             return thing
         match self._kind(thing, name):
@@ -165,7 +165,7 @@ class _Reader:
 
 
 def _class_of(thing: Any) -> str | None:
-    """The name of an object's class; None for what Python has a type of its own for."""
+    """The name of an object's class; None for what Python has its own type for."""
     if thing is None or isinstance(thing, str | int | float | bool | bytes):
         return None
     return str(thing.getClass().getName())

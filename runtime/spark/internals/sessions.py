@@ -24,7 +24,7 @@ def _copied(session: SparkSession) -> SparkSession:
 
 @or_else(_copied)
 def clone_session(session: SparkSession) -> SparkSession:
-    """A session with the same settings and with temporary views of its own.
+    """A session with the same settings and with its own temporary views.
 
     No public API of PySpark clones one; ``newSession`` has Spark's defaults. A fast path: without
     it, settings are copied one by one.

@@ -1,6 +1,6 @@
 """Temporary views and functions of the caller's session.
 
-The engine evaluates SQL in a session of its own, beside the caller's. A query of the caller's sees
+The engine evaluates SQL in its own session, next to the caller's. A query of the caller's sees
 both; a definition must not, as other processes run it.
 """
 

@@ -1,4 +1,4 @@
-"""Whether Spark is started as it comes: by a local master, and without configuration of its own.
+"""Whether Spark is started as it comes: by a local master, and without extra configuration.
 
 Then paths are those of the local disk, Delta's JARs may stand on the class path, and the JVM may
 have options of ours. Needs no import of Spark.

@@ -1,6 +1,6 @@
 """Spark sessions: one for the process, started on first need; and the engine's own.
 
-The engine evaluates SQL in a session of its own made by ``newSession()``: it shares the context
+The engine evaluates SQL in its own session, made by ``newSession()``: it shares the context
 (and the executors) with the process's or the caller's session, whose settings stay as they are.
 """
 
@@ -112,7 +112,7 @@ def _start(master: str | None, life: Life, draft: Path | None = None) -> SparkSe
 def _write_no_checksum_files(session: SparkSession) -> None:
     """Let Hadoop write no hidden file (``.NAME.crc``) beside each file of the local disk.
 
-    Parquet's pages, deletion vectors and Delta's state have checksums of their own, on every store.
+    Parquet's pages, deletion vectors and Delta's state have their own checksums, on every store.
     Files of checksums that others wrote are still compared.
     """
     jvm, configuration = java(session), java_context(session).hadoopConfiguration()

@@ -1,6 +1,6 @@
 """Replacements of continual tasks, and REPLAY CONTINUAL TASK, which makes and applies one at once.
 
-A replacement is a task of its own beside the task that it is for. It has the same columns and
+A replacement is a separate task next to the task that it is for. It has the same columns and
 begins with what the inputs hold (SNAPSHOT), or with what the task held before a T, from which on
 its body is run for every T that there was (FROM). Applying it binds two definitions of the task in
 one commit of the timeline (:mod:`ctsql.runtime.statements.definitions.task_swap`).

@@ -1,6 +1,6 @@
 """CREATE REPLACEMENT MATERIALIZED VIEW, and ALTER MATERIALIZED VIEW ... APPLY REPLACEMENT.
 
-A replacement is a materialized view of its own: it is built and kept up to date beside the view
+A replacement is a separate materialized view: it is built and kept up to date beside the view
 that it is for, which goes on as it is. Applying it gives the view the replacement's definition from
 one T on, and the replacement goes, in one step. What the view's table then gets is the difference
 to the rows that the replacement holds, so that who follows the view sees that difference only.

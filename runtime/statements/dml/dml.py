@@ -211,7 +211,7 @@ def _write_alone(engine: Engine, location: str, write: Write, verb: str) -> int 
 
 
 def _write_as_transaction(engine: Engine, item: Item, write: Write, verb: str) -> int | Declined:
-    """Run a statement as a transaction of its own; declined if another writer was first."""
+    """Run a statement as its own transaction; declined if another writer was first."""
     try:
         with OpenTransaction(engine, engine.mint(), alone=True) as own:
             return _write_within(engine, item, write, own, verb)

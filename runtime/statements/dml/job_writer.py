@@ -1,7 +1,7 @@
 """Rows that a job of the user's own puts into a table, in one commit with how far the job is.
 
 The write handle (:mod:`ctsql.runtime.log.write_handle`) of a table that others write as well: the
-job's name makes the application id, so each job has an upper of its own. Its Ts count what the job
+job's name makes the application id, so each job has its own upper. Its Ts count what the job
 counts; the commit gets its T of the warehouse as any commit of a table does.
 """
 

@@ -153,7 +153,7 @@ class RowLineage:
         self._follow(traced_rows, 1)
 
     def explain_view(self, item: Item, rows: DataFrame, at: int) -> None:
-        """Answer for some rows of a plain view, which has none of its own."""
+        """Answer for some rows of a plain view, which stores none."""
         first = rows.select(_row_json(rows.columns)).limit(SHOWN_MAX).collect()
         count = len(first) if len(first) < SHOWN_MAX else rows.count()
         for (row,) in first:

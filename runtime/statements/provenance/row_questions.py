@@ -24,7 +24,7 @@ class RowQuestions(OnNames):
         """Each row with ``t``, ``at``, ``version`` and ``note``, lazily.
 
         Raises:
-            WRONG_OBJECT_KIND: it has no table of its own. AS_OF_OUT_OF_RANGE. NOT_SUPPORTED: a
+            WRONG_OBJECT_KIND: it has no table. AS_OF_OUT_OF_RANGE. NOT_SUPPORTED: a
             view that is not stored as of that T.
         """
         item = self._object_of(statement.target, "BLAME")
@@ -61,7 +61,7 @@ class RowQuestions(OnNames):
             return answer.lines
 
     def _object_of(self, ref: RelationRef, what: str, *, plain: bool = False) -> Item:
-        """The object of a name, which has a table of its own, or is a plain view if it may be."""
+        """The object of a name, which has a table, or is a plain view if it may be."""
         catalog = self.engine.refresh_catalog()
         item = catalog.get(qualify(ref, self.names.search_schema), span=ref.span)
         if item.location is None and not (plain and isinstance(item, View)):

@@ -5,7 +5,7 @@
 [one-T-per-transaction] the commits of one transaction get one T; while one of them is missing none
     is bound, and neither is what follows them in their tables.
 [in-order-of-timestamp] apart from that commits are taken in the order of in-commit timestamp, then
-    name, then version, and each gets a T of its own; with a tick interval, those whose timestamps
+    name, then version, and each gets its own T; with a tick interval, those whose timestamps
     fall in the same interval share one.
 
 Source: our choice, after the "definite collections" of differential dataflow.
