@@ -14,6 +14,7 @@ from tests.stores.warehouse import (
     Store,
     check,
     compare_with_local_disk,
+    examine,
     kill_writers,
     race_processes,
     warehouse,
@@ -62,3 +63,8 @@ def test_two_writers(store: Store, kind: str) -> None:
         check(store)
     else:
         race_processes(store, 5)
+
+
+def test_doctor(store: Store) -> None:
+    """It looks at the store by Spark's connector."""
+    examine(store)

@@ -1,6 +1,8 @@
 """A warehouse in a store, the processes on it, and what must hold after whatever they did."""
 
 import random
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -85,6 +87,14 @@ def compare_with_local_disk(store: Store, by: str, tmp_path: Path) -> None:
     assert here["store"] == ["ArrowStore", True]
     assert there == {"store": [by, True], "jobs": here["jobs"]}
     check(store)
+
+
+def examine(store: Store) -> None:
+    """``ctsql doctor`` writes there as a commit does, and finds nothing wrong."""
+    command = [sys.executable, "-m", "ctsql", "-w", store.uri, "doctor"]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert f"{store.uri}: files are written, renamed, listed and deleted" in run.stdout
 
 
 def check(store: Store) -> None:
