@@ -175,5 +175,5 @@ docs: venv
 
 clean:
 	rm -rf "$(VENV)" "$(VENV)"-* build dist ctsql.egg-info demo-warehouse spark-warehouse metastore_db derby.log
-	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .grimp_cache
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .grimp_cache .cache
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

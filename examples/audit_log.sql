@@ -2,7 +2,7 @@
 --
 -- An anomaly is a departure more than five hours late; up to ten of them are nothing to speak of.
 -- Begins from the table `flights` (python -m examples.load). Everything it makes is in the
--- schema `audit`; it begins anew on every run.
+-- schema `audit`; each run drops it first.
 
 DROP SCHEMA IF EXISTS audit CASCADE;
 CREATE SCHEMA audit;

@@ -2,7 +2,7 @@
 -- in the wrong order.
 --
 -- Begins from the table `flights` (python -m examples.load). Everything it makes is in the
--- schema `cdc`; it begins anew on every run.
+-- schema `cdc`; each run drops it first.
 
 DROP SCHEMA IF EXISTS cdc CASCADE;
 CREATE SCHEMA cdc;

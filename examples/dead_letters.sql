@@ -1,7 +1,7 @@
 -- Dead letters: rows that can be used, and those that cannot with what is wrong with them.
 --
 -- Begins from the table `flights` (python -m examples.load). Everything it makes is in the
--- schema `letters`; it begins anew on every run.
+-- schema `letters`; each run drops it first.
 
 DROP SCHEMA IF EXISTS letters CASCADE;
 CREATE SCHEMA letters;

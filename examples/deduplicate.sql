@@ -3,7 +3,7 @@
 -- A flight's id is its scheduled hour, its airline and its number. Of all copies the first one
 -- that arrives is kept.
 -- Begins from the table `flights` (python -m examples.load). Everything it makes is in the
--- schema `dedup`; it begins anew on every run.
+-- schema `dedup`; each run drops it first.
 
 DROP SCHEMA IF EXISTS dedup CASCADE;
 CREATE SCHEMA dedup;

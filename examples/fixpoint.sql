@@ -1,6 +1,6 @@
--- Fixpoint: whose students' students somebody is, through any number of generations.
+-- Fixpoint: each teacher's students, their students, and so on.
 --
--- Needs no data. Everything it makes is in the schema `fixpoint`; it begins anew on every run.
+-- Needs no data. Everything it makes is in the schema `fixpoint`; each run drops it first.
 
 DROP SCHEMA IF EXISTS fixpoint CASCADE;
 CREATE SCHEMA fixpoint;

@@ -1,6 +1,6 @@
 -- Retention window: the requests of the last hour, and what they amount to.
 --
--- Needs no data. Everything it makes is in the schema `retention`; it begins anew on every run.
+-- Needs no data. Everything it makes is in the schema `retention`; each run drops it first.
 
 DROP SCHEMA IF EXISTS retention CASCADE;
 CREATE SCHEMA retention;

@@ -2,7 +2,7 @@
 --
 -- The task reads its own output: the last entry of an aircraft is what the next one adds to.
 -- Begins from the table `flights` (python -m examples.load). Everything it makes is in the
--- schema `balance`; it begins anew on every run.
+-- schema `balance`; each run drops it first.
 
 DROP SCHEMA IF EXISTS balance CASCADE;
 CREATE SCHEMA balance;

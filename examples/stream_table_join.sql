@@ -4,7 +4,7 @@
 -- whole, as of the same T. A reference may change as it likes; what is written is not revised.
 -- (A materialized view over the same join would be: see view.sql.)
 -- Begins from the tables `flights` and `airlines` (python -m examples.load). Everything it makes
--- is in the schema `joined`; it begins anew on every run.
+-- is in the schema `joined`; each run drops it first.
 
 DROP SCHEMA IF EXISTS joined CASCADE;
 CREATE SCHEMA joined;

@@ -1,7 +1,7 @@
 -- Upsert: the latest state of every aircraft, from a feed that only ever grows.
 --
 -- Begins from the table `flights` (python -m examples.load). Everything it makes is in the
--- schema `upsert`; it begins anew on every run.
+-- schema `upsert`; each run drops it first.
 
 DROP SCHEMA IF EXISTS upsert CASCADE;
 CREATE SCHEMA upsert;

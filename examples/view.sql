@@ -3,7 +3,7 @@
 -- Unlike a task's output, a view always equals its query on what the tables hold now: when a row
 -- is corrected or deleted, or a name changes, the view follows.
 -- Begins from the tables `flights` and `airlines` (python -m examples.load). Everything it makes
--- is in the schema `views`; it begins anew on every run.
+-- is in the schema `views`; each run drops it first.
 
 DROP SCHEMA IF EXISTS views CASCADE;
 CREATE SCHEMA views;

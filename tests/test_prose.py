@@ -15,6 +15,7 @@ DOCUMENTS = sorted(
     str(path.relative_to(ROOT))
     for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "examples/README.md"]
 )
+SCRIPTS = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "examples").glob("*.sql"))
 MEDIAN_MAX = 20
 SENTENCE_MAX = 45
 """Words of a sentence."""
@@ -72,9 +73,9 @@ def test_sentences_are_counted() -> None:
     assert _length("- a `b` c") == 3
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize("name", DOCUMENTS + SCRIPTS)
 def test_words_of_documents_are_plain(name: str) -> None:
-    """No document has a word of the list outside code."""
+    """No document has a word of the list outside code, and no example in a comment."""
     text = _without_code((ROOT / name).read_text("utf-8"))
     assert [found[0] for found in HARD.finditer(text)] == []
 
