@@ -312,7 +312,7 @@ class TaskWrite:
 
     @property
     def has_quarantine(self) -> bool:
-        """Whether rows may go into a table of the task's own beside its outputs."""
+        """Whether rows may go into the task's quarantine, a table in addition to its outputs."""
         constraints = self.transaction.constraints
         return self.quarantine_errors or any(
             c.action is OnViolation.QUARANTINE for c in constraints

@@ -70,7 +70,7 @@ class May(Flag):
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """What a handler has beside the statement: the connection, its names, and the parameters."""
+    """The context of a statement for its handler: connection, names and parameters."""
 
     con: OpenWarehouse
     names: Namespace

@@ -1,4 +1,4 @@
-"""Reads a warehouse's logs beside what its connection does, and never waits for it.
+"""Reads a warehouse's logs while its connection works, and never waits for it.
 
 On a local disk the reader needs no Spark. Elsewhere it is an engine with its own session of the
 connection's Spark, which is started if it is not there.

@@ -110,7 +110,7 @@ class ChangePlan:
 
     @property
     def kept_state(self) -> tuple[StatePlan, StateNeed] | None:
-        """The state table that is worth keeping beside the view, and when; None if none is."""
+        """The state table that is worth keeping for the view, and when; None if none is."""
         is_usable = self.inexact is None or self.is_limited
         return state_table.kept_state(self.query) if is_usable else None
 

@@ -20,7 +20,7 @@ token, never by trying again blindly.
 [one-owner-of-files] staged files have one owner: the batch that staged them, or the text made of
     it. An append takes them over: after it they are in the table, or deleted, or (if the outcome is
     unknown) kept until the upper has moved and the log shows it.
-[failure-until-upper] a failure recorded beside the output holds until the upper moves. Recorded by
+[failure-until-upper] a failure recorded for the output holds until the upper moves. Recorded by
     the commit that moves the upper, it is the output's contents from there until the next such
     commit.
 [in-is-kept] files that are in the table, or may be, are never deleted. A text whose batch is in

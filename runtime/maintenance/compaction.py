@@ -51,7 +51,7 @@ ROUTINE = Limits(
     file_bytes=128 * MEBIBYTE,
     batch_bytes=256 * MEBIBYTE,
 )
-"""For connections, beside their commits."""
+"""For connections, in the background."""
 
 THOROUGH = Limits(
     small_bytes=64 * MEBIBYTE,

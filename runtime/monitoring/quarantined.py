@@ -1,9 +1,9 @@
 """The rows of all quarantines: ``system.quarantine``.
 
 Unlike the other system tables it is made of rows, not of logs: one relation over the tables of all
-quarantines; Spark reads the parts that the query needs. The quarantine of a view
-is a view beside it, which may be written later: as long as it is not, its query is read instead, as
-of the T that the view shows.
+quarantines; Spark reads the parts that the query needs. The quarantine of a view is another view,
+which may be written later: as long as it is not, its query is read instead, as of the T that the
+view shows.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""One row for each Delta table in which an object's rows, or what is beside a view, are."""
+"""One row for each Delta table that holds an object's rows, or is an auxiliary table of a view."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

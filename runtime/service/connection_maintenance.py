@@ -1,4 +1,4 @@
-"""Maintenance by a connection: what its commits make necessary, in a thread beside its answers.
+"""Maintenance by a connection: what its commits make necessary, in a background thread.
 
 Only if it was asked for, by ``connect(maintenance=True)`` or by :meth:`ctsql.api.Connection.run`.
 

@@ -321,7 +321,7 @@ class Service:
         self._say(event)
 
     def tell(self, event: Event) -> None:
-        """Report what was done beside the ticks, from any thread."""
+        """Report work done in the background, from any thread."""
         with self._telling:
             try:
                 self.on_event(event)

@@ -1,7 +1,7 @@
 """Times at which a task's body cannot be computed: the task stands there, or goes past them.
 
 [failure-stops] nothing is written at such a T and nothing after it is run; the reason is recorded
-    beside the output (:mod:`ctsql.runtime.log.failures`), and only RETRY runs the body there again.
+    for the output (:mod:`ctsql.runtime.log.failures`), and only RETRY runs the body there again.
     (tests/spark/tasks/test_task_failures.py)
 [replaced-anyway] where a T fails that is before a swap, which replaces all rows, the task goes to
     the swap: it needs no body that can compute that T.

@@ -1,8 +1,8 @@
 """Stages what a body proposes at one T: into its outputs, and into the task's quarantine.
 
-The quarantine is a table of ctsql's own beside the outputs, one for a task. It is written as a
-further output is (:mod:`ctsql.runtime.tasks.multi_output`), so a row that breaks a constraint is in
-it exactly once, and no reader sees it before the T is in.
+The quarantine is a table made by ctsql in addition to the outputs, one for a task. It is written as
+a further output is (:mod:`ctsql.runtime.tasks.multi_output`), so a row that breaks a constraint is
+in it exactly once, and no reader sees it before the T is in.
 """
 
 import re

@@ -284,7 +284,7 @@ class ViewRefresh:
 
 
 def _make_or_refuse(side: SideTable, fill: Callable[[], Declined | None]) -> None:
-    """Fill a table beside the view, or say in the view's commit why there is none."""
+    """Fill an auxiliary table of the view, or say in the view's commit why there is none."""
     try:
         failure = fill()
     except (DataError, StatementError, EnvironmentProblem) as problem:

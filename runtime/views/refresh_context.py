@@ -56,7 +56,7 @@ class RefreshContext:
 
     Attributes:
         view: its definition. batch: where to stage, and the version of the view's table that is
-            compared with. time: T. state, turns: the tables beside the view.
+            compared with. time: T. state, turns: the auxiliary tables of the view.
         changes: None where the changes are not followed: the view is recomputed then.
     """
 

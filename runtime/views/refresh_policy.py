@@ -4,7 +4,7 @@ The ways, from the cheapest:
 
     no change            the commits since the last refresh touch nothing that the view reads
     incremental          the signed change of the view, from the changes of its tables
-    state table          the same, from groups stored beside the view with the change added
+    state table          the same, from groups in the view's state table with the change added
     affected keys        the view's rows with an affected key are replaced
     leaving rows         what time takes away, where nothing else changes, from the view's own rows
     first rows           ORDER BY .. LIMIT from the rows that the view holds and the change

@@ -1,4 +1,4 @@
-"""A table beside a view's own, in the view's folder, that says what the view does not show.
+"""An auxiliary table of a view, in the view's folder, that says what the view does not show.
 
     side table at T  -->  commit    then    view at T, naming that version  -->  commit
 
@@ -51,7 +51,7 @@ DAMAGED = ("HISTORY_LOST", "NOT_A_DELTA_TABLE", "STORED_DATA_INVALID")
 
 
 class Kind(Enum):
-    """What a table beside a view holds; the value is what people call it."""
+    """The contents of an auxiliary table of a view; the value is the name shown to users."""
 
     STATE = "state table"
     TURNS = "turn table"
@@ -69,7 +69,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pointer:
-    """What a view's commit says of a table beside it.
+    """What a view's commit records about an auxiliary table.
 
     Attributes:
         digest: of what the table holds. table, version: where that is; the table's Delta id.
@@ -129,7 +129,7 @@ def digest_of(text: str) -> str:
 
 
 class SideTable:
-    """A table beside one view during one refresh: used, made, handed on, or refused.
+    """An auxiliary table of one view during one refresh: used, made, handed on, or refused.
 
     Attributes:
         digest: of what it holds; empty until it is known. pointer: what the view's last commit said
@@ -325,7 +325,7 @@ class SideTable:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """A table beside a view, as the view's last commit names it."""
+    """An auxiliary table of a view, as named by the view's last commit."""
 
     kind: Kind
     table: DeltaTable
@@ -341,7 +341,7 @@ class Beside:
 
 
 def tables_beside(warehouse: Warehouse, item: Item) -> Iterator[Beside]:
-    """The tables beside a view that its last commit names."""
+    """The auxiliary tables that a view's last commit names."""
     if not isinstance(item, MaterializedView) or item.location is None:
         return
     output = warehouse.relations.output(item)

@@ -24,7 +24,7 @@ The three parts share nothing but the description and the batch, so one process 
 another append (:mod:`ctsql.runtime.views.mint`). On a crash the commit is in or it is
 not; after ``mv_advanced_upper`` the upper stands at the description's lower, without rows. A rival
 that commits first outdates the description, and what was staged for it is deleted.
-:mod:`ctsql.runtime.views.refresh` decides how the rows are computed. Tables beside the view
+:mod:`ctsql.runtime.views.refresh` decides how the rows are computed. Auxiliary tables of the view
 (:mod:`ctsql.runtime.views.side_table`) are committed first.
 """
 
@@ -71,7 +71,7 @@ class StagedBatch:
 
     Attributes:
         report: what the refresh did, for the metadata of the commit; nothing of a batch that came
-            from another process. beside: the tables beside the view; none for such a batch.
+            from another process. beside: the auxiliary tables of the view; none for such a batch.
     """
 
     batch: Batch
@@ -89,7 +89,7 @@ class StagedBatch:
         self.discard_beside()
 
     def discard_beside(self) -> None:
-        """Delete what is staged for the tables beside the view."""
+        """Delete what is staged for the auxiliary tables of the view."""
         for one in self.beside:
             one.discard()
 

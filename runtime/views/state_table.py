@@ -1,4 +1,4 @@
-"""The state table beside a view: stored groups with the counts and sums that the view hides.
+"""The state table of a view: stored groups with the counts and sums that the view hides.
 
 What holds of it is said in :mod:`ctsql.runtime.views.side_table`. A state that cannot be had is
 one whose sum overflows, or whose averages are not exact. A refresh that recomputes leaves the state

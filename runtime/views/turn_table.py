@@ -1,4 +1,4 @@
-"""The turn tables beside a view over the clock: what comes and goes next, in its order.
+"""The turn tables of a view over the clock: the rows that enter and leave next, in its order.
 
     turn | diff | c1, c2, ...     at T = turn so many copies of the row come, or if negative go
 

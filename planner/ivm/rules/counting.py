@@ -1,7 +1,8 @@
 """COUNT, SUM and AVG by group: add the change to the stored groups.
 
-A state table beside the view holds, for each group, the number n of its rows, and for each argument
-x the number of its non-NULL values and their sum. With dR the exact change below,
+An auxiliary table of the view, the state table, holds, for each group, the number n of its rows,
+and for each argument x the number of its non-NULL values and their sum. dR is the exact change
+below:
 
     n' = n + sum(d)     n_x' = n_x + sum(d where x is not null)     s' = s + sum(d * x)
 

@@ -1,4 +1,4 @@
-"""The signed change of the view, from groups stored beside it that the change is added to."""
+"""The signed change of the view, from stored groups to which the change is added."""
 
 from collections.abc import Callable, Sequence
 from itertools import takewhile

@@ -32,7 +32,7 @@ _DEFAULTS = {
 
 
 class ExternalRelations:
-    """What statements that run once can read beside objects; definitions must not.
+    """What statements that run once can read in addition to objects; definitions must not.
 
     Attributes:
         caller: the session whose temporary views they are.
