@@ -55,7 +55,8 @@ class OutputBatches:
     """The batches for the outputs of one task at one T.
 
     Attributes:
-        read: each output by its id, with the version that the body reads; None before it had one.
+        lead: the output that leads. read: each output by its id, with the version that the body
+            reads; None before it had one.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class OutputBatches:
         context: AdvanceContext,
     ) -> None:
         """Nothing is staged yet; outputs that are not among the parts hold T already."""
-        self._lead = lead
+        self.lead = lead
         self._others = others
         self.read = read
         self._upper = time + 1
@@ -102,7 +103,7 @@ class OutputBatches:
     def waiting(self) -> Iterator[PendingOutput]:
         """The outputs that do not hold T, the leading one last."""
         yield from self._others
-        yield self._lead
+        yield self.lead
 
     @property
     def versions_read(self) -> dict[str, int]:
@@ -128,9 +129,9 @@ class OutputBatches:
         Raises:
             COMMIT_UNKNOWN: a commit failed and the log cannot be read to find out.
         """
-        parts = [*(part for part in self._others if part.has_rows), self._lead]
+        parts = [*(part for part in self._others if part.has_rows), self.lead]
         for part in parts:
-            if part is self._lead and len(self.read) > 1:
+            if part is self.lead and len(self.read) > 1:
                 faults.point("outputs_halfway")
             batch, told = part.batch, {**metadata, **part.metadata}
             outcome = part.output.compare_and_append(

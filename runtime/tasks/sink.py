@@ -32,7 +32,7 @@ bodies without writing, so that a restart does not run them again.
 """
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ctsql.catalog.declined import Declined
@@ -46,13 +46,11 @@ from ctsql.runtime.log.failures import (
     is_final,
 )
 from ctsql.runtime.log.phases import Phases
-from ctsql.runtime.log.staging import Staging, discard_on_error
+from ctsql.runtime.log.staging import discard_on_error
 from ctsql.runtime.log.uppers import SHARED_BY
 from ctsql.runtime.log.write_handle import (
     Batch,
     Committed,
-    Disturbed,
-    UpperMismatch,
     disturbance_error,
 )
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
@@ -170,7 +168,10 @@ class TaskSink:
             match decision:
                 case Write(what=((run, _),)):
                     self._writing = run.time
-                    state.output_upper, wrote = self._write_together(run) or self._write(run)
+                    written = self._write_together(run)
+                    if isinstance(written, Declined):
+                        written = self._write(run)
+                    state.output_upper, wrote = written
                     unwritten = not wrote
             self._propose(state, by_time)
         if unwritten or (stood and retry):  # under another definition that T may not be due
@@ -203,41 +204,23 @@ class TaskSink:
             return upper
         return first_due(self.warehouse, self.item)
 
-    def _write_together(self, run: Run) -> tuple[int, bool] | None:
+    def _write_together(self, run: Run) -> tuple[int, bool] | Declined:
         """Like :meth:`_write` for a due time and those that wait after it, in one commit.
 
-        None when it is to be run by itself: where they cannot be, and where anything went wrong.
+        Declined where it is to be run by itself.
         """
         first = bisect_left(self._waiting, run.time, key=lambda r: r.time)
         waiting = self._waiting[first : first + self._together_max]
-        if self._retrying or len(waiting) < RUNS_MIN:
-            return None
-        runs = may_run_together(self.warehouse, self.item, waiting)
-        upper = self.output.upper
-        is_due = len(runs) >= RUNS_MIN and upper <= run.time  # else a rival wrote it
-        batch = self.output.open(upper) if is_due else None
-        if not isinstance(batch, Batch):
-            return None
-        if not self._fit(runs[0].time, {self.item.id: batch.version_read}):
-            batch.discard()
-            return self._write_together(run)
-        last = runs[-1].time
-        meter = self.warehouse.queries.meter()
-        phases = Phases(meter.ms)
-        try:
-            with translate_spark_errors(), discard_on_error([batch]):
-                self._check_known()
-                times = self._stage_batched_runs(batch.at(last), runs)
-                phases.end(COMPUTE)
-                metadata = self._metadata(last, meter, phases)
-        except (DataError, StatementError, EnvironmentProblem):
-            self._together_max = len(runs) // 2
-            return self._write_together(run)
-        if not times or isinstance(times, Declined):
-            batch.discard()
-            return None if isinstance(times, Declined) else (last + 1, False)
-        is_in = self._commit(batch, last + 1, {**metadata, SHARED_BY: times})
-        return (last + 1, True) if is_in else None
+        while len(waiting) >= RUNS_MIN and not self._retrying:
+            waiting = may_run_together(self.warehouse, self.item, waiting)
+            if len(waiting) < RUNS_MIN:
+                break
+            try:
+                return self._try(waiting)
+            except (DataError, StatementError, EnvironmentProblem):
+                self._together_max = len(waiting) // 2
+                waiting = waiting[: self._together_max]
+        return Declined("it cannot be run with others")
 
     def _write(self, run: Run, fault: CtsqlError | None = None) -> tuple[int, bool]:
         """Run the body at a due time; gives the output's upper after it, and whether we wrote.
@@ -245,27 +228,10 @@ class TaskSink:
         Args:
             fault: the body's error at this time; then the changes go into the quarantine instead.
         """
-        time = run.time
         missed = False
         for _ in range(DISTURBED_TRIES_MAX):
-            if self.output.upper > time:
-                self._check_known()
-                return self.output.upper, True  # a rival wrote it
-            batches = OutputBatches.open(self.warehouse, self.item, time, self.context)
-            if batches is None:
-                continue
-            if not self._fit(time, batches.versions_read):
-                batches.discard()
-                continue
-            meter = self.warehouse.queries.meter()
-            phases = Phases(meter.ms)
             try:
-                with discard_on_error([batches]):
-                    self._check_known()
-                    if not self._stage(batches, run, phases, fault):
-                        batches.discard()
-                        return time + 1, False
-                    outcome = batches.commit(self._metadata(time, meter, phases))
+                outcome = self._try([run], fault)
             except (DataError, StatementError) as problem:
                 if not is_final(problem):
                     raise
@@ -279,12 +245,37 @@ class TaskSink:
                     raise self._history_lost(run, problem) from problem
                 missed = True  # it may have been compacted and removed while it was being read
                 continue
-            match outcome:
-                case Committed():
-                    return time + 1, True
-                case UpperMismatch() | Disturbed():
-                    continue
-        raise disturbance_error(f"{DISTURBED_TRIES_MAX} tries at T = {time}")
+            if not isinstance(outcome, Declined):
+                return outcome
+        raise disturbance_error(f"{DISTURBED_TRIES_MAX} tries at T = {run.time}")
+
+    def _try(
+        self, runs: Sequence[Run], fault: CtsqlError | None = None
+    ) -> tuple[int, bool] | Declined:
+        """Run the body at one or several due times, and commit once what it proposes.
+
+        Declined where another commit was first, or the Ts cannot be told apart.
+        """
+        first, last = runs[0].time, runs[-1].time
+        if self.output.upper > first:
+            self._check_known()
+            return self.output.upper, True  # a rival wrote it
+        batches = OutputBatches.open(self.warehouse, self.item, last, self.context)
+        if batches is None:
+            return Declined("the upper has moved")
+        meter = self.warehouse.queries.meter()
+        phases = Phases(meter.ms)
+        with discard_on_error([batches]):
+            is_staged: bool | Declined = Declined("it has other columns now")
+            if self._fit(first, batches.versions_read):
+                self._check_known()
+                is_staged = self._stage(batches, runs, phases, fault)
+            if isinstance(is_staged, Declined) or not is_staged:
+                batches.discard()
+                return is_staged if isinstance(is_staged, Declined) else (last + 1, False)
+            outcome = batches.commit(self._metadata(last, meter, phases))
+        is_in = isinstance(outcome, Committed)
+        return (last + 1, True) if is_in else Declined("another commit was first")
 
     def _metadata(self, time: int, meter: Meter, phases: Phases) -> dict[str, Any]:
         """What a commit at T says: what it was made from, and what that took."""
@@ -343,13 +334,18 @@ class TaskSink:
         return error("HISTORY_LOST", relation=", ".join(names), detail=detail, hint=hint)
 
     def _stage(
-        self, batches: OutputBatches, run: Run, phases: Phases, fault: CtsqlError | None
-    ) -> bool:
+        self, batches: OutputBatches, runs: Sequence[Run], phases: Phases, fault: CtsqlError | None
+    ) -> bool | Declined:
         """Compute and stage what the body proposes; False when that is nothing.
 
         Args:
             fault: the body's error at this time; then the changes go into the quarantine instead.
         """
+        if len(runs) > 1:
+            is_staged = self._stage_together(batches, runs)
+            phases.end(COMPUTE)
+            return is_staged
+        (run,) = runs
         then, plan = self.warehouse.relations.in_force(self.item, run.time)
         inputs, queries = RunInputs(self.warehouse, plan, run), self.warehouse.queries
         with translate_spark_errors(), inputs.opened() as changes:
@@ -381,13 +377,19 @@ class TaskSink:
             phases.end(COMPUTE)
             return batches.has_rows
 
-    def _stage_batched_runs(self, staging: Staging, runs: list[Run]) -> list[int] | Declined:
-        """Compute and stage what the body proposes at several Ts; gives those that have rows."""
+    def _stage_together(self, batches: OutputBatches, runs: Sequence[Run]) -> bool | Declined:
+        """The same for several Ts, of inserts alone into one output."""
         _, plan = self.warehouse.relations.in_force(self.item, runs[0].time)
         ((object_id, _),) = runs[0].movements
         table = self.warehouse.relations.table(self.warehouse.relations.item(object_id))
         movements = [(run.time, movement) for run in runs for _, movement in run.movements]
-        return self.warehouse.queries.stage_batched_runs(plan, table, movements, staging)
+        part, queries = batches.lead, self.warehouse.queries
+        with translate_spark_errors():
+            times = queries.stage_batched_runs(plan, table, movements, part.batch.at(runs[-1].time))
+        if isinstance(times, Declined):
+            return times
+        part.has_rows, part.metadata = bool(times), {SHARED_BY: times}
+        return bool(times)
 
     def settle(self, through: int) -> None:
         """Note in the log that the task has run through a time, after which it need not look."""

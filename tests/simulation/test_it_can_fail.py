@@ -150,14 +150,14 @@ def _one_each(real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _lead_first(batches: Any, metadata: Any) -> Any:
-    lead, others = batches._lead, batches._others
+    lead, others = batches.lead, batches._others
     batches._others = []
     outcome = _COMMIT(batches, metadata)
     for part in others:
         if part.has_rows and isinstance(outcome, Committed):
-            batches._lead = part
+            batches.lead = part
             _COMMIT(batches, metadata)
-    batches._lead, batches._others = lead, others
+    batches.lead, batches._others = lead, others
     return outcome
 
 
