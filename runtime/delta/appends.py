@@ -14,7 +14,6 @@ from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.batches import StagedDelete, StagedFile
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.rows.row_set import LocalRows, SparkRows
-from ctsql.runtime.spark.internals.inserts import NotAnAppend
 from ctsql.runtime.spark.internals.plans import are_constants
 
 _PLAIN = ("comment", "delta.columnMapping.")
@@ -35,13 +34,11 @@ class Appends:
         files = self.origin.files(self.version).values()
         return self.origin.frame_of([*files, *new_files], self.version)
 
-    def stage(self, rows: DataFrame) -> int:
-        """Write rows of some columns into files; returns their number.
-
-        Raises:
-            NotAnAppend: Delta has to compute columns, or the table's columns are others by now.
-        """
-        rows = complete(self.origin, self.version, rows)
+    def stage(self, appended: DataFrame | Declined) -> int | Declined:
+        """Write what a statement appends into files; returns the number of rows."""
+        rows = complete(self.origin, self.version, appended)
+        if isinstance(rows, Declined):
+            return rows
         few = constants(rows)
         files = self.origin.begin().stage(rows if isinstance(few, Declined) else few)
         self.files += files
@@ -61,29 +58,30 @@ class Appends:
         self.files.clear()
 
 
-def complete(table: DeltaTable, version: int, rows: DataFrame) -> DataFrame:
+def complete(table: DeltaTable, version: int, rows: DataFrame | Declined) -> DataFrame | Declined:
     """Rows of some columns with all columns of a version of a table, in order, NULL for the others.
 
-    Raises:
-        NotAnAppend: Delta has to compute columns, or the table's columns are others by now.
+    Declined where Delta has to compute columns, or the table's columns are others by now.
     """
+    if isinstance(rows, Declined):
+        return rows
     metadata = table.metadata_at(version)
     if metadata.layout != table.metadata.layout:
-        raise NotAnAppend("the table has other columns now")
+        return Declined("the table has other columns now")
     fields = [column.field for column in metadata.columns.values()]
     if not all(key.startswith(_PLAIN) for field in fields for key in field["metadata"]):
-        raise NotAnAppend("columns are computed, padded or counted")
+        return Declined("columns are computed, padded or counted")
     fields_by_name = {fold(field.name): field for field in rows.schema}
     columns = []
     for field in table.schema_at(version):
         match = fields_by_name.pop(fold(field.name), None)
         kind = field.dataType
         if match is not None and match.dataType.simpleString() != kind.simpleString():
-            raise NotAnAppend("values have other types")
+            return Declined("values have other types")
         value = F.lit(None).cast(kind) if match is None else F.col(backtick(match.name))
         columns.append(value.alias(field.name))
     if fields_by_name:
-        raise NotAnAppend("it adds columns")
+        return Declined("it adds columns")
     return rows.select(*columns)
 
 

@@ -5,14 +5,11 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from ctsql.catalog.declined import Declined
 from ctsql.runtime.spark.internals.java import frame_of_plan, java, java_session
 
 _VALUES = ("LocalRelation", "UnresolvedInlineTable")
 """What Spark's parser makes of VALUES."""
-
-
-class NotAnAppend(Exception):
-    """A statement does something else than append rows, or appends them in another way."""
 
 
 class Insert:
@@ -49,16 +46,14 @@ class Insert:
         return self._plan.table() if self._plan.nodeName() == "AppendData" else None
 
     @cached_property
-    def rows(self) -> DataFrame:
+    def rows(self) -> DataFrame | Declined:
         """The rows that it appends, under the names and with the types of the table's columns.
 
-        Lazily. Columns that the statement does not fill may be missing.
-
-        Raises:
-            NotAnAppend: it overwrites, for example, or has options.
+        Lazily. Columns that the statement does not fill may be missing. Declined where it
+        overwrites, for example, or has options.
         """
         if self._plan.nodeName() != "AppendData" or not self._plan.writeOptions().isEmpty():
-            raise NotAnAppend(str(self._plan.nodeName()))
+            return Declined(str(self._plan.nodeName()))
         return frame_of_plan(self._session, self._plan.query())
 
     def run(self) -> DataFrame:

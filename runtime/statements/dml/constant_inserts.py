@@ -18,7 +18,7 @@ from ctsql.runtime.delta.appends import complete, constants
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.protocol import Conflict
-from ctsql.runtime.spark.internals.inserts import Insert, NotAnAppend
+from ctsql.runtime.spark.internals.inserts import Insert
 
 _COMPACTS = "delta.autoOptimize"
 """Begins the table properties that make Spark's own INSERT compact files."""
@@ -32,10 +32,8 @@ def append_constants(table: DeltaTable, version: int, statement: Insert) -> int 
     Args:
         version: the newest one of the table.
     """
-    try:
-        rows = constants(complete(table, version, statement.rows))
-    except NotAnAppend as problem:
-        return Declined(str(problem))
+    appended = complete(table, version, statement.rows)
+    rows = appended if isinstance(appended, Declined) else constants(appended)
     if isinstance(rows, Declined):
         return rows
     count = int(rows.arrow.num_rows)

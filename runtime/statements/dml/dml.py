@@ -33,7 +33,7 @@ from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.failures.messages import thrown_by
 from ctsql.runtime.spark.internals.empty_tables import empty
-from ctsql.runtime.spark.internals.inserts import Insert, NotAnAppend
+from ctsql.runtime.spark.internals.inserts import Insert
 from ctsql.runtime.statements.dml.changed_rows import change_rows
 from ctsql.runtime.statements.dml.column_defaults import stored_default
 from ctsql.runtime.statements.dml.constant_inserts import append_constants
@@ -226,16 +226,13 @@ def _write_within(
 ) -> int:
     appends = within.appends(item) if verb == "INSERT" else None
     if appends is not None:
-        try:
-            staged = write(
-                appends.origin.location,
-                lambda text: appends.stage(_insert_of(appends.origin, appends.version, text).rows),
-                False,
-            )
-            assert not isinstance(staged, Declined)  # it counts what it stages
+        staged = write(
+            appends.origin.location,
+            lambda text: appends.stage(_insert_of(appends.origin, appends.version, text).rows),
+            False,
+        )
+        if not isinstance(staged, Declined):
             return staged
-        except NotAnAppend:
-            pass  # a copy of the table takes it
     location = within.location(item)
     table = engine.gateway.table(location)
     before = table.version()
