@@ -58,7 +58,7 @@ from ctsql.runtime.spark.analyzer import HeldSources
 from ctsql.runtime.spark.checkpoint import computed
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.tasks.constraints import check_none_broken
-from ctsql.runtime.tasks.seen_rows import RowsOfSource, lower_seen
+from ctsql.runtime.tasks.seen_rows import lower_seen, sources_of
 from ctsql.runtime.warehouse.query_engine import OutputProposal, TaskSources
 
 
@@ -240,8 +240,9 @@ def stage_batched_runs(
         stack.enter_context(unadaptive(session))
         for view in plan.input_views:
             rows = lower_seen(carry_time_below(view), rows, movements[0][0])
-        context = Context(session, RowsOfSource(session, rows), movements[0][0], clock_at=TIME)
-        inserts = lower_inserts(carry_time(plan.transaction), context, TIME)
+        body = carry_time(plan.transaction)
+        context = Context(session, sources_of(body, rows), movements[0][0], clock_at=TIME)
+        inserts = lower_inserts(body, context, TIME)
         local_rows = collect_bounded(inserts)
         rows_once = (
             stack.enter_context(persisted(inserts))

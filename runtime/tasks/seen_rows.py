@@ -8,29 +8,23 @@ the deletes. A projection may make equal rows of both, which then have not chang
 
 from collections.abc import Callable, Sequence
 
-from pyspark.sql import DataFrame, SparkSession, functions as F
+from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.declined import Declined
 from ctsql.catalog.names import backtick_all
 from ctsql.catalog.reserved_columns import DIFF
+from ctsql.planner.bodies.reads import reads_of
 from ctsql.planner.lowering import Context, lower_relation
 from ctsql.planner.nodes import InsertsInput, Node, TaskWrite, ViewReference, descend
 from ctsql.runtime.delta.change_feed import InputChange
 from ctsql.runtime.rows.multiset import consolidate
 from ctsql.runtime.rows.prepared_rows import derive
-from ctsql.runtime.spark.analyzer import EmptySources
+from ctsql.runtime.spark.analyzer import HeldSources
 
 
-class RowsOfSource(EmptySources):
-    """The rows that one source inserted, at one T or at several; nothing else is read."""
-
-    def __init__(self, session: SparkSession, rows: DataFrame) -> None:
-        super().__init__(session, lambda _: ())
-        self._rows = rows
-
-    def inserts(self, object_id: str, at: int) -> DataFrame:
-        """These rows."""
-        return self._rows
+def sources_of(node: Node, rows: DataFrame) -> HeldSources:
+    """The rows that the one source of a plan inserted, at one T or at several."""
+    return HeldSources(rows.sparkSession, dict.fromkeys(reads_of(node).inserts, rows))
 
 
 def seen_of(plan: TaskWrite) -> dict[str, ViewReference]:
@@ -41,8 +35,7 @@ def seen_of(plan: TaskWrite) -> dict[str, ViewReference]:
 
 def lower_seen(node: Node, rows: DataFrame, at: int) -> DataFrame:
     """The rows that are seen of a source's rows, lazily."""
-    session = rows.sparkSession
-    return lower_relation(node, Context(session, RowsOfSource(session, rows), at))
+    return lower_relation(node, Context(rows.sparkSession, sources_of(node, rows), at))
 
 
 def seen_change(
