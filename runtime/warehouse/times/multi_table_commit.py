@@ -41,7 +41,7 @@ from ctsql.runtime.log.protocol import Conflict, RowsGone
 from ctsql.runtime.log.staging import discard_on_error
 from ctsql.runtime.log.write_handle import Committed, Output, UpperMismatch
 from ctsql.runtime.warehouse.times.replaced_tables import LOST
-from ctsql.runtime.warehouse.times.timeline import STUCK, Timeline, check_not_stuck
+from ctsql.runtime.warehouse.times.timeline import INTENTS, STUCK, Timeline, check_not_stuck
 from ctsql.runtime.warehouse.times.timestamp_assignment import TRANSACTION, UNDOES, candidates_of
 
 APP = "ctsql:transactions"
@@ -95,9 +95,21 @@ def prepare(
         intent.update(state=OPEN, upper=upper, tables=entries)
         return {**intents, group: intent}
 
-    timeline.change_intents(record)
+    _change_intents(timeline, record)
     faults.point("intent_recorded")
     return intent
+
+
+def _change_intents(
+    timeline: Timeline, change: Callable[[dict[str, Any]], dict[str, Any] | None]
+) -> None:
+    """Record the outcome of the intents, at a new T; nothing when ``change`` gives None."""
+
+    def text() -> str | None:
+        intents = change(dict(timeline.intents))
+        return None if intents is None else json.dumps(intents)
+
+    timeline.record(INTENTS, text)
 
 
 def commit_alone(source: str, table: DeltaTable, change: BatchText) -> None:
@@ -157,7 +169,7 @@ def resolve(
         conflict = _roll_forward(group, intent, tables)
         if conflict is None:
             return None
-        timeline.change_intents(lambda now: _undoing(now, group))
+        _change_intents(timeline, lambda now: _undoing(now, group))
         before, intent = intent, timeline.intents.get(group)
         if intent is None:
             # Somebody else came to an end with it: most likely it is undone, and the conflict stays
@@ -167,7 +179,7 @@ def resolve(
             return None if parts and all(part.is_in() for part in parts) else conflict
     for participant in _participants(group, intent, tables):
         participant.undo()
-    timeline.change_intents(lambda now: _without(now, group))
+    _change_intents(timeline, lambda now: _without(now, group))
     if conflict is None:
         first = next(iter(intent["tables"]))
         conflict = WriteConflict(first, int(intent["tables"][first]["version"]) + 1)
@@ -219,7 +231,7 @@ def mint_resolved(timeline: Timeline, tables: Callable[[], Tables], *, tick_ms: 
                 problems[group] = _facts_of(problem, timeline.intents.get(group), tables())
         newest = timeline.mint(tables(), tick_ms=tick_ms)
     if problems:
-        timeline.change_intents(lambda now: _telling(now, problems))
+        _change_intents(timeline, lambda now: _telling(now, problems))
     return newest
 
 

@@ -381,49 +381,35 @@ class Timeline:
 
     def close(self, cutover: str) -> int | None:
         """See that a cutover that is not in force never will be; else the T since when it is."""
-        for _ in range(MINT_TRIES_MAX):
-            self.refresh()
-            if cutover in self._cutovers:
-                return self._cutovers[cutover]
-            batch = self._output.open(self._output.upper)
-            if not isinstance(batch, Batch):
-                continue
-            batch.domains[CUTOVERS] = _with_decision(self._cutovers, cutover, None)
-            newest = max(clock.now_ms(), self.now + 1)
-            if isinstance(
-                self._output.compare_and_append(
-                    [batch], expected=batch.lower, new=newest + 1, metadata={"bindings": []}
-                ),
-                Committed,
-            ):
-                self.refresh()
-                return None
-        raise _never_first()
 
-    def change_intents(self, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> None:
-        """Record the outcome of the intents, at a new T; nothing when ``change`` gives None.
+        def decide() -> str | None:
+            is_known = cutover in self._cutovers
+            return None if is_known else _with_decision(self._cutovers, cutover, None)
 
-        It is given the intents as they are, again when somebody else was first, and may raise.
-        What it checks holds until its result is recorded, as far as it is on the timeline.
+        return None if self.record(CUTOVERS, decide) else self._cutovers[cutover]
+
+    def record(self, domain: str, text: Callable[[], str | None]) -> bool:
+        """Give a domain a text at a new T; False where there is none to give.
+
+        The text is made of what the timeline says then, again when somebody else was first; making
+        it may raise. What it checks holds until it is recorded, as far as it is on the timeline.
         """
         for _ in range(MINT_TRIES_MAX):
             self.refresh()
             batch = self._output.open(self._output.upper)
             if not isinstance(batch, Batch):
                 continue
-            intents = change(dict(self.intents))
-            if intents is None:
-                return
-            batch.domains[INTENTS] = json.dumps(intents)
+            configuration = text()
+            if configuration is None:
+                return False
+            batch.domains[domain] = configuration
             newest = max(clock.now_ms(), self.now + 1)
-            if isinstance(
-                self._output.compare_and_append(
-                    [batch], expected=batch.lower, new=newest + 1, metadata={"bindings": []}
-                ),
-                Committed,
-            ):
+            outcome = self._output.compare_and_append(
+                [batch], expected=batch.lower, new=newest + 1, metadata={"bindings": []}
+            )
+            if isinstance(outcome, Committed):
                 self.refresh()
-                return
+                return True
         raise _never_first()
 
     def unbound(self, source: str, name: str, table: "DeltaTable") -> list[Candidate]:
