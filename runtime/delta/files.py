@@ -29,7 +29,7 @@ from ctsql.runtime.log.actions import sum_known
 from ctsql.runtime.log.batches import StagedFile
 from ctsql.runtime.log.data_files import Bin, DataFile, StoredFile
 from ctsql.runtime.log.protocol import Conflict
-from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
+from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, TOO_MANY
 from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.failures.storage_errors import translate_os_errors
@@ -83,12 +83,11 @@ def compact(
     return Compaction(sum(map(len, bins)), len(new_files), version)
 
 
-def _few_rows(table: DeltaTable, files: Bin, version: int) -> LocalRows | None:
-    """The live rows of files; None if they are not few, or only Spark reads them."""
+def _few_rows(table: DeltaTable, files: Bin, version: int) -> LocalRows | Declined:
+    """The live rows of files; declined if they are not few, or only Spark reads them."""
     if (sum_known(file.rows_count for file in files) or DRIVER_ROWS_MAX + 1) > DRIVER_ROWS_MAX:
-        return None
-    rows = live_rows(table, files, version)
-    return None if isinstance(rows, Declined) else rows
+        return TOO_MANY
+    return live_rows(table, files, version)
 
 
 def _discard(table: DeltaTable, files: Sequence[StagedFile]) -> None:

@@ -70,7 +70,7 @@ class Transaction:
             if local.is_empty:
                 return []
             file = self.stage_local(local)
-            if file is not None:
+            if not isinstance(file, Declined):
                 return [file]
             with unadaptive(rows_to_stage.session):
                 return self._write_by_spark(rows_to_stage.frame)
@@ -92,15 +92,13 @@ class Transaction:
             self.table.metadata_read = entry
         return entry[1]
 
-    def stage_local(self, rows: LocalRows) -> StagedFile | None:
-        """Write few rows into a file without Spark; None if Delta has to write them."""
+    def stage_local(self, rows: LocalRows) -> StagedFile | Declined:
+        """Write few rows into a file without Spark; declined if Delta has to write them."""
         store = self.table.store
-        if not store.may_write:
-            return None
-        if not is_plain(self.metadata, rows.schema):
-            return None
+        if not store.may_write or not is_plain(self.metadata, rows.schema):
+            return Declined("Delta writes such files, or such columns, in a way of its own")
         if has_forbidden_null(self.metadata, rows.arrow):
-            return None  # Delta has the error
+            return Declined("a NULL is not allowed, and Delta has the error")
         folder, spark = path_in_store(self.table.location), self.gateway.session.version
         with translate_os_errors(self.table.location):
             return write(rows.arrow, rows.schema, store, folder, spark)
@@ -254,7 +252,7 @@ class Transaction:
             except conflict_errors() as conflict:
                 raise Conflict(type(conflict).__name__) from conflict
 
-    def rewrite(self, files: Sequence[DataFile], rows: LocalRows | None = None) -> list[StagedFile]:
+    def rewrite(self, files: Sequence[DataFile], rows: LocalRows | Declined) -> list[StagedFile]:
         """Rewrite the live rows of some files of one partition as one new file; no row changes.
 
         It fails if another commit first removes one of the files, not if one only adds files.
@@ -262,8 +260,8 @@ class Transaction:
         Args:
             rows: these rows, if they were read.
         """
-        file = None if rows is None else self.stage_local(rows)
-        new_files = _rewrite_by_spark(self, files) if file is None else [file]
+        file = rows if isinstance(rows, Declined) else self.stage_local(rows)
+        new_files = _rewrite_by_spark(self, files) if isinstance(file, Declined) else [file]
         staged_files = [StagedFile(one.path, _unchanging(one.action)) for one in new_files]
         self.add_files(staged_files)
         self.txn.replace(files, clock.now_ms())

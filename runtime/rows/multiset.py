@@ -114,16 +114,16 @@ def consolidate_all(parts: Sequence[RowSet], columns: list[str]) -> RowSet:
     return near[0].with_rows(T.StructType(fields), add_up(both, DIFF))
 
 
-def distinct_of(parts: Sequence[LocalRows]) -> LocalRows | None:
+def distinct_of(parts: Sequence[LocalRows]) -> LocalRows | Declined:
     """Each row of some sets of the same columns once, without Spark.
 
-    None where not all values are equal just where Spark's are, or are of other types.
+    Declined where not all values are equal just where Spark's are, or are of other types.
     """
     first, *others = parts
     kinds = [f.dataType for f in first.schema]
     are_alike = all([f.dataType for f in rows.schema] == kinds for rows in others)
     if not kinds or not are_alike or not all(map(has_equality, kinds)):
-        return None
+        return Declined("Spark says which rows are equal")
     fields = [
         T.StructField(f.name, f.dataType, any(r.schema[f.name].nullable for r in parts), f.metadata)
         for f in first.schema

@@ -45,18 +45,18 @@ class PlanRunner:
     def rows(self, query: Query) -> RowSet:
         """The rows of a query, which are not computed yet."""
         selection = query.picked_columns if isinstance(query, Text) else None
-        if selection is not None and (rows := self._pick(selection)) is not None:
+        if selection is not None and not isinstance(rows := self._pick(selection), Declined):
             return rows
         inputs = {use: self._input(use) for use in query.inputs}
         return self._engine.run(query, inputs, self._names)
 
-    def _pick(self, selection: PickedColumns) -> LocalRows | None:
+    def _pick(self, selection: PickedColumns) -> LocalRows | Declined:
         """Columns of rows that the driver holds; distinct where it can tell which are equal."""
         parts = []
         for use, columns in selection.columns:
             rows = self._input(use).local
             if isinstance(rows, Declined):
-                return None
+                return rows
             parts.append(rows.select(columns, selection.names))
         return distinct_of(parts) if selection.is_distinct else _plain(parts[0])
 

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import types as T
 
+from ctsql.catalog.declined import Declined
 from ctsql.runtime.delta.stores.file_stores import FileStore
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.batches import StagedFile
@@ -69,13 +70,13 @@ def _columns(schema: str) -> T.StructType:
 
 def write(
     rows: pa.Table, schema: T.StructType, store: FileStore, folder: str, spark: str
-) -> StagedFile | None:
-    """Write rows into a new file of a folder of a store; None if Spark has to write the types.
+) -> StagedFile | Declined:
+    """Write rows into a new file of a folder of a store; declined if Spark has to write the types.
 
     The version of Spark defines the calendar of dates and instants.
     """
     if not is_flat(schema):
-        return None
+        return Declined("values are nested")
     name = f"part-00000-{uuid.uuid4()}-c000.snappy.parquet"
     add = {
         "path": name,

@@ -41,8 +41,8 @@ def append_constants(table: DeltaTable, version: int, statement: Insert) -> int 
     if not count or _compacts(txn.metadata):
         return Declined("there are no rows, or Delta compacts after them")
     file = txn.stage_local(rows)
-    if file is None:
-        return Declined("Delta has to write the rows")
+    if isinstance(file, Declined):
+        return file
     faults.point("statement_staged")
     txn.add_files([file])
     size = json.loads(file.action)["add"]["size"]

@@ -10,6 +10,7 @@ from ctsql.catalog.declined import Declined
 from ctsql.catalog.names import table_at
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.delta.transaction import Transaction, whole_file
+from ctsql.runtime.log.batches import StagedFile
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.protocol import Conflict
 from ctsql.runtime.rows.row_set import LocalRows, row_set
@@ -155,7 +156,7 @@ def _stage(txn: Transaction, k: int) -> Any:
     local = row_set(frame).collect()
     assert isinstance(local, LocalRows)
     file = txn.stage_local(local)
-    assert file is not None
+    assert isinstance(file, StagedFile)
     return file
 
 
