@@ -28,7 +28,6 @@ token, never by trying again blindly.
 (tests/spark/log/test_write_handle.py, test_batches_appended.py)
 """
 
-import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -56,8 +55,6 @@ from ctsql.runtime.log.uppers import (
 )
 
 DISTURBED_TRIES_MAX = 50
-POLL_SECONDS_MIN = 0.002
-POLL_SECONDS_MAX = 0.1
 _Lost = TypeVar("_Lost", bound=UpperMismatch | Disturbed | Unwritten)
 
 
@@ -123,38 +120,6 @@ class Output:
         """
         self.follow(self.table.version())
         return self.uppers.around(since)
-
-    def wait_for_upper_past(
-        self,
-        time_: int,
-        *,
-        timeout_seconds: float | None = None,
-        pause: Callable[[float], object] = time.sleep,
-        now: Callable[[], float] = time.monotonic,
-    ) -> bool:
-        """Wait until any process has moved the upper past a time.
-
-        Polls the store for the log's next commit.
-
-        Args:
-            timeout_seconds: None waits for ever. pause: sleeps for some seconds. now: a monotonic
-                clock, in seconds.
-
-        Returns:
-            Whether the upper is past; False after the timeout.
-        """
-        start = now()
-        wait = POLL_SECONDS_MIN
-        while self.fetch_recent_upper() <= time_:
-            version = self.table.version()
-            while not self.table.has(version + 1):
-                rest = None if timeout_seconds is None else start + timeout_seconds - now()
-                if rest is not None and rest <= 0:
-                    return False
-                pause(wait if rest is None else min(wait, rest))
-                wait = min(wait * 2, POLL_SECONDS_MAX)
-            wait = POLL_SECONDS_MIN
-        return True
 
     def has_foreign_rows(self) -> bool:
         """Whether another writer changed rows since the last commit with an upper was computed.

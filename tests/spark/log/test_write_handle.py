@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from ctsql.runtime.log.batches import BatchText
 from ctsql.runtime.log.write_handle import Committed, Output, Unwritten, UpperMismatch
 from tests.conftest import VECTORS
 from tests.helpers.letter_table import Letters, at_upper
-from tests.helpers.processes import finish_program, start_program
 from tests.helpers.table_folder import data_files, log, transaction
 
 pytestmark = pytest.mark.spark
@@ -92,52 +90,6 @@ def test_append(table: Letters, case: dict[str, Any]) -> None:
 
 
 # ---- the handle
-
-
-def test_wait_for_upper_past(table: Letters) -> None:
-    """It returns once the upper is past, whoever moved it; a wait runs no Spark job."""
-    output, rival = at_upper(table, 3), table.handle()
-    assert output.wait_for_upper_past(2, timeout_seconds=0)
-    assert not output.wait_for_upper_past(3, timeout_seconds=0.05)
-    pauses: list[float] = []
-
-    def pause(seconds: float) -> None:
-        pauses.append(seconds)
-        if len(pauses) == 2:
-            rival.compare_and_append([], expected=3, new=4)
-        if len(pauses) == 4:
-            rival.compare_and_append([], expected=4, new=7)
-
-    tracker = table.spark.sparkContext.statusTracker()
-    table.spark.sparkContext.setJobGroup("waiting", "waiting")
-    try:
-        assert output.wait_for_upper_past(5, timeout_seconds=60, pause=pause)
-    finally:
-        table.spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
-    assert list(tracker.getJobIdsForGroup("waiting")) == []
-    assert len(pauses) == 4
-    assert output.upper == 7
-
-
-@pytest.mark.slow
-def test_wait_for_another_process(own_table: Letters, warehouse: Path) -> None:
-    """Another process moves the upper while this one waits."""
-    table = own_table
-    output = at_upper(table, 3)
-    program = """
-import sys
-from ctsql.api import connect
-from ctsql.runtime.delta.table import Gateway
-from ctsql.runtime.log.write_handle import Output
-from tests.conftest import VECTORS
-con = connect(sys.argv[1], master="local[1]")
-con.start()
-output = Output(Gateway(con.spark).table(sys.argv[2]), "test:output")
-print(output.compare_and_append([], expected=3, new=9))
-"""
-    process = start_program(program, str(warehouse), str(table.folder))
-    assert output.wait_for_upper_past(8, timeout_seconds=120)
-    assert "Committed" in finish_program(process)
 
 
 def test_memory_is_bounded(table: Letters, monkeypatch: pytest.MonkeyPatch) -> None:
