@@ -35,7 +35,8 @@ from ctsql.runtime.views.refresh_policy import (
 )
 from ctsql.runtime.views.side_table import DAMAGED, STATE, TURNS, Pointer, SideTable
 from ctsql.runtime.views.state_table import groups_max, is_to_build
-from ctsql.runtime.views.strategies import refresh_by_first
+from ctsql.runtime.views.strategies import follow
+from ctsql.runtime.views.strategies.recompute import recompute
 from ctsql.runtime.views.strategies.state_table import NOT_EXACT
 from ctsql.runtime.views.table_deltas import Span, TableMove, find_move, opened, stored_as_of
 from ctsql.runtime.views.turn_table import OF_FEW, TurnTable, is_worth
@@ -113,10 +114,9 @@ class ViewRefresh:
         if outcome.reason == "TEXTS_FAILED" and self.state.is_used:
             self.state.refuse(outcome.reason)
         cost_ms = self._cost(clock)
-        recompute = refresh_by_first(self.context)
-        assert isinstance(recompute, StagedDiff)  # recomputing follows no changes
+        recompute(self.context)
         return RefreshOutcome(
-            strategy=recompute.strategy, why=outcome.reason, detail=outcome.detail, ms=cost_ms()
+            strategy=Strategy.RECOMPUTE, why=outcome.reason, detail=outcome.detail, ms=cost_ms()
         )
 
     def _cost(self, clock: Callable[[], int]) -> Callable[[], int]:
@@ -362,10 +362,9 @@ def follow_changes(
                 runner=runner,
                 leaving=leaving,
             )
-            outcome = refresh_by_first(replace(context, changes=changes))
+            outcome = follow(context, changes)
             if outcome == NOT_EXACT:
-                changes = replace(changes, state_plan=None)
-                outcome = refresh_by_first(replace(context, changes=changes))
+                outcome = follow(context, replace(changes, state_plan=None))
         else:
             context.state.leave_unchanged()
         if isinstance(outcome, Declined):

@@ -57,7 +57,6 @@ class RefreshContext:
     Attributes:
         view: its definition. batch: where to stage, and the version of the view's table that is
             compared with. time: T. state, turns: the auxiliary tables of the view.
-        changes: None where the changes are not followed: the view is recomputed then.
     """
 
     warehouse: Warehouse
@@ -67,7 +66,6 @@ class RefreshContext:
     time: int
     state: ViewState
     turns: TurnTables
-    changes: FollowedChanges | None = None
 
     @property
     def policy(self) -> Policy:

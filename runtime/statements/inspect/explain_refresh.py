@@ -20,6 +20,7 @@ from ctsql.runtime.views.refresh_policy import (
     TURNS_BY,
     WORTH_MS,
     Policy,
+    Strategy,
     are_small,
 )
 from ctsql.runtime.views.side_table import STATE, Pointer
@@ -116,7 +117,7 @@ def last_refresh(warehouse: Warehouse, item: Item) -> list[str]:
         )
     if metadata.get("detail"):
         lines.append(f"  {metadata['detail']}")
-    if not any(metadata["strategy"] == way.name.value and way.reads_all for way in STRATEGIES):
+    if metadata["strategy"] != Strategy.RECOMPUTE.value:
         lines.append(
             f"  changed: {', '.join(metadata.get('changed', ())) or 'nothing that it reads'}"
         )

@@ -1,7 +1,8 @@
-"""The ways to refresh a view, in the order in which they are tried: the first that applies is it.
+"""The ways to follow the changes of a view's tables, in the order in which they are tried.
 
-Each says of a :class:`RefreshContext` how it would refresh the view, a :data:`Way`, or declines,
-and has done nothing so far; each leaves the same rows behind. EXPLAIN reads them, too.
+Each says how it would refresh the view, a :data:`Way`, or declines, and has done nothing so far;
+the first that does not decline is it. Each leaves the same rows behind as :mod:`recompute`, which
+follows no changes. EXPLAIN reads them, too.
 """
 
 from collections.abc import Callable
@@ -11,12 +12,11 @@ from ctsql.catalog.declined import Declined
 from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import Telling
 from ctsql.runtime.views.outcomes import Outcome, Way
-from ctsql.runtime.views.refresh_context import RefreshContext
+from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.views.strategies import (
     affected_keys,
     first_rows,
-    recompute,
     signed_delta,
     state_table,
 )
@@ -32,13 +32,8 @@ class RefreshStrategy:
     """
 
     name: Strategy
-    way: Callable[[RefreshContext], Way]
+    way: Callable[[RefreshContext, FollowedChanges], Way]
     headline: Callable[[ChangePlan, Telling], str | None]
-
-    @property
-    def reads_all(self) -> bool:
-        """Is it the one that asks for no change?"""
-        return self.name is Strategy.RECOMPUTE
 
 
 STRATEGIES = tuple(
@@ -47,16 +42,15 @@ STRATEGIES = tuple(
         state_table,  # groups stored beside the view; needs a current state
         first_rows,  # ORDER BY .. LIMIT from the stored rows
         affected_keys,  # keys that the view shows; may add to groups
-        signed_delta,  # the exact signed change
-        recompute,  # always applies
+        signed_delta,  # the exact signed change; always applies
     )
 )
 
 
-def refresh_by_first(context: RefreshContext) -> Outcome:
+def follow(context: RefreshContext, changes: FollowedChanges) -> Outcome:
     """Refresh a view by the first strategy that applies."""
     for strategy in STRATEGIES:
-        way = strategy.way(context)
+        way = strategy.way(context, changes)
         if not isinstance(way, Declined):
             return way()
-    raise AssertionError("recomputing always applies")
+    raise AssertionError("the last one always applies")

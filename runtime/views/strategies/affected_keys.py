@@ -34,11 +34,8 @@ def headline(plan: ChangePlan, sentence_of: Telling) -> str | None:
     return f"change of the view by the stored rows of its keys ({sentence_of(plan.inexact)})"
 
 
-def way(context: RefreshContext) -> Way:
+def way(context: RefreshContext, changes: FollowedChanges) -> Way:
     """Needs a topmost operator with a key that the view shows."""
-    changes = context.changes
-    if changes is None:
-        return Declined("no changes are followed")
     add = _adds(context, changes.plan)
     types = {c.name: plain_type(c.type) for c in context.view.columns}
     texts = changes.plan.rows_by_key(

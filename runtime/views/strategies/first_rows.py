@@ -9,7 +9,7 @@ from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.rows.types import is_comparable
 from ctsql.runtime.views.outcomes import Outcome, StagedDiff, Way
 from ctsql.runtime.views.plan_runner import PlanRunner, is_true
-from ctsql.runtime.views.refresh_context import RefreshContext
+from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.views.view_diff import stage_rows, stored_form
 
@@ -29,11 +29,8 @@ def are_grouped_rightly(context: RefreshContext) -> bool:
     return all(is_comparable(schema[name].dataType) for name in context.columns)
 
 
-def way(context: RefreshContext) -> Way:
+def way(context: RefreshContext, changes: FollowedChanges) -> Way:
     """Needs rows that are stored, and none that have moved up among them."""
-    changes = context.changes
-    if changes is None:
-        return Declined("no changes are followed")
     texts = changes.plan.first_rows(changes.changed_tables, large=changes.large)
     stored_rows = context.stored_rows if texts is not None else None
     if texts is None or stored_rows is None:

@@ -1,39 +1,22 @@
 """The whole query, compared with the stored rows."""
 
-from functools import partial
-
 from pyspark.sql import DataFrame
 
 from ctsql.catalog.items import MaterializedView
-from ctsql.planner.ivm import ChangePlan
-from ctsql.planner.ivm.explain import Telling
 from ctsql.runtime.log.staging import discard_on_error
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
 from ctsql.runtime.rows.row_set import AnyRows, row_set
 from ctsql.runtime.views.change_plans import prepared
 from ctsql.runtime.views.leaving_rows import in_order
-from ctsql.runtime.views.outcomes import Outcome, StagedDiff, Way, translated_failure
+from ctsql.runtime.views.outcomes import translated_failure
 from ctsql.runtime.views.refresh_context import RefreshContext
-from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.warehouse.replaced_views import awaits_columns, is_redefined
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.table_checks import missing_table
 
-NAME = Strategy.RECOMPUTE
 
-
-def headline(_plan: ChangePlan, _sentence_of: Telling) -> str | None:
-    """None: a view that has a change plan is followed by another way."""
-    return None
-
-
-def way(context: RefreshContext) -> Way:
-    """Always applies."""
-    return partial(_refresh, context)
-
-
-def _refresh(context: RefreshContext) -> Outcome:
-    """Raises VIEW_FAILED if the query cannot be computed on the data."""
+def recompute(context: RefreshContext) -> None:
+    """Stage the difference; raises VIEW_FAILED if the query cannot be computed on the data."""
     warehouse, item, batch = context.warehouse, context.item, context.batch
     # With a schedule, rows that others wrote may have to be mended between two refreshes.
     at = warehouse.schedules.shown_at(item, context.time)
@@ -54,7 +37,6 @@ def _refresh(context: RefreshContext) -> Outcome:
             if leaving is not None:
                 desired = in_order(row_set(desired).frame, leaving)
         warehouse.queries.stage(context.staging, desired, stored_rows, context.columns, small=small)
-    return StagedDiff(NAME)
 
 
 def _built_beside(context: RefreshContext, at: int) -> DataFrame | None:

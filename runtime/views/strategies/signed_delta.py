@@ -20,11 +20,9 @@ def headline(plan: ChangePlan, _sentence_of: Telling) -> str | None:
     return "change of the view" if plan.inexact is None else None
 
 
-def way(context: RefreshContext) -> Way:
-    """Needs a former result that can be computed again."""
-    if context.changes is None:
-        return Declined("no changes are followed")
-    return partial(_refresh, context, context.changes)
+def way(context: RefreshContext, changes: FollowedChanges) -> Way:
+    """Always applies; what it gives is declined where no former result can be computed again."""
+    return partial(_refresh, context, changes)
 
 
 def _refresh(context: RefreshContext, changes: FollowedChanges) -> Outcome:

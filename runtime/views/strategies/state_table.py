@@ -42,12 +42,11 @@ def headline(plan: ChangePlan, _sentence_of: Telling) -> str | None:
     return "change of the view, from the state table beside it"
 
 
-def way(context: RefreshContext) -> Way:
+def way(context: RefreshContext, changes: FollowedChanges) -> Way:
     """Needs a state table that holds the groups as of the view's last write."""
-    changes, state = context.changes, context.state
-    if changes is None or changes.state_plan is None or not context.is_strict_arithmetic():
+    if changes.state_plan is None or not context.is_strict_arithmetic():
         return Declined("no state table is kept")
-    stored_groups = state.stored_groups()
+    stored_groups = context.state.stored_groups()
     if stored_groups is None:
         return Declined("the state table does not hold the groups of the last write")
     return _Following(context, changes, changes.state_plan, stored_groups).refresh

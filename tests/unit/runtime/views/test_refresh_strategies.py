@@ -9,7 +9,7 @@ from ctsql.catalog.schemas import Column
 from ctsql.planner.ivm import ChangePlan, change_plan
 from ctsql.runtime.views import strategies
 from ctsql.runtime.views.outcomes import Outcome, StagedDiff, Way
-from ctsql.runtime.views.refresh_context import RefreshContext
+from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.views.strategies import STRATEGIES, RefreshStrategy
 
@@ -30,12 +30,10 @@ HEADLINES = {
 
 
 def test_every_way_stands_once() -> None:
-    """Recomputing is the last one: it always applies. Two need no change of a table."""
+    """Two need no change of a table, and recomputing follows none."""
+    others = {Strategy.NO_CHANGE, Strategy.LEAVING, Strategy.RECOMPUTE}
     names = [way.name for way in STRATEGIES]
-    assert sorted(names, key=str) == sorted(
-        set(Strategy) - {Strategy.NO_CHANGE, Strategy.LEAVING}, key=str
-    )
-    assert [way.name for way in STRATEGIES if way.reads_all] == [names[-1]] == [Strategy.RECOMPUTE]
+    assert sorted(names, key=str) == sorted(set(Strategy) - others, key=str)
 
 
 @pytest.mark.parametrize("query", HEADLINES)
@@ -67,17 +65,17 @@ def test_the_first_that_applies_is_taken(
     heard: list[object] = []
 
     def strategy(answer: Outcome | None) -> RefreshStrategy:
-        def way(context: RefreshContext) -> Way:
-            heard.append(context)
+        def way(context: RefreshContext, changes: FollowedChanges) -> Way:
+            heard.append((context, changes))
             return Declined("not for this refresh") if answer is None else lambda: answer
 
-        return RefreshStrategy(Strategy.RECOMPUTE, way, lambda *_: None)
+        return RefreshStrategy(Strategy.INCREMENTAL, way, lambda *_: None)
 
     monkeypatch.setattr(strategies, "STRATEGIES", tuple(map(strategy, answers)))
-    context = cast("Any", object())
+    given = cast("Any", object()), cast("Any", object())
     if isinstance(expected, type):
         with pytest.raises(expected):
-            strategies.refresh_by_first(context)
+            strategies.follow(*given)
     else:
-        assert strategies.refresh_by_first(context) == expected
-    assert heard == [context] * calls
+        assert strategies.follow(*given) == expected
+    assert heard == [given] * calls
