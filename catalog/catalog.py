@@ -12,7 +12,7 @@ from ctsql.catalog.names import DEFAULT_SCHEMA, Name, did_you_mean, fold
 from ctsql.catalog.schemas import quote_text
 from ctsql.catalog.spans import Span
 from ctsql.catalog.stored_items import item_of_entry, item_text
-from ctsql.catalog.subscriptions import Subscription
+from ctsql.catalog.subscriptions import StoredSubscription
 from ctsql.catalog.system_tables import SYSTEM_TABLES, find_system_table, is_system, only_queried
 from ctsql.catalog.times import to_iso
 
@@ -32,7 +32,7 @@ class DropEntry:
     id: str
     at_ms: int
     items: tuple[Item, ...] = ()
-    subscriptions: tuple[Subscription, ...] = ()
+    subscriptions: tuple[StoredSubscription, ...] = ()
     schema: str = ""
     problem: str = ""
 
@@ -72,7 +72,7 @@ class DropEntry:
                 at_ms=int(raw["at"]),
                 items=tuple(item_of_entry(k, v) for k, v in raw["items"].items()),
                 subscriptions=tuple(
-                    Subscription.of_entry(k, v) for k, v in raw["subscriptions"].items()
+                    StoredSubscription.of_entry(k, v) for k, v in raw["subscriptions"].items()
                 ),
                 schema=raw["schema"],
             )
@@ -105,7 +105,7 @@ class Catalog:
 
     items: Mapping[str, Item]
     schemas: Mapping[str, str]  # folded name -> name as typed
-    subscriptions: Mapping[str, Subscription] = field(default_factory=dict)  # by folded name
+    subscriptions: Mapping[str, StoredSubscription] = field(default_factory=dict)  # by folded name
     drops: Mapping[str, DropEntry] = field(default_factory=dict)  # by id of the DROP, newest first
     _readers: dict[str, list[Item]] = field(
         init=False, repr=False, compare=False, default_factory=dict
@@ -118,7 +118,7 @@ class Catalog:
     def of(
         items: Iterable[Item],
         schemas: Iterable[str] = (),
-        subscriptions: Iterable[Subscription] = (),
+        subscriptions: Iterable[StoredSubscription] = (),
         drops: Iterable[DropEntry] = (),
     ) -> "Catalog":
         """A catalog with these items; the default schema is always there."""
@@ -217,7 +217,7 @@ class Catalog:
         """The catalog with a schema added."""
         return replace(self, schemas={**self.schemas, fold(schema): schema})
 
-    def with_subscription(self, subscription: Subscription) -> "Catalog":
+    def with_subscription(self, subscription: StoredSubscription) -> "Catalog":
         """The catalog with a named reader added."""
         entry = {fold(subscription.name): subscription}
         return replace(self, subscriptions={**self.subscriptions, **entry})

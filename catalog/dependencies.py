@@ -19,7 +19,7 @@ from ctsql.catalog.items import (
 from ctsql.catalog.names import fold
 from ctsql.catalog.ordering import behind_needs
 from ctsql.catalog.spans import Span
-from ctsql.catalog.subscriptions import Subscription
+from ctsql.catalog.subscriptions import StoredSubscription
 
 
 def check_outlined(catalog: Catalog) -> None:
@@ -117,7 +117,7 @@ def sources(catalog: Catalog) -> list[Table]:
     return [i for i in catalog if isinstance(i, Table)]
 
 
-def subscribers(catalog: Catalog, object_id: str) -> list[Subscription]:
+def subscribers(catalog: Catalog, object_id: str) -> list[StoredSubscription]:
     """The named readers that follow this object itself, in order of name."""
     subscriptions = [s for s in catalog.subscriptions.values() if s.object_id == object_id]
     return sorted(subscriptions, key=lambda s: fold(s.name))

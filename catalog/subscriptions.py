@@ -12,7 +12,7 @@ from ctsql.catalog.errors import RESTORE, error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subscription:
+class StoredSubscription:
     """A named reader.
 
     Attributes:
@@ -31,7 +31,7 @@ class Subscription:
     definition: str = ""
     problem: str = ""
 
-    def check(self) -> "Subscription":
+    def check(self) -> "StoredSubscription":
         """The reader; raises STORED_DATA_INVALID when its entry could not be read."""
         if self.problem:
             what = f"the entry of subscription '{self.name}' in the catalog"
@@ -49,7 +49,7 @@ class Subscription:
         return json.dumps({k: v for k, v in asdict(self).items() if k != "problem"})
 
     @staticmethod
-    def of_entry(name: str, text: str) -> "Subscription":
+    def of_entry(name: str, text: str) -> "StoredSubscription":
         """The reader of an entry; an unreadable one raises its error only where it is used.
 
         Args:
@@ -57,9 +57,9 @@ class Subscription:
         """
         try:
             raw: dict[str, Any] = json.loads(text)
-            subscription = Subscription(**raw)
+            subscription = StoredSubscription(**raw)
         except (ValueError, TypeError) as problem:
-            return Subscription(
+            return StoredSubscription(
                 id="",
                 name=name,
                 object_id="",

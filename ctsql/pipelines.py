@@ -9,7 +9,7 @@ from ctsql.planner.folder import Folder, read_folder
 
 if TYPE_CHECKING:
     from ctsql.connection.open_warehouse import OpenWarehouse
-    from ctsql.runtime.pipelines.plan import Plan
+    from ctsql.runtime.pipelines.plan import FolderPlan
 
 
 def read(folder: Path, variables: Mapping[str, str] | None = None) -> Folder:
@@ -17,7 +17,7 @@ def read(folder: Path, variables: Mapping[str, str] | None = None) -> Folder:
     return read_folder(sql_files(folder, variables))
 
 
-def plan(warehouse: "OpenWarehouse", folder: Folder, *, prune: bool = False) -> "Plan":
+def plan(warehouse: "OpenWarehouse", folder: Folder, *, prune: bool = False) -> "FolderPlan":
     """What a folder would change; writes nothing.
 
     Raises WAREHOUSE_NOT_FOUND where there is none.
@@ -34,7 +34,7 @@ def apply(
     *,
     prune: bool = False,
     saved_plan: "Mapping[str, Any] | None" = None,
-) -> "Plan":
+) -> "FolderPlan":
     """Make the definitions of a warehouse those of a folder; returns what was done.
 
     Raises as :func:`ctsql.runtime.pipelines.applying.apply_folder` does.

@@ -83,7 +83,7 @@ def line(node: lp.Node) -> str:
             return f"TimesExtract: the times at which {_what_changes(node)}"
         case lp.TimesReduce():
             return "TimesReduce: one update a time"
-        case lp.TaskOutput():
+        case lp.WrittenOutput():
             return f"TaskOutput {node.name} ({shown_columns(node.columns)})"
         case lp.TaskWrite():
             trim = f", and {node.trim.text}" if node.trim else ""

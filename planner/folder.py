@@ -35,7 +35,7 @@ _ROWS = {"INSERT", "UPDATE", "DELETE", "MERGE", "COPY"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Definition:
+class FileDefinition:
     """An object of a folder.
 
     Attributes:
@@ -102,15 +102,15 @@ class Folder:
         others: statements of the kinds that the caller takes besides, in order of text.
     """
 
-    definitions: tuple[Definition, ...] = ()
+    definitions: tuple[FileDefinition, ...] = ()
     schemas: tuple[st.CreateSchema, ...] = ()
     others: tuple[Other, ...] = ()
 
-    def find(self, name: Name) -> Definition | None:
+    def find(self, name: Name) -> FileDefinition | None:
         """The definition that makes an object of this name."""
         return next((d for d in self.definitions if name in d.names), None)
 
-    def closure(self, names: Iterable[Name]) -> list[Definition]:
+    def closure(self, names: Iterable[Name]) -> list[FileDefinition]:
         """The definitions that make these objects, and all they read; each after what it reads."""
         waiting, closure = list(names), set[Name]()
         while waiting:
@@ -149,7 +149,7 @@ def read_folder(sources: Sequence[Source], *, also: Sequence[type[st.Statement]]
 @dataclass(slots=True)
 class _Definitions:
     also: tuple[type[st.Statement], ...]
-    definitions: dict[Name, Definition] = field(default_factory=dict)
+    definitions: dict[Name, FileDefinition] = field(default_factory=dict)
     owners: dict[Name, Name] = field(default_factory=dict)
     schemas: dict[str, st.CreateSchema] = field(default_factory=dict)
     comments: list[tuple[st.CommentOn, str]] = field(default_factory=list)
@@ -190,7 +190,7 @@ class _Definitions:
         if first is not statement:
             raise _defined_twice("schema", statement.name, statement.name_span, first.name_span)
 
-    def _add(self, definition: Definition) -> None:
+    def _add(self, definition: FileDefinition) -> None:
         for name in definition.names:
             owner = self.owners.setdefault(name, definition.name)
             first = self.definitions.get(owner)
@@ -203,7 +203,7 @@ def _defined_twice(kind: str, name: object, span: Span, first: Span) -> CtsqlErr
     return error("DEFINED_TWICE", span=span, kind=kind, name=str(name), place=first.place())
 
 
-def define(statement: Defining, schema: str) -> Definition:
+def define(statement: Defining, schema: str) -> FileDefinition:
     """The definition of one statement, with its names qualified by a schema."""
     if isinstance(statement, st.CreateFlow):
         refs = [statement.name, statement.target]
@@ -216,7 +216,7 @@ def define(statement: Defining, schema: str) -> Definition:
         names = (*names, quarantine_name(names[0]))
     own = names if isinstance(statement, st.CreateContinualTask) else ()
     reads = (qualify(ref, schema) for ref in _relations(statement) if ref.file is None)
-    return Definition(
+    return FileDefinition(
         statement=statement,
         schema=schema,
         names=names,
@@ -295,7 +295,7 @@ def not_a_definition(statement: st.Statement) -> CtsqlError:
     return error("NOT_A_DEFINITION", span=statement.span, what=what, taken=TAKEN, hint=hint)
 
 
-def _in_order(definitions: Sequence[Definition]) -> list[Definition]:
+def _in_order(definitions: Sequence[FileDefinition]) -> list[FileDefinition]:
     """Definitions, each after what it reads, else in order of text; RECURSIVE_DEFINITION."""
     makers = {name: definition for definition in definitions for name in definition.names}
     graph = {

@@ -273,7 +273,7 @@ class TimesReduce:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskOutput:
+class WrittenOutput:
     """One of the outputs that a task writes."""
 
     object_id: str
@@ -293,7 +293,7 @@ class TaskWrite:
     object_id: str
     name: Name
     columns: tuple[Column, ...]
-    outputs: tuple[TaskOutput, ...] = ()
+    outputs: tuple[WrittenOutput, ...] = ()
     inputs: tuple["Node", ...]
     input_views: tuple[ViewReference, ...] = ()
     times: "Node | None"
@@ -305,9 +305,9 @@ class TaskWrite:
     coalesce: Every | None = None  # COALESCE: changes are due together, at the end of an interval
 
     @property
-    def all_outputs(self) -> tuple[TaskOutput, ...]:
+    def all_outputs(self) -> tuple[WrittenOutput, ...]:
         """The objects that the body writes: the outputs, or the task itself."""
-        own = TaskOutput(object_id=self.object_id, name=self.name, columns=self.columns)
+        own = WrittenOutput(object_id=self.object_id, name=self.name, columns=self.columns)
         return self.outputs or (own,)
 
     @property
@@ -373,7 +373,7 @@ Node = (
     | Transaction
     | TimesExtract
     | TimesReduce
-    | TaskOutput
+    | WrittenOutput
     | TaskWrite
     | ViewWrite
 )

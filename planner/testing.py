@@ -17,7 +17,7 @@ from ctsql.catalog.errors import bad_option, invalid, unknown_relation
 from ctsql.catalog.names import Name, did_you_mean
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import qualify
-from ctsql.planner.folder import Definition, Folder
+from ctsql.planner.folder import FileDefinition, Folder
 from ctsql.planner.syntax import ast as st, splice
 from ctsql.planner.syntax.statements.options import LOCATION
 
@@ -57,7 +57,7 @@ class TestPlan:
     test: st.Test
     schema: str
     stand_ins: tuple[StandIn, ...]
-    definitions: tuple[Definition, ...]
+    definitions: tuple[FileDefinition, ...]
     step_times: tuple[int, ...]
 
     @property
@@ -143,7 +143,7 @@ def _typed(columns: Sequence[st.ColumnDef]) -> list[tuple[str, str | None]]:
     return [(c.name, c.type) for c in columns]
 
 
-def _is_table(definition: Definition, *, attached: bool) -> bool:
+def _is_table(definition: FileDefinition, *, attached: bool) -> bool:
     """Whether it is a table that the folder makes, or one that it attaches."""
     statement = definition.statement
     return isinstance(statement, st.CreateTable) and (statement.location is not None) == attached
@@ -169,7 +169,7 @@ def _relations(test: st.Test) -> Iterator[st.RelationRef]:
 
 def _definitions_for(
     names: Iterable[Name], stand_ins: dict[Name, StandIn], folder: Folder
-) -> list[Definition]:
+) -> list[FileDefinition]:
     """The definitions that make what is wanted, each after what it reads."""
     waiting, needed_names = list(names), set[Name]()
     while waiting:
@@ -194,7 +194,7 @@ def _check_known(
     schema: str,
     folder: Folder,
     stand_ins: dict[Name, StandIn],
-    definitions: Sequence[Definition],
+    definitions: Sequence[FileDefinition],
 ) -> None:
     """Raise UNKNOWN_RELATION unless all that is read is made."""
     names = {
@@ -211,7 +211,7 @@ def _check_known(
     check_made(definitions, names, test.name_span)
 
 
-def check_made(definitions: Iterable[Definition], names: Iterable[Name], span: Span) -> None:
+def check_made(definitions: Iterable[FileDefinition], names: Iterable[Name], span: Span) -> None:
     """Raise UNKNOWN_RELATION or INVALID_STATEMENT unless the definitions can be made of these."""
     for definition in definitions:
         _check_not_attached(definition, span)
@@ -221,14 +221,14 @@ def check_made(definitions: Iterable[Definition], names: Iterable[Name], span: S
                 raise unknown_relation(name, hint, definition.span)
 
 
-def _check_not_attached(definition: Definition, span: Span) -> None:
+def _check_not_attached(definition: FileDefinition, span: Span) -> None:
     if _is_table(definition, attached=True):
         message = f'the columns of "{definition.name}" are not in the folder'
         detail = f"It is attached at {definition.span.place()}; a test touches no such table."
         raise invalid(span, message, detail, _how_to_give(definition.name))
 
 
-def made_for_columns(name: Name, folder: Folder, span: Span) -> list[Definition]:
+def made_for_columns(name: Name, folder: Folder, span: Span) -> list[FileDefinition]:
     """What must be made to know the columns of an object of the folder, in order; raises so."""
     definitions = folder.closure([name])
     check_made(definitions, {n for d in folder.definitions for n in d.names}, span)
@@ -245,7 +245,7 @@ def _how_to_give(name: Name) -> str:
     return f"To give it rows: GIVEN {name} (id INT, ...) VALUES (...)"
 
 
-def _detached(definition: Definition) -> Definition:
+def _detached(definition: FileDefinition) -> FileDefinition:
     """The definition without what is outside: where rows go."""
     statement = definition.statement
     match statement:

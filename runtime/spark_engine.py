@@ -6,7 +6,7 @@ from operator import itemgetter
 from pyspark.sql import DataFrame, SparkSession
 
 from ctsql.catalog.declined import Declined
-from ctsql.planner.ivm import Input, Query, TableUse, Text
+from ctsql.planner.ivm import Input, PrintedQuery, TableUse, Text
 from ctsql.planner.lowering import Context, lower_view, without_padding
 from ctsql.planner.nodes import Transaction, ViewWrite
 from ctsql.planner.shapes import Shapes
@@ -21,7 +21,12 @@ from ctsql.runtime.spark.temp_views import TemporaryNames
 from ctsql.runtime.tasks.body import propose, stage_batched_runs
 from ctsql.runtime.views.change_plans import types_given, types_of
 from ctsql.runtime.views.prepared_view import view_of_few
-from ctsql.runtime.warehouse.query_engine import OutputProposal, StoredRelations, Table, TaskSources
+from ctsql.runtime.warehouse.query_engine import (
+    OutputProposal,
+    StoredRelations,
+    StoredTable,
+    TaskSources,
+)
 from ctsql.runtime.warehouse.replaced_views import table_schema
 
 GUARDED_MAX = 1_000
@@ -69,7 +74,7 @@ class SparkEngine:
         return SparkRows(lower_view(view, Context(self._session, sources, at, clock_at=at)))
 
     def types_given(
-        self, view: ViewWrite, text: Text, tables: Mapping[str, Table]
+        self, view: ViewWrite, text: Text, tables: Mapping[str, StoredTable]
     ) -> tuple[str, ...] | None:
         """By what Spark makes of both texts, once for all views of one shape."""
         shapes = Shapes()
@@ -89,11 +94,13 @@ class SparkEngine:
             self._types_given[key] = types
         return self._types_given[key]
 
-    def types_of(self, texts: Iterable[Text], tables: Mapping[str, Table]) -> set[str]:
+    def types_of(self, texts: Iterable[Text], tables: Mapping[str, StoredTable]) -> set[str]:
         """By Spark's analysis; nothing runs."""
         return types_of(self, self._session, texts, tables)
 
-    def run(self, query: Query, inputs: Mapping[Input, RowSet], names: TemporaryNames) -> RowSet:
+    def run(
+        self, query: PrintedQuery, inputs: Mapping[Input, RowSet], names: TemporaryNames
+    ) -> RowSet:
         """Not computed yet; each input is a temporary view, and the query is a text over these."""
         if inputs and all(rows.is_of_few for rows in inputs.values()):
             return self._run_on_few(query, inputs)
@@ -103,7 +110,7 @@ class SparkEngine:
         }
         return SparkRows(self._session.sql(query.sql(view_names.__getitem__)))
 
-    def _run_on_few(self, query: Query, inputs: Mapping[Input, RowSet]) -> RowSet:
+    def _run_on_few(self, query: PrintedQuery, inputs: Mapping[Input, RowSet]) -> RowSet:
         """The same where the driver holds all that is read: planned once for equal texts."""
         placeholders = {use: f"_{i}" for i, use in enumerate(inputs)}
 

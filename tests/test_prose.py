@@ -21,7 +21,7 @@ SENTENCE_MAX = 45
 """Words of a sentence."""
 LINKS = ("ctsql/catalog/", "ctsql/planner/", "ctsql/runtime/")
 SUBJECT_MAX = 72
-SUBJECTS_SINCE = "f7a6cd0f"
+SUBJECTS_SINCE = "c027c3ce"
 """Subjects of older commits are as they are."""
 HARD = re.compile(
     r"\b(anew|whoever|likewise|(?<!as )of\s+which|brought\s+(up|to\s+now)|stands?\s+still"

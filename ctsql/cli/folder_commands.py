@@ -19,7 +19,7 @@ from ctsql.results.values import bytes_text
 
 if TYPE_CHECKING:
     from ctsql.connection.open_warehouse import OpenWarehouse
-    from ctsql.runtime.pipelines.plan import Change, Plan, Refusal
+    from ctsql.runtime.pipelines.plan import FolderPlan, PlannedChange, PlanRefusal
 
 CHANGES, REFUSED = 2, 4
 _NOTED = "="
@@ -33,7 +33,7 @@ def plan_or_all_new(
     folder: Folder,
     *,
     prune: bool,
-) -> "Plan":
+) -> "FolderPlan":
     """The plan of the command line: where there is no warehouse yet, all of the folder is new."""
     try:
         return plan(warehouse, folder, prune=prune)
@@ -47,14 +47,14 @@ def plan_or_all_new(
         return plan(nothing, folder, prune=prune)
 
 
-def exit_code(plan: "Plan") -> int:
+def exit_code(plan: "FolderPlan") -> int:
     """The exit code of a plan."""
     if plan.refused_changes:
         return REFUSED
     return CHANGES if plan.pending else 0
 
 
-def save(plan: "Plan", path: Path) -> None:
+def save(plan: "FolderPlan", path: Path) -> None:
     """Write a plan into a file, for apply."""
     with OutputFile(path) as out:
         out.write(json.dumps(plan.to_json(), indent=2) + "\n")
@@ -78,7 +78,7 @@ def load(path: Path) -> Mapping[str, Any]:
     return read_plan(text, str(path))
 
 
-def write_plan(plan: "Plan", out: TextIO, *, as_json: bool) -> None:
+def write_plan(plan: "FolderPlan", out: TextIO, *, as_json: bool) -> None:
     """Show a plan."""
     if as_json:
         out.write(json.dumps(plan.to_json()) + "\n")
@@ -87,7 +87,7 @@ def write_plan(plan: "Plan", out: TextIO, *, as_json: bool) -> None:
         out.write(line + "\n")
 
 
-def lines_of(plan: "Plan") -> Iterator[str]:
+def lines_of(plan: "FolderPlan") -> Iterator[str]:
     """A plan as text: a block for each object that changes, and a line that counts all."""
     for change in plan.changes:
         mark = _MARKS.get(change.status.value, _NOTED if change.note else None)
@@ -97,7 +97,7 @@ def lines_of(plan: "Plan") -> Iterator[str]:
     yield counts or "nothing in the folder and nothing in the warehouse"
 
 
-def _block(mark: str, change: "Change") -> Iterator[str]:
+def _block(mark: str, change: "PlannedChange") -> Iterator[str]:
     what = change.status.value
     if change.parts:
         what += f" ({', '.join(change.parts)})"
@@ -119,7 +119,7 @@ def _block(mark: str, change: "Change") -> Iterator[str]:
         yield f"    breaks {reader}"
 
 
-def refusal_lines(refusal: "Refusal") -> Iterator[str]:
+def refusal_lines(refusal: "PlanRefusal") -> Iterator[str]:
     """An error as lines."""
     yield f"{refusal.condition}: {refusal.message}" + (
         f" ({refusal.place})" if refusal.place else ""

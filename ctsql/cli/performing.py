@@ -13,7 +13,7 @@ import click
 from ctsql.catalog.errors import Error
 from ctsql.cli.options import check_file
 from ctsql.console.progress import Progress
-from ctsql.console.script import FAILED, OK, Runner, Settings
+from ctsql.console.script import FAILED, OK, OutputSettings, Runner
 from ctsql.rendering.output_file import OutputFile
 from ctsql.rendering.show import messages
 
@@ -40,7 +40,7 @@ def perform(
         output: rows go to this file, which an error leaves as it was; else to standard output.
         read_only, create: as for :func:`ctsql.connect`.
         is_short: whether a Spark that is started for it is for a short time.
-        settings: others of :class:`~ctsql.console.script.Settings`.
+        settings: others of :class:`~ctsql.console.script.OutputSettings`.
     """
     _check_current_folder()
     check_file(output, warehouse)
@@ -53,7 +53,9 @@ def perform(
         connection = connect()(warehouse, master=master, read_only=read_only, create=create)
         connection.is_short = is_short
         out = sys.stdout if file is None else file
-        shown = Settings(out=out, messages=messages(), progress=Progress(sys.stderr), **settings)
+        shown = OutputSettings(
+            out=out, messages=messages(), progress=Progress(sys.stderr), **settings
+        )
         code = _work_with(Runner(connection, shown), work)
     finally:
         _finish(file, code, output or "standard output")

@@ -15,7 +15,7 @@ import click
 from ctsql.cli import options
 from ctsql.cli.performing import perform
 from ctsql.cli.serve import ADDRESS, serving
-from ctsql.console.script import STOP_SECONDS, LogFormat, Runner, Settings
+from ctsql.console.script import STOP_SECONDS, LogFormat, OutputSettings, Runner
 from ctsql.console.signals import handle_signals
 from ctsql.rendering.output_file import publish_if_file
 
@@ -131,7 +131,7 @@ def run(
     perform(work, create=False, log_format=LogFormat(log_format), **given)
 
 
-def _teller(settings: Settings, *, as_json: bool) -> "Callable[[Event], object]":
+def _teller(settings: OutputSettings, *, as_json: bool) -> "Callable[[Event], object]":
     """What reports events, as JSON on standard output or in the log."""
 
     def tell(event: "Event") -> None:

@@ -69,7 +69,7 @@ class May(Flag):
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class StatementContext:
     """The context of a statement for its handler: connection, names and parameters."""
 
     con: OpenWarehouse
@@ -82,7 +82,7 @@ class Running:
         return self.names.engine
 
 
-Handler = Callable[[Running, Any], Result]
+Handler = Callable[[StatementContext, Any], Result]
 
 
 def allowed(statement: st.Statement) -> May:
@@ -113,13 +113,13 @@ def run(
     if con.in_transaction and May.IN_TRANSACTION not in allowed(statement):
         what = statement.span.text.split()[0].upper()
         raise error("TRANSACTION_OPEN", span=statement.span, what=what)
-    return handler(Running(con, Namespace(engine, con.search_schema), values), statement)
+    return handler(StatementContext(con, Namespace(engine, con.search_schema), values), statement)
 
 
 # ---- rows
 
 
-def _read(running: Running, statement: st.Select) -> "tuple[DataFrame, Query]":
+def _read(running: StatementContext, statement: st.Select) -> "tuple[DataFrame, Query]":
     """The rows of a query, lazily; in a transaction as of its T, with its changes."""
     within = running.con._transaction
     as_of = None if within is None else within.at
@@ -138,12 +138,14 @@ def _read(running: Running, statement: st.Select) -> "tuple[DataFrame, Query]":
     return frame, query
 
 
-def _select(running: Running, statement: st.Select) -> Result:
+def _select(running: StatementContext, statement: st.Select) -> Result:
     frame, query = _read(running, statement)
     return Result.of_dataframe(frame, convert=_fetching(running, query))
 
 
-def _fetching(running: Running, query: Query) -> Callable[[], AbstractContextManager[object]]:
+def _fetching(
+    running: StatementContext, query: Query
+) -> Callable[[], AbstractContextManager[object]]:
     """What each call of Spark for the rows of a query runs in."""
     con = running.con
     is_of_few = con._transaction is None and reads_few(running.engine, query)
@@ -160,19 +162,19 @@ def _fetching(running: Running, query: Query) -> Callable[[], AbstractContextMan
     return fetching
 
 
-def _copy_to(running: Running, statement: st.CopyTo) -> Result:
+def _copy_to(running: StatementContext, statement: st.CopyTo) -> Result:
     frame, _ = _read(running, statement.select)
     count = copy_to(running.engine, frame, statement)
     return Result.of_status(f"COPY {count}", count)
 
 
-def _copy_from(running: Running, statement: st.CopyFrom) -> Result:
+def _copy_from(running: StatementContext, statement: st.CopyFrom) -> Result:
     con = running.con
     count = copy_from(running.engine, statement, con.search_schema, within=con._transaction)
     return Result.of_status(f"COPY {count}", count)
 
 
-def _change_rows(running: Running, statement: st.Dml) -> Result:
+def _change_rows(running: StatementContext, statement: st.Dml) -> Result:
     con = running.con
     given = replace(statement, text=with_schema(statement.text, con.search_schema))
     return Result.of_status(
@@ -182,7 +184,7 @@ def _change_rows(running: Running, statement: st.Dml) -> Result:
     )
 
 
-def _subscribe(running: Running, statement: st.Subscribe) -> Result:
+def _subscribe(running: StatementContext, statement: st.Subscribe) -> Result:
     live = open_subscription(running.con, running.engine, statement)
     return Result.of_live(*live.heads, live)
 
@@ -190,7 +192,7 @@ def _subscribe(running: Running, statement: st.Subscribe) -> Result:
 # ---- the connection
 
 
-def _transact(running: Running, statement: st.Transact) -> Result:
+def _transact(running: StatementContext, statement: st.Transact) -> Result:
     con, verb = running.con, statement.verb
     if verb is st.TransactionVerb.BEGIN:
         con._transaction = OpenTransaction(running.engine, running.engine.mint())
@@ -205,7 +207,9 @@ def _transact(running: Running, statement: st.Transact) -> Result:
     return Result.of_status(verb.value)
 
 
-def _change_setting(running: Running, statement: st.SetSetting | st.ResetSetting) -> Result:
+def _change_setting(
+    running: StatementContext, statement: st.SetSetting | st.ResetSetting
+) -> Result:
     con, engine, settings = running.con, running.engine, running.con._settings
     if isinstance(statement, st.SetSetting):
         settings.set(statement, engine.session)
@@ -217,12 +221,12 @@ def _change_setting(running: Running, statement: st.SetSetting | st.ResetSetting
     return Result.of_status("SET" if isinstance(statement, st.SetSetting) else "RESET")
 
 
-def _show_setting(running: Running, statement: st.ShowSetting) -> Result:
+def _show_setting(running: StatementContext, statement: st.ShowSetting) -> Result:
     settings = running.con._settings.show(statement, running.engine.session)
     return rows((["name", "value", "description"], settings))
 
 
-def _use(running: Running, statement: st.UseSchema) -> Result:
+def _use(running: StatementContext, statement: st.UseSchema) -> Result:
     running.engine.refresh_catalog()
     running.names.check_schema(statement.name, statement.name_span)
     running.con.search_schema = statement.name
@@ -232,7 +236,7 @@ def _use(running: Running, statement: st.UseSchema) -> Result:
 # ---- questions about objects
 
 
-def _show(running: Running, statement: st.Show) -> Result:
+def _show(running: StatementContext, statement: st.Show) -> Result:
     if reads_logs(statement):
         return run_logged(running.engine, statement, running.con.search_schema)
     if statement.what == "pending":
@@ -244,11 +248,11 @@ def _show(running: Running, statement: st.Show) -> Result:
     return rows((["function", "usage"], list(describe_functions(names))))
 
 
-def _describe(running: Running, statement: st.Describe) -> Result:
+def _describe(running: StatementContext, statement: st.Describe) -> Result:
     return run_logged(running.engine, statement, running.con.search_schema)
 
 
-def _explain(running: Running, statement: st.Explain) -> Result:
+def _explain(running: StatementContext, statement: st.Explain) -> Result:
     explanation = Explanation(running.names)
     if statement.analyze:
         lines = explanation.explain_last_refresh(statement)
@@ -274,7 +278,7 @@ def _frame(verb: str, frame: "Callable[[Namespace, Any], DataFrame]") -> Handler
     )
 
 
-def _ask_about_rows(running: Running, statement: st.RowQuestion) -> Result:
+def _ask_about_rows(running: StatementContext, statement: st.RowQuestion) -> Result:
     questions = RowQuestions(running.names)
     if statement.verb == "WHY":
         return Result.of_table(LINEAGE, questions.why(statement), "WHY")
@@ -287,7 +291,7 @@ def _ask_about_rows(running: Running, statement: st.RowQuestion) -> Result:
 def _done(change: Callable[[Namespace, Any], str]) -> Handler:
     """Do what gives a status; the result has advice for the author of the statement."""
 
-    def handle(running: Running, statement: st.Statement) -> Result:
+    def handle(running: StatementContext, statement: st.Statement) -> Result:
         answer = Result.of_status(change(running.names, statement))
         answer.notices = [str(one) for one in advise(statement, running.names.columns_of)]
         return answer
@@ -295,7 +299,7 @@ def _done(change: Callable[[Namespace, Any], str]) -> Handler:
     return handle
 
 
-def _alter_table(running: Running, statement: st.AlterTable) -> Result:
+def _alter_table(running: StatementContext, statement: st.AlterTable) -> Result:
     status, notices = TableAlteration(running.names).alter(statement)
     answer = Result.of_status(status)
     answer.notices = notices

@@ -9,7 +9,7 @@ from ctsql.catalog.errors import error
 if TYPE_CHECKING:
     from ctsql.connection.open_warehouse import OpenWarehouse
     from ctsql.runtime.engine import Engine
-    from ctsql.runtime.log.write_handle import Batch
+    from ctsql.runtime.log.write_handle import OutputBatch
     from ctsql.runtime.statements.dml.job_writer import JobWriter
 
 POLL_SECONDS = 0.05
@@ -75,7 +75,7 @@ class Writer:
                 ALTERED_MEANWHILE if the table got one after a batch was staged; nothing was
                 changed, and the batch can be discarded.
         """
-        from ctsql.runtime.statements.dml.job_writer import Write
+        from ctsql.runtime.statements.dml.job_writer import JobWrite
 
         self._check("compare_and_append")
         handle = self._handle
@@ -86,7 +86,7 @@ class Writer:
             if current != expected_upper and not staged_batches:
                 raise handle.mismatch(current, expected_upper)
             own = self._stage(engine, rows, expected_upper, new_upper)
-            write = Write([*staged_batches, *own], expected_upper, new_upper, cuts=False)
+            write = JobWrite([*staged_batches, *own], expected_upper, new_upper, cuts=False)
             return handle.write(engine, write, own)
 
     def append(
@@ -107,7 +107,7 @@ class Writer:
         Raises:
             UpperMismatch: there would be a gap; nothing was changed.
         """
-        from ctsql.runtime.statements.dml.job_writer import Write
+        from ctsql.runtime.statements.dml.job_writer import JobWrite
 
         self._check("append")
         handle = self._handle
@@ -116,7 +116,7 @@ class Writer:
             staged_batches = [output.batch_of(text) for text in batches]
             is_in = output.fetch_recent_upper() >= upper
             own = [] if is_in else self._stage(engine, rows, lower, upper)
-            write = Write([*staged_batches, *own], lower, upper, cuts=True)
+            write = JobWrite([*staged_batches, *own], lower, upper, cuts=True)
             return handle.write(engine, write, own)
 
     def stage(self, rows: Any, *, lower: int, upper: int) -> str:
@@ -137,7 +137,7 @@ class Writer:
             output = self._handle.output(engine)
             output.drop(output.batch_of(batch))
 
-    def _stage(self, engine: "Engine", rows: Any, lower: int, upper: int) -> list["Batch"]:
+    def _stage(self, engine: "Engine", rows: Any, lower: int, upper: int) -> list["OutputBatch"]:
         if rows is None:
             return []
         return [self._handle.stage(engine, _by_number(rows, upper), lower, upper)]

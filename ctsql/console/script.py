@@ -49,7 +49,7 @@ class LogFormat(Enum):
 
 
 @dataclass(slots=True, kw_only=True)
-class Settings:
+class OutputSettings:
     """How results and messages are written."""
 
     out: TextIO
@@ -94,7 +94,7 @@ class Settings:
 class Runner:
     """Runs statements of one connection in a worker thread; Ctrl-C cancels them."""
 
-    def __init__(self, connection: "Connection", settings: Settings) -> None:
+    def __init__(self, connection: "Connection", settings: OutputSettings) -> None:
         self.connection = connection
         self.settings = settings
         self.confirm: Callable[[str], bool] | None = None  # asks the user, where there is one

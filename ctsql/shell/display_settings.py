@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.names import did_you_mean
-from ctsql.console.script import Settings
+from ctsql.console.script import OutputSettings
 from ctsql.console.variables import NAME
 from ctsql.rendering.show import Format
 from ctsql.shell.commands import parse_expanded, parse_limit, parse_switch
@@ -20,7 +20,7 @@ class DisplaySettings:
         actions: by the name of a command, what is done with its argument.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: OutputSettings) -> None:
         self._settings = settings
         settings.limit = ROWS_SHOWN
         self.timing = False

@@ -26,7 +26,7 @@ from ctsql.catalog.errors import CtsqlError, Error, misuse
 from ctsql.catalog.locations import location_fault
 from ctsql.catalog.spans import Source
 from ctsql.console.interruptible import Defect, Job, Worker
-from ctsql.console.script import OK, PROMPT_NAME, Runner, Settings
+from ctsql.console.script import OK, PROMPT_NAME, OutputSettings, Runner
 from ctsql.console.user_paths import check_output, user_path
 from ctsql.rendering.output_file import OutputFile
 from ctsql.shell.commands import (
@@ -90,7 +90,7 @@ class Repl:
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
-        self._settings: Settings = runner.settings
+        self._settings: OutputSettings = runner.settings
         self._starter = Starter(runner.connection)
         self._completer = CatalogCompleter(runner.connection)
         self._display = DisplaySettings(self._settings)

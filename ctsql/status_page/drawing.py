@@ -178,7 +178,7 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
-class Timeline:
+class RefreshLanes:
     """The newest refreshes over time, a lane for each object, the last active first."""
 
     lanes: tuple[Lane, ...]
@@ -188,10 +188,10 @@ class Timeline:
     left_out: int
 
 
-def timeline(newest_first: Sequence[Refresh]) -> Timeline:
+def timeline(newest_first: Sequence[Refresh]) -> RefreshLanes:
     """Draw refreshes over time; at most LANES_MAX objects."""
     if not newest_first:
-        return Timeline((), None, None, 0.0, 0)
+        return RefreshLanes((), None, None, 0.0, 0)
     begin, end = newest_first[-1].at, newest_first[0].at
     span = max(end - begin, timedelta(milliseconds=1))
     names = list(dict.fromkeys(r.object for r in newest_first))
@@ -204,4 +204,4 @@ def timeline(newest_first: Sequence[Refresh]) -> Timeline:
         )
         lanes.append(Lane(name, n * LANE_HEIGHT, dots))
     left_out = max(len(names) - LANES_MAX, 0)
-    return Timeline(tuple(lanes), begin, end, len(lanes) * LANE_HEIGHT, left_out)
+    return RefreshLanes(tuple(lanes), begin, end, len(lanes) * LANE_HEIGHT, left_out)

@@ -28,7 +28,7 @@ LOOSE_COLUMNS_MIN = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class GridCell:
     """A cell of the grid: column and row, from 0. Rows may be halves, to centre a layer."""
 
     column: int
@@ -36,20 +36,20 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class GraphLayout:
     """Where each object is, and the size of the grid."""
 
-    places: Mapping[str, Place]
+    places: Mapping[str, GridCell]
     columns: int
     rows: float
 
 
-def layout(names: Sequence[str], lines: Iterable[Line]) -> Layout:
+def layout(names: Sequence[str], lines: Iterable[Line]) -> GraphLayout:
     """Place objects.
 
     >>> made = layout(["a", "b", "c"], [("a", "b")])
     >>> made.places["a"], made.places["b"], made.places["c"]
-    (Place(column=0, row=0.0), Place(column=1, row=0.0), Place(column=0, row=1.0))
+    (GridCell(column=0, row=0.0), GridCell(column=1, row=0.0), GridCell(column=0, row=1.0))
 
     Args:
         names: each once. lines: between names; those from an object to itself, and those that
@@ -59,20 +59,20 @@ def layout(names: Sequence[str], lines: Iterable[Line]) -> Layout:
     edges = sorted({(a, b) for a, b in lines if a != b and a in names_there and b in names_there})
     parts = _parts(names, edges)
     loose = sorted(n for part in parts if len(part) == 1 for n in part)
-    places: dict[str, Place] = {}
+    places: dict[str, GridCell] = {}
     columns, row = 0, 0.0
     for part in sorted((p for p in parts if len(p) > 1), key=lambda p: (-len(p), min(p))):
         inside = set(part)
         part_layout = _place_part(part, [one for one in edges if one[0] in inside])
         for name, place in part_layout.places.items():
-            places[name] = Place(place.column, row + place.row)
+            places[name] = GridCell(place.column, row + place.row)
         columns, row = max(columns, part_layout.columns), row + part_layout.rows
     wide = max(columns, LOOSE_COLUMNS_MIN)
     for number, name in enumerate(loose):
-        places[name] = Place(number % wide, row + number // wide)
+        places[name] = GridCell(number % wide, row + number // wide)
     if loose:
         columns, row = max(columns, min(len(loose), wide)), row + math.ceil(len(loose) / wide)
-    return Layout(places, columns, row)
+    return GraphLayout(places, columns, row)
 
 
 def _parts(names: Sequence[str], lines: Sequence[Line]) -> list[list[str]]:
@@ -97,7 +97,7 @@ def _parts(names: Sequence[str], lines: Sequence[Line]) -> list[list[str]]:
     return parts
 
 
-def _place_part(names: Sequence[str], lines: Sequence[Line]) -> Layout:
+def _place_part(names: Sequence[str], lines: Sequence[Line]) -> GraphLayout:
     layers = _order(_layers(names, lines), lines)
     rows_max = max(COLUMN_ROWS_MIN, math.ceil(1.3 * math.sqrt(len(names))))
     columns: list[list[str]] = []
@@ -107,11 +107,11 @@ def _place_part(names: Sequence[str], lines: Sequence[Line]) -> Layout:
         columns += [layer[n * height : (n + 1) * height] for n in range(count)]
     height = max(len(column) for column in columns)
     places = {
-        name: Place(x, (height - len(column)) / 2 + y)
+        name: GridCell(x, (height - len(column)) / 2 + y)
         for x, column in enumerate(columns)
         for y, name in enumerate(column)
     }
-    return Layout(places, len(columns), float(height))
+    return GraphLayout(places, len(columns), float(height))
 
 
 def _layers(names: Sequence[str], lines: Sequence[Line]) -> list[list[str]]:

@@ -33,11 +33,11 @@ from ctsql.runtime.subscriptions.cursors import Readers
 from ctsql.runtime.warehouse.table_checks import are_there
 from ctsql.runtime.warehouse.times.replaced_tables import UNREADABLE
 from ctsql.status_page.model import (
+    CommitPace,
     Details,
     GraphNode,
-    History,
+    HistoryPage,
     Overview,
-    Pace,
     QuarantineRows,
     Reader,
     overview,
@@ -89,10 +89,10 @@ class Recent:
         while len(self.commits) > PACE_COMMITS_MAX:
             self.commits.pop()
 
-    def pace(self, now: int) -> Pace:
+    def pace(self, now: int) -> CommitPace:
         """The rate as of an instant."""
         at = None if self.at is None else datetime.fromtimestamp(self.at / 1000, UTC)
-        return Pace(version=self.version, at=at, rows_per_minute=self._rate(now))
+        return CommitPace(version=self.version, at=at, rows_per_minute=self._rate(now))
 
     def _rate(self, now: int) -> float | None:
         rows = [count for _, count in self.commits]
@@ -174,7 +174,7 @@ class Lookup:
                 logged_at=at,
             )
 
-    def history(self, reader: LogReader) -> History:
+    def history(self, reader: LogReader) -> HistoryPage:
         """The newest refreshes and failures of all objects, and the files of each."""
         overview = self.overview(reader)
         with reader.as_stored():
@@ -187,7 +187,7 @@ class Lookup:
                 of_item = failures(reader, [item], since_ms=since_ms)
                 failure_rows += islice(of_item, FAILURES_MAX)
             failure_rows.sort(key=lambda f: f.at, reverse=True)
-            return History(
+            return HistoryPage(
                 refreshes=tuple(last),
                 failures=tuple(failure_rows[:FAILURES_MAX]),
                 storage=self._seldom("storage", lambda: _storage_rows(reader, reader.catalog)),
@@ -205,7 +205,7 @@ class Lookup:
         cached_answer: T = entry[1]
         return cached_answer
 
-    def _paces(self, reader: LogReader) -> dict[str, Pace]:
+    def _paces(self, reader: LogReader) -> dict[str, CommitPace]:
         now = clock.now_ms()
         paces = {}
         for item in reader.catalog:

@@ -37,7 +37,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class CommitPace:
     """The newest commits of an object.
 
     Attributes:
@@ -63,7 +63,7 @@ class GraphNode:
     lag_commits: int = 0
     upper: int | None = None
     complete_through: int | None = None
-    pace: Pace | None = None
+    pace: CommitPace | None = None
     problem: Problem | None = None
 
 
@@ -167,7 +167,7 @@ class Details:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class History:
+class HistoryPage:
     """The page of the warehouse.
 
     Attributes:
@@ -185,7 +185,7 @@ def overview(
     lags: Iterable[LagRow],
     dependencies: Iterable[DependencyRow],
     open_failures: Iterable[FailureRow],
-    paces: Mapping[str, Pace],
+    paces: Mapping[str, CommitPace],
     now_t: int,
     besides: tuple[int, ...] = (),
 ) -> Overview:
@@ -215,7 +215,7 @@ def overview(
 
 
 def _shown_object(
-    row: ObjectRow, lag: LagRow | None, failure: FailureRow | None, pace: Pace | None
+    row: ObjectRow, lag: LagRow | None, failure: FailureRow | None, pace: CommitPace | None
 ) -> GraphNode:
     return GraphNode(
         id=row.object_id,

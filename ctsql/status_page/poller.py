@@ -21,7 +21,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.console.interruptible import Worker
 from ctsql.runtime.log_reader import LogReader
 from ctsql.status_page.lookup import Lookup
-from ctsql.status_page.model import Details, History, Overview
+from ctsql.status_page.model import Details, HistoryPage, Overview
 
 T = TypeVar("T")
 
@@ -182,7 +182,7 @@ class Poller:
         question = partial(self._lookup.details, object_id=object_id)
         return await self._page(f"object {object_id}", question)
 
-    async def history(self) -> History:
+    async def history(self) -> HistoryPage:
         """The page of the warehouse."""
         return await self._page("history", self._lookup.history)
 

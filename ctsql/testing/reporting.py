@@ -7,7 +7,7 @@ from ctsql.rendering.errortext import error_text, printable
 from ctsql.rendering.show import PlainTable, one_line, widths_of
 from ctsql.results.values import NULL, text_of
 from ctsql.testing.comparing import ROWS_SHOWN, Difference
-from ctsql.testing.running import Failure, Outcome
+from ctsql.testing.running import Mismatch, Outcome
 
 RED, GREEN, PLAIN = "\x1b[31m", "\x1b[32m", "\x1b[0m"
 
@@ -24,7 +24,7 @@ def outcome_lines(outcome: Outcome, *, has_styles: bool = False) -> Iterator[str
         yield from (f"  {line}".rstrip() for line in failure_lines(failure, has_styles=has_styles))
 
 
-def failure_lines(failure: Failure, *, has_styles: bool = False) -> Iterator[str]:
+def failure_lines(failure: Mismatch, *, has_styles: bool = False) -> Iterator[str]:
     """What failed, where, and the rows or the error behind it."""
     yield f"{failure.span.place()}: {printable(failure.message)}"
     if failure.difference is not None:

@@ -36,7 +36,7 @@ from ctsql.testing.warehouses import Warehouses, forget_tables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class Mismatch:
     """One thing that is not as it should be, at a place in the test.
 
     Attributes:
@@ -54,7 +54,7 @@ class Outcome:
     """What came of a test; it passed if nothing failed."""
 
     case: Case
-    failures: tuple[Failure, ...]
+    failures: tuple[Mismatch, ...]
     seconds: float
 
     @property
@@ -66,7 +66,7 @@ class Outcome:
 def run_case(case: Case, folder: Folder, warehouses: Warehouses) -> Outcome:
     """Run a test; raises if the run was cancelled or Spark is gone. Other errors are failures."""
     start = time.monotonic()
-    failures: list[Failure] = []
+    failures: list[Mismatch] = []
     try:
         if case.test is None:
             assert case.problem is not None  # there is one or the other
@@ -77,11 +77,11 @@ def run_case(case: Case, folder: Folder, warehouses: Warehouses) -> Outcome:
         if problem.condition == "STATEMENT_CANCELLED" or is_lost(problem):
             raise
         span = problem.span or (case.span if case.test is None else case.test.name_span)
-        failures.append(Failure(span=span, message="the test cannot be run", problem=problem))
+        failures.append(Mismatch(span=span, message="the test cannot be run", problem=problem))
     return Outcome(case=case, failures=tuple(failures), seconds=time.monotonic() - start)
 
 
-def _run(plan: TestPlan, warehouses: Warehouses) -> Iterator[Failure]:
+def _run(plan: TestPlan, warehouses: Warehouses) -> Iterator[Mismatch]:
     template = warehouses.template(plan)
     path = warehouses.copy(template)
     connection = warehouses.connection
@@ -89,7 +89,7 @@ def _run(plan: TestPlan, warehouses: Warehouses) -> Iterator[Failure]:
     try:
         with connection._running(f"test {plan.test.name}") as engine:
             try:
-                running = Running(connection, engine, plan, before=template.time)
+                running = RunningTest(connection, engine, plan, before=template.time)
                 running.write()
                 yield from running.unexpected()
                 if not running.stopped:
@@ -101,7 +101,7 @@ def _run(plan: TestPlan, warehouses: Warehouses) -> Iterator[Failure]:
 
 
 @dataclass(slots=True)
-class Running:
+class RunningTest:
     """A test in its warehouse.
 
     Attributes:
@@ -159,13 +159,13 @@ class Running:
             for e in self.plan.test.expectations
         )
 
-    def unexpected(self) -> Iterator[Failure]:
+    def unexpected(self) -> Iterator[Mismatch]:
         """The step that ended the test."""
         if self.stopped:
             number, problem = next(reversed(self.refusals.items()))
             step = self.plan.test.steps[number - 1]
             message = f"step {number} is refused"
-            yield Failure(span=problem.span or step.span, message=message, problem=problem)
+            yield Mismatch(span=problem.span or step.span, message=message, problem=problem)
 
     # ---- expectations
 
@@ -180,7 +180,7 @@ class Running:
             return self._last
         return self.times[after - 1] if after else self.before
 
-    def check(self) -> Iterator[Failure]:
+    def check(self) -> Iterator[Mismatch]:
         """What is not as expected."""
         with clock.standing(self._last):
             for expectation in self.plan.test.expectations:
@@ -245,7 +245,7 @@ class Running:
         values = self._read(text, at)
         return target.of_values(values) if expectation.cells else target.of_query(values, rows.span)
 
-    def _check_rows(self, expectation: st.ExpectRows) -> Failure | None:
+    def _check_rows(self, expectation: st.ExpectRows) -> Mismatch | None:
         at = self._time(expectation.after)
         place = expectation.span if expectation.rows is None else expectation.rows.span
         what = expectation.query.span.text
@@ -262,9 +262,9 @@ class Running:
             message = f"{what} has its rows in another order{self._when(expectation.after)}"
         elif expectation.rows is None:
             message = f"{what} has rows{self._when(expectation.after)}"
-        return Failure(span=expectation.span, message=message, difference=difference)
+        return Mismatch(span=expectation.span, message=message, difference=difference)
 
-    def _check_no_change(self, expectation: st.ExpectNoChange) -> Failure | None:
+    def _check_no_change(self, expectation: st.ExpectNoChange) -> Mismatch | None:
         number = len(self.plan.step_times) if expectation.after is None else expectation.after
         query = st.rows_of(expectation.subject)
         what = expectation.subject.span.text
@@ -277,15 +277,15 @@ class Running:
         if difference is None:
             return None
         message = f"step {number} changes {what}"
-        return Failure(span=expectation.span, message=message, difference=difference)
+        return Mismatch(span=expectation.span, message=message, difference=difference)
 
-    def _not_read(self, expectation: st.Expectation, what: str, problem: CtsqlError) -> Failure:
+    def _not_read(self, expectation: st.Expectation, what: str, problem: CtsqlError) -> Mismatch:
         if problem.condition == "STATEMENT_CANCELLED":
             raise problem
         inside = isinstance(problem, StatementError) and problem.span is not None
         span = problem.span if inside and problem.span is not None else expectation.span
         message = f"{what} cannot be compared{self._when(expectation.after)}"
-        return Failure(span=span, message=message, problem=problem)
+        return Mismatch(span=span, message=message, problem=problem)
 
     def _when(self, after: int | None) -> str:
         if after == 0:
@@ -297,7 +297,7 @@ class Running:
 
     # ---- errors
 
-    def _check_error(self, expectation: st.ExpectError) -> Failure | None:
+    def _check_error(self, expectation: st.ExpectError) -> Mismatch | None:
         errors = (
             self._errors_in(expectation)
             if expectation.subject
@@ -310,7 +310,7 @@ class Running:
             description += f" like '{expectation.like}'"
         if errors:
             message = f"{description} was expected, and this came{self._when(expectation.after)}"
-            return Failure(span=expectation.span, message=message, problem=errors[0])
+            return Mismatch(span=expectation.span, message=message, problem=errors[0])
         if expectation.subject is not None:
             what = expectation.subject.span.text
             message = (
@@ -321,7 +321,7 @@ class Running:
             is_one = expectation.after is not None
             message = f"{description} was expected, and {step} is {'not ' if is_one else ''}refused"
             message += "; of an object: EXPECT ERROR ... IN x"
-        return Failure(span=expectation.span, message=message)
+        return Mismatch(span=expectation.span, message=message)
 
     def _errors_in(self, expectation: st.ExpectError) -> list[CtsqlError]:
         assert expectation.subject is not None  # the caller looked

@@ -18,7 +18,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.spans import Source
 from ctsql.connection.dispatch import run
-from ctsql.planner.folder import Definition, Folder
+from ctsql.planner.folder import FileDefinition, Folder
 from ctsql.planner.syntax import parse
 from ctsql.planner.testing import StandIn, TestPlan, made_for_columns
 from ctsql.runtime.engine import Engine
@@ -85,7 +85,7 @@ class Warehouses:
         self,
         schemas: Sequence[str],
         tables: Sequence[tuple[StandIn, str]],
-        definitions: Sequence[Definition],
+        definitions: Sequence[FileDefinition],
         at: int,
     ) -> Template:
         path = self.root / f"t{next(self._numbers):07}"

@@ -16,10 +16,10 @@ from ctsql.planner.nodes import (
     Get,
     Node,
     Role,
-    TaskOutput,
     TaskWrite,
     Transaction,
     ViewReference,
+    WrittenOutput,
     descend,
 )
 from ctsql.planner.rules import transform
@@ -79,7 +79,7 @@ def bind_task(
         name=own.name,
         columns=columns,
         outputs=tuple(
-            TaskOutput(object_id=o.id, name=o.name, columns=o.columns)
+            WrittenOutput(object_id=o.id, name=o.name, columns=o.columns)
             for o in output_items
             if statement.outputs
         ),

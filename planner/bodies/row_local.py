@@ -129,7 +129,7 @@ def _lets_go_for_good(delete: Delete) -> bool:
             if any(token.start in clocks for token in piece)
             for turn in read_turns(piece, clocks, lambda value: Expr(tuple(texts(value))))
         ]
-    except (operators.Unreadable, Refusal):
+    except (operators.UncertainText, Refusal):
         return False
     return not any(turn.is_entry for turn in turns)
 

@@ -14,7 +14,7 @@ from ctsql.planner.ivm.sql.queries import (
     ChangeTexts as ChangeTexts,
     KeyedTexts as KeyedTexts,
     PickedColumns as PickedColumns,
-    Query as Query,
+    PrintedQuery as PrintedQuery,
     StepText as StepText,
     Text as Text,
     TopTexts as TopTexts,
@@ -30,8 +30,8 @@ from ctsql.planner.ivm.sql.spark import (
 from ctsql.planner.ivm.strategies.state_table import StateNeed as StateNeed
 from ctsql.planner.ivm.temporal import (
     NEVER as NEVER,
+    ClockWindow as ClockWindow,
     TemporalPlan as TemporalPlan,
-    Window as Window,
     leaving as leaving,
     temporal_plan as temporal_plan,
 )

@@ -46,7 +46,7 @@ from ctsql.planner.ivm.strategies.add_to_groups import added_rows, can_add, sums
 from ctsql.planner.ivm.strategies.compare_groups import compared_groups, compared_rows, widen
 from ctsql.planner.ivm.strategies.state_table import StateNeed, state_tables
 from ctsql.planner.ivm.strategies.stored_view import desired_rows, first_rows, keyed_top, limit_top
-from ctsql.planner.ivm.temporal import Window, split_windows
+from ctsql.planner.ivm.temporal import ClockWindow, split_windows
 
 NO_TYPES: Mapping[str, str] = MappingProxyType({})
 
@@ -71,7 +71,7 @@ class ChangePlan:
     reads: Mapping[str, tuple[str, ...]]
     states: tuple[StatePlan, ...]
     inexact: Declined | None
-    windows: Mapping[str, Window] = field(default_factory=dict)
+    windows: Mapping[str, ClockWindow] = field(default_factory=dict)
 
     def normal(self) -> Text:
         """The whole query, printed from the nodes.

@@ -42,7 +42,7 @@ from ctsql.planner.ivm.algebra.traversal import (
 )
 from ctsql.planner.ivm.parse.from_relations import Relation
 from ctsql.planner.ivm.parse.query import compile_query
-from ctsql.planner.ivm.sql.queries import Query, Text
+from ctsql.planner.ivm.sql.queries import PrintedQuery, Text
 from ctsql.planner.ivm.sql.spark import Names, join_texts
 from ctsql.planner.syntax.ast import ClockKind
 
@@ -55,7 +55,7 @@ them may be more than Spark has numbers for; so may a DATE be as a TIMESTAMP."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NextTurn(Query):
+class NextTurn(PrintedQuery):
     """One row with one BIGINT, ``due``: the first T after a T at which a row turns; NULL for none.
 
     Attributes:
@@ -113,7 +113,7 @@ class TemporalPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
+class ClockWindow:
     """The rows of a table that pass comparisons of its own columns with the clock.
 
     To a change plan it is a table: its change is that of the table's rows which pass, and of the
@@ -167,7 +167,7 @@ class Window:
         return " AND ".join(join_texts(_words(p, None)) for p in self.predicates)
 
 
-def leaving(query: Node, names: Sequence[str]) -> Window | None:
+def leaving(query: Node, names: Sequence[str]) -> ClockWindow | None:
     """Which of a view's own rows pass, if all that time does to the view is that rows leave.
 
     So it is where nothing but projections and filters of single rows stands above the comparisons,
@@ -201,7 +201,7 @@ def leaving(query: Node, names: Sequence[str]) -> Window | None:
         node = node.child
     if below or not turns:
         return None
-    return Window(
+    return ClockWindow(
         table="",
         columns=tuple(dict.fromkeys(name_of.values())),
         predicates=tuple(predicates),
@@ -209,9 +209,9 @@ def leaving(query: Node, names: Sequence[str]) -> Window | None:
     )
 
 
-def split_windows(query: Node) -> tuple[Node, dict[str, Window]]:
+def split_windows(query: Node) -> tuple[Node, dict[str, ClockWindow]]:
     """The query over windows where a table's own columns are compared, by the names it has then."""
-    windows: dict[str, Window] = {}
+    windows: dict[str, ClockWindow] = {}
 
     def change(thing: Any) -> Any:
         return _sink(thing, windows) if isinstance(thing, Temporal) else thing
@@ -221,7 +221,7 @@ def split_windows(query: Node) -> tuple[Node, dict[str, Window]]:
     return copy, {name: window for name, window in windows.items() if name in read}
 
 
-def _sink(node: Temporal, windows: dict[str, Window], filters: tuple[Expr, ...] = ()) -> Node:
+def _sink(node: Temporal, windows: dict[str, ClockWindow], filters: tuple[Expr, ...] = ()) -> Node:
     """The same with the comparisons at the table, if they are about the columns of one.
 
     Args:
@@ -247,13 +247,13 @@ def _sink(node: Temporal, windows: dict[str, Window], filters: tuple[Expr, ...] 
 
 
 def _narrow(
-    scan: Scan, node: Temporal, windows: dict[str, Window], filters: tuple[Expr, ...]
+    scan: Scan, node: Temporal, windows: dict[str, ClockWindow], filters: tuple[Expr, ...]
 ) -> Scan:
     """The scan of a window of what is scanned; of a window's rows it is one of the same table."""
     names = dict(zip(scan.columns, scan.names, strict=True))
     expr_of = {col: Expr((backtick(name),)) for col, name in names.items()}
     used = {col for predicate in node.predicates for col in columns_in(predicate)}
-    window = Window(
+    window = ClockWindow(
         table=scan.table,
         columns=tuple(name for col, name in names.items() if col in used),
         predicates=tuple(_with_columns(p, expr_of) for p in node.predicates),
@@ -262,7 +262,7 @@ def _narrow(
     )
     below = windows.get(scan.table)
     if below is not None:
-        window = Window(
+        window = ClockWindow(
             table=below.table,
             columns=tuple(dict.fromkeys((*below.columns, *window.columns))),
             predicates=(*below.predicates, *window.predicates),

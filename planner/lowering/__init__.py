@@ -22,7 +22,7 @@ from ctsql.planner.lowering.context import (
 from ctsql.planner.lowering.merge import assigned_values as assigned_values
 from ctsql.planner.lowering.output_state import (
     OutputState as OutputState,
-    View as View,
+    StatementView as StatementView,
     union_all as union_all,
 )
 from ctsql.planner.lowering.queries import (

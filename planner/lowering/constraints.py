@@ -13,7 +13,7 @@ from pyspark.sql import Column as SparkColumn, DataFrame, functions as F
 from ctsql.catalog.names import backtick, backtick_all
 from ctsql.catalog.reserved_columns import BROKEN, PROPOSED
 from ctsql.planner.lowering.context import Context
-from ctsql.planner.lowering.output_state import OutputState, View
+from ctsql.planner.lowering.output_state import OutputState, StatementView
 from ctsql.planner.nodes import Constraint, Query
 from ctsql.planner.syntax import splice
 
@@ -45,7 +45,7 @@ def mark_broken(
     for bit, constraint in enumerate(constraints):
         pieces += [" + IF(", *_condition(constraint), f", 0L, {1 << bit}L)"]
     pieces.append(f" AS {BROKEN} FROM {{rows}} AS {PROPOSED}")
-    return View(OutputState(None), context).run(pieces, {"rows": rows})
+    return StatementView(OutputState(None), context).run(pieces, {"rows": rows})
 
 
 def fail_broken(rows: DataFrame, constraints: Sequence[Constraint]) -> DataFrame:

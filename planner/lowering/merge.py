@@ -18,7 +18,7 @@ from ctsql.catalog.names import backtick, backtick_all
 from ctsql.catalog.reserved_columns import ACTION, HELD, VALUE_
 from ctsql.catalog.schemas import plain_type
 from ctsql.planner.lowering.constraints import row_text
-from ctsql.planner.lowering.output_state import OutputState, View, union_all
+from ctsql.planner.lowering.output_state import OutputState, StatementView, union_all
 from ctsql.planner.lowering.queries import lower_query
 from ctsql.planner.lowering.store_assignment import as_stored
 from ctsql.planner.nodes import Merge, MergeClause, Query, SelfReference
@@ -31,7 +31,7 @@ AMBIGUOUS_MATCH = (
 )
 
 
-def lower_merge(node: Merge, view: View, *, later: bool) -> OutputState:
+def lower_merge(node: Merge, view: StatementView, *, later: bool) -> OutputState:
     """Return the output's state after a MERGE; ``later``: whether stored rows are needed then."""
     output = view.output
     lowering = _Lowering(node, view)
@@ -53,7 +53,7 @@ def lower_merge(node: Merge, view: View, *, later: bool) -> OutputState:
 
 
 class _Lowering:
-    def __init__(self, node: Merge, view: View) -> None:
+    def __init__(self, node: Merge, view: StatementView) -> None:
         self.node = node
         self.view = view
         source = node.source
@@ -188,7 +188,7 @@ class _Lowering:
         )
 
 
-def assigned_values(node: Merge, view: View) -> list[DataFrame]:
+def assigned_values(node: Merge, view: StatementView) -> list[DataFrame]:
     """For each clause the values it assigns as they are written, for their types."""
     lowering = _Lowering(node, view)
     assert isinstance(node.of, SelfReference)  # the rules made it one

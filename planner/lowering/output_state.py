@@ -54,7 +54,7 @@ def union_all(*frames: DataFrame | None) -> DataFrame | None:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class StatementView:
     """The relations that the texts of one statement see: the outputs as the statement found them.
 
     Attributes:

@@ -25,7 +25,7 @@ from ctsql.planner.bodies.reads import reads_of
 from ctsql.planner.lowering.constraints import mark_broken
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.merge import lower_merge
-from ctsql.planner.lowering.output_state import OutputState, View, union_all
+from ctsql.planner.lowering.output_state import OutputState, StatementView, union_all
 from ctsql.planner.lowering.queries import lower_query
 from ctsql.planner.lowering.store_assignment import as_stored, may_store, value_text
 from ctsql.planner.lowering.type_names import type_name
@@ -95,13 +95,13 @@ def lower_statements(
         own = lp.output_of(statement)
         behind = (o for s in node.statements[i + 1 :] for o in reads_of(s).outputs)
         ctes = None if isinstance(statement, lp.Insert | lp.Merge) else statement.ctes
-        view = View(states[own], context, ctes, states)
+        view = StatementView(states[own], context, ctes, states)
         states = {**states, own: _step(statement, view, keep or own in behind)}
     return states
 
 
 def _step(
-    statement: lp.Insert | lp.Delete | lp.Update | lp.Merge, view: View, later: bool
+    statement: lp.Insert | lp.Delete | lp.Update | lp.Merge, view: StatementView, later: bool
 ) -> OutputState:
     """The output after a statement; ``later``: whether stored rows are needed then."""
     output = view.output
@@ -137,7 +137,7 @@ def lower_inserts(node: lp.Transaction, context: Context, *extra_columns: str) -
 
     Where its output has constraints the rows have the column ``BROKEN``, too.
     """
-    view = View(OutputState(None), context)
+    view = StatementView(OutputState(None), context)
     inserts = [s for s in node.statements if isinstance(s, lp.Insert)]
     rows = union_all(*(_insert(s, view, extra_columns) for s in inserts))
     marked_rows = mark_broken(node.constraints_of(inserts[0].object_id), rows, context)
@@ -145,7 +145,9 @@ def lower_inserts(node: lp.Transaction, context: Context, *extra_columns: str) -
     return marked_rows
 
 
-def _insert(statement: lp.Insert, view: View, extra_columns: tuple[str, ...] = ()) -> DataFrame:
+def _insert(
+    statement: lp.Insert, view: StatementView, extra_columns: tuple[str, ...] = ()
+) -> DataFrame:
     """The rows of an INSERT, under the output's columns and of their types."""
     query, context = statement.query, view.context
     rows = lower_query(query, context, view.output_frames(query.relations))
@@ -194,7 +196,7 @@ def _check_types(statement: lp.Insert, into: Sequence[str], rows: DataFrame) -> 
 
 
 def _match(
-    view: View, rows: DataFrame, alias: str, where: lp.Query | None, *, keep: bool
+    view: StatementView, rows: DataFrame, alias: str, where: lp.Query | None, *, keep: bool
 ) -> DataFrame:
     """The rows for which a predicate is true, or (keep) those for which it is false or NULL."""
     if where is None:
@@ -203,7 +205,7 @@ def _match(
     return view.run([f"SELECT * FROM {{rows}} AS {alias} WHERE (", where, after], {"rows": rows})
 
 
-def _update(statement: lp.Update, view: View, rows: DataFrame) -> DataFrame:
+def _update(statement: lp.Update, view: StatementView, rows: DataFrame) -> DataFrame:
     """The matched rows with their new values, under the output's columns."""
     pieces: list[str | lp.Query] = ["SELECT *"]
     for i, assign in enumerate(statement.assignments):

@@ -13,7 +13,7 @@ from ctsql.planner.syntax.statements.creates import read_create
 from ctsql.planner.syntax.statements.queries import DML_VERBS, read_dml, read_query
 from ctsql.planner.syntax.statements.refusals import refusal, refuse_statement
 from ctsql.planner.syntax.tokens.split import split_tokens
-from ctsql.planner.syntax.tokens.token_reader import Cursor, found_text, syntax_error
+from ctsql.planner.syntax.tokens.token_reader import TokenCursor, found_text, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, span_of, tokenise
 
 _QUERY_STARTS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
@@ -60,12 +60,12 @@ def _statement(tokens: Tokens) -> Statement:
 
 
 def _command(tokens: Tokens) -> Statement:
-    cursor = Cursor(tokens)
+    cursor = TokenCursor(tokens)
     return COMMANDS[cursor.take().upper](cursor)
 
 
 def _explain(tokens: Tokens) -> Explain:
-    cursor = Cursor(tokens)
+    cursor = TokenCursor(tokens)
     cursor.expect("EXPLAIN")
     if cursor.at("ROW"):
         raise refusal(cursor.here, "EXPLAIN ROW")

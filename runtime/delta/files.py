@@ -246,7 +246,7 @@ def delete_log_files(table: DeltaTable, names: Sequence[str]) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Folder:
+class TableFolder:
     """A folder two levels below a warehouse; ``modified_ms`` is the newest time in it."""
 
     location: str
@@ -281,14 +281,14 @@ def _folders_in(folder: Path) -> list[str]:
         return [entry.name for entry in entries if entry.is_dir()]
 
 
-def measure_folder(gateway: Gateway, location: str) -> Folder:
+def measure_folder(gateway: Gateway, location: str) -> TableFolder:
     """A folder with the newest time, the bytes and the number of the files at any depth."""
     folder = gateway.path(location)
     with translate_spark_errors():
         fs = folder.getFileSystem(gateway.hadoop_settings())
         files = list(_files_below(fs, folder))
         own = int(fs.getFileStatus(folder).getModificationTime())
-        return Folder(
+        return TableFolder(
             location=location,
             modified_ms=max((own, *(int(f.getModificationTime()) for f in files))),
             size=sum(int(f.getLen()) for f in files),

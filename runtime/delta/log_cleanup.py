@@ -11,7 +11,7 @@ Source: Delta's table properties, "delta.enableExpiredLogCleanup".
 from collections.abc import Callable
 
 from ctsql.runtime.delta.log.table_log import TableLog
-from ctsql.runtime.delta.transaction import Transaction
+from ctsql.runtime.delta.transaction import OptimisticTransaction
 from ctsql.runtime.log.protocol import Conflict
 from ctsql.runtime.log.table_metadata import is_on
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
@@ -22,7 +22,7 @@ KEEPS_LOG = {_CLEANUP: "false"}
 """Properties of tables that ctsql alone writes."""
 
 
-def keep_log(table: TableLog, begin: Callable[[], Transaction], *, keeps: bool) -> None:
+def keep_log(table: TableLog, begin: Callable[[], OptimisticTransaction], *, keeps: bool) -> None:
     """Switch the cleanup of a log off; or on again, if ctsql has switched it off [own-setting].
 
     The commit changes no row, and conflicts only with other changes of the table's properties or
@@ -43,7 +43,7 @@ def keep_log(table: TableLog, begin: Callable[[], Transaction], *, keeps: bool) 
             continue
 
 
-def _change_properties(transaction: Transaction, *, keeps: bool) -> None:
+def _change_properties(transaction: OptimisticTransaction, *, keeps: bool) -> None:
     with translate_spark_errors():
         action = transaction.txn.metadata_action()
         others = action["metaData"]["configuration"].items()

@@ -38,7 +38,7 @@ from ctsql.planner.lowering import declare_as
 from ctsql.runtime.delta.log.snapshots import Snapshot
 from ctsql.runtime.delta.log.table_log import LOOKS_APART_MS
 from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable, Gateway
-from ctsql.runtime.delta.transaction import Transaction
+from ctsql.runtime.delta.transaction import OptimisticTransaction
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.batches import StagedDelete, StagedFile
@@ -321,7 +321,7 @@ class MemoryTable(DeltaTable):
 
 
 @dataclass
-class _MemoryTransaction(Transaction):
+class _MemoryTransaction(OptimisticTransaction):
     """One transaction on a table in memory."""
 
     table: MemoryTable

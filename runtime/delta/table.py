@@ -54,7 +54,7 @@ from ctsql.runtime.delta.stores.hadoop_store import HadoopStore
 from ctsql.runtime.delta.stores.locks import local_path
 from ctsql.runtime.delta.stores.log_stores import LocalStore, LogStore
 from ctsql.runtime.delta.table_rows import CHANGE_TYPE as CHANGE_TYPE, DeltaRows
-from ctsql.runtime.delta.transaction import Transaction
+from ctsql.runtime.delta.transaction import OptimisticTransaction
 from ctsql.runtime.log.actions import sum_known
 from ctsql.runtime.log.table_metadata import TableMetadata
 from ctsql.runtime.rows.row_set import LocalRows
@@ -375,12 +375,12 @@ class DeltaTable(DeltaRows):
         with translate_spark_errors():
             return [p for p in sorted(paths) if not self._fs.exists(path(self.jpath, p))]
 
-    def begin(self) -> Transaction:
+    def begin(self) -> OptimisticTransaction:
         """Start an optimistic transaction on the newest version."""
         if self.gateway.read_only:
             raise error("READ_ONLY_MODE", what="A COMMIT")
         newest = self.snapshot_in_jvm(self.update().version)
-        return Transaction(self, self.handle.begin(newest))
+        return OptimisticTransaction(self, self.handle.begin(newest))
 
 
 def _setting(hadoop: Any, name: str) -> str | None:

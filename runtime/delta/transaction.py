@@ -33,7 +33,7 @@ from ctsql.runtime.spark.failures.errors import conflict_errors, translate_spark
 from ctsql.runtime.spark.failures.storage_errors import translate_os_errors
 
 
-class Transaction:
+class OptimisticTransaction:
     """One optimistic Delta transaction: all of it becomes one commit, or nothing."""
 
     def __init__(self, table: DeltaRows, txn: DeltaTransaction) -> None:
@@ -272,7 +272,9 @@ class Transaction:
         return self._end_with(self.gateway.optimize_operation())
 
 
-def _rewrite_by_spark(transaction: Transaction, files: Sequence[DataFile]) -> list[StagedFile]:
+def _rewrite_by_spark(
+    transaction: OptimisticTransaction, files: Sequence[DataFile]
+) -> list[StagedFile]:
     """Write the live rows of some files as one new file."""
     handle, snapshot = transaction.table.handle, transaction.snapshot()
     with translate_spark_errors():

@@ -56,7 +56,7 @@ def _read_metadata(text: str) -> dict[str, Any]:
     return metadata if isinstance(metadata, dict) else {}
 
 
-class Unreadable(ValueError):
+class DamagedCommit(ValueError):
     """A commit file is damaged; the message continues a sentence that begins with its name."""
 
 
@@ -115,7 +115,7 @@ class Commit:
         )
 
 
-class Change(Enum):
+class RowChange(Enum):
     """What a commit does to a table's rows, according to its log."""
 
     NONE = "none"  # no row
@@ -125,21 +125,21 @@ class Change(Enum):
     FAILED = "failed"  # what an output holds has become an error; no commit of a source is this
 
 
-def classify(commit: Commit) -> Change:
+def classify(commit: Commit) -> RowChange:
     """Classify a commit by its actions alone."""
     if not commit.changes_data:
-        return Change.NONE
+        return RowChange.NONE
     if commit.change_paths:
-        return Change.MIXED
+        return RowChange.MIXED
     adds = [a for a in commit.adds if a.data_change]
     removes = {r.path: r for r in commit.removes if r.data_change}
     if not removes:
         live = [a for a in adds if a.rows_count != 0]
         if any(a.deleted_count for a in live):
-            return Change.MIXED
-        return Change.APPEND if live else Change.NONE
+            return RowChange.MIXED
+        return RowChange.APPEND if live else RowChange.NONE
     grown = all(_has_grown(commit, removes.get(a.path), a) for a in adds)
-    return Change.DELETE if grown else Change.MIXED
+    return RowChange.DELETE if grown else RowChange.MIXED
 
 
 def _has_grown(commit: Commit, old: DataFile | None, new: DataFile) -> bool:
@@ -186,16 +186,16 @@ def sum_known(counts: Iterable[int | None]) -> int | None:
 
 
 def parse_commit(version: int, text: str, *, modified_ms: int) -> Commit:
-    """Read a commit file; ``modified_ms`` is its own time. Raises :class:`Unreadable`."""
+    """Read a commit file; ``modified_ms`` is its own time. Raises :class:`DamagedCommit`."""
     actions = list(_actions(text))
     if not actions:
-        raise Unreadable("it is empty")
+        raise DamagedCommit("it is empty")
     try:
         commit = _commit(version, actions, modified_ms)
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
-        raise Unreadable("its actions are not those of a Delta commit") from problem
+        raise DamagedCommit("its actions are not those of a Delta commit") from problem
     if _is_cut_off(commit, actions):
-        raise Unreadable("it is cut off")
+        raise DamagedCommit("it is cut off")
     return commit
 
 
@@ -223,9 +223,9 @@ def _actions(text: str) -> Iterator[dict[str, Any]]:
             if end != len(line):
                 raise json.JSONDecodeError("Extra data", line, end)
         except json.JSONDecodeError as problem:
-            raise Unreadable(f"line {number} is cut off or is no JSON") from problem
+            raise DamagedCommit(f"line {number} is cut off or is no JSON") from problem
         if not isinstance(action, dict):
-            raise Unreadable(f"line {number} is no action")
+            raise DamagedCommit(f"line {number} is no action")
         yield action
 
 

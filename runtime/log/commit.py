@@ -20,7 +20,7 @@ from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.log.batches import BatchPart, own_files
 from ctsql.runtime.log.process import PROCESS, this_process
 from ctsql.runtime.log.protocol import Conflict, LogTransaction
-from ctsql.runtime.log.staging import Batch, schema_of
+from ctsql.runtime.log.staging import OutputBatch, schema_of
 from ctsql.runtime.log.uppers import FAILURE, Uppers
 
 
@@ -32,7 +32,7 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
-class UpperMismatch:
+class UpperMoved:
     """The upper is not the expected one; nothing was committed."""
 
     current: int
@@ -51,8 +51,8 @@ class Unwritten:
     upper: int
 
 
-Outcome = Committed | UpperMismatch | Disturbed
-Appended = Committed | UpperMismatch | Disturbed | Unwritten
+Outcome = Committed | UpperMoved | Disturbed
+Appended = Committed | UpperMoved | Disturbed | Unwritten
 
 
 def disturbance_error(detail: str) -> CtsqlError:
@@ -98,7 +98,7 @@ class Commits:
     def attempt(
         self,
         txn: LogTransaction,
-        batches: Sequence[Batch],
+        batches: Sequence[OutputBatch],
         expected: int,
         new: int | None,
         metadata: Mapping[str, Any],
@@ -159,13 +159,15 @@ class Commits:
         if version is None:
             self.follow(self.table.version())
             moved = self.uppers.upper != expected
-            return UpperMismatch(self.uppers.upper, expected) if moved else Disturbed()
+            return UpperMoved(self.uppers.upper, expected) if moved else Disturbed()
         faults.point("output_committed")
         self.follow(version)
         self.table.discard(staged_vectors - used_vectors)
         return Committed(version)
 
-    def _describe(self, txn: LogTransaction, batches: Sequence[Batch], new: int | None) -> None:
+    def _describe(
+        self, txn: LogTransaction, batches: Sequence[OutputBatch], new: int | None
+    ) -> None:
         txn.read_application(self.uppers.app)
         domains = [domain for batch in batches for domain in batch.domains.items()]
         if new is not None:
@@ -197,7 +199,7 @@ class Commits:
 
 
 def _told(
-    batches: Sequence[Batch],
+    batches: Sequence[OutputBatch],
     parts: Sequence[BatchPart],
     new: int | None,
     metadata: Mapping[str, Any],

@@ -26,7 +26,7 @@ from ctsql.catalog.errors import CtsqlError, DataError, StatementError, error, n
 from ctsql.catalog.items import Item, Task
 from ctsql.catalog.spans import Source, Span
 from ctsql.runtime.log.protocol import LogTable
-from ctsql.runtime.log.write_handle import FAILURE, Batch, Committed, Output
+from ctsql.runtime.log.write_handle import FAILURE, Committed, Output, OutputBatch
 
 FEATURE = "domainMetadata"
 FOR_ROWS_AT_FAULT = "with try_cast or coalesce, or a WHERE that leaves the rows at fault out"
@@ -226,7 +226,7 @@ def record(output: Output, failure: Failure) -> bool:
     if not output.table.has_feature(FEATURE):
         return True  # created by an old version of ctsql
     batch = output.open(output.upper)
-    if not isinstance(batch, Batch) or failure.time < output.upper:
+    if not isinstance(batch, OutputBatch) or failure.time < output.upper:
         return False
     batch.domains[FAILURE] = failure.to_json()
     outcome = output.compare_and_append(

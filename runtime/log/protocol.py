@@ -1,8 +1,8 @@
 """What the write handle needs of a table: an interface that Delta and the simulation implement.
 
 Delta's implementation is :class:`ctsql.runtime.delta.table.DeltaTable` with
-:class:`ctsql.runtime.delta.transaction.Transaction`. Everything that is staged is a plain value
-(:mod:`ctsql.runtime.log.batches`); rows are opaque.
+:class:`ctsql.runtime.delta.transaction.OptimisticTransaction`. Everything that is staged is a plain
+value (:mod:`ctsql.runtime.log.batches`); rows are opaque.
 
 A log guarantees:
 

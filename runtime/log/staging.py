@@ -68,7 +68,7 @@ class Staging:
         self.release()
 
 
-class Batch:
+class OutputBatch:
     """A batch of one output for ``[lower, upper)``; see :mod:`ctsql.runtime.log.batches`.
 
     Attributes:
@@ -175,7 +175,7 @@ class Batch:
         self.release()
 
 
-def schema_of(batches: Sequence[Batch]) -> str | None:
+def schema_of(batches: Sequence[OutputBatch]) -> str | None:
     """The columns that one commit gives the table, if any; raises BATCH_INVALID beside others."""
     schemas = [b.text.schema for b in batches if b.text.schema is not None]
     if schemas and len(batches) > 1:

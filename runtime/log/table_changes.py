@@ -20,7 +20,7 @@ from ctsql.catalog.errors import broken
 from ctsql.planner.bodies.due_times import InputNode, due_times, watched_inputs
 from ctsql.planner.nodes import ChangesInput, DeletesInput, InsertsInput, TaskWrite
 from ctsql.planner.updates import Update
-from ctsql.runtime.log.actions import Change, Commit, classify, sum_known
+from ctsql.runtime.log.actions import Commit, RowChange, classify, sum_known
 from ctsql.runtime.log.batches import StagedFile
 from ctsql.runtime.log.data_files import TIME_TAG, DataFile
 from ctsql.runtime.log.protocol import LogTable
@@ -57,7 +57,7 @@ class Movement:
 
 
 @dataclass(frozen=True, slots=True)
-class Storage:
+class StoredVersion:
     """Where an output's contents as of a T are stored: in a version, None before the first.
 
     Attributes:
@@ -68,28 +68,28 @@ class Storage:
     shared_version: int | None = None
 
 
-def due_changes(plan: TaskWrite) -> dict[str, frozenset[Change]]:
+def due_changes(plan: TaskWrite) -> dict[str, frozenset[RowChange]]:
     """The kinds of changes that make a run due, by input."""
     assert plan.times is not None  # the rules have run
-    kinds_by_input: dict[str, frozenset[Change]] = {}
+    kinds_by_input: dict[str, frozenset[RowChange]] = {}
     for node in watched_inputs(plan.times):
-        kinds = kinds_by_input.get(node.object_id, frozenset[Change]())
+        kinds = kinds_by_input.get(node.object_id, frozenset[RowChange]())
         kinds_by_input[node.object_id] = kinds | shown_changes(node)
     return kinds_by_input
 
 
-def shown_changes(node: InputNode) -> frozenset[Change]:
+def shown_changes(node: InputNode) -> frozenset[RowChange]:
     """The kinds of table changes that an input node may have rows of."""
     own = {
-        InsertsInput: {Change.APPEND},
-        DeletesInput: {Change.DELETE},
-        ChangesInput: {Change.APPEND, Change.DELETE},
+        InsertsInput: {RowChange.APPEND},
+        DeletesInput: {RowChange.DELETE},
+        ChangesInput: {RowChange.APPEND, RowChange.DELETE},
     }
-    return frozenset(own[type(node)] | {Change.MIXED, Change.FAILED})
+    return frozenset(own[type(node)] | {RowChange.MIXED, RowChange.FAILED})
 
 
 def due_movements(
-    plan: TaskWrite, waiting: Mapping[str, Sequence[tuple[int, Movement, Change]]]
+    plan: TaskWrite, waiting: Mapping[str, Sequence[tuple[int, Movement, RowChange]]]
 ) -> Iterator[tuple[int, str, Movement]]:
     """The movements that make a task due, by the plan's node of due times: T, input, movement.
 
@@ -143,7 +143,7 @@ def merge(parts: Sequence[Movement]) -> Movement:
     return Movement(parts[-1].time, parts[0].before, parts[-1].version, parts=apart)
 
 
-def find_storage(entries: Sequence[Entry], at: int) -> Storage:
+def find_storage(entries: Sequence[Entry], at: int) -> StoredVersion:
     """Where an output's contents as of T are; entries from the last complete through T on.
 
     The first two are enough.
@@ -151,7 +151,7 @@ def find_storage(entries: Sequence[Entry], at: int) -> Storage:
     complete = entries[0] if entries and entries[0].upper <= at + 1 else None
     following = entries[1:] if complete else entries
     times = following[0].times if following else ()
-    return Storage(
+    return StoredVersion(
         complete.version if complete else None,
         following[0].version if times and times[0] <= at else None,
     )
@@ -204,25 +204,25 @@ def numbered_files(table: LogTable, movements: Sequence[Movement]) -> dict[str, 
     return numbers
 
 
-def change_of(table: LogTable, movement: Movement) -> Change:
+def change_of(table: LogTable, movement: Movement) -> RowChange:
     """Classify a movement by the log alone."""
     if movement.parts:
         return _combine({change_of(table, part) for part in movement.parts})
     return _combine({_change(table.commit_at(v), movement) for v in movement.versions})
 
 
-def _combine(kinds: set[Change]) -> Change:
-    some = kinds - {Change.NONE}
+def _combine(kinds: set[RowChange]) -> RowChange:
+    some = kinds - {RowChange.NONE}
     if len(some) > 1:
-        return Change.MIXED
-    return some.pop() if some else Change.NONE
+        return RowChange.MIXED
+    return some.pop() if some else RowChange.NONE
 
 
-def _change(commit: Commit, movement: Movement) -> Change:
+def _change(commit: Commit, movement: Movement) -> RowChange:
     if movement.times is None or commit.version != movement.version:
         return classify(commit)
     files = [a for a in commit.adds if a.time == movement.time and a.rows_count != 0]
-    return Change.APPEND if files else Change.NONE
+    return RowChange.APPEND if files else RowChange.NONE
 
 
 def rows_inserted(table: LogTable, movement: Movement) -> int | None:

@@ -42,11 +42,11 @@ from ctsql.runtime.log.commit import (
     Disturbed as Disturbed,
     Outcome as Outcome,
     Unwritten as Unwritten,
-    UpperMismatch as UpperMismatch,
+    UpperMoved as UpperMoved,
     disturbance_error as disturbance_error,
 )
 from ctsql.runtime.log.protocol import LogTable, LogTransaction, RowsGone
-from ctsql.runtime.log.staging import Batch as Batch, discard_on_error
+from ctsql.runtime.log.staging import OutputBatch as OutputBatch, discard_on_error
 from ctsql.runtime.log.uppers import (
     FAILURE as FAILURE,
     NO_UPPER as NO_UPPER,
@@ -55,7 +55,7 @@ from ctsql.runtime.log.uppers import (
 )
 
 DISTURBED_TRIES_MAX = 50
-_Lost = TypeVar("_Lost", bound=UpperMismatch | Disturbed | Unwritten)
+_Lost = TypeVar("_Lost", bound=UpperMoved | Disturbed | Unwritten)
 
 
 class Output:
@@ -142,22 +142,22 @@ class Output:
 
     # ---- batches
 
-    def batch(self, lower: int, upper: int) -> Batch:
+    def batch(self, lower: int, upper: int) -> OutputBatch:
         """Start a batch for ``[lower, upper)`` on the newest version; raises BOUNDS_INVALID."""
         check_bounds(lower, upper, ())
         return self._begin_batch(self.table.begin(), lower, upper, is_pinned=False)
 
-    def open(self, expected: int) -> Batch | UpperMismatch:
+    def open(self, expected: int) -> OutputBatch | UpperMoved:
         """Start a batch to be committed only on the rows it reads, at the upper ``expected``."""
         txn = self.table.begin()
         self.follow(txn.version_read)
         if self.upper != expected:
-            return UpperMismatch(self.upper, expected)
+            return UpperMoved(self.upper, expected)
         return self._begin_batch(txn, expected, CLOSED, is_pinned=True)
 
     def _begin_batch(
         self, txn: LogTransaction, lower: int, upper: int, *, is_pinned: bool
-    ) -> Batch:
+    ) -> OutputBatch:
         text = BatchText(
             batch_id=str(uuid.uuid4()),
             writer=self.writer,
@@ -168,9 +168,9 @@ class Output:
             version=txn.version_read,
             parts=(),
         )
-        return Batch(self.table, text, txn, is_pinned=is_pinned)
+        return OutputBatch(self.table, text, txn, is_pinned=is_pinned)
 
-    def batch_of(self, text: str) -> Batch:
+    def batch_of(self, text: str) -> OutputBatch:
         """The batch of a text; takes over its files.
 
         Raises:
@@ -184,13 +184,13 @@ class Output:
             )
             raise error("BATCH_OF_ANOTHER_OUTPUT", output=self.table.location, detail=detail)
         check_writer_id(read.writer)
-        return Batch(self.table, read)
+        return OutputBatch(self.table, read)
 
     # ---- writing
 
     def compare_and_append(
         self,
-        batches: Sequence[Batch],
+        batches: Sequence[OutputBatch],
         *,
         expected: int,
         new: int | None,
@@ -217,7 +217,7 @@ class Output:
         if not any(batch.is_pinned for batch in batches):  # else its own version says it
             upper = self.fetch_recent_upper()
             if upper != expected:
-                return self._clean_up(batches, UpperMismatch(upper, expected))
+                return self._clean_up(batches, UpperMoved(upper, expected))
         if new == expected:
             return self._clean_up(batches, Unwritten(expected))
         with discard_on_error([batch for batch in batches if batch.is_pinned]):
@@ -231,7 +231,7 @@ class Output:
 
     def append(
         self,
-        batches: Sequence[Batch],
+        batches: Sequence[OutputBatch],
         *,
         lower: int,
         upper: int,
@@ -248,7 +248,7 @@ class Output:
         for _ in range(DISTURBED_TRIES_MAX):
             current = self.fetch_recent_upper()
             if current < lower:
-                return self._clean_up(batches, UpperMismatch(current, lower))
+                return self._clean_up(batches, UpperMoved(current, lower))
             if current >= upper:
                 return self._clean_up(batches, Unwritten(current))
             for batch in batches:
@@ -260,12 +260,12 @@ class Output:
                 return self._clean_up(batches, outcome)
         raise disturbance_error(f"{self.table.location}: {DISTURBED_TRIES_MAX} tries")
 
-    def drop(self, batch: Batch) -> Committed | UpperMismatch:
+    def drop(self, batch: OutputBatch) -> Committed | UpperMoved:
         """Delete an outdated batch; Committed if it is in already [in-is-kept]."""
         batch.check_usable()
-        return self._clean_up([batch], UpperMismatch(self.fetch_recent_upper(), batch.lower))
+        return self._clean_up([batch], UpperMoved(self.fetch_recent_upper(), batch.lower))
 
-    def check(self, batches: Sequence[Batch], lower: int, upper: int | None) -> None:
+    def check(self, batches: Sequence[OutputBatch], lower: int, upper: int | None) -> None:
         """Raise what :meth:`compare_and_append` says of wrong use."""
         times = [part.time for batch in batches for part in batch.text.parts]
         check_bounds(lower, CLOSED if upper is None else upper, times)
@@ -284,7 +284,7 @@ class Output:
                 detail = f"It is for table {batch.text.table_id}."
                 raise error("BATCH_OF_ANOTHER_OUTPUT", output=self.table.location, detail=detail)
 
-    def _clean_up(self, batches: Sequence[Batch], outcome: _Lost) -> Committed | _Lost:
+    def _clean_up(self, batches: Sequence[OutputBatch], outcome: _Lost) -> Committed | _Lost:
         """Delete the batches that lost, except those that are in already [in-is-kept]."""
         versions = [self._version_of(batch) for batch in batches]
         for batch, version in zip(batches, versions, strict=True):
@@ -295,7 +295,7 @@ class Output:
         commits = [v for v in versions if v is not None]
         return Committed(max(commits)) if commits and len(commits) == len(versions) else outcome
 
-    def _version_of(self, batch: Batch) -> int | None:
+    def _version_of(self, batch: OutputBatch) -> int | None:
         if not batch.travelled:
             return None
         for v in range(batch.text.version + 1, self.table.version() + 1):
@@ -305,7 +305,7 @@ class Output:
 
     def _try(
         self,
-        batches: Sequence[Batch],
+        batches: Sequence[OutputBatch],
         expected: int,
         new: int | None,
         metadata: Mapping[str, Any],
@@ -317,7 +317,7 @@ class Output:
             txn = self._begin()
             self.follow(txn.version_read)
             if self.upper != expected:
-                return UpperMismatch(self.upper, expected)
+                return UpperMoved(self.upper, expected)
         for batch in batches:
             batch.check_files()
         try:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.delta import files as adapter
-from ctsql.runtime.delta.files import Folder
+from ctsql.runtime.delta.files import TableFolder
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.delta.transaction import relative_path
 from ctsql.runtime.engine import Engine
@@ -34,7 +34,7 @@ _MADE_BY_CREATE = re.compile(r"\w+-[0-9a-f]{8}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class FilesToDelete:
     """The files of a table's folder and, oldest first, of its log that may be deleted."""
 
     floor: int
@@ -47,7 +47,9 @@ class Plan:
         return sum(f.size for f in self.files)
 
 
-def plan(table: DeltaTable, *, floor: int, log_floor: int | None, unnamed_before_ms: int) -> Plan:
+def plan(
+    table: DeltaTable, *, floor: int, log_floor: int | None, unnamed_before_ms: int
+) -> FilesToDelete:
     """Plan what of a table may be deleted.
 
     Args:
@@ -72,7 +74,7 @@ def plan(table: DeltaTable, *, floor: int, log_floor: int | None, unnamed_before
     log: list[str] = []
     if log_floor is not None:
         log = retention.removable_log(adapter.log_names(table), min(log_floor, floor))
-    return Plan(floor=floor, files=tuple(files), log=tuple(log))
+    return FilesToDelete(floor=floor, files=tuple(files), log=tuple(log))
 
 
 def relative_names(location: str, paths: Iterable[str]) -> set[str]:
@@ -149,6 +151,6 @@ def is_unowned(location: str, catalog: Catalog) -> bool:
     )
 
 
-def is_left_over(folder: Folder, catalog: Catalog, *, before_ms: int) -> bool:
+def is_left_over(folder: TableFolder, catalog: Catalog, *, before_ms: int) -> bool:
     """Whether a killed CREATE or DROP left this folder [only-unowned-folders]."""
     return folder.modified_ms < before_ms and is_unowned(folder.location, catalog)

@@ -19,7 +19,7 @@ from ctsql.planner.nodes import TaskWrite, ViewWrite
 from ctsql.planner.syntax.tokens.named_columns import named_columns
 from ctsql.runtime.log.table_changes import due_changes
 from ctsql.runtime.log_reader import LogReader
-from ctsql.runtime.monitoring.status import Status, status_of
+from ctsql.runtime.monitoring.status import OutputStatus, status_of
 from ctsql.runtime.tasks.progress import complete_through
 from ctsql.runtime.warehouse.table_checks import are_there
 
@@ -101,7 +101,7 @@ def lags(reader: LogReader, items: Iterable[Item]) -> Iterator[LagRow]:
             yield lag_of(reader, status_of(reader, item))
 
 
-def lag_of(reader: LogReader, status: Status) -> LagRow:
+def lag_of(reader: LogReader, status: OutputStatus) -> LagRow:
     """The row of a status."""
     item, known = status.item, status.problem is None
     condition, time, message = status.last_error or (None, None, None)

@@ -23,7 +23,7 @@ from ctsql.catalog.items import Item, Maintained, Table
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.nodes import TaskWrite
 from ctsql.runtime.log import clock
-from ctsql.runtime.log.actions import Change
+from ctsql.runtime.log.actions import RowChange
 from ctsql.runtime.log.failures import Failure
 from ctsql.runtime.log.table_changes import Movement, due_changes, input_columns
 from ctsql.runtime.log_reader import LogReader
@@ -87,7 +87,7 @@ class Lag:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
+class OutputStatus:
     """The status of one output.
 
     Attributes:
@@ -144,7 +144,7 @@ class Status:
         )
 
 
-def status(engine: LogReader) -> list[Status]:
+def status(engine: LogReader) -> list[OutputStatus]:
     """The status of every task and view, in order of name."""
     with engine.as_stored():
         catalog = engine.refresh_catalog()
@@ -153,7 +153,7 @@ def status(engine: LogReader) -> list[Status]:
         return [status_of(engine, i) for i in sorted(outputs, key=lambda i: i.name.key)]
 
 
-def status_of(engine: LogReader, item: Item) -> Status:
+def status_of(engine: LogReader, item: Item) -> OutputStatus:
     """The status of one output, by the cached catalog and timeline."""
     try:
         item.check()
@@ -161,18 +161,18 @@ def status_of(engine: LogReader, item: Item) -> Status:
     except CtsqlError as problem:
         if problem.condition not in UNREADABLE:
             raise
-        return Status(item=item, problem=problem)
+        return OutputStatus(item=item, problem=problem)
 
 
-def _status_of(engine: LogReader, item: Item) -> Status:
+def _status_of(engine: LogReader, item: Item) -> OutputStatus:
     missing = missing_table(engine.relations, closure(engine.catalog, [item.id]))
     if missing is not None:
-        return Status(item=item, problem=missing)
+        return OutputStatus(item=item, problem=missing)
     through = complete_through(engine.warehouse, [item])
     upper = engine.versions.stored_upper(item)
     below = [i for i in closure(engine.catalog, [item.id]) if i.id != item.id]
     failures = ((i, f) for i in below if (f := failure_of(engine.warehouse, i)) is not None)
-    return Status(
+    return OutputStatus(
         item=item,
         upper=upper,
         lag=Lag.of(() if upper == CLOSED else _pending(engine, item, through), through),
@@ -224,7 +224,7 @@ def _find_commits(
     due_kinds = due_changes(plan) if isinstance(plan, TaskWrite) else {}
     for read in warehouse.relations.followed(item):
         if isinstance(read, Table):
-            kinds = due_kinds.get(read.id, frozenset(Change))
+            kinds = due_kinds.get(read.id, frozenset(RowChange))
             columns = input_columns(plan, read.id) if isinstance(plan, TaskWrite) else None
             times = _moves(engine, read, since, kinds, columns)
             commits: Iterable[tuple[str, int, int]] = ((read.id, t, t) for t in times)
@@ -240,7 +240,7 @@ def _moves(
     engine: LogReader,
     source: Item,
     since: int,
-    kinds: frozenset[Change],
+    kinds: frozenset[RowChange],
     columns: Collection[str] | None,
 ) -> Iterator[int]:
     """The Ts of a source's commits after a T; for those without one, the T they would get.

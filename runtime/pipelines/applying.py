@@ -45,13 +45,13 @@ from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.write_handle import NO_UPPER
 from ctsql.runtime.pipelines.binding import BoundObject
-from ctsql.runtime.pipelines.plan import Plan, Status, check_still, moved_between
+from ctsql.runtime.pipelines.plan import FolderPlan, PlannedStatus, check_still, moved_between
 from ctsql.runtime.pipelines.planning import PlannedFolder, plan_folder, warehouse_digest
 from ctsql.runtime.pipelines.table_changes import OF_TABLES, Altering, drops_constraint
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.statements.definitions.alter_task import TaskAlteration
 from ctsql.runtime.statements.definitions.create import Creation, keeps_vectors
-from ctsql.runtime.statements.definitions.cutover import Change, cut_over
+from ctsql.runtime.statements.definitions.cutover import PreparedChange, cut_over
 from ctsql.runtime.statements.definitions.dropped import dropped
 from ctsql.runtime.statements.definitions.output_tables import create_table_text, undo_on_failure
 from ctsql.runtime.statements.dml.dml import run_on_table
@@ -81,7 +81,7 @@ def apply_folder(
     *,
     prune: bool = False,
     saved_plan: Mapping[str, Any] | None = None,
-) -> Plan:
+) -> FolderPlan:
     """Make the definitions of a warehouse those of a folder; returns what was done.
 
     Args:
@@ -160,7 +160,7 @@ def _has_definitions(planned_folder: PlannedFolder) -> bool:
     )
 
 
-def check_not_refused(plan: Plan) -> None:
+def check_not_refused(plan: FolderPlan) -> None:
     """Raise PLAN_REFUSED where an object cannot become what the folder says."""
     if plan.refused_changes:
         detail = (
@@ -189,7 +189,7 @@ class _Application:
             new_items = [item for bound in new for item in self._make(bound)]
             new_items += self._make_outputs(beside, has_vectors=True)
             faults.point("catalog_table_made")
-        change = Change(
+        change = PreparedChange(
             make=partial(self._cutover, new_items, changed_objects, histories, paced_ids),
             new=tuple(new_items),
             failed_at=failure_times,
@@ -368,7 +368,9 @@ def _advance_objects(engine: Engine, planned_folder: PlannedFolder) -> None:
     """
     ids = {i.id for o in planned_folder.objects for i in o.items}
     ids |= {i.id for i in planned_folder.followers}
-    changed_names = {c.name for c in planned_folder.plan.changes if c.status is Status.CHANGED}
+    changed_names = {
+        c.name for c in planned_folder.plan.changes if c.status is PlannedStatus.CHANGED
+    }
     problems: list[CtsqlError] = []
     for item in closure(engine.refresh_catalog(), (i for i in ids if i in engine.catalog.items)):
         if item.id not in ids or not isinstance(item, Maintained):

@@ -31,7 +31,7 @@ from ctsql.catalog.spans import Source
 from ctsql.planner.binding import BoundDefinition, bind_task, qualify
 from ctsql.planner.binding.checks import check_listed, check_table_columns
 from ctsql.planner.definition_parts import Part, Words
-from ctsql.planner.folder import Defining, Definition, define
+from ctsql.planner.folder import Defining, FileDefinition, define
 from ctsql.planner.nodes import Query
 from ctsql.planner.syntax import ast as st, parse, parse_as
 from ctsql.planner.syntax.statements.alters import FIXED_OPTIONS
@@ -79,7 +79,7 @@ class BoundObject:
         altered: of a table that is there what ALTER TABLE makes of it.
     """
 
-    definition: Definition
+    definition: FileDefinition
     old: Item | None
     parts: tuple[Part, ...]
     items: tuple[Item, ...]
@@ -111,7 +111,7 @@ class FolderBinder:
         self.touched_ids: set[str] = set()  # what has other columns, or is another plain view
         self.reshaped_ids: set[str] = set()  # of these what has the same words and other columns
 
-    def bind(self, definition: Definition) -> BoundObject:
+    def bind(self, definition: FileDefinition) -> BoundObject:
         """Bind one definition on top of those before it, and put it there.
 
         Raises:
@@ -127,18 +127,18 @@ class FolderBinder:
         self.overlay.add(bound.items)
         return bound
 
-    def _check_kind(self, definition: Definition, old: Item) -> None:
+    def _check_kind(self, definition: FileDefinition, old: Item) -> None:
         is_flow = isinstance(definition.statement, st.CreateFlow)
         if old.kind is not definition.kind or (is_flow and not old.flow):
             hint = f"Drop it first: {drop_text(self.overlay.stored_catalog, old)}"
             raise old.wrong_kind(definition.keyword.lower(), hint, definition.span)
 
-    def _names(self, definition: Definition) -> PlannedNames:
+    def _names(self, definition: FileDefinition) -> PlannedNames:
         return self.overlay.names(definition.schema)
 
     # ---- new objects
 
-    def _new(self, definition: Definition) -> BoundObject:
+    def _new(self, definition: FileDefinition) -> BoundObject:
         names = self._names(definition)
         for name in definition.names:
             check_schema_there(self.overlay, name, definition)
@@ -163,7 +163,7 @@ class FolderBinder:
 
     def _new_object(
         self,
-        definition: Definition,
+        definition: FileDefinition,
         items: Sequence[Item],
         plans: dict[str, BoundDefinition] | None = None,
     ) -> BoundObject:
@@ -172,7 +172,7 @@ class FolderBinder:
             definition=definition, old=None, parts=(), items=new_items, plans=plans or {}
         )
 
-    def _table(self, definition: Definition, statement: st.CreateTable) -> Item:
+    def _table(self, definition: FileDefinition, statement: st.CreateTable) -> Item:
         names = self._names(definition)
         item = names.new(Table, definition.name, statement.span, statement.comment)
         if statement.location is not None:
@@ -193,7 +193,7 @@ class FolderBinder:
 
     def _view(
         self,
-        definition: Definition,
+        definition: FileDefinition,
         statement: st.CreateMaterializedView,
         old: MaterializedView | None,
     ) -> tuple[MaterializedView, BoundDefinition]:
@@ -215,7 +215,7 @@ class FolderBinder:
             check_not_suspended(self.engine.warehouse, item)
 
     def _task(
-        self, definition: Definition, statement: st.CreateContinualTask
+        self, definition: FileDefinition, statement: st.CreateContinualTask
     ) -> tuple[list[Item], BoundDefinition]:
         creation = Creation(self._names(definition))
         name = qualify(statement.target, definition.schema)
@@ -227,7 +227,7 @@ class FolderBinder:
             item = with_first_rows(item, first)
         return [item, *complete_outputs(beside, item, bound)], bound
 
-    def _flow(self, definition: Definition, statement: st.CreateFlow) -> BoundObject:
+    def _flow(self, definition: FileDefinition, statement: st.CreateFlow) -> BoundObject:
         names = self._names(definition)
         task, view = read_flow_texts(compile_texts(names, statement))
         items, task_plan = self._task(define(task, definition.schema), task)
@@ -240,7 +240,7 @@ class FolderBinder:
 
     # ---- objects that are there
 
-    def _changed_object(self, definition: Definition, old: Item) -> BoundObject:
+    def _changed_object(self, definition: FileDefinition, old: Item) -> BoundObject:
         parts = self._parts(definition, old)
         is_other = bool(parts) or self._reads_touched(old) or self._sees_others(definition, old)
         if parts and old.flow and not isinstance(definition.statement, st.CreateFlow):
@@ -290,7 +290,7 @@ class FolderBinder:
 
     def _with_quarantine(
         self,
-        definition: Definition,
+        definition: FileDefinition,
         statement: st.CreateMaterializedView,
         item: MaterializedView,
         plan: BoundDefinition,
@@ -306,7 +306,7 @@ class FolderBinder:
         return (item, away), {item.id: plan, away.id: bound}
 
     def _other_flow(
-        self, definition: Definition, statement: st.CreateFlow, old: Task
+        self, definition: FileDefinition, statement: st.CreateFlow, old: Task
     ) -> tuple[tuple[Item, ...], dict[str, BoundDefinition]]:
         """The task and the view of a flow by other clauses."""
         target = qualify(statement.target, definition.schema)
@@ -323,7 +323,7 @@ class FolderBinder:
         plans = {i: p for i, p in ((item.id, plan), (view_item.id, query)) if p is not None}
         return (item, made_by_flow(view_item, flow)), plans
 
-    def _parts(self, definition: Definition, old: Item) -> tuple[Part, ...]:
+    def _parts(self, definition: FileDefinition, old: Item) -> tuple[Part, ...]:
         """The parts whose words differ."""
         current = self.engine.relations.current(old)
         catalog = self.overlay.stored_catalog
@@ -349,7 +349,11 @@ class FolderBinder:
         return tuple(part for part, words in other.items() if one.get(part) != words)
 
     def _altered_table(
-        self, definition: Definition, statement: st.CreateTable, old: Item, parts: tuple[Part, ...]
+        self,
+        definition: FileDefinition,
+        statement: st.CreateTable,
+        old: Item,
+        parts: tuple[Part, ...],
     ) -> TableChange | None:
         """What ALTER TABLE makes of a table; None for nothing.
 
@@ -370,7 +374,7 @@ class FolderBinder:
             self.overlay.altered_columns[old.id] = change.after.columns
         return change
 
-    def _sees_others(self, definition: Definition, old: Item) -> bool:
+    def _sees_others(self, definition: FileDefinition, old: Item) -> bool:
         """Would the same words give a view other columns, as a table below has others by now?
 
         Where they cannot be bound over these, what is stored goes on as it is.
@@ -407,7 +411,11 @@ class FolderBinder:
         return is_retyped or {fold(c.name) for c in now} != {fold(c) for c in read.columns}
 
     def _other_view(
-        self, definition: Definition, statement: st.CreateView, old: Item, parts: tuple[Part, ...]
+        self,
+        definition: FileDefinition,
+        statement: st.CreateView,
+        old: Item,
+        parts: tuple[Part, ...],
     ) -> tuple[Item, tuple[Part, ...]]:
         bound = self._names(definition).binder().bind_view(statement)
         changed_parts = [] if same_columns(old.columns, bound.columns) else [Part.COLUMNS]
@@ -438,7 +446,7 @@ class FolderBinder:
 
     def _other_materialized(
         self,
-        definition: Definition,
+        definition: FileDefinition,
         statement: st.CreateMaterializedView,
         old: MaterializedView,
         parts: tuple[Part, ...],
@@ -478,7 +486,7 @@ class FolderBinder:
 
     def _other_task(
         self,
-        definition: Definition,
+        definition: FileDefinition,
         statement: st.CreateContinualTask,
         old: Task,
         parts: tuple[Part, ...],
@@ -541,7 +549,7 @@ def _stays_as_it_is(engine: Engine, view: Item) -> bool:
     return engine.schedules.is_closed(view)
 
 
-def check_schema_there(overlay: Overlay, name: Name, definition: Definition) -> None:
+def check_schema_there(overlay: Overlay, name: Name, definition: FileDefinition) -> None:
     """Raise UNKNOWN_SCHEMA unless the schema is there or would be."""
     if fold(name.schema) not in overlay.catalog.schemas:
         hint = f"Add to the folder: CREATE SCHEMA {quote(name.schema)}"
@@ -558,12 +566,12 @@ def old_statement(item: Item, *, as_flow: bool) -> Defining | None:
     return statement
 
 
-def _own(definition: Definition) -> dict[Name, str]:
+def _own(definition: FileDefinition) -> dict[Name, str]:
     """What stands for the objects that a definition makes, in texts that are compared."""
     return {name: f"own {n}" for n, name in enumerate(definition.names)}
 
 
-def with_comments(item: Item, definition: Definition) -> Item:
+def with_comments(item: Item, definition: FileDefinition) -> Item:
     """An object with the comments that the folder gives; others stay."""
     comment, columns = None, dict[str, str | None]()
     if item.name == definition.name and not isinstance(definition.statement, st.CreateFlow):

@@ -12,7 +12,7 @@ from ctsql.catalog.names import fold
 FORMAT = 1
 
 
-class Status(Enum):
+class PlannedStatus(Enum):
     """The action for an object."""
 
     NEW = "new"
@@ -55,7 +55,7 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class PlanRefusal:
     """Why an object cannot become what the folder says."""
 
     condition: str
@@ -65,9 +65,9 @@ class Refusal:
     place: str = ""
 
     @staticmethod
-    def of(problem: CtsqlError) -> "Refusal":
+    def of(problem: CtsqlError) -> "PlanRefusal":
         """The values of an error."""
-        return Refusal(
+        return PlanRefusal(
             condition=problem.condition,
             message=problem.message,
             detail=problem.detail or "",
@@ -77,7 +77,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class PlannedChange:
     """The action for one object.
 
     Attributes:
@@ -92,7 +92,7 @@ class Change:
 
     name: str
     keyword: str
-    status: Status
+    status: PlannedStatus
     parts: tuple[str, ...] = ()
     effect: Effect = Effect.NONE
     alterations: tuple[str, ...] = ()
@@ -102,17 +102,19 @@ class Change:
     reason: str = ""
     readers: tuple[str, ...] = ()
     breaks: tuple[str, ...] = ()
-    refusal: Refusal | None = None
+    refusal: PlanRefusal | None = None
     note: str = ""
 
-    def refused(self, problem: CtsqlError) -> "Change":
+    def refused(self, problem: CtsqlError) -> "PlannedChange":
         """The same, refused for an error."""
-        refusal = Refusal.of(problem)
-        return replace(self, status=Status.REFUSED, refusal=refusal, effect=Effect.NONE, notices=())
+        refusal = PlanRefusal.of(problem)
+        return replace(
+            self, status=PlannedStatus.REFUSED, refusal=refusal, effect=Effect.NONE, notices=()
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class FolderPlan:
     """What a folder would change.
 
     Attributes:
@@ -120,25 +122,27 @@ class Plan:
         warehouse: a digest of the definitions that are there. folder: one of those of the folder.
     """
 
-    changes: tuple[Change, ...]
+    changes: tuple[PlannedChange, ...]
     warehouse: str
     folder: str
 
     @property
-    def refused_changes(self) -> tuple[Change, ...]:
+    def refused_changes(self) -> tuple[PlannedChange, ...]:
         """What cannot be done; then nothing is done."""
-        return tuple(c for c in self.changes if c.status is Status.REFUSED)
+        return tuple(c for c in self.changes if c.status is PlannedStatus.REFUSED)
 
     @property
-    def pending(self) -> tuple[Change, ...]:
+    def pending(self) -> tuple[PlannedChange, ...]:
         """What is to be done."""
         return tuple(
-            c for c in self.changes if c.status in (Status.NEW, Status.CHANGED, Status.GONE)
+            c
+            for c in self.changes
+            if c.status in (PlannedStatus.NEW, PlannedStatus.CHANGED, PlannedStatus.GONE)
         )
 
     def counts(self) -> dict[str, int]:
         """The number of objects by action; only actions that occur."""
-        numbers = {s: sum(c.status is s for c in self.changes) for s in Status}
+        numbers = {s: sum(c.status is s for c in self.changes) for s in PlannedStatus}
         return {s.value: n for s, n in numbers.items() if n}
 
     def to_json(self) -> dict[str, Any]:
@@ -152,7 +156,7 @@ class Plan:
         }
 
 
-def _change_json(change: Change) -> dict[str, Any]:
+def _change_json(change: PlannedChange) -> dict[str, Any]:
     raw = asdict(change) | {"status": change.status.value, "effect": change.effect.value}
     fields = ("name", "keyword", "status")
     return {k: v for k, v in raw.items() if k in fields or v not in ((), "", None)}
@@ -178,7 +182,7 @@ def read_plan(text: str, name: str) -> Mapping[str, Any]:
     return plan
 
 
-def check_still(before: Mapping[str, Any], now: Plan) -> None:
+def check_still(before: Mapping[str, Any], now: FolderPlan) -> None:
     """Raise PLAN_UNUSABLE where a saved plan is not what would be done now."""
     names = moved_between(before, now.to_json())
     reasons: Sequence[str] = [

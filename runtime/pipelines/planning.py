@@ -34,13 +34,13 @@ from ctsql.catalog.schemas import keeps_columns, same_columns
 from ctsql.planner.binding import BoundDefinition
 from ctsql.planner.bodies.due_times import snapshot_inputs
 from ctsql.planner.definition_parts import Part
-from ctsql.planner.folder import Definition, Folder
+from ctsql.planner.folder import FileDefinition, Folder
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.tokens.tokenizer import words_of
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.pipelines.binding import REFUSALS, BoundObject, FolderBinder
-from ctsql.runtime.pipelines.plan import Change, Effect, Plan, Read, Status
+from ctsql.runtime.pipelines.plan import Effect, FolderPlan, PlannedChange, PlannedStatus, Read
 from ctsql.runtime.pipelines.table_changes import effects_of_alterations
 from ctsql.runtime.statements.tables.columns_read import is_behind, readers_of_changed
 from ctsql.runtime.views.change_plans import prepared_for, sentence_of_code
@@ -60,7 +60,7 @@ class PlannedFolder:
         items_to_drop: what is dropped. schemas: those that are made.
     """
 
-    plan: Plan
+    plan: FolderPlan
     objects: tuple[BoundObject, ...]
     followers: tuple[Item, ...]
     items_to_drop: tuple[Item, ...]
@@ -91,7 +91,7 @@ class _Planning:
     engine: Engine
     folder: Folder
     prune: bool
-    changes: list[Change] = field(default_factory=list)
+    changes: list[PlannedChange] = field(default_factory=list)
     places: dict[Name, int] = field(default_factory=dict)
     objects: list[BoundObject] = field(default_factory=list)
 
@@ -107,12 +107,14 @@ class _Planning:
         for schema in schemas:
             self.overlay.catalog = self.overlay.catalog.with_schema(schema)
             self.changes.append(
-                Change(name=schema, keyword="SCHEMA", status=Status.NEW, effect=Effect.SCHEMA)
+                PlannedChange(
+                    name=schema, keyword="SCHEMA", status=PlannedStatus.NEW, effect=Effect.SCHEMA
+                )
             )
-        refused_definitions: dict[Name, Definition] = {}
+        refused_definitions: dict[Name, FileDefinition] = {}
         for definition in self.folder.definitions:
             change = self._one(definition, refused_definitions)
-            if change.status is Status.REFUSED:
+            if change.status is PlannedStatus.REFUSED:
                 refused_definitions.update(dict.fromkeys(definition.names, definition))
             self._add(definition.name, change)
         followers = self._followers()
@@ -120,7 +122,7 @@ class _Planning:
         self._check_readers(items_to_drop)
         self._check_altered(items_to_drop)
         self._describe()
-        plan = Plan(
+        plan = FolderPlan(
             changes=tuple(self.changes),
             warehouse=warehouse_digest(self.stored_catalog),
             folder=folder_digest(self.folder),
@@ -133,16 +135,20 @@ class _Planning:
             schemas=tuple(schemas),
         )
 
-    def _one(self, definition: Definition, refused_definitions: dict[Name, Definition]) -> Change:
+    def _one(
+        self, definition: FileDefinition, refused_definitions: dict[Name, FileDefinition]
+    ) -> PlannedChange:
         # The letters of its name may be other ones, large or small.
         old = self.stored_catalog.find(definition.name)
         name = str(definition.name if old is None else old.name)
-        change = Change(name=name, keyword=definition.keyword, status=Status.UNCHANGED)
+        change = PlannedChange(
+            name=name, keyword=definition.keyword, status=PlannedStatus.UNCHANGED
+        )
         below = [str(name) for name in definition.reads if name in refused_definitions]
         if below:
             return replace(
                 change,
-                status=Status.REFUSED,
+                status=PlannedStatus.REFUSED,
                 note=f"it reads {', '.join(below)}, which is refused",
             )
         try:
@@ -151,14 +157,14 @@ class _Planning:
             return change.refused(problem)
         self.objects.append(bound)
         if bound.old is None:
-            return replace(change, status=Status.NEW, effect=self._effect_of_new(bound))
+            return replace(change, status=PlannedStatus.NEW, effect=self._effect_of_new(bound))
         note = ""
         if isinstance(definition.statement, st.CreateTable):
             note = self.binder.tables.note(definition.statement, bound.old)
         if not bound.parts:
             return replace(change, note=note)
         change = replace(
-            change, status=Status.CHANGED, parts=tuple(part.value for part in bound.parts)
+            change, status=PlannedStatus.CHANGED, parts=tuple(part.value for part in bound.parts)
         )
         table_change = bound.table_change
         if table_change is None:
@@ -205,23 +211,25 @@ class _Planning:
             is_view = isinstance(item, MaterializedView)
             self._change(
                 item,
-                status=Status.CHANGED,
+                status=PlannedStatus.CHANGED,
                 parts=(Part.BELOW.value,),
                 effect=Effect.DIFFERENCE if is_view else Effect.NEXT_T,
             )
         return followers
 
-    def _add(self, name: Name, change: Change) -> None:
+    def _add(self, name: Name, change: PlannedChange) -> None:
         self.places[name] = len(self.changes)
         self.changes.append(change)
 
     def _change(self, item: Item, **fields: object) -> None:
         """Note the action for a stored object, in the folder or not."""
         place = self.places.get(item.name)
-        change = Change(name=str(item.name), keyword=_keyword(item), status=Status.KEPT)
+        change = PlannedChange(
+            name=str(item.name), keyword=_keyword(item), status=PlannedStatus.KEPT
+        )
         if place is None:
             self._add(item.name, replace(change, **fields))  # type: ignore[arg-type]
-        elif self.changes[place].status is not Status.REFUSED:
+        elif self.changes[place].status is not PlannedStatus.REFUSED:
             self.changes[place] = replace(self.changes[place], **fields)  # type: ignore[arg-type]
 
     def _others(self) -> list[Item]:
@@ -242,7 +250,7 @@ class _Planning:
             is_part = isinstance(item, TaskOutput) or (item.flow and not isinstance(item, Task))
             if is_part or (item.name in names and not self.prune):
                 continue
-            status = Status.GONE if item in items_to_drop else Status.KEPT
+            status = PlannedStatus.GONE if item in items_to_drop else PlannedStatus.KEPT
             effect = Effect.DROPPED if item in items_to_drop else Effect.NONE
             self._change(item, status=status, effect=effect, parts=())
         return items_to_drop
@@ -375,15 +383,20 @@ class _Planning:
         for name, place in self.places.items():
             change, bound_object = self.changes[place], by_name.get(name)
             item = bound_object.items[0] if bound_object else self.stored_catalog.find(name)
-            if item is None or change.status in (Status.UNCHANGED, Status.KEPT):
+            if item is None or change.status in (PlannedStatus.UNCHANGED, PlannedStatus.KEPT):
                 continue
             readers = tuple(str(r.name) for r in self.overlay.catalog.readers(item.id))
             change = replace(change, readers=readers)
-            if bound_object is not None and change.status in (Status.NEW, Status.CHANGED):
+            if bound_object is not None and change.status in (
+                PlannedStatus.NEW,
+                PlannedStatus.CHANGED,
+            ):
                 change = self._with_figures(change, bound_object, asks=asks)
             self.changes[place] = change
 
-    def _with_figures(self, change: Change, bound_object: BoundObject, *, asks: bool) -> Change:
+    def _with_figures(
+        self, change: PlannedChange, bound_object: BoundObject, *, asks: bool
+    ) -> PlannedChange:
         reading = (Effect.BUILT, Effect.DIFFERENCE, Effect.ANEW, Effect.CREATED_FILLED)
         reads: tuple[Read, ...] = ()
         if change.effect is Effect.BEGINS_FILLED:

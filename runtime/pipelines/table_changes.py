@@ -23,7 +23,7 @@ from ctsql.catalog.schemas import Column, Schema, changes_between, commented, fi
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.binding.constraints import bind_constraint
 from ctsql.planner.definition_parts import Part
-from ctsql.planner.folder import Definition
+from ctsql.planner.folder import FileDefinition
 from ctsql.planner.lowering.type_names import type_name
 from ctsql.planner.syntax import ast as st, parse
 from ctsql.planner.syntax.statements.constraints import constraint_text
@@ -38,7 +38,7 @@ from ctsql.runtime.statements.objects.name_resolution import Namespace
 from ctsql.runtime.statements.tables.alter_table import TableAlteration, has_features
 from ctsql.runtime.statements.tables.altered_columns import altered_columns, features
 from ctsql.runtime.statements.tables.effects_on_readers import (
-    Effect as OnReader,
+    ReaderEffect as OnReader,
     effects_on_readers,
 )
 from ctsql.runtime.statements.tables.table_constraints import TableConstraints, store_constraints
@@ -111,7 +111,7 @@ class TableComparison:
         self._prune = prune
 
     def change(
-        self, definition: Definition, statement: st.CreateTable, table: Item
+        self, definition: FileDefinition, statement: st.CreateTable, table: Item
     ) -> TableChange | None:
         """What ALTER TABLE is to say; None for nothing.
 
@@ -195,7 +195,7 @@ class TableComparison:
 
     def _simulate(
         self,
-        definition: Definition,
+        definition: FileDefinition,
         table: Item,
         there: Schema,
         first: Sequence[Alteration],
@@ -222,7 +222,7 @@ class TableComparison:
         )
 
     def _check_constraints(
-        self, definition: Definition, statement: st.CreateTable, table: Item
+        self, definition: FileDefinition, statement: st.CreateTable, table: Item
     ) -> None:
         """Raise UNKNOWN_COLUMN, and what Spark says, of constraints over a table's new columns."""
         names = self.overlay.names(definition.schema)

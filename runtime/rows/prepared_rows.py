@@ -293,7 +293,7 @@ class _PreparedRows(RowSet):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PreparedPlan:
     """A physical plan over empty leaves, and the settings that it was made under.
 
     ``leaves``: the node to replace, its columns, and the place of its rows among the recipe's.
@@ -323,14 +323,14 @@ class PreparedPlans:
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
-        self._plans: OrderedDict[Hashable, Plan | Declined] = OrderedDict()
+        self._plans: OrderedDict[Hashable, PreparedPlan | Declined] = OrderedDict()
         self._lock = threading.Lock()
         self.once_ms = 0.0
 
-    def find(self, recipe: Recipe) -> Plan | None:
+    def find(self, recipe: Recipe) -> PreparedPlan | None:
         """The plan that is kept of a recipe, if it was made under the settings of now."""
         plan = self._plans.get((recipe.signature, recipe.bounds))
-        return plan if isinstance(plan, Plan) and self._is_current(plan) else None
+        return plan if isinstance(plan, PreparedPlan) and self._is_current(plan) else None
 
     def why_not_kept(self, recipe: Recipe) -> Declined | None:
         """Why no plan of a recipe is kept, if that is known."""
@@ -359,16 +359,16 @@ class PreparedPlans:
 
     @or_else(lambda *_: None, KEPT_PLANS, HELD_ROWS)
     def _by_plan(
-        self, key: Hashable, plan: Plan | Declined, recipe: Recipe, bounds: Bounds
+        self, key: Hashable, plan: PreparedPlan | Declined, recipe: Recipe, bounds: Bounds
     ) -> LocalRows | Declined | None:
         """The rows by the plan that is kept, which may be made now; None if none can be."""
         with active(self._session), translate_spark_errors():
-            if isinstance(plan, Plan) and not self._is_current(plan):
+            if isinstance(plan, PreparedPlan) and not self._is_current(plan):
                 plan = _SEEN
             if plan is _SEEN:
                 with self._counted_once():
                     plan = self._plans[key] = self._prepare(recipe, bounds)
-            return self._run_kept(key, plan, recipe) if isinstance(plan, Plan) else None
+            return self._run_kept(key, plan, recipe) if isinstance(plan, PreparedPlan) else None
 
     @contextmanager
     def _counted_once(self) -> Iterator[None]:
@@ -378,7 +378,9 @@ class PreparedPlans:
         finally:
             self.once_ms += (time.monotonic() - started_at) * 1000
 
-    def _run_kept(self, key: Hashable, plan: Plan, recipe: Recipe) -> LocalRows | Declined | None:
+    def _run_kept(
+        self, key: Hashable, plan: PreparedPlan, recipe: Recipe
+    ) -> LocalRows | Declined | None:
         """What a kept plan gives, which is forgotten if it fails.
 
         None where it fails on a row and was made of another text: the recipe's own is to say so.
@@ -392,7 +394,7 @@ class PreparedPlans:
                 return None
             raise
 
-    def _is_current(self, plan: Plan) -> bool:
+    def _is_current(self, plan: PreparedPlan) -> bool:
         return bool(settings_now(self._session) == plan.settings)
 
     def compute(self, recipe: Recipe, bounds: Bounds = FEW) -> LocalRows | Declined:
@@ -423,7 +425,7 @@ class PreparedPlans:
             stack.enter_context(without_merged_subqueries(self._session))
             yield
 
-    def _prepare(self, recipe: Recipe, bounds: Bounds) -> Plan | Declined:
+    def _prepare(self, recipe: Recipe, bounds: Bounds) -> PreparedPlan | Declined:
         """The plan of a recipe over leaves without rows; declined if it cannot be kept."""
         settings = settings_now(self._session)
         empty = [empty_leaf(self._session, leaf.in_jvm.output) for leaf in recipe.leaves]
@@ -444,7 +446,7 @@ class PreparedPlans:
         leaves = find_leaves(root, places)
         if isinstance(leaves, str):
             return Declined(leaves)
-        return Plan(
+        return PreparedPlan(
             root=root,
             leaves=tuple(leaves),
             output=output,
@@ -455,7 +457,7 @@ class PreparedPlans:
             origins=recipe.origins,
         )
 
-    def _run(self, plan: Plan, recipe: Recipe) -> LocalRows | Declined:
+    def _run(self, plan: PreparedPlan, recipe: Recipe) -> LocalRows | Declined:
         rows_of = recipe.leaves
         leaves = ((node, columns, rows_of[i].in_jvm.rows) for node, columns, i in plan.leaves)
         root = with_leaves(self._session, plan.root, leaves)

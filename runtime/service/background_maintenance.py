@@ -52,7 +52,7 @@ def is_due(first: int, last: int, every: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class DueMaintenance:
     """Maintenance that is due: outputs to compact, by id, and trimming."""
 
     objects: tuple[str, ...]
@@ -73,10 +73,10 @@ class Upkeep:
         first, _ = self._new_versions.get(object_id, (version, version))
         self._new_versions[object_id] = (first, version)
 
-    def take_due(self) -> Due:
+    def take_due(self) -> DueMaintenance:
         """What has become due since the last look; it counts as looked at."""
         versions, self._new_versions = self._new_versions, {}
-        return Due(
+        return DueMaintenance(
             objects=_due(versions, LOOK_EVERY_COMMITS),
             trim=bool(_due(versions, TRIM_EVERY_COMMITS)),
         )
@@ -87,7 +87,7 @@ def _due(versions: Mapping[str, tuple[int, int]], every: int) -> tuple[str, ...]
 
 
 def maintain(
-    engine: Engine, due: Due, tell: Callable[[Event], None], stop: threading.Event
+    engine: Engine, due: DueMaintenance, tell: Callable[[Event], None], stop: threading.Event
 ) -> None:
     """Do what is due.
 
@@ -110,7 +110,7 @@ def _check_goes_on(stop: threading.Event) -> None:
         raise error("STATEMENT_CANCELLED")
 
 
-def narrow(engine: Engine, due: Due) -> Due:
+def narrow(engine: Engine, due: DueMaintenance) -> DueMaintenance:
     """What is due without the outputs that have no file to rewrite, by the logs as last read."""
     objects = []
     for object_id in due.objects:

@@ -23,7 +23,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log.write_handle import Entry
 from ctsql.runtime.service.background_maintenance import (
-    Due,
+    DueMaintenance,
     Upkeep,
     maintain,
     maintenance_lock,
@@ -100,7 +100,7 @@ class ConnectionMaintenance:
             self._thread.join()
         self._engine = None
 
-    def _work(self, mine: Engine, due: Due, tell: Callable[[Event], None]) -> None:
+    def _work(self, mine: Engine, due: DueMaintenance, tell: Callable[[Event], None]) -> None:
         try:
             with translate_spark_errors():  # Spark may be gone by the end
                 mine.session.sparkContext.setJobGroup(
@@ -114,7 +114,7 @@ class ConnectionMaintenance:
             if not self._stop.is_set():
                 LOG.warning("%s: %s", problem.condition, problem.message)
 
-    def _do_alone(self, mine: Engine, due: Due, tell: Callable[[Event], None]) -> bool:
+    def _do_alone(self, mine: Engine, due: DueMaintenance, tell: Callable[[Event], None]) -> bool:
         """Do what is due when no other process maintains the warehouse; returns whether."""
         until = time.monotonic() + WAIT_SECONDS
         while not self._stop.is_set():

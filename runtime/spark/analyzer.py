@@ -18,7 +18,7 @@ from ctsql.planner.bodies.delete_by_key import KeyLookup
 from ctsql.planner.lowering import (
     Context,
     OutputState,
-    View,
+    StatementView,
     assigned_values,
     declared_type,
     lower_query,
@@ -184,7 +184,7 @@ class SparkAnalyst:
             return
         rows = self._sources.like(columns)
         with translate_spark_errors():
-            view = View(OutputState(None, rows), self._context, node.ctes)
+            view = StatementView(OutputState(None, rows), self._context, node.ctes)
             selection = view.run(
                 [f"SELECT * FROM {{rows}} AS {node.alias} WHERE (", node.where, ")"], {"rows": rows}
             )
@@ -196,7 +196,7 @@ class SparkAnalyst:
         """The types of assigned values; conditions are analysed with them."""
         node = transform(statement)
         ctes = node.ctes if isinstance(node, Update) else None
-        view = View(OutputState(None, self._sources.like(columns)), self._context, ctes)
+        view = StatementView(OutputState(None, self._sources.like(columns)), self._context, ctes)
         with translate_spark_errors():
             frames = _assigned(node, view)
             self._check_definite(node, *frames)
@@ -204,7 +204,7 @@ class SparkAnalyst:
                 raise self._value_of_rows(node, view)
             return [tuple(type_name(f.dataType) for f in frame.schema)[1:] for frame in frames]
 
-    def _value_of_rows(self, node: Update | Merge, view: View) -> CtsqlError:
+    def _value_of_rows(self, node: Update | Merge, view: StatementView) -> CtsqlError:
         """The refusal of the first value that is not one of one row."""
         alone: list[Update | Merge]
         if isinstance(node, Update):
@@ -235,7 +235,7 @@ class SparkAnalyst:
         return is_assignable(self._session, value_type, column_type)
 
 
-def _assigned(node: Update | Merge, view: View) -> list[DataFrame]:
+def _assigned(node: Update | Merge, view: StatementView) -> list[DataFrame]:
     """For each clause the values it assigns, behind a column of ours."""
     if isinstance(node, Merge):
         return assigned_values(node, view)

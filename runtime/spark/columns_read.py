@@ -14,7 +14,13 @@ from ctsql.planner.lowering import Context, lower_query, lower_relation, lower_t
 from ctsql.planner.nodes import Query, TaskWrite, ViewWrite
 from ctsql.planner.rules import transform
 from ctsql.runtime.spark.analyzer import ColumnsOf, UnknownSources
-from ctsql.runtime.spark.internals.plan_reader import Alias, Attribute, Call, Plan, optimized_plan
+from ctsql.runtime.spark.internals.plan_reader import (
+    Alias,
+    Attribute,
+    Call,
+    PlanOperator,
+    optimized_plan,
+)
 
 _BY_NAME = frozenset(
     {
@@ -48,7 +54,7 @@ def reads_columns(
     )
 
 
-def is_read(plan: Plan, table: tuple[Any, ...], places: Collection[int]) -> bool:
+def is_read(plan: PlanOperator, table: tuple[Any, ...], places: Collection[int]) -> bool:
     """Whether a query reads some columns of a table.
 
     Args:
@@ -91,10 +97,10 @@ def _is_rdd(part: Any) -> bool:
     return isinstance(part, tuple) and part[:1] == ("rdd",)
 
 
-def _outermost(part: Any) -> Iterator[Plan | Attribute]:
+def _outermost(part: Any) -> Iterator[PlanOperator | Attribute]:
     """The plans and the columns in a part, without those inside of a plan."""
     match part:
-        case Plan() | Attribute():
+        case PlanOperator() | Attribute():
             yield part
         case tuple():
             for each in part:
@@ -105,15 +111,15 @@ def _outermost(part: Any) -> Iterator[Plan | Attribute]:
             yield from _outermost(part.child)
 
 
-def _nodes(part: Any) -> Iterator[Plan]:
+def _nodes(part: Any) -> Iterator[PlanOperator]:
     """A plan's operators, those of subqueries in expressions included."""
     for one in _outermost(part):
-        if isinstance(one, Plan):
+        if isinstance(one, PlanOperator):
             yield one
             yield from _nodes((*one.children, *one.parts))
 
 
-def _used_columns(plan: Plan) -> Iterator[int]:
+def _used_columns(plan: PlanOperator) -> Iterator[int]:
     """The ids of the columns that a query returns, or that something in it reads."""
     yield from plan.outputs
     for node in _nodes(plan):
@@ -126,7 +132,7 @@ def _used_columns(plan: Plan) -> Iterator[int]:
 
 def _attributes(part: Any) -> Iterator[int]:
     for one in _outermost(part):
-        if isinstance(one, Plan):
+        if isinstance(one, PlanOperator):
             yield from _used_columns(one)
         else:
             yield one.id

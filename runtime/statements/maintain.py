@@ -227,7 +227,7 @@ class Maintenance(OnNames):
 
     def _plan(
         self, work: _Work, needs: dict[str, Needs], log_floor: int | None, unnamed_before: int
-    ) -> tuple[vacuum.Plan, str]:
+    ) -> tuple[vacuum.FilesToDelete, str]:
         """The plan for a table, and the consumers for which the rest is kept."""
         if work.item is None:
             floor = system_floor(work.table, before_ms=clock.now_ms() - retention.LOG_AGE_MS)

@@ -28,7 +28,7 @@ from ctsql.catalog.times import CLOSED
 from ctsql.planner.lowering.store_assignment import is_exact
 from ctsql.planner.lowering.type_names import type_name
 from ctsql.runtime.delta.change_feed import added_rows, numbered_rows
-from ctsql.runtime.log.actions import Change, rows_changed, sum_known
+from ctsql.runtime.log.actions import RowChange, rows_changed, sum_known
 from ctsql.runtime.log.table_changes import Movement, rows_inserted
 from ctsql.runtime.rows.multiset import consolidate
 from ctsql.runtime.warehouse.replaced_views import is_before_columns
@@ -155,7 +155,7 @@ class Changes:
         if not table.versions.read_alike(max(movement.before, 0), movement.version):
             return None  # must be read alone
         if movement.is_shared:
-            appends = self.warehouse.versions.change_of(self.item, movement) is Change.APPEND
+            appends = self.warehouse.versions.change_of(self.item, movement) is RowChange.APPEND
             return rows_inserted(table, movement) if appends else None
         commits = (table.commit_at(version) for version in movement.versions)
         return sum_known(count for commit in commits for count in rows_changed(commit))
@@ -184,7 +184,7 @@ class Changes:
 
     def _change_rows(self, movement: Movement) -> DataFrame:
         warehouse, item = self.warehouse, self.item
-        if warehouse.versions.change_of(item, movement, self._names) is Change.APPEND:
+        if warehouse.versions.change_of(item, movement, self._names) is RowChange.APPEND:
             rows = added_rows(warehouse.relations.table(item), movement)
             return self._with_diff(self._with_added(rows, movement), 1)
         rows = warehouse.versions.change_rows(item, movement, self._names)

@@ -20,8 +20,8 @@ from ctsql.catalog.items import Item, MaterializedView, ObjectKind, was_dropped
 from ctsql.catalog.names import did_you_mean, fold
 from ctsql.catalog.schemas import Schema, signature
 from ctsql.catalog.spans import Span
-from ctsql.catalog.subscriptions import Subscription
-from ctsql.runtime.log.write_handle import Output, UpperMismatch
+from ctsql.catalog.subscriptions import StoredSubscription
+from ctsql.runtime.log.write_handle import Output, UpperMoved
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.subscriptions.position import Position, RetentionNeed
 from ctsql.runtime.warehouse.stores.location import SYSTEM_TABLE
@@ -33,7 +33,7 @@ TABLE = "subscriptions"
 class StoredCursor:
     """The stored position of one named reader, in one process."""
 
-    def __init__(self, output: Output, subscription: Subscription) -> None:
+    def __init__(self, output: Output, subscription: StoredSubscription) -> None:
         self.output = output
         self.subscription = subscription
         self._upper = output.fetch_recent_upper()
@@ -57,7 +57,7 @@ class StoredCursor:
         outcome = self.output.compare_and_append(
             [], expected=self._upper, new=position.next, metadata=metadata
         )
-        if isinstance(outcome, UpperMismatch):
+        if isinstance(outcome, UpperMoved):
             detail = f"This reader was at T = {self._upper}, the other is at T = {outcome.current}."
             raise error("SUBSCRIPTION_MOVED", name=self.subscription.name, detail=detail)
         self._upper = position.next
@@ -71,7 +71,7 @@ class Readers:
         system, _, _ = engine.catalog_store.table.location.rpartition("/")
         self.location = f"{system}/{TABLE}"
 
-    def find(self, name: str) -> Subscription | None:
+    def find(self, name: str) -> StoredSubscription | None:
         """The reader with a name, in the cached catalog.
 
         Raises:
@@ -80,7 +80,7 @@ class Readers:
         reader = self.engine.catalog.subscriptions.get(fold(name))
         return None if reader is None else reader.check()
 
-    def place(self, subscription: Subscription) -> StoredCursor:
+    def place(self, subscription: StoredSubscription) -> StoredCursor:
         """A reader's stored position."""
         table = self.engine.gateway.table(self.location)
         return StoredCursor(Output(table, subscription.app, shared=True), subscription)
@@ -91,7 +91,7 @@ class Readers:
             return -1
         return self.engine.gateway.table(self.location).version()
 
-    def register(self, name: str, item: Item, start: Position) -> Subscription:
+    def register(self, name: str, item: Item, start: Position) -> StoredSubscription:
         """Register a new reader; returns the first one if another process registers it, too.
 
         Raises:
@@ -100,7 +100,7 @@ class Readers:
         gateway = self.engine.gateway
         if not gateway.exists(self.location):
             gateway.create_table(self.location, "unused STRING", SYSTEM_TABLE)
-        subscription = Subscription(
+        subscription = StoredSubscription(
             id=uuid.uuid4().hex,
             name=name,
             object_id=item.id,
@@ -122,7 +122,7 @@ class Readers:
         self.check(reader, item, None)
         return reader
 
-    def check(self, subscription: Subscription, item: Item, span: Span | None) -> None:
+    def check(self, subscription: StoredSubscription, item: Item, span: Span | None) -> None:
         """Check that a reader follows this object, unchanged.
 
         Raises:
@@ -164,7 +164,7 @@ class Readers:
         existed = fold(name) in before.subscriptions
         return "DROP SUBSCRIPTION" if existed else "DROP SUBSCRIPTION (did not exist)"
 
-    def list_all(self) -> list[tuple[Subscription, Item, Position]]:
+    def list_all(self) -> list[tuple[StoredSubscription, Item, Position]]:
         """The readable readers, their objects and positions, in order of name."""
         catalog = self.engine.refresh_catalog()
         readable = (s for s in catalog.subscriptions.values() if not s.problem)

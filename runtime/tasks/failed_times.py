@@ -19,7 +19,7 @@ from ctsql.runtime.log.failures import (
     on_task_failure,
     record,
 )
-from ctsql.runtime.log.write_handle import Batch, Output, UpperMismatch, disturbance_error
+from ctsql.runtime.log.write_handle import Output, OutputBatch, UpperMoved, disturbance_error
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 DISTURBED_TRIES_MAX = 20
@@ -39,7 +39,7 @@ class FailedTimes:
         warehouse: Warehouse,
         item: Item,
         output: Output,
-        commit: Callable[[Batch, int, Mapping[str, Any]], bool],
+        commit: Callable[[OutputBatch, int, Mapping[str, Any]], bool],
         check_known: Callable[[], None],
     ) -> None:
         self.warehouse = warehouse
@@ -123,7 +123,7 @@ class FailedTimes:
             upper: the one to commit; None for that behind the time.
         """
         batch = self.output.open(self.output.upper)
-        if isinstance(batch, UpperMismatch) or batch.lower > time:
+        if isinstance(batch, UpperMoved) or batch.lower > time:
             return False
         metadata = {
             **self.warehouse.versions.reads_at(self.item, time),

@@ -31,7 +31,7 @@ from typing import Any
 from ctsql.catalog.dependencies import written_by
 from ctsql.catalog.items import Item
 from ctsql.runtime.log import fault_points as faults
-from ctsql.runtime.log.write_handle import Appended, Batch, Committed, Output, UpperMismatch
+from ctsql.runtime.log.write_handle import Appended, Committed, Output, OutputBatch, UpperMoved
 from ctsql.runtime.warehouse.advance_context import AdvanceContext
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
@@ -46,7 +46,7 @@ class PendingOutput:
 
     object_id: str
     output: Output
-    batch: Batch
+    batch: OutputBatch
     has_rows: bool = False
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
@@ -150,4 +150,4 @@ class OutputBatches:
 def _open(warehouse: Warehouse, item: Item) -> PendingOutput | None:
     output = warehouse.relations.output(item)
     batch = output.open(output.upper)
-    return None if isinstance(batch, UpperMismatch) else PendingOutput(item.id, output, batch)
+    return None if isinstance(batch, UpperMoved) else PendingOutput(item.id, output, batch)

@@ -23,7 +23,7 @@ from ctsql.planner.bodies.row_local import is_row_local
 from ctsql.planner.nodes import InsertsInput, TaskWrite
 from ctsql.runtime.delta.change_feed import InputChange, added_rows, few_added, few_changed
 from ctsql.runtime.delta.table import FewChanged
-from ctsql.runtime.log.actions import Change
+from ctsql.runtime.log.actions import RowChange
 from ctsql.runtime.log.table_changes import (
     Movement,
     due_changes,
@@ -130,7 +130,7 @@ def _only_inserts(warehouse: Warehouse, plan: TaskWrite, run: Run) -> bool:
     columns = input_columns(plan, object_id)
     return (
         warehouse.versions.change_of(warehouse.relations.item(object_id), movement, columns)
-        is Change.APPEND
+        is RowChange.APPEND
     )
 
 
@@ -160,7 +160,7 @@ class RunInputs:
             return self.warehouse.versions.rows_count(item, movement.time)
         if (
             self.warehouse.versions.change_of(item, movement, self.columns[object_id])
-            is Change.APPEND
+            is RowChange.APPEND
         ):
             return rows_inserted(self.warehouse.relations.table(item), movement)
         return None
@@ -225,7 +225,7 @@ class RunInputs:
         if change is None or view is None:
             return change
         keep = partial(self._persist, stack=stack)
-        inserts = Change.DELETE not in self.due[object_id]
+        inserts = RowChange.DELETE not in self.due[object_id]
         return seen_change(view, change, self.run.time, keep, only_inserts=inserts)
 
     def _change(self, object_id: str, movement: Movement, stack: ExitStack) -> InputChange | None:
@@ -251,7 +251,7 @@ class RunInputs:
             rows = StoredSources(warehouse).contents(object_id, movement.time)
             if row_count is None and rows.isEmpty():
                 return None
-        elif kind is Change.APPEND:
+        elif kind is RowChange.APPEND:
             if is_small:
                 few = few_added(warehouse.relations.table(item), movement)
                 if not isinstance(few, Declined):
@@ -264,10 +264,10 @@ class RunInputs:
         else:
             # A view may make of a row that goes what it makes of one that comes.
             inserts = (
-                Change.DELETE not in self.due[object_id] and self._name(object_id) == object_id
+                RowChange.DELETE not in self.due[object_id] and self._name(object_id) == object_id
             )
             columns = warehouse.versions.present(item, movement, self.columns[object_id])
-            if kind is not Change.FAILED:
+            if kind is not RowChange.FAILED:
                 change = few_changed(warehouse.relations.table(item), movement, columns)
                 if not isinstance(change, Declined):
                     return _few_change(nothing, change, only_inserts=inserts)

@@ -49,8 +49,8 @@ from ctsql.runtime.log.phases import Phases
 from ctsql.runtime.log.staging import discard_on_error
 from ctsql.runtime.log.uppers import SHARED_BY
 from ctsql.runtime.log.write_handle import (
-    Batch,
     Committed,
+    OutputBatch,
     disturbance_error,
 )
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
@@ -308,7 +308,7 @@ class TaskSink:
                 fits = False
         return fits
 
-    def _commit(self, batch: Batch, new: int, metadata: Mapping[str, Any]) -> bool:
+    def _commit(self, batch: OutputBatch, new: int, metadata: Mapping[str, Any]) -> bool:
         """Commit to the output that leads; is it in?"""
         outcome = self.output.compare_and_append(
             [batch], expected=batch.lower, new=new, metadata=metadata
@@ -399,5 +399,5 @@ class TaskSink:
     def _advance_upper(self, upper: int) -> None:
         """Write an upper without rows; losing the race for it is fine."""
         batch = self.output.open(self.output.upper)
-        if isinstance(batch, Batch) and batch.lower < upper and not self._is_outdated():
+        if isinstance(batch, OutputBatch) and batch.lower < upper and not self._is_outdated():
             self._commit(batch, upper, self.warehouse.versions.reads_at(self.item, upper - 1))

@@ -24,13 +24,13 @@ from ctsql.catalog.schemas import plain_type
 from ctsql.catalog.spans import Span
 from ctsql.planner.ivm import (
     ChangePlan,
+    ClockWindow,
     Input,
     PlainView,
     Relation,
     TableUse,
     TemporalPlan,
     Text,
-    Window,
     change_plan,
     leaving,
     temporal_plan,
@@ -48,7 +48,7 @@ from ctsql.runtime.spark.start.session import without_merged_subqueries
 from ctsql.runtime.spark.temp_views import TemporaryNames
 from ctsql.runtime.views.plan_equivalence import same_plan
 from ctsql.runtime.views.refresh_policy import RECOMPUTE_REASONS, Policy
-from ctsql.runtime.warehouse.query_engine import QueryEngine, Table
+from ctsql.runtime.warehouse.query_engine import QueryEngine, StoredTable
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 
@@ -65,7 +65,7 @@ class PreparedQuery:
         plan: ViewWrite,
         text: RewrittenText,
         relations: Mapping[str, Relation],
-        tables: Mapping[str, Table],
+        tables: Mapping[str, StoredTable],
     ) -> None:
         self.tables = tables
         self._warehouse = warehouse
@@ -104,7 +104,7 @@ class PreparedQuery:
         return self.plan_or_reason
 
     @property
-    def read_tables(self) -> Mapping[str, Table]:
+    def read_tables(self) -> Mapping[str, StoredTable]:
         """What the plan reads: the tables, and windows of them."""
         windows = {name: self.tables[w.table] for name, w in self.plan.windows.items()}
         return {**self.tables, **windows}
@@ -115,7 +115,7 @@ class PreparedQuery:
         return temporal_plan(self._text.text, self._relations)
 
     @cached_property
-    def leaving(self) -> Window | None:
+    def leaving(self) -> ClockWindow | None:
         """Which of the view's own rows pass, if all that time does to it is that rows leave."""
         if not self._view.reads_clock or isinstance(self.clock, Declined):
             return None
@@ -268,7 +268,7 @@ class _Reader:
     def __init__(self, warehouse: Warehouse, at: int | None) -> None:
         self.warehouse = warehouse
         self.at = at
-        self.tables: dict[str, Table] = {}
+        self.tables: dict[str, StoredTable] = {}
 
     def read(self, query: Query) -> tuple[RewrittenText, dict[str, Relation]]:
         """A query's text, and what the names in it mean."""
@@ -286,7 +286,7 @@ class _Reader:
             names[ref] = ".".join(backtick_all(name.split(".")))
         return rewrite(query.sql, relation=lambda ref: names[ref]), relations
 
-    def _table(self, name: str, node: NormalReference) -> Table:
+    def _table(self, name: str, node: NormalReference) -> StoredTable:
         item = self.warehouse.relations.item(node.object_id)
         warehouse, at = self.warehouse, self.at
         there = (
@@ -296,7 +296,7 @@ class _Reader:
         )
         types = {fold(c.name): c for c in there}
         columns = tuple(types[fold(c)] for c in node.columns if fold(c) in types)
-        table = Table(item.id, columns, node.columns)
+        table = StoredTable(item.id, columns, node.columns)
         return self.tables.setdefault(name, table)
 
 
@@ -310,7 +310,7 @@ def types_given(
     session: SparkSession,
     query: Query,
     text: Text,
-    tables: Mapping[str, Table],
+    tables: Mapping[str, StoredTable],
     at: int = 0,
 ) -> tuple[str, ...] | None:
     """The types of a query's columns; None if Spark does not make the same of the plan's text.
@@ -341,7 +341,10 @@ def types_given(
 
 
 def types_of(
-    engine: QueryEngine, session: SparkSession, texts: Iterable[Text], tables: Mapping[str, Table]
+    engine: QueryEngine,
+    session: SparkSession,
+    texts: Iterable[Text],
+    tables: Mapping[str, StoredTable],
 ) -> set[str]:
     """The types of the columns of texts over tables."""
     sources = _GuardSources(session, tables.values())
@@ -369,14 +372,14 @@ def same_rows(session: SparkSession, one: Query, other: Query, columns_of: Colum
 
 
 def _empty_inputs(
-    text: Text, sources: "_GuardSources", tables: Mapping[str, Table]
+    text: Text, sources: "_GuardSources", tables: Mapping[str, StoredTable]
 ) -> dict[Input, RowSet]:
     """What a text over tables reads; one table is the same rows wherever it is read."""
     empty = {name: SparkRows(_nothing(sources, table)) for name, table in tables.items()}
     return {use: empty[use.table] for use in text.inputs if isinstance(use, TableUse)}
 
 
-def _nothing(sources: "_GuardSources", table: Table) -> DataFrame:
+def _nothing(sources: "_GuardSources", table: StoredTable) -> DataFrame:
     columns = backtick_all([c.name for c in table.columns])
     return sources.contents(table.object_id, 0).select(*columns)
 
@@ -384,7 +387,7 @@ def _nothing(sources: "_GuardSources", table: Table) -> DataFrame:
 class _GuardSources(UnknownSources):
     """The tables of a change plan, with the columns that it knows."""
 
-    def __init__(self, session: SparkSession, tables: Iterable[Table]) -> None:
+    def __init__(self, session: SparkSession, tables: Iterable[StoredTable]) -> None:
         columns = {t.object_id: t.columns for t in tables}
         super().__init__(session, lambda object_id: columns[object_id])
 

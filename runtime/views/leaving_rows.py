@@ -17,9 +17,9 @@ from pyspark.sql import DataFrame, functions as F
 from ctsql.catalog.declined import Declined
 from ctsql.catalog.items import Item
 from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN, ROW_COLUMN
-from ctsql.planner.ivm import NEVER, Window
+from ctsql.planner.ivm import NEVER, ClockWindow
 from ctsql.runtime.delta.key_lookup import group_by_file
-from ctsql.runtime.log.staging import Batch, Staging
+from ctsql.runtime.log.staging import OutputBatch, Staging
 from ctsql.runtime.rows.row_set import SparkRows
 from ctsql.runtime.views.outcomes import Due
 from ctsql.runtime.views.refresh_policy import looked_ahead
@@ -39,8 +39,8 @@ class LeavingRows:
 
     warehouse: Warehouse
     item: Item
-    window: Window
-    batch: Batch
+    window: ClockWindow
+    batch: OutputBatch
     before: int
     at: int
 
@@ -107,6 +107,6 @@ def _by_file(rows: DataFrame) -> Iterator[tuple[str, list[int]]]:
         yield row[FILE_COLUMN], row["rows"]
 
 
-def in_order(rows: DataFrame, window: Window) -> DataFrame:
+def in_order(rows: DataFrame, window: ClockWindow) -> DataFrame:
     """The rows in the order in which they leave."""
     return rows.orderBy(F.expr(window.order))

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ctsql.runtime.spark.internals.plan_reader import CHILD, Alias, Attribute, Call, Plan
+from ctsql.runtime.spark.internals.plan_reader import CHILD, Alias, Attribute, Call, PlanOperator
 
 Columns = Mapping[int, int]
 """The form of each column, by Spark's id."""
@@ -33,7 +33,7 @@ _TURNED = {"GreaterThan": "LessThan", "GreaterThanOrEqual": "LessThanOrEqual"}
 _COMPARING = ("EqualTo", "LessThan", "LessThanOrEqual")
 
 
-def same_plan(one: Plan, other: Plan) -> bool:
+def same_plan(one: PlanOperator, other: PlanOperator) -> bool:
     """Do two plans give the same rows whatever is in the tables, as far as their forms tell?"""
     numbers: dict[Any, int] = {}
     try:
@@ -72,7 +72,7 @@ class _Forms:
         self._leaves = 0
         self._own: dict[int, int] = {}
 
-    def root(self, plan: Plan) -> tuple[int, ...]:
+    def root(self, plan: PlanOperator) -> tuple[int, ...]:
         """A whole query: its rows, and its columns in order."""
         rows = self.plan(_without_order(plan), {})
         return (self._whole(rows), *(self._column(i, rows.columns) for i in plan.outputs))
@@ -89,7 +89,7 @@ class _Forms:
 
     # ---- relations
 
-    def plan(self, plan: Plan, outer: Columns) -> _Rows:
+    def plan(self, plan: PlanOperator, outer: Columns) -> _Rows:
         """The rows of a node; ``outer`` are columns of the queries around it."""
         below = [self.plan(child, outer) for child in plan.children]
         match plan.name, below:
@@ -126,7 +126,7 @@ class _Forms:
         null_tests = {n for n in null_tests if self._forms[n][1] in operands}
         return tuple(sorted(numbers - null_tests))
 
-    def _project(self, plan: Plan, child: _Rows, outer: Columns) -> _Rows:
+    def _project(self, plan: PlanOperator, child: _Rows, outer: Columns) -> _Rows:
         (items, *_) = plan.parts
         numbers = self._numbers(items, {**outer, **child.columns})
         return _Rows(child.sources, child.conditions, numbers)
@@ -138,7 +138,7 @@ class _Forms:
             numbers[item.id] = self.expr(expr, columns)
         return numbers
 
-    def _filter(self, plan: Plan, child: _Rows, outer: Columns) -> _Rows:
+    def _filter(self, plan: PlanOperator, child: _Rows, outer: Columns) -> _Rows:
         (condition, *_) = plan.parts
         more = self._conjuncts(condition, {**outer, **child.columns})
         return _Rows(child.sources, child.conditions | more, child.columns)
@@ -147,7 +147,7 @@ class _Forms:
         form = self._forms[self.expr(condition, columns)]
         return frozenset(form[1:] if form[0] == "And" else (self._number(*form),))
 
-    def _join(self, plan: Plan, left: _Rows, right: _Rows, outer: Columns) -> _Rows:
+    def _join(self, plan: PlanOperator, left: _Rows, right: _Rows, outer: Columns) -> _Rows:
         _, _, kind, condition, *_ = plan.parts
         name = kind[0].removesuffix("$")
         both = {**outer, **left.columns, **right.columns}
@@ -170,7 +170,7 @@ class _Forms:
         """Columns that are NULL where a join found no row."""
         return {c: self._number("or none", join, form) for c, form in rows.columns.items()}
 
-    def _aggregate(self, plan: Plan, child: _Rows, outer: Columns) -> _Rows:
+    def _aggregate(self, plan: PlanOperator, child: _Rows, outer: Columns) -> _Rows:
         grouping, items, *_ = plan.parts
         columns = {**outer, **child.columns}
         keys = frozenset(self.expr(key, columns) for key in grouping)
@@ -200,7 +200,7 @@ class _Forms:
 
         return self._called(expr.name, [part(p) for p in expr.parts])
 
-    def _window(self, plan: Plan, child: _Rows, outer: Columns) -> _Rows:
+    def _window(self, plan: PlanOperator, child: _Rows, outer: Columns) -> _Rows:
         (items, *_) = plan.parts
         whole = self._whole(child)
         columns = {**outer, **child.columns}
@@ -212,7 +212,7 @@ class _Forms:
             numbers[item.id] = self._number("over", whole, form) if is_call else form
         return _Rows((whole,), columns={**child.columns, **numbers})
 
-    def _generate(self, plan: Plan, child: _Rows, outer: Columns) -> _Rows:
+    def _generate(self, plan: PlanOperator, child: _Rows, outer: Columns) -> _Rows:
         # Which columns are not needed above, and the alias of the whole, change no row.
         generator, _, is_outer, _, outputs, *_ = plan.parts
         columns = {**outer, **child.columns}
@@ -222,7 +222,7 @@ class _Forms:
         new = {a.id: self._number("made", number, i) for i, a in enumerate(outputs)}
         return _Rows((number,), columns={**child.columns, **new})
 
-    def _other(self, plan: Plan, below: list[_Rows], outer: Columns) -> _Rows:
+    def _other(self, plan: PlanOperator, below: list[_Rows], outer: Columns) -> _Rows:
         """Any other operator: by all its arguments, and by its inputs' columns in order."""
         children: tuple[Any, ...] = tuple(
             (self._whole(rows), *(self._column(i, rows.columns) for i in child.outputs))
@@ -263,7 +263,7 @@ class _Forms:
         match part:
             case Attribute() | Alias() | Call():
                 return self.expr(part, columns)
-            case Plan():
+            case PlanOperator():
                 rows = self.plan(part, columns)
                 numbers = (self._column(i, rows.columns) for i in part.outputs)
                 return ("plan", self._whole(rows), *numbers)
@@ -294,11 +294,11 @@ _PASSING = ("GlobalLimit", "LocalLimit", "Sort", "Offset")
 """Operators with one input whose columns are that input's."""
 
 
-def _without_order(plan: Plan) -> Plan:
+def _without_order(plan: PlanOperator) -> PlanOperator:
     """A whole query without the ORDER BY that only says in which order rows are shown."""
     if plan.name == "Sort":
         return _without_order(plan.children[0])
     if plan.name == "Project":
         (child,) = plan.children
-        return Plan(plan.name, plan.outputs, (_without_order(child),), plan.parts)
+        return PlanOperator(plan.name, plan.outputs, (_without_order(child),), plan.parts)
     return plan

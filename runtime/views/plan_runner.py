@@ -9,7 +9,7 @@ from ctsql.catalog.declined import Declined
 from ctsql.planner.ivm import (
     Input,
     PickedColumns,
-    Query,
+    PrintedQuery,
     StateUse,
     StepText,
     StepUse,
@@ -23,7 +23,7 @@ from ctsql.runtime.rows.multiset import distinct_of
 from ctsql.runtime.rows.prepared_rows import rows_read, together
 from ctsql.runtime.rows.row_set import LocalRows, RowSet
 from ctsql.runtime.spark.temp_views import TemporaryNames
-from ctsql.runtime.views.table_deltas import Relations
+from ctsql.runtime.views.table_deltas import ChangeRelations
 
 
 class PlanRunner:
@@ -34,7 +34,7 @@ class PlanRunner:
         state_rows: what the texts read as the view, or as its state.
     """
 
-    def __init__(self, relations: Relations, stack: ExitStack) -> None:
+    def __init__(self, relations: ChangeRelations, stack: ExitStack) -> None:
         self.relations = relations
         self.steps = relations.steps
         self.state_rows: RowSet | None = None
@@ -42,7 +42,7 @@ class PlanRunner:
         self._names = stack.enter_context(TemporaryNames())
         self._stack = stack
 
-    def rows(self, query: Query) -> RowSet:
+    def rows(self, query: PrintedQuery) -> RowSet:
         """The rows of a query, which are not computed yet."""
         selection = query.picked_columns if isinstance(query, Text) else None
         if selection is not None and not isinstance(rows := self._pick(selection), Declined):

@@ -38,7 +38,7 @@ from ctsql.runtime.views.state_table import groups_max, is_to_build
 from ctsql.runtime.views.strategies import follow
 from ctsql.runtime.views.strategies.recompute import recompute
 from ctsql.runtime.views.strategies.state_table import NOT_EXACT
-from ctsql.runtime.views.table_deltas import Span, TableMove, find_move, opened, stored_as_of
+from ctsql.runtime.views.table_deltas import TableMove, WindowSpan, find_move, opened, stored_as_of
 from ctsql.runtime.views.turn_table import OF_FEW, TurnTable, is_worth
 from ctsql.runtime.warehouse.replaced_views import is_by_another
 from ctsql.runtime.warehouse.sources import StoredSources
@@ -344,7 +344,7 @@ def follow_changes(
     plan, turns = query.plan, context.turns.opened()
     # Where the view shows what leaves, the changes are of what passes now.
     since = before if leaving is None else at
-    spans = {name: Span(plan.windows[name], since, turns.get(name)) for name in plan.windows}
+    spans = {name: WindowSpan(plan.windows[name], since, turns.get(name)) for name in plan.windows}
     with (
         translate_spark_errors(),
         opened(context.warehouse, query.read_tables, moves, plan.reads, at, spans) as relations,
@@ -385,7 +385,7 @@ def fill_state(
         storage = stored_as_of(warehouse, item, at)
         if isinstance(storage, Declined):
             return storage
-    spans = {name: Span(window, at) for name, window in plan.windows.items()}
+    spans = {name: WindowSpan(window, at) for name, window in plan.windows.items()}
     with (
         translate_spark_errors(),
         opened(warehouse, query.read_tables, {}, plan.reads, at, spans) as relations,

@@ -7,7 +7,7 @@ from ctsql.catalog.items import Item
 from ctsql.planner.ivm import ChangePlan, StatePlan
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.delta.keyed_scan import StoredRows
-from ctsql.runtime.log.staging import Batch, Staging
+from ctsql.runtime.log.staging import OutputBatch, Staging
 from ctsql.runtime.rows.row_set import RowSet
 from ctsql.runtime.views.leaving_rows import LeavingRows
 from ctsql.runtime.views.plan_runner import PlanRunner
@@ -62,7 +62,7 @@ class RefreshContext:
     warehouse: Warehouse
     item: Item
     view: ViewWrite
-    batch: Batch
+    batch: OutputBatch
     time: int
     state: ViewState
     turns: TurnTables

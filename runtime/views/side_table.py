@@ -35,7 +35,7 @@ from ctsql.catalog.names import backtick
 from ctsql.planner.lowering.type_names import type_name
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log import fault_points as faults
-from ctsql.runtime.log.staging import Batch, discard_on_error
+from ctsql.runtime.log.staging import OutputBatch, discard_on_error
 from ctsql.runtime.log.write_handle import Committed, Output
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.warehouse.versions import DEFINITION
@@ -50,7 +50,7 @@ DAMAGED = ("HISTORY_LOST", "NOT_A_DELTA_TABLE", "STORED_DATA_INVALID")
 """A table to which one of these applies cannot be used."""
 
 
-class Kind(Enum):
+class SideTableKind(Enum):
     """The contents of an auxiliary table of a view; the value is the name shown to users."""
 
     STATE = "state table"
@@ -59,12 +59,12 @@ class Kind(Enum):
     @property
     def folder(self) -> str:
         """Where tables of the kind are, below the view's."""
-        return "_state" if self is Kind.STATE else "_turns"
+        return "_state" if self is SideTableKind.STATE else "_turns"
 
     @property
     def suffix(self) -> str:
         """What the ids of the applications that write them end with."""
-        return STATE if self is Kind.STATE else TURNS
+        return STATE if self is SideTableKind.STATE else TURNS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +137,7 @@ class SideTable:
         is_used: what is stored is, or was to be, gone by. is_filled: from all rows.
     """
 
-    kind: Kind
+    kind: SideTableKind
 
     def __init__(self, warehouse: Warehouse, item: Item, time: int) -> None:
         """Nothing is known yet; ``time`` is the T that the view is brought to."""
@@ -149,7 +149,7 @@ class SideTable:
         self.next_pointer: Pointer | None = None
         self.is_used = self.is_filled = False
         self.did = ""
-        self._batch: Batch | None = None
+        self._batch: OutputBatch | None = None
 
     # ---- what it is
 
@@ -181,7 +181,7 @@ class SideTable:
 
     # ---- using it
 
-    def find(self) -> Batch | None:
+    def find(self) -> OutputBatch | None:
         """A batch over what belongs to the view's last write; None where that is not known."""
         if self.pointer is None or self.is_refused:
             return None
@@ -192,7 +192,7 @@ class SideTable:
                 raise
             return None  # it is made anew
 
-    def _current(self, pointer: Pointer) -> Batch | None:
+    def _current(self, pointer: Pointer) -> OutputBatch | None:
         if not self.warehouse.gateway.exists(self.location):
             return None
         output = self._open()
@@ -221,7 +221,7 @@ class SideTable:
 
     def start(
         self, schema: T.StructType, at: int, other_digests: Collection[str] = ()
-    ) -> Batch | None:
+    ) -> OutputBatch | None:
         """A batch for what the table is to hold as of a T, in a table that is there then.
 
         None where it is written for the view's T already, which is named if it is the same.
@@ -327,7 +327,7 @@ class SideTable:
 class Beside:
     """An auxiliary table of a view, as named by the view's last commit."""
 
-    kind: Kind
+    kind: SideTableKind
     table: DeltaTable
     pointer: Pointer
 
@@ -352,8 +352,8 @@ def tables_beside(warehouse: Warehouse, item: Item) -> Iterator[Beside]:
         return
     metadata = table.commit_at(entries[-1].version).metadata
     state = Pointer.of(metadata.get(STATE))
-    pointers = [(Kind.STATE, state)] if state is not None else []
-    pointers += [(Kind.TURNS, pointer) for pointer in Pointer.all_of(metadata.get(TURNS))]
+    pointers = [(SideTableKind.STATE, state)] if state is not None else []
+    pointers += [(SideTableKind.TURNS, pointer) for pointer in Pointer.all_of(metadata.get(TURNS))]
     for kind, pointer in pointers:
         location = f"{item.location}/{kind.folder}/{pointer.digest}"
         if pointer.refusal is None and warehouse.gateway.exists(location):

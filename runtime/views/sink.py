@@ -39,12 +39,12 @@ from ctsql.catalog.times import CLOSED
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.failures import FEATURE, Failure, find_recorded, is_final
 from ctsql.runtime.log.phases import Phases
-from ctsql.runtime.log.staging import Batch, discard_on_error
+from ctsql.runtime.log.staging import OutputBatch, discard_on_error
 from ctsql.runtime.log.write_handle import (
     FAILURE,
     Appended,
     Committed,
-    UpperMismatch,
+    UpperMoved,
     disturbance_error,
 )
 from ctsql.runtime.views.mint import Description, Mint, decide, is_overtaken
@@ -74,7 +74,7 @@ class StagedBatch:
             from another process. beside: the auxiliary tables of the view; none for such a batch.
     """
 
-    batch: Batch
+    batch: OutputBatch
     report: Mapping[str, object] = field(default_factory=dict)
     beside: tuple[ViewState | TurnTables, ...] = ()
 
@@ -211,7 +211,7 @@ class ViewSink:
             if is_outdated(self.warehouse, self.item):
                 return False
             batch = self.output.open(upper)
-            if not isinstance(batch, UpperMismatch):
+            if not isinstance(batch, UpperMoved):
                 batch.domains[FAILURE] = failure
                 metadata = {**self.warehouse.versions.reads_at(self.item, at), "failed": True}
                 if self.plan.reads_clock:
@@ -324,7 +324,7 @@ class ViewSink:
                         faults.point("mv_advanced_upper")
 
     def _append(
-        self, batches: Sequence[Batch], expected: int, new: int, metadata: Mapping[str, Any]
+        self, batches: Sequence[OutputBatch], expected: int, new: int, metadata: Mapping[str, Any]
     ) -> Appended:
         outcome = self.output.compare_and_append(
             batches, expected=expected, new=new, metadata=metadata
@@ -336,7 +336,7 @@ class ViewSink:
         write.discard_beside()
         return self.output.drop(write.batch)
 
-    def _is_overtaken(self, batch: Batch) -> bool:
+    def _is_overtaken(self, batch: OutputBatch) -> bool:
         last = self.output.uppers.last
         if last is None:
             return False

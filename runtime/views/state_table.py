@@ -21,7 +21,7 @@ from ctsql.runtime.log.staging import discard_on_error
 from ctsql.runtime.rows.row_set import RowSet, persisted
 from ctsql.runtime.rows.types import DIGITS_SUMMED, adds_exactly
 from ctsql.runtime.views.change_plans import PreparedQuery
-from ctsql.runtime.views.side_table import STATE, Kind, Pointer, SideTable, digest_of
+from ctsql.runtime.views.side_table import STATE, Pointer, SideTable, SideTableKind, digest_of
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 STATE_DID = "state_did"
@@ -56,7 +56,7 @@ class ViewState(SideTable):
         rows_went: groups were recomputed for the want of it.
     """
 
-    kind = Kind.STATE
+    kind = SideTableKind.STATE
 
     def __init__(self, warehouse: Warehouse, item: Item, time: int) -> None:
         """Nothing is known yet; ``time`` is the T that the view is brought to."""

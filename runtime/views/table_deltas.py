@@ -20,18 +20,18 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item, MaterializedView, ObjectKind
 from ctsql.catalog.names import backtick_all
 from ctsql.catalog.reserved_columns import DIFF
-from ctsql.planner.ivm import TableUse, Window
+from ctsql.planner.ivm import ClockWindow, TableUse
 from ctsql.planner.ivm.algebra.nodes import Version
 from ctsql.runtime.delta.change_feed import added_rows
 from ctsql.runtime.delta.keyed_scan import Keys, Lookups, change_of, rows_of
-from ctsql.runtime.log.actions import Change, rows_changed
-from ctsql.runtime.log.table_changes import Movement, Storage, merge, rows_inserted
+from ctsql.runtime.log.actions import RowChange, rows_changed
+from ctsql.runtime.log.table_changes import Movement, StoredVersion, merge, rows_inserted
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
 from ctsql.runtime.rows.key_predicates import may_equal
 from ctsql.runtime.rows.multiset import consolidate_all, consolidate_change_feed
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
 from ctsql.runtime.spark.internals.empty_tables import empty
-from ctsql.runtime.warehouse.query_engine import Table
+from ctsql.runtime.warehouse.query_engine import StoredTable
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
@@ -51,7 +51,7 @@ class TableMove:
     item: Item
     since: int
     movement: Movement
-    kind: Change
+    kind: RowChange
     rows: int | None
 
 
@@ -89,26 +89,26 @@ def find_move(
             raise
         return Declined("HISTORY_LOST", f"{item.name}: {problem.detail}")
     is_view = isinstance(item, MaterializedView)
-    if kind is Change.NONE and not shape.changes_types:
+    if kind is RowChange.NONE and not shape.changes_types:
         return None  # columns are stored otherwise, and no row has changed
-    if shape or (is_view and kind is not Change.NONE and any(c.changes_schema for c in commits)):
+    if shape or (is_view and kind is not RowChange.NONE and any(c.changes_schema for c in commits)):
         return Declined("SCHEMA_CHANGED", f"{item.name}")
-    if kind is Change.NONE:
+    if kind is RowChange.NONE:
         return None
-    if kind is Change.FAILED:
+    if kind is RowChange.FAILED:
         return Declined("ERROR_HELD", f"{item.name}")
     counts = [n for c in commits if c.changes_data for n in rows_changed(c)]
     if any(c.change_paths for c in commits):
         counts = [None]
     if movement.is_shared or movement.parts:
-        counts = [rows_inserted(table, movement) if kind is Change.APPEND else None]
+        counts = [rows_inserted(table, movement) if kind is RowChange.APPEND else None]
     row_counts = [n for n in counts if n is not None]
     return TableMove(
         item, before, movement, kind, sum(row_counts) if len(row_counts) == len(counts) else None
     )
 
 
-def stored_as_of(warehouse: Warehouse, item: Item, at: int) -> Storage | Declined:
+def stored_as_of(warehouse: Warehouse, item: Item, at: int) -> StoredVersion | Declined:
     """Where an object's contents as of T are; a fallback where they are not stored."""
     if isinstance(item, MaterializedView) and not StoredSources(warehouse).is_exact(item, at):
         return Declined("NOT_STORED", f"{item.name} at T = {at}")
@@ -126,20 +126,20 @@ class Turning(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class WindowSpan:
     """A window from one T on.
 
     Attributes:
         before: the T. turns: knows which rows turn later; None where the table has to be read.
     """
 
-    window: Window
+    window: ClockWindow
     before: int
     turns: Turning | None = None
 
 
 @dataclass
-class Relations:
+class ChangeRelations:
     """The rows behind the names of a change plan's texts.
 
     Attributes:
@@ -153,7 +153,7 @@ class Relations:
     """
 
     warehouse: Warehouse
-    tables: Mapping[str, Table]
+    tables: Mapping[str, StoredTable]
     at: int
     moves: Mapping[str, TableMove]
     reads: Mapping[str, Sequence[str]]
@@ -161,7 +161,7 @@ class Relations:
     steps: dict[str, RowSet] = field(default_factory=dict)
     lookups: Lookups = field(default_factory=Lookups)
     is_scanning: bool = False
-    spans: Mapping[str, Span] = field(default_factory=dict)
+    spans: Mapping[str, WindowSpan] = field(default_factory=dict)
     table_changes: dict[str, RowSet] = field(default_factory=dict)
     _cache: dict[Hashable, RowSet] = field(default_factory=dict)
 
@@ -267,19 +267,19 @@ class Relations:
 @contextmanager
 def opened(
     warehouse: Warehouse,
-    tables: Mapping[str, Table],
+    tables: Mapping[str, StoredTable],
     moves: Mapping[str, TableMove],
     reads: Mapping[str, Sequence[str]],
     at: int,
-    spans: Mapping[str, Span] | None = None,
-) -> Iterator[Relations]:
+    spans: Mapping[str, WindowSpan] | None = None,
+) -> Iterator[ChangeRelations]:
     """The rows of a refresh; the changes that are not empty are computed when this begins.
 
     Args:
-        reads: the columns of each table that matter. spans: as in :class:`Relations`.
+        reads: the columns of each table that matter. spans: as in :class:`ChangeRelations`.
     """
     with ExitStack() as stack:
-        relations = Relations(warehouse, tables, at, moves, reads, spans=spans or {})
+        relations = ChangeRelations(warehouse, tables, at, moves, reads, spans=spans or {})
         for name, span in relations.spans.items():
             window_change = _window_change(relations, name, span, stack)
             if window_change is not None and not (change := window_change.keep(stack)).is_empty:
@@ -307,7 +307,7 @@ def _moved_rows(
 def _change(warehouse: Warehouse, one: TableMove, columns: list[str]) -> DataFrame:
     """The net change of a table over some columns, with the diff."""
     diff = F.col(DIFF).cast("bigint").alias(DIFF)
-    if one.kind is Change.APPEND:
+    if one.kind is RowChange.APPEND:
         table = warehouse.relations.table(one.item)
         rows = added_rows(table, one.movement).withColumn(DIFF, F.lit(1))
     else:
@@ -317,7 +317,9 @@ def _change(warehouse: Warehouse, one: TableMove, columns: list[str]) -> DataFra
     return rows.select(*backtick_all(columns), diff)
 
 
-def _window_change(relations: Relations, name: str, span: Span, stack: ExitStack) -> RowSet | None:
+def _window_change(
+    relations: ChangeRelations, name: str, span: WindowSpan, stack: ExitStack
+) -> RowSet | None:
     """The net change of a window from before to now; None where nothing can have changed.
 
     It is the table's change, as far as that passes now, and the rows from before that turn in
@@ -343,7 +345,7 @@ def _window_change(relations: Relations, name: str, span: Span, stack: ExitStack
     return consolidate_all([part.select([*columns, DIFF]) for part in parts], columns)
 
 
-def _turned_by_table(relations: Relations, name: str, span: Span) -> DataFrame:
+def _turned_by_table(relations: ChangeRelations, name: str, span: WindowSpan) -> DataFrame:
     """The rows that turn: files that hold none of them, by their statistics, are not read."""
     item = relations.warehouse.relations.item(relations.tables[name].object_id)
     now, then = (

@@ -2,10 +2,10 @@
 
     turn | diff | c1, c2, ...     at T = turn so many copies of the row come, or if negative go
 
-There is one for each window of the view's plan (:class:`ctsql.planner.ivm.Window`) whose table is
-large. It holds the turns that are still to come of the rows that the table holds as of the view's
-last T, so the window's change in a span of T is the sum of the turns in it: nothing of the table is
-read, however it is laid out. What holds of it is said in
+There is one for each window of the view's plan (:class:`ctsql.planner.ivm.ClockWindow`) whose table
+is large. It holds the turns that are still to come of the rows that the table holds as of the
+view's last T, so the window's change in a span of T is the sum of the turns in it: nothing of the
+table is read, however it is laid out. What holds of it is said in
 :mod:`ctsql.runtime.views.side_table`, and:
 
 [table-still-turns-still] while the table does not change, neither do the turns to come. So a
@@ -34,16 +34,16 @@ from ctsql.catalog.declined import Declined
 from ctsql.catalog.items import Item
 from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import DIFF
-from ctsql.planner.ivm import NEVER, Window
+from ctsql.planner.ivm import NEVER, ClockWindow
 from ctsql.runtime.delta.keyed_scan import rows_between
 from ctsql.runtime.delta.parquet.parquet_reader import NumberRange
-from ctsql.runtime.log.staging import Batch, discard_on_error
+from ctsql.runtime.log.staging import OutputBatch, discard_on_error
 from ctsql.runtime.rows.multiset import consolidate, consolidate_all
 from ctsql.runtime.rows.row_set import RowSet, SparkRows
 from ctsql.runtime.views.change_plans import PreparedQuery
 from ctsql.runtime.views.outcomes import Due
 from ctsql.runtime.views.refresh_policy import TURNS_BY, looked_ahead
-from ctsql.runtime.views.side_table import TURNS, Kind, Pointer, SideTable, digest_of
+from ctsql.runtime.views.side_table import TURNS, Pointer, SideTable, SideTableKind, digest_of
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 ROWS_MIN = 100_000
@@ -84,17 +84,22 @@ class TurnTable(SideTable):
         window: what it is of. columns: those of the table that are kept, in order.
     """
 
-    kind = Kind.TURNS
+    kind = SideTableKind.TURNS
 
     def __init__(
-        self, warehouse: Warehouse, item: Item, time: int, window: Window, columns: Sequence[str]
+        self,
+        warehouse: Warehouse,
+        item: Item,
+        time: int,
+        window: ClockWindow,
+        columns: Sequence[str],
     ) -> None:
         """Nothing is known yet; ``time`` is the T that the view is brought to."""
         super().__init__(warehouse, item, time)
         self.window = window
         self.columns = tuple(columns)
         self._names = [f"c{i}" for i, _ in enumerate(columns, 1)]
-        self._stored_batch: Batch | None = None
+        self._stored_batch: OutputBatch | None = None
 
     @property
     def how(self) -> str:
@@ -153,7 +158,7 @@ class TurnTable(SideTable):
             self.did = ADDED
             return self._next(fresh, at)
 
-    def _append(self, batch: Batch, fresh: RowSet, at: int) -> None:
+    def _append(self, batch: OutputBatch, fresh: RowSet, at: int) -> None:
         staging = batch.at(self.time)
         columns = [_TURN, *self._names, DIFF]
         rows = fresh.select(columns, [_TURN, *self._names, _DIFF])

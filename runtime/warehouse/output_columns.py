@@ -30,7 +30,7 @@ from ctsql.catalog.names import fold
 from ctsql.catalog.schemas import Schema, find, lacking
 from ctsql.planner.lowering import fields_of
 from ctsql.runtime.log import fault_points as faults
-from ctsql.runtime.log.write_handle import Committed, UpperMismatch, disturbance_error
+from ctsql.runtime.log.write_handle import Committed, UpperMoved, disturbance_error
 from ctsql.runtime.warehouse.relations import columns_in, columns_of
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
@@ -117,7 +117,7 @@ def ensure_columns(
         if warehouse.gateway.read_only:
             raise error("READ_ONLY_MODE", what=f'adding columns to "{item.name}"')
         batch = output.open(output.fetch_recent_upper())
-        if isinstance(batch, UpperMismatch):
+        if isinstance(batch, UpperMoved):
             continue
         check()
         assert batch.txn is not None  # it was opened here

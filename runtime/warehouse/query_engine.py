@@ -16,7 +16,7 @@ from ctsql.catalog.items import Item
 from ctsql.catalog.schemas import Column
 from ctsql.planner.binding.analyst import Analyst
 from ctsql.planner.bodies.delete_by_key import KeyLookup
-from ctsql.planner.ivm import Input, Query, Text
+from ctsql.planner.ivm import Input, PrintedQuery, Text
 from ctsql.planner.lowering import Sources
 from ctsql.planner.nodes import TaskWrite, Transaction, ViewWrite
 from ctsql.runtime.delta.table import DeltaTable
@@ -29,7 +29,7 @@ from ctsql.runtime.spark.temp_views import TemporaryNames
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class StoredTable:
     """A stored object as a view reads it.
 
     Attributes:
@@ -118,14 +118,16 @@ class QueryEngine(Protocol):
         """The columns of an output's table, as the log writes them."""
 
     def types_given(
-        self, view: ViewWrite, text: Text, tables: Mapping[str, Table]
+        self, view: ViewWrite, text: Text, tables: Mapping[str, StoredTable]
     ) -> tuple[str, ...] | None:
         """The types of a view's query; None where the text is of another query."""
 
-    def types_of(self, texts: Iterable[Text], tables: Mapping[str, Table]) -> set[str]:
+    def types_of(self, texts: Iterable[Text], tables: Mapping[str, StoredTable]) -> set[str]:
         """The types of the columns of texts over tables."""
 
-    def run(self, query: Query, inputs: Mapping[Input, RowSet], names: TemporaryNames) -> RowSet:
+    def run(
+        self, query: PrintedQuery, inputs: Mapping[Input, RowSet], names: TemporaryNames
+    ) -> RowSet:
         """The rows of a query of a change plan, from all that it reads; maybe not computed yet.
 
         Rows have one name for as long as ``names`` are kept.

@@ -28,7 +28,7 @@ from ctsql.planner.binding import may_wait
 from ctsql.planner.bodies.row_local import only_loses_rows
 from ctsql.planner.nodes import TaskWrite, ViewWrite
 from ctsql.runtime.log import table_changes
-from ctsql.runtime.log.actions import Change
+from ctsql.runtime.log.actions import RowChange
 from ctsql.runtime.log.table_changes import Movement, due_changes, input_columns
 from ctsql.runtime.warehouse.relations import Relations
 from ctsql.runtime.warehouse.table_checks import unreadable_table
@@ -208,7 +208,7 @@ class Schedules:
             times = {
                 m.time
                 for m in self._versions.movements(item, after=after, until=until)
-                if self._versions.change_of(item, m) is not Change.NONE
+                if self._versions.change_of(item, m) is not RowChange.NONE
             }
             if isinstance(item, MaterializedView):
                 # One that nobody follows may have been written at a later T, not at those between.
@@ -324,7 +324,7 @@ class Schedules:
 
     def _waiting(
         self, item: Item, plan: TaskWrite, object_id: str, *, after: int, until: int
-    ) -> list[tuple[int, Movement, Change]]:
+    ) -> list[tuple[int, Movement, RowChange]]:
         """The movements of an input, those due at one T together: T, how it moved, what it did."""
         source, columns = self._relations.item(object_id), input_columns(plan, object_id)
         moves = self._versions.movements(source, after=after, until=until)

@@ -16,9 +16,9 @@ from ctsql.catalog.items import Item, MaterializedView, ObjectKind, Table
 from ctsql.catalog.names import fold
 from ctsql.catalog.schemas import Column, names
 from ctsql.runtime.log import table_changes
-from ctsql.runtime.log.actions import Change
+from ctsql.runtime.log.actions import RowChange
 from ctsql.runtime.log.failures import Failure, find_error_at
-from ctsql.runtime.log.table_changes import Movement, Storage
+from ctsql.runtime.log.table_changes import Movement, StoredVersion
 from ctsql.runtime.log.table_metadata import ColumnChanges, compare_columns
 from ctsql.runtime.log.uppers import CONTINUES, REVISION as REVISION
 from ctsql.runtime.warehouse.relations import Relations, columns_of
@@ -54,10 +54,10 @@ class Versions:
         """
         return self.find_storage(item, at).version
 
-    def find_storage(self, item: Item, at: int) -> Storage:
+    def find_storage(self, item: Item, at: int) -> StoredVersion:
         """Where an object's contents as of T are."""
         if isinstance(item, Table):
-            return Storage(self._timeline.version_at(item.id, at))
+            return StoredVersion(self._timeline.version_at(item.id, at))
         entries = self._relations.output(item).entries_around(since=at + 1)
         return table_changes.find_storage(entries, at)
 
@@ -120,7 +120,7 @@ class Versions:
         shape = self.reshape_of(item, movement, columns)
         if not shape.removed_columns or shape.other or shape.lossy_columns:
             return False
-        return table_changes.change_of(self._relations.table(item), movement) is Change.NONE
+        return table_changes.change_of(self._relations.table(item), movement) is RowChange.NONE
 
     def present(self, item: Item, movement: Movement, columns: Collection[str]) -> list[str]:
         """Some columns, as far as a table or a view has them after a movement.
@@ -142,7 +142,7 @@ class Versions:
 
     def change_of(
         self, item: Item, movement: Movement, columns: Collection[str] | None = None
-    ) -> Change:
+    ) -> RowChange:
         """What a movement does to the rows, from the log alone.
 
         Only the ``columns`` that are read of a table count; None for all.
@@ -153,16 +153,20 @@ class Versions:
         except CtsqlError as problem:
             if problem.condition != "HISTORY_LOST":
                 raise
-            return Change.MIXED  # it may be any; who needs the rows from before is told
+            return RowChange.MIXED  # it may be any; who needs the rows from before is told
         if shape.changes_rows or (columns is None and shape):
-            return Change.MIXED
+            return RowChange.MIXED
         failure = self.error_as_of(item, movement.version)
         if failure is not None:
             before = self.error_as_of(item, movement.before)
-            return Change.NONE if before is not None and before.is_like(failure) else Change.FAILED
+            return (
+                RowChange.NONE
+                if before is not None and before.is_like(failure)
+                else RowChange.FAILED
+            )
         change = table_changes.change_of(table, movement)
-        if change is Change.NONE and self.error_as_of(item, movement.before) is not None:
-            return Change.MIXED  # what was an error is rows again, be they those from before it
+        if change is RowChange.NONE and self.error_as_of(item, movement.before) is not None:
+            return RowChange.MIXED  # what was an error is rows again, be they those from before it
         return change
 
     def rows_count(self, item: Item, at: int) -> int | None:

@@ -15,7 +15,15 @@ from sqlglot import exp
 from ctsql.catalog.declined import Declined
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.schemas import Column
-from ctsql.planner.ivm import ChangePlan, Query, StepText, TableUse, Text, change_plan, name_by
+from ctsql.planner.ivm import (
+    ChangePlan,
+    PrintedQuery,
+    StepText,
+    TableUse,
+    Text,
+    change_plan,
+    name_by,
+)
 from ctsql.planner.ivm.sql.queries import StateSteps
 
 Rows = list[tuple[Any, ...]]
@@ -83,7 +91,7 @@ class Duck:
         )
         return few
 
-    def sql(self, query: Query) -> str:
+    def sql(self, query: PrintedQuery) -> str:
         """A query of a plan, in Spark's SQL, over tables that are there."""
         tables = {use: self.version(use) for use in query.inputs if isinstance(use, TableUse)}
         return query.sql(name_by(tables.__getitem__))

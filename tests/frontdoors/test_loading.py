@@ -18,7 +18,7 @@ import ctsql
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError, InterfaceError
 from ctsql.console.progress import Progress
-from ctsql.console.script import Runner, Settings
+from ctsql.console.script import OutputSettings, Runner
 from ctsql.shell.repl import Repl
 from tests.helpers.table_folder import folder, versions
 
@@ -139,7 +139,7 @@ def test_copy_of_the_shell(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.stdin", io.StringIO("id,name\n1,a b\n2,'\n\\.\n3,c\n"))
     out, err = io.StringIO(), io.StringIO()
-    settings = Settings(
+    settings = OutputSettings(
         out=out, messages=Console(file=err, width=200), progress=Progress(err, enabled=False)
     )
     repl = Repl(Runner(table, settings))

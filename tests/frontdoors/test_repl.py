@@ -15,7 +15,7 @@ from rich.console import Console
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.console.progress import Progress
-from ctsql.console.script import Runner, Settings
+from ctsql.console.script import OutputSettings, Runner
 from ctsql.shell import repl as repl_module
 from ctsql.shell.commands import (
     SPELLINGS,
@@ -162,7 +162,7 @@ def fed(tmp_path: Path, *lines: str) -> tuple[str, str]:
 
 def _printed(tmp_path: Path, use: Callable[[Repl], object]) -> tuple[str, str]:
     out, err = io.StringIO(), io.StringIO()
-    settings = Settings(
+    settings = OutputSettings(
         out=out, messages=Console(file=err, width=200), progress=Progress(err, enabled=False)
     )
     use(Repl(Runner(FakeConnection(str(tmp_path / "warehouse")), settings)))

@@ -9,7 +9,7 @@ from ctsql.api import Connection
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.table import Gateway
 from ctsql.runtime.log.staging import discard_on_error
-from ctsql.runtime.log.write_handle import Batch, Committed, Output
+from ctsql.runtime.log.write_handle import Committed, Output, OutputBatch
 
 APP = "test:output"
 PROPERTIES = (
@@ -39,7 +39,7 @@ class Letters:
         values = ", ".join(f"('{x}')" for x in letters)
         return self.spark.sql(f"SELECT * FROM VALUES {values} AS v (k)").coalesce(1)
 
-    def batch(self, output: Output, lower: int, upper: int, updates: Any) -> Batch:
+    def batch(self, output: Output, lower: int, upper: int, updates: Any) -> OutputBatch:
         """A batch with updates staged."""
         by_time: dict[int, list[str]] = {}
         for letter, time in updates:

@@ -13,10 +13,10 @@ from ctsql.runtime.monitoring.objects import DependencyRow, LagRow, ObjectRow
 from ctsql.runtime.monitoring.refreshes import Refresh
 from ctsql.runtime.monitoring.storage import StorageRow
 from ctsql.status_page.model import (
+    CommitPace,
     Details,
-    History,
+    HistoryPage,
     Overview,
-    Pace,
     QuarantineRows,
     Reader,
     overview,
@@ -144,7 +144,7 @@ class MadeWarehouse:
         if self.problem is not None:
             raise self.problem
         paces = {
-            r.object_id: Pace(
+            r.object_id: CommitPace(
                 version=self.version,
                 at=NOW - timedelta(seconds=3 + n),
                 rows_per_minute=float(n * 97 % 800),
@@ -189,11 +189,11 @@ class MadeWarehouse:
             logged_at=NOW - timedelta(days=3),
         )
 
-    def history(self, _: LogReader) -> History:
+    def history(self, _: LogReader) -> HistoryPage:
         names = list(self.lags)[:9]
         each = [r for n, name in enumerate(names) for r in last_refreshes(name)[n % 3 :: 4]]
         each.sort(key=lambda r: r.at, reverse=True)
-        return History(
+        return HistoryPage(
             refreshes=tuple(each[:100]),
             failures=tuple(self.open_failures.values()),
             storage=tuple(stored(r.object, n) for n, r in enumerate(self.rows)),

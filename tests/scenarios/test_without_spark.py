@@ -14,7 +14,7 @@ from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.errors import CtsqlError
 from ctsql.planner.binding import task as binding
 from ctsql.planner.lowering import lost_columns, transaction as lowering
-from ctsql.runtime.log.table_changes import Storage
+from ctsql.runtime.log.table_changes import StoredVersion
 from ctsql.runtime.tasks import runs, sink as tasks
 from ctsql.runtime.views import refresh
 from ctsql.runtime.warehouse.schedules import Schedules
@@ -98,8 +98,8 @@ def _reads_no_snapshot_option(statement: Any, name: str) -> Any:
     return None if name == "SNAPSHOT" else _OPTION(statement, name)
 
 
-def _newest(versions: Versions, item: Any, at: int) -> Storage:
-    return Storage(versions._relations.table(item).version())
+def _newest(versions: Versions, item: Any, at: int) -> StoredVersion:
+    return StoredVersion(versions._relations.table(item).version())
 
 
 _MATCH, _OPTION = lowering._match, binding._option

@@ -344,7 +344,7 @@ def _metadata(schema: str) -> TableMetadata:
 
 
 class MemoryTransaction:
-    """What :class:`ctsql.runtime.delta.transaction.Transaction` is to the engine."""
+    """What :class:`ctsql.runtime.delta.transaction.OptimisticTransaction` is to the engine."""
 
     def __init__(self, table: MemoryTable, version_read: int) -> None:
         self.table = table

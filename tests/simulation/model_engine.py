@@ -16,7 +16,7 @@ from ctsql.runtime.spark.job_metrics import Work
 from ctsql.runtime.views.refresh import RefreshOutcome
 from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
-from ctsql.runtime.warehouse.query_engine import OutputProposal, Table
+from ctsql.runtime.warehouse.query_engine import OutputProposal, StoredTable
 from ctsql.runtime.warehouse.sources import StoredSources
 from tests.simulation.definitions import DEFINED, Fails, Part, Several, Task, View
 from tests.simulation.memory_log import Rows
@@ -98,7 +98,7 @@ class ModelEngine:
             raise failed() from None
 
     def types_given(
-        self, view: ViewWrite, text: Text, tables: Mapping[str, Table]
+        self, view: ViewWrite, text: Text, tables: Mapping[str, StoredTable]
     ) -> tuple[str, ...]:
         """Those that the view stores."""
         return tuple(plain_type(c.type) for c in view.columns)

@@ -23,7 +23,7 @@ from ctsql.catalog.names import DEFAULT_SCHEMA, Name
 from ctsql.catalog.schemas import Column, same_columns
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.log.actions import Commit
-from ctsql.runtime.statements.definitions.cutover import Change, cut_over
+from ctsql.runtime.statements.definitions.cutover import PreparedChange, cut_over
 from ctsql.runtime.statements.objects.refresh_view import write_new
 from ctsql.runtime.views import sink
 from ctsql.runtime.warehouse import output_columns
@@ -197,7 +197,7 @@ class Replacer(Process):
             is_same = same_columns(now.columns, wanted.columns)
             return cutover_of_views([(now, item, History.KEPT if is_same else History.CUT)], ())
 
-        cut_over(engine, Change(make=make, complete=lambda: write_new(engine, [VIEW])))
+        cut_over(engine, PreparedChange(make=make, complete=lambda: write_new(engine, [VIEW])))
 
     def show(self, engine: MemoryEngine) -> None:
         """A strict read, by the definition that this process knows then."""

@@ -27,7 +27,7 @@ from ctsql.planner.nodes import Insert, TaskWrite, Transaction
 from ctsql.runtime.delta.change_feed import added_rows
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.table_changes import tag
-from ctsql.runtime.statements.definitions.cutover import Change, cut_over
+from ctsql.runtime.statements.definitions.cutover import PreparedChange, cut_over
 from ctsql.runtime.statements.definitions.first_rows import copy_of, fill
 from ctsql.runtime.statements.definitions.task_redefinition import Redefinition
 from ctsql.runtime.statements.definitions.task_swap import (
@@ -441,7 +441,7 @@ class Swapper(Process):
         )
         object.__setattr__(swap, "simulation", self.simulation)
         object.__setattr__(swap, "about", (beside.created_at, added))
-        cut_over(engine, Change(make=swap.on_top))
+        cut_over(engine, PreparedChange(make=swap.on_top))
         self.simulation.stood_count += failed_at is not None
         change.settle(engine.relations.item(TASK))
 

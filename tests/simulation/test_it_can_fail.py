@@ -17,12 +17,12 @@ from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.times import CLOSED
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import table_changes as movements
-from ctsql.runtime.log.actions import Change
+from ctsql.runtime.log.actions import RowChange
 from ctsql.runtime.log.commit import Commits, Committed
 from ctsql.runtime.log.failures import Failure
 from ctsql.runtime.log.protocol import Conflict
 from ctsql.runtime.log.uppers import Uppers
-from ctsql.runtime.log.write_handle import Batch, Output
+from ctsql.runtime.log.write_handle import Output, OutputBatch
 from ctsql.runtime.statements.objects import refresh_view
 from ctsql.runtime.tasks import progress, runs, sink as ct
 from ctsql.runtime.tasks.multi_output import OutputBatches
@@ -54,7 +54,7 @@ FIRST = {
 """The seed to begin with, where the first to notice is far off."""
 
 
-def _any_upper(output: Output, expected: int) -> Batch:
+def _any_upper(output: Output, expected: int) -> OutputBatch:
     txn = output.table.begin()
     output.follow(txn.version_read)
     return output._begin_batch(txn, expected, CLOSED, is_pinned=True)
@@ -125,13 +125,13 @@ def _skips_first(real: Callable[..., Any]) -> Callable[..., Any]:
     return due_runs
 
 
-def _heals_unseen(real: Callable[..., Change]) -> Callable[..., Change]:
-    def change_of(of: Any, item: Any, movement: Any, columns: Any = None) -> Change:
+def _heals_unseen(real: Callable[..., RowChange]) -> Callable[..., RowChange]:
+    def change_of(of: Any, item: Any, movement: Any, columns: Any = None) -> RowChange:
         between = range(movement.before + 1, movement.version + 1)
         table = of._relations.table(item)
         found = real(of, item, movement, columns)
-        is_seen = found is Change.FAILED or any(table.commit_at(v).changes_data for v in between)
-        return found if is_seen else Change.NONE
+        is_seen = found is RowChange.FAILED or any(table.commit_at(v).changes_data for v in between)
+        return found if is_seen else RowChange.NONE
 
     return change_of
 
@@ -141,7 +141,9 @@ def _counts_under_errors(of: Any, item: Any, at: int) -> int | None:
     return 0 if version is None else of._relations.table(item).rows_count(version)  # type: ignore[no-any-return]
 
 
-def _whole_commits(real: Callable[..., movements.Storage]) -> Callable[..., movements.Storage]:
+def _whole_commits(
+    real: Callable[..., movements.StoredVersion],
+) -> Callable[..., movements.StoredVersion]:
     return lambda entries, at: replace(real(entries, at), shared_version=None)
 
 
@@ -194,7 +196,7 @@ MUTATIONS: dict[str, tuple[object, str, object]] = {
     "a lost answer is retried blindly": (Commits, "_after_failure", _retries),
     "a mint binds nothing": (Timeline, "mint", lambda self, *_, **__: self.refresh()),
     "a due time is skipped": (ct, "due_runs", _skips_first(runs.due_runs)),
-    "lost files are kept": (Batch, "discard", lambda batch: batch.release()),
+    "lost files are kept": (OutputBatch, "discard", lambda batch: batch.release()),
     "what a read depends on is not brought up": (
         Engine,
         "advance",

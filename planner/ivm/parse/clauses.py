@@ -11,7 +11,7 @@ from typing import TypedDict
 
 from ctsql.planner.ivm.algebra.reasons import Refusal
 from ctsql.planner.syntax.tokens import tokenizer as tk
-from ctsql.planner.syntax.tokens.token_reader import Cursor
+from ctsql.planner.syntax.tokens.token_reader import TokenCursor
 from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, span_of
 
 _UNSUPPORTED = ("SORT BY", "CLUSTER BY", "DISTRIBUTE BY")
@@ -317,7 +317,7 @@ class _Alias(TypedDict, total=False):
     columns: tuple[str, ...]
 
 
-class _FromReader(Cursor):
+class _FromReader(TokenCursor):
     def refuse(self, code: str = "TEXT_NOT_READ") -> Refusal:
         rest = self.rest[:1] or self.tokens[-1:]
         return Refusal(code, span_of(rest))

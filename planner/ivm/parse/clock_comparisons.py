@@ -35,16 +35,16 @@ _DAYS_ADDED = {"DATE_ADD": "+", "DATE_SUB": "-"}
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class ClockCondition:
     """One predicate of WHERE or HAVING, and its turns if it compares with the clock."""
 
     predicate: Expr
     turns: tuple[Turn, ...] = ()
 
-    def rewrite_with(self, rewrite: Callable[[Expr], Expr]) -> "Condition":
+    def rewrite_with(self, rewrite: Callable[[Expr], Expr]) -> "ClockCondition":
         """The same over other columns."""
         turns = tuple(replace(t, value=rewrite(t.value)) for t in self.turns)
-        return Condition(rewrite(self.predicate), turns)
+        return ClockCondition(rewrite(self.predicate), turns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class _Reader:
     def condition(self) -> tuple[Turn, ...]:
         try:
             shape = operators.read(texts(self.tokens))
-        except operators.Unreadable as cause:
+        except operators.UncertainText as cause:
             raise self.refused() from cause
         shape = shape.bare
         if shape.kind in _FLIPPED:

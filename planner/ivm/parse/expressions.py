@@ -55,7 +55,7 @@ _FLOATING_NUMBER = re.compile(r"(?i)^[0-9.]+(e[+-]?[0-9]+)?[df]$|^[0-9.]+e[+-]?[
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class QueryReader:
     """A query's text: its tokens, and where its references to columns and its aliases start.
 
     ``clocks`` are the calls that read the clock, by where they start.
@@ -68,7 +68,7 @@ class Reading:
     clocks: Mapping[int, ClockCall]
 
     @staticmethod
-    def of(text: str) -> "Reading":
+    def of(text: str) -> "QueryReader":
         """Read a text."""
         source = Source(text)
         tokens = tuple(t for t in tokenise(source.whole()) if t.upper != ";")
@@ -85,7 +85,7 @@ class Reading:
             for a in tree.find_all(exp.Alias)
             if isinstance(a.args.get("alias"), exp.Identifier)
         )
-        return Reading(
+        return QueryReader(
             source,
             tokens,
             frozenset(sql.origin(c) for c in columns if c is not None),
@@ -138,7 +138,7 @@ def _operand(parts: Sequence[Part]) -> Expr | None:
 class Expressions:
     """Builds expressions of a text; ``subquery`` compiles a query's tokens in a scope."""
 
-    def __init__(self, reading: Reading, subquery: Callable[[Tokens, Scope], Node]) -> None:
+    def __init__(self, reading: QueryReader, subquery: Callable[[Tokens, Scope], Node]) -> None:
         self.reading = reading
         self.subquery = subquery
 
@@ -148,7 +148,7 @@ class Expressions:
             raise Refusal("TEXT_NOT_READ")
         try:
             operators.read(texts(tokens))
-        except operators.Unreadable as cause:
+        except operators.UncertainText as cause:
             raise Refusal("TEXT_NOT_READ", span_of(tokens)) from cause
         return self.build_piece(tokens, scope, calls)
 
@@ -346,7 +346,7 @@ def conjuncts(tokens: Tokens) -> list[Tokens]:
     """The operands of AND at the top of a condition; the condition itself if there is none."""
     try:
         shape = operators.read(texts(tokens))
-    except operators.Unreadable:
+    except operators.UncertainText:
         return [tokens]
     return [tokens[piece.start : piece.stop] for piece in _conjuncts(shape)]
 

@@ -17,10 +17,10 @@ from ctsql.planner.ivm.algebra.traversal import (
     subqueries,
 )
 from ctsql.planner.ivm.parse import clauses
-from ctsql.planner.ivm.parse.clock_comparisons import Condition
+from ctsql.planner.ivm.parse.clock_comparisons import ClockCondition
 from ctsql.planner.ivm.parse.expressions import (
     Expressions,
-    Reading,
+    QueryReader,
     common_type,
     conjuncts,
     is_floating,
@@ -51,7 +51,7 @@ class CompiledRelation:
     sources: tuple[NamedRelation, ...]
 
 
-class Relations(ABC):
+class FromCompiler(ABC):
     """Compiles the FROM clauses of one query text.
 
     Args:
@@ -63,7 +63,7 @@ class Relations(ABC):
 
     def __init__(
         self,
-        reading: Reading,
+        reading: QueryReader,
         relations: Mapping[str, Relation],
         numbers: Iterator[int],
         *,
@@ -130,7 +130,7 @@ class Relations(ABC):
             raise Refusal("RELATION_UNKNOWN", span)
         if isinstance(relation, PlainView):
             below = type(self)(
-                Reading.of(relation.sql),
+                QueryReader.of(relation.sql),
                 relation.relations,
                 self.numbers,
                 with_subqueries_in_joins=self.with_subqueries_in_joins,
@@ -320,10 +320,10 @@ def inner_join(left: alg.Node, right: alg.Node, conditions: tuple[alg.Expr, ...]
         else:
             children += (side,)
     join = alg.Join(children=children, conditions=conditions_here)
-    return filter_rows(join, [Condition(c) for c in conditions])
+    return filter_rows(join, [ClockCondition(c) for c in conditions])
 
 
-def filter_rows(node: alg.Node, conditions: Sequence[Condition]) -> alg.Node:
+def filter_rows(node: alg.Node, conditions: Sequence[ClockCondition]) -> alg.Node:
     """The node's rows that pass; each predicate as near to the tables as it may go.
 
     A predicate with a subquery, or with a column of a query around, stays on top: the rules for
@@ -347,7 +347,7 @@ def filter_rows(node: alg.Node, conditions: Sequence[Condition]) -> alg.Node:
     return node
 
 
-def _push(node: alg.Node, condition: Condition) -> alg.Node:
+def _push(node: alg.Node, condition: ClockCondition) -> alg.Node:
     """The node's rows that pass a predicate over its columns, as near to the tables as it may go.
 
     A comparison with the clock never becomes a join's own.

@@ -75,7 +75,7 @@ def _bare(expr: Expr) -> Expr:
     """Remove the parentheses that were put around an alias's expression."""
     try:
         shape = operators.read(expr.parts).bare
-    except operators.Unreadable:
+    except operators.UncertainText:
         return expr
     return replace(expr, parts=expr.parts[shape.start : shape.stop])
 
@@ -163,7 +163,7 @@ def _replace_key(parts: tuple[Part, ...], key: tuple[Part, ...], col: Col) -> tu
         return parts
     try:
         operands = {(s.start, s.stop) for s in operators.read(parts).descend()}
-    except operators.Unreadable as cause:
+    except operators.UncertainText as cause:
         raise Refusal("TEXT_NOT_READ") from cause
     new_parts: list[Part] = []
     index = 0

@@ -9,15 +9,15 @@ from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.reasons import Refusal
 from ctsql.planner.ivm.algebra.traversal import pass_through, rename, union_all
 from ctsql.planner.ivm.parse.clauses import BodyText, QueryText, SelectText, SetText, read_query
-from ctsql.planner.ivm.parse.expressions import Reading, common_type, texts
-from ctsql.planner.ivm.parse.from_relations import Relation, Relations
+from ctsql.planner.ivm.parse.expressions import QueryReader, common_type, texts
+from ctsql.planner.ivm.parse.from_relations import FromCompiler, Relation
 from ctsql.planner.ivm.parse.function_calls import order_by_place, order_item
 from ctsql.planner.ivm.parse.scopes import Cte, NamedRelation, Scope
 from ctsql.planner.ivm.parse.select import Block, CompiledSelect
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, span_of
 
 
-class Compiler(Relations):
+class Compiler(FromCompiler):
     """Compiles one query text."""
 
     def query(self, text: QueryText, around: Scope) -> tuple[alg.Node, list[str]]:
@@ -106,7 +106,7 @@ def compile_query(
     Raises:
         Refusal: the query, or a part of it, has no change rule.
     """
-    reading = Reading.of(sql)
+    reading = QueryReader.of(sql)
     by_name = {name.lower(): relation for name, relation in relations.items()}
     compiler = Compiler(
         reading, by_name, itertools.count(1), with_subqueries_in_joins=with_subqueries_in_joins

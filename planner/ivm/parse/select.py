@@ -8,9 +8,9 @@ from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.reasons import Refusal
 from ctsql.planner.ivm.algebra.traversal import pass_through, subqueries
 from ctsql.planner.ivm.parse.clauses import SelectText, read_source, starts_query
-from ctsql.planner.ivm.parse.clock_comparisons import Condition, read_turns
+from ctsql.planner.ivm.parse.clock_comparisons import ClockCondition, read_turns
 from ctsql.planner.ivm.parse.expressions import Calls, conjuncts, type_of
-from ctsql.planner.ivm.parse.from_relations import Relations, filter_rows
+from ctsql.planner.ivm.parse.from_relations import FromCompiler, filter_rows
 from ctsql.planner.ivm.parse.function_calls import (
     WindowDraft,
     aggregate_call,
@@ -49,7 +49,7 @@ class CompiledSelect:
 class Block:
     """Compiles one SELECT, with what is visible around it."""
 
-    def __init__(self, compiler: Relations, text: SelectText, around: Scope) -> None:
+    def __init__(self, compiler: FromCompiler, text: SelectText, around: Scope) -> None:
         self.compiler = compiler
         self.expressions = compiler.expressions
         self.text = text
@@ -140,15 +140,15 @@ class Block:
             raise Refusal("UNKNOWN_COLUMN", span_of(rest))
         return [(name, col) for name, col in columns if fold(name) not in except_names]
 
-    def _condition(self, tokens: Tokens, scope: Scope, calls: Calls) -> Condition:
+    def _condition(self, tokens: Tokens, scope: Scope, calls: Calls) -> ClockCondition:
         clocks = self.compiler.reading.clocks
         if not any(t.start in clocks for t in _outside_queries(tokens)):
-            return Condition(self.expressions.build(tokens, scope, calls))
+            return ClockCondition(self.expressions.build(tokens, scope, calls))
         turns = read_turns(tokens, clocks, lambda t: self.expressions.build(t, scope, calls))
         calls = replace(calls, reads_clock=True)
-        return Condition(self.expressions.build(tokens, scope, calls), turns)
+        return ClockCondition(self.expressions.build(tokens, scope, calls), turns)
 
-    def _conditions(self, tokens: Tokens, aliases: dict[str, alg.Expr]) -> list[Condition]:
+    def _conditions(self, tokens: Tokens, aliases: dict[str, alg.Expr]) -> list[ClockCondition]:
         if not tokens:
             return []
         self._check_aliases(tokens, aliases)

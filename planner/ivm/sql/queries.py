@@ -27,7 +27,7 @@ from ctsql.planner.ivm.rules.context import StepRole
 from ctsql.planner.ivm.sql.spark import Input, Names, Printer, StepUse, TableUse, table_use
 
 
-class Query(ABC):
+class PrintedQuery(ABC):
     """What is printed for Spark, given names for what it reads."""
 
     __slots__ = ()
@@ -45,7 +45,7 @@ class Query(ABC):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Text(Query):
+class Text(PrintedQuery):
     """A query: the columns that are wanted of a node, in order, and what the result calls them."""
 
     node: Node
@@ -200,7 +200,7 @@ class KeyedTexts:
 
 
 @dataclass(frozen=True, slots=True)
-class FirstRowsTest(Query):
+class FirstRowsTest(PrintedQuery):
     """One row with one boolean: whether the first rows of the candidates are those of the query.
 
     If not, rows that were not stored have moved up, and the query must be run.

@@ -4,13 +4,13 @@ from ctsql.catalog.errors import not_supported
 from ctsql.catalog.names import quote
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.columns import read_columns, read_default, read_type
-from ctsql.planner.syntax.tokens.token_reader import Cursor
+from ctsql.planner.syntax.tokens.token_reader import TokenCursor
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, at_depth_0, cut_at_commas
 
 _KNOWN = ("TYPE", "SET", "DROP")
 
 
-def read_column_change(cursor: Cursor) -> st.ColumnChange | None:
+def read_column_change(cursor: TokenCursor) -> st.ColumnChange | None:
     """Read a change of columns; None when none comes.
 
     Raises SYNTAX_ERROR, NOT_SUPPORTED and what a column list raises.
@@ -33,12 +33,12 @@ def read_column_change(cursor: Cursor) -> st.ColumnChange | None:
     return None
 
 
-def _expect_column(cursor: Cursor) -> None:
+def _expect_column(cursor: TokenCursor) -> None:
     if not (cursor.accept("COLUMNS") or cursor.accept("COLUMN")):
         cursor.fail("COLUMN", words=["COLUMN", "COLUMNS"])
 
 
-def _add(cursor: Cursor) -> st.AddColumns:
+def _add(cursor: TokenCursor) -> st.AddColumns:
     _expect_column(cursor)
     quiet = cursor.if_not_exists()
     place = cursor.here
@@ -72,12 +72,12 @@ def _refuse_place(tokens: Tokens) -> None:
                 raise not_supported(token.span, f"ADD COLUMN ... {token.upper}", why=why, hint=hint)
 
 
-def _drop(cursor: Cursor) -> st.DropColumns:
+def _drop(cursor: TokenCursor) -> st.DropColumns:
     _expect_column(cursor)
     quiet = cursor.if_exists()
     if cursor.at("("):
         inside = cursor.group()
-        groups = [Cursor(g, of="column") for g in cut_at_commas(inside) if g]
+        groups = [TokenCursor(g, of="column") for g in cut_at_commas(inside) if g]
         if not groups:
             cursor.fail("a column's name")
     else:
@@ -89,7 +89,7 @@ def _drop(cursor: Cursor) -> st.DropColumns:
     return st.DropColumns(columns=tuple(columns), if_exists=quiet)
 
 
-def _alter(cursor: Cursor) -> st.ColumnChange:
+def _alter(cursor: TokenCursor) -> st.ColumnChange:
     token = cursor.name("a column's name")
     column = st.ColumnDef(name=token.text, span=token.span)
     if cursor.accept("TYPE"):
@@ -115,6 +115,6 @@ def _alter(cursor: Cursor) -> st.ColumnChange:
     raise not_supported(cursor.here, "ALTER COLUMN ... COMMENT", hint=hint)
 
 
-def _column(cursor: Cursor) -> st.ColumnDef:
+def _column(cursor: TokenCursor) -> st.ColumnDef:
     token = cursor.name("a column's name")
     return st.ColumnDef(name=token.text, span=token.span)

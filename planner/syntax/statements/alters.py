@@ -23,7 +23,7 @@ from ctsql.planner.syntax.statements.options import (
     unknown_option,
     view_options,
 )
-from ctsql.planner.syntax.tokens.token_reader import Cursor
+from ctsql.planner.syntax.tokens.token_reader import TokenCursor
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, cut_at_commas, span_of
 
 FIXED_OPTIONS = ("SNAPSHOT", COALESCE, *STORAGE_OPTIONS)
@@ -41,7 +41,7 @@ _REPLACEABLE = (ObjectKind.MATERIALIZED_VIEW, ObjectKind.CONTINUAL_TASK)
 VIEW_OPTIONS = ("REFRESH", POLICY, NOT_NULL, *STORAGE_OPTIONS)
 
 
-def read_alter(cursor: Cursor) -> st.Statement:
+def read_alter(cursor: TokenCursor) -> st.Statement:
     """Read what follows ALTER.
 
     Raises SYNTAX_ERROR, INVALID_OPTION, NOT_SUPPORTED and what a body raises.
@@ -76,14 +76,14 @@ def read_alter(cursor: Cursor) -> st.Statement:
     return st.RenameObject(span=span, kind=kind, target=target, new=new)
 
 
-def _read_alter_table(cursor: Cursor, target: st.RelationRef) -> st.Statement | None:
+def _read_alter_table(cursor: TokenCursor, target: st.RelationRef) -> st.Statement | None:
     if _at_constraint_change(cursor):
         return _read_constraints(cursor, target, ObjectKind.TABLE)
     change = read_column_change(cursor)
     return None if change is None else st.AlterTable(span=cursor.span, target=target, change=change)
 
 
-def _read_alter_task(cursor: Cursor, target: st.RelationRef) -> st.Statement | None:
+def _read_alter_task(cursor: TokenCursor, target: st.RelationRef) -> st.Statement | None:
     """Read RETRY, SKIP, SUSPEND, RESUME, SET, RESET, ADD, DROP or AS."""
     span, kind = cursor.span, ObjectKind.CONTINUAL_TASK
     _refuse_columns(cursor, target, kind)
@@ -103,7 +103,7 @@ def _read_alter_task(cursor: Cursor, target: st.RelationRef) -> st.Statement | N
 
 
 def _read_alter_view(
-    cursor: Cursor, target: st.RelationRef, kind: ObjectKind
+    cursor: TokenCursor, target: st.RelationRef, kind: ObjectKind
 ) -> st.Statement | None:
     """Read SET, RESET, ADD or DROP of a materialized view."""
     if kind is ObjectKind.MATERIALIZED_VIEW:
@@ -115,7 +115,7 @@ def _read_alter_view(
     return None
 
 
-def _refuse_columns(cursor: Cursor, target: st.RelationRef, kind: ObjectKind) -> None:
+def _refuse_columns(cursor: TokenCursor, target: st.RelationRef, kind: ObjectKind) -> None:
     """Raise NOT_SUPPORTED where ALTER goes on with a change of an output's columns."""
     adds = cursor.upper() in ("ADD", "DROP")
     if kind is ObjectKind.CONTINUAL_TASK:  # which has ADD and DROP of constraints
@@ -128,7 +128,7 @@ def _refuse_columns(cursor: Cursor, target: st.RelationRef, kind: ObjectKind) ->
 
 
 def _read_constraints(
-    cursor: Cursor, target: st.RelationRef, kind: ObjectKind
+    cursor: TokenCursor, target: st.RelationRef, kind: ObjectKind
 ) -> st.ChangeConstraints:
     """Read ADD with a constraint, or DROP CONSTRAINT; raises SYNTAX_ERROR."""
     if cursor.accept("ADD"):
@@ -155,14 +155,14 @@ def _read_constraints(
     )
 
 
-def _at_constraint_change(cursor: Cursor) -> bool:
+def _at_constraint_change(cursor: TokenCursor) -> bool:
     """Whether ADD of a constraint or DROP CONSTRAINT comes next."""
     if cursor.at("DROP", "CONSTRAINT"):
         return True
     return cursor.at("ADD") and at_constraint(cursor, 1)
 
 
-def _read_options(cursor: Cursor, target: st.RelationRef, kind: ObjectKind) -> st.SetOptions:
+def _read_options(cursor: TokenCursor, target: st.RelationRef, kind: ObjectKind) -> st.SetOptions:
     is_task = kind is ObjectKind.CONTINUAL_TASK
     names, read = (TASK_OPTIONS, task_options) if is_task else (VIEW_OPTIONS, view_options)
     options: tuple[st.Option, ...] = ()
@@ -176,7 +176,7 @@ def _read_options(cursor: Cursor, target: st.RelationRef, kind: ObjectKind) -> s
     return st.SetOptions(span=cursor.span, kind=kind, target=target, options=options, reset=reset)
 
 
-def _inside(cursor: Cursor, options: Sequence[str]) -> Tokens:
+def _inside(cursor: TokenCursor, options: Sequence[str]) -> Tokens:
     inside = cursor.group()
     if not inside:
         cursor.position -= 1

@@ -13,7 +13,7 @@ from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.name_scopes import source_of
 from ctsql.planner.syntax.tokens.split import split_tokens
 from ctsql.planner.syntax.tokens.sqltext import analyse
-from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
+from ctsql.planner.syntax.tokens.token_reader import TokenCursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, span_of
 
 QUERY_WORDS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "MAP", "REDUCE")
@@ -31,7 +31,7 @@ def read_body(tokens: Tokens, place: Span, name: str) -> tuple[st.BodyStatement,
         raise syntax_error(where, f'found {text}, expected "("', hint=example)
     stop = tk.closing(tokens, 0)
     if stop + 1 < len(tokens):
-        cursor = Cursor(tokens, start=stop + 1)
+        cursor = TokenCursor(tokens, start=stop + 1)
         hint = "Options stand in front of AS." if cursor.at("WITH") else ""
         cursor.end(hint)
     statements = [group for group in split_tokens(tokens[1:stop]) if group]
@@ -64,10 +64,10 @@ def _statement(tokens: Tokens, name: str) -> st.BodyStatement:
         case "MERGE":
             return read_merge(tokens, verb)
         case _:
-            raise _misplacement(Cursor(tokens), span_of(tokens), name)
+            raise _misplacement(TokenCursor(tokens), span_of(tokens), name)
 
 
-def _misplacement(cursor: Cursor, span: Span, name: str) -> CtsqlError:
+def _misplacement(cursor: TokenCursor, span: Span, name: str) -> CtsqlError:
     first = cursor.upper() or cursor.here.text
     hint = f"Type: INSERT INTO {name} SELECT ..." if first in QUERY_WORDS else ""
     message = f"{first} may not stand in the body of a continual task"
@@ -77,7 +77,7 @@ def _misplacement(cursor: Cursor, span: Span, name: str) -> CtsqlError:
 
 def _insert(tokens: Tokens, verb: int) -> st.InsertStatement:
     """Read an INSERT; ``verb`` is the index of the word, behind a WITH clause."""
-    cursor = Cursor(tokens, start=verb)
+    cursor = TokenCursor(tokens, start=verb)
     overwrites = cursor.at("INSERT", "OVERWRITE")
     cursor.expect("INSERT", "OVERWRITE" if overwrites else "INTO")
     cursor.accept("TABLE")
@@ -133,7 +133,7 @@ def _delete_or_update(tokens: Tokens, verb: int) -> st.DeleteStatement | st.Upda
         start = 2 if tokens[1].upper == "RECURSIVE" else 1
         commas = [i + 1 for i, t in tk.at_depth_0(clause) if t.upper == ","]
         cte_names = frozenset(clause[i].text.lower() for i in (start, *commas))
-    cursor = Cursor(tokens, start=verb)
+    cursor = TokenCursor(tokens, start=verb)
     is_delete = cursor.accept("DELETE")
     cursor.expect("FROM" if is_delete else "UPDATE")
     what = "the table to delete from" if is_delete else "the table to update"
@@ -162,7 +162,7 @@ def _delete_or_update(tokens: Tokens, verb: int) -> st.DeleteStatement | st.Upda
     )
 
 
-def _alias(cursor: Cursor, following: str) -> str | None:
+def _alias(cursor: TokenCursor, following: str) -> str | None:
     """The alias in front of a word; None where that word or the end comes at once."""
     has_as = cursor.accept("AS")
     if cursor.current is None or (not has_as and cursor.at(following)):

@@ -13,7 +13,7 @@ from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.replaceable_calls import POSTGRES_TYPES, spark_types
 from ctsql.planner.syntax.tokens.rewrite import splice
 from ctsql.planner.syntax.tokens.sqltext import analyse
-from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
+from ctsql.planner.syntax.tokens.token_reader import TokenCursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, span_of, word_set
 
 TYPES = word_set("""
@@ -47,7 +47,7 @@ def read_columns(
         if not group:
             before = tokens[0].span if tokens else place
             raise syntax_error(before, "a column is missing in the list")
-        cursor = Cursor(group, of="column")
+        cursor = TokenCursor(group, of="column")
         if constraints is not None and at_constraint(cursor):
             constraints.append(read_constraint(cursor))
             cursor.end()
@@ -79,7 +79,7 @@ def type_edits(columns: Tokens) -> list[Edit]:
 
 
 def _column(
-    cursor: Cursor, *, typed: bool, defaults: bool, constraints: list[ConstraintDef] | None
+    cursor: TokenCursor, *, typed: bool, defaults: bool, constraints: list[ConstraintDef] | None
 ) -> ColumnDef:
     name = cursor.name("a column's name")
     type_text = _type(cursor, name) if typed else None
@@ -112,21 +112,21 @@ def _column(
     )
 
 
-def _begins_constraint(cursor: Cursor, *, typed: bool) -> bool:
+def _begins_constraint(cursor: TokenCursor, *, typed: bool) -> bool:
     """Whether a constraint of a column comes next; of one with a type NOT NULL is a property."""
     if cursor.at("NOT", "NULL"):
         return cursor.upper(2) == "ON" or not typed
     return cursor.upper() in ("CONSTRAINT", "CHECK", "UNIQUE", "REFERENCES", "PRIMARY")
 
 
-def read_type(cursor: Cursor, name: Token) -> tuple[str, Span]:
+def read_type(cursor: TokenCursor, name: Token) -> tuple[str, Span]:
     """Read the type of a column, to the end; in Spark's spelling, with its place."""
     start = cursor.position
     text = _type(cursor, name)
     return text, span_of(cursor.tokens[start : cursor.position])
 
 
-def read_default(cursor: Cursor) -> SqlText:
+def read_default(cursor: TokenCursor) -> SqlText:
     """The value behind DEFAULT; it ends where NOT NULL, COMMENT or a constraint begins."""
     rest = cursor.rest
     ends = (i for i, _ in tk.at_depth_0(rest) if tk.words_are(rest, i, "NOT", "NULL"))
@@ -156,7 +156,7 @@ def _type_tokens(group: Sequence[Token], start: int) -> Tokens:
     return group[start:stop]
 
 
-def _type(cursor: Cursor, name: Token) -> str:
+def _type(cursor: TokenCursor, name: Token) -> str:
     tokens = _type_tokens(cursor.tokens, cursor.position)
     if not tokens:
         cursor.fail(f'the type of column "{name.text}"')

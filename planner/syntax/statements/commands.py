@@ -15,7 +15,7 @@ from ctsql.planner.syntax.statements.queries import TIME_HINT, read_instant, rea
 from ctsql.planner.syntax.statements.refusals import refusal
 from ctsql.planner.syntax.statements.subscriptions import read_drop_subscription, read_subscribe
 from ctsql.planner.syntax.statements.tests import read_test
-from ctsql.planner.syntax.tokens.token_reader import Cursor, relation_ref, syntax_error
+from ctsql.planner.syntax.tokens.token_reader import TokenCursor, relation_ref, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, at_depth_0, span_of, tokenise
 
 _SHOWN = {
@@ -45,7 +45,7 @@ _NOT_A_PREDICATE = (
 _SHOW_REFUSED = ("PARTITIONS", "TBLPROPERTIES", "CATALOGS", "LOCKS")
 
 
-def _drop(cursor: Cursor) -> st.Statement:
+def _drop(cursor: TokenCursor) -> st.Statement:
     if cursor.accept("SUBSCRIPTION"):
         return read_drop_subscription(cursor)
     flow = cursor.accept("FLOW")
@@ -68,7 +68,7 @@ def _drop(cursor: Cursor) -> st.Statement:
     )
 
 
-def _undrop(cursor: Cursor) -> st.Statement:
+def _undrop(cursor: TokenCursor) -> st.Statement:
     flow = cursor.accept("FLOW")
     kind = ObjectKind.CONTINUAL_TASK if flow else cursor.expect_kind()
     target = cursor.relation("the name of what was dropped")
@@ -76,7 +76,7 @@ def _undrop(cursor: Cursor) -> st.Statement:
     return st.UndropObject(span=cursor.span, kind=kind, target=target, flow=flow)
 
 
-def _replay(cursor: Cursor) -> st.Statement:
+def _replay(cursor: TokenCursor) -> st.Statement:
     cursor.expect("CONTINUAL", "TASK")
     target = cursor.relation("the name of the task to replay")
     hint = f"Type: REPLAY CONTINUAL TASK {target.span.text} FROM <time>"
@@ -91,7 +91,7 @@ def _replay(cursor: Cursor) -> st.Statement:
     return st.ReplayTask(span=cursor.span, target=target, begin=begin, body=body, body_span=place)
 
 
-def _comment(cursor: Cursor) -> st.Statement:
+def _comment(cursor: TokenCursor) -> st.Statement:
     cursor.expect("ON")
     column = None
     if cursor.accept("COLUMN"):
@@ -113,7 +113,7 @@ def _comment(cursor: Cursor) -> st.Statement:
     return st.CommentOn(span=span, kind=kind, target=target, comment=comment, column=column)
 
 
-def _show(cursor: Cursor) -> st.Statement:
+def _show(cursor: TokenCursor) -> st.Statement:
     span = cursor.span
     for words, what in _SHOWN.items():
         if cursor.accept(*words.split()):
@@ -135,12 +135,12 @@ def _show(cursor: Cursor) -> st.Statement:
     return st.ShowSetting(span=span, name=name, name_span=name_span)
 
 
-def _kind_before_name(cursor: Cursor) -> ObjectKind | None:
+def _kind_before_name(cursor: TokenCursor) -> ObjectKind | None:
     """The words of a kind, which may be left out: ``view`` alone is a name."""
     return cursor.kind() if len(cursor.rest) > 1 and cursor.upper(1) != "." else None
 
 
-def _show_what(cursor: Cursor, what: str) -> st.Show:
+def _show_what(cursor: TokenCursor, what: str) -> st.Show:
     target = kind = schema = like = None
     hint = ""
     match what:
@@ -178,7 +178,7 @@ def _show_what(cursor: Cursor, what: str) -> st.Show:
     )
 
 
-def _like(cursor: Cursor) -> str | None:
+def _like(cursor: TokenCursor) -> str | None:
     if cursor.accept("LIKE"):
         return cursor.string("a pattern in quotes").text
     if cursor.current is not None and cursor.current.kind is Kind.STRING:
@@ -186,7 +186,7 @@ def _like(cursor: Cursor) -> str | None:
     return None
 
 
-def _describe(cursor: Cursor) -> st.Statement:
+def _describe(cursor: TokenCursor) -> st.Statement:
     extended = _accept_extended(cursor)
     kind = _kind_before_name(cursor)
     extended = extended or _accept_extended(cursor)
@@ -195,13 +195,13 @@ def _describe(cursor: Cursor) -> st.Statement:
     return st.Describe(span=cursor.span, target=target, kind=kind, extended=extended)
 
 
-def _accept_extended(cursor: Cursor) -> bool:
+def _accept_extended(cursor: TokenCursor) -> bool:
     if len(cursor.rest) < 2 or cursor.upper(1) == ".":
         return False
     return cursor.accept("EXTENDED") or cursor.accept("FORMATTED")
 
 
-def _refresh(cursor: Cursor) -> st.Statement:
+def _refresh(cursor: TokenCursor) -> st.Statement:
     if not cursor.at("MATERIALIZED"):
         cursor.fail("MATERIALIZED VIEW", hint="Type: REFRESH MATERIALIZED VIEW <name>")
     cursor.expect("MATERIALIZED", "VIEW")
@@ -211,7 +211,7 @@ def _refresh(cursor: Cursor) -> st.Statement:
     return st.RefreshView(span=cursor.span, target=target, full=full)
 
 
-def _verify(cursor: Cursor) -> st.Statement:
+def _verify(cursor: TokenCursor) -> st.Statement:
     cursor.accept("MATERIALIZED", "VIEW")
     target = cursor.relation("the view's name")
     repair = cursor.accept("REPAIR")
@@ -219,7 +219,7 @@ def _verify(cursor: Cursor) -> st.Statement:
     return st.VerifyView(span=cursor.span, target=target, repair=repair)
 
 
-def _maintain(cursor: Cursor) -> st.Statement:
+def _maintain(cursor: TokenCursor) -> st.Statement:
     span = cursor.span
     everything = cursor.at("ALL") and cursor.upper(1) != "." and cursor.accept("ALL")
     target = None
@@ -234,7 +234,7 @@ def _maintain(cursor: Cursor) -> st.Statement:
     )
 
 
-def _read_retention(cursor: Cursor) -> int:
+def _read_retention(cursor: TokenCursor) -> int:
     token = cursor.string("an interval in quotes", hint="Type for example: RETAIN '7 days'")
     length = parse_interval(token.text)
     if isinstance(length, str):
@@ -257,7 +257,7 @@ def _setting(tokens: Tokens) -> tuple[str, Span]:
     return (tokens[0].text if len(tokens) == 1 else span.text), span
 
 
-def _set(cursor: Cursor) -> st.Statement:
+def _set(cursor: TokenCursor) -> st.Statement:
     span = cursor.span
     if cursor.current is None:
         return st.ShowSetting(span=span, name=None)
@@ -285,7 +285,7 @@ def _set(cursor: Cursor) -> st.Statement:
     )
 
 
-def _reset(cursor: Cursor) -> st.Statement:
+def _reset(cursor: TokenCursor) -> st.Statement:
     span = cursor.span
     if cursor.current is None or (cursor.at("ALL") and len(cursor.rest) == 1):
         return st.ResetSetting(span=span, name=None)
@@ -293,7 +293,7 @@ def _reset(cursor: Cursor) -> st.Statement:
     return st.ResetSetting(span=span, name=name, name_span=name_span)
 
 
-def _use(cursor: Cursor) -> st.Statement:
+def _use(cursor: TokenCursor) -> st.Statement:
     if len(cursor.rest) > 1 and cursor.upper() in ("SCHEMA", "DATABASE", "NAMESPACE"):
         cursor.take()
     name = cursor.name("a schema")
@@ -305,7 +305,7 @@ def _use(cursor: Cursor) -> st.Statement:
     return st.UseSchema(span=cursor.span, name=name.text, name_span=name.span)
 
 
-def named_object(cursor: Cursor) -> tuple[ObjectKind, st.RelationRef] | None:
+def named_object(cursor: TokenCursor) -> tuple[ObjectKind, st.RelationRef] | None:
     """``MATERIALIZED VIEW name`` and its like, if that and nothing else comes next."""
     start = cursor.position
     kind = cursor.kind()
@@ -317,7 +317,7 @@ def named_object(cursor: Cursor) -> tuple[ObjectKind, st.RelationRef] | None:
     return kind, target
 
 
-def _transact(cursor: Cursor) -> st.Statement:
+def _transact(cursor: TokenCursor) -> st.Statement:
     word = cursor.tokens[0].upper
     if word == "START":
         cursor.expect("TRANSACTION")
@@ -334,7 +334,7 @@ def _transact(cursor: Cursor) -> st.Statement:
     return st.Transact(span=cursor.span, verb=st.TransactionVerb(word))
 
 
-def _ask_about_rows(cursor: Cursor) -> st.Statement:
+def _ask_about_rows(cursor: TokenCursor) -> st.Statement:
     """Read BLAME name [WHERE predicate] [AS OF time], WHY name WHERE predicate [AS OF time]."""
     verb = cursor.tokens[0].upper
     hint = f"Type: {verb} name WHERE k = 1"
@@ -357,7 +357,7 @@ def _ask_about_rows(cursor: Cursor) -> st.Statement:
     return st.RowQuestion(span=cursor.span, verb=verb, target=target, select=inner)
 
 
-COMMANDS: dict[str, Callable[[Cursor], st.Statement]] = {
+COMMANDS: dict[str, Callable[[TokenCursor], st.Statement]] = {
     "ALTER": read_alter,
     "BEGIN": _transact,
     "BLAME": _ask_about_rows,

@@ -16,7 +16,7 @@ from ctsql.catalog.names import check_new_name, fold, quote
 from ctsql.planner.syntax.ast import ConstraintDef, OnViolation
 from ctsql.planner.syntax.statements.refusals import refusal
 from ctsql.planner.syntax.tokens.sqltext import analyse
-from ctsql.planner.syntax.tokens.token_reader import Cursor
+from ctsql.planner.syntax.tokens.token_reader import TokenCursor
 from ctsql.planner.syntax.tokens.tokenizer import span_of
 
 CONSTRAINTS_MAX = 60
@@ -25,7 +25,7 @@ _ACTIONS = tuple(action.value for action in OnViolation)
 _KINDS = ("CHECK", "NOT", "UNIQUE", "FOREIGN", "REFERENCES", "PRIMARY")
 
 
-def at_constraint(cursor: Cursor, ahead: int = 0) -> bool:
+def at_constraint(cursor: TokenCursor, ahead: int = 0) -> bool:
     """Whether a constraint of a whole row comes next in a column list, and no column."""
     word = cursor.upper(ahead)
     if word == "CONSTRAINT":
@@ -37,7 +37,7 @@ def at_constraint(cursor: Cursor, ahead: int = 0) -> bool:
     return word in ("CHECK", "UNIQUE") and cursor.upper(ahead + 1) == "("
 
 
-def read_constraint(cursor: Cursor, column: str | None = None) -> ConstraintDef:
+def read_constraint(cursor: TokenCursor, column: str | None = None) -> ConstraintDef:
     """Read one constraint, up to and with ON VIOLATION.
 
     Args:
@@ -88,12 +88,12 @@ def read_constraint(cursor: Cursor, column: str | None = None) -> ConstraintDef:
     )
 
 
-def _names(cursor: Cursor) -> tuple[str, ...]:
+def _names(cursor: TokenCursor) -> tuple[str, ...]:
     group = cursor.group("columns")
     if not group:
         cursor.position -= 1
         cursor.fail("a column")
-    inside = Cursor(group, of="list")
+    inside = TokenCursor(group, of="list")
     names = [inside.name("a column").text]
     while inside.accept(","):
         names.append(inside.name("a column").text)

@@ -4,11 +4,11 @@ from ctsql.catalog.errors import invalid, not_supported
 from ctsql.planner.syntax.ast import ColumnDef, CopyFrom, CopyTo, FileRef, Select, rows_of
 from ctsql.planner.syntax.statements.queries import read_query
 from ctsql.planner.syntax.tokens.file_refs import file_ref, read_options
-from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
+from ctsql.planner.syntax.tokens.token_reader import TokenCursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import cut_at_commas
 
 
-def read_copy(cursor: Cursor) -> CopyFrom | CopyTo:
+def read_copy(cursor: TokenCursor) -> CopyFrom | CopyTo:
     """COPY table [(columns)] FROM 'file' ..., COPY table | (query) TO 'file' ...
 
     Raises SYNTAX_ERROR, INVALID_STATEMENT, INVALID_OPTION, FILE_FORMAT_UNKNOWN.
@@ -32,7 +32,7 @@ def read_copy(cursor: Cursor) -> CopyFrom | CopyTo:
     return _copy_to(cursor, Select(span=target.span, query=rows_of(target)))
 
 
-def _columns(cursor: Cursor) -> tuple[ColumnDef, ...]:
+def _columns(cursor: TokenCursor) -> tuple[ColumnDef, ...]:
     names = []
     for group in cut_at_commas(cursor.group()):
         if len(group) != 1 or not group[0].is_name:
@@ -41,14 +41,14 @@ def _columns(cursor: Cursor) -> tuple[ColumnDef, ...]:
     return tuple(names)
 
 
-def _copy_to(cursor: Cursor, select: Select) -> CopyTo:
+def _copy_to(cursor: TokenCursor, select: Select) -> CopyTo:
     cursor.expect("TO")
     file, overwrite = _read_file(cursor, writes=True)
     cursor.end()
     return CopyTo(span=cursor.span, select=select, file=file, overwrite=overwrite)
 
 
-def _read_file(cursor: Cursor, *, writes: bool) -> tuple[FileRef, bool]:
+def _read_file(cursor: TokenCursor, *, writes: bool) -> tuple[FileRef, bool]:
     """Read ``'path' [[WITH] (options)]``: the file, and whether it may be overwritten."""
     for name in ("STDIN", "STDOUT"):
         if cursor.at(name):

@@ -15,7 +15,7 @@ from ctsql.planner.syntax.statements.refusals import refusal
 from ctsql.planner.syntax.statements.short_forms import read_flow, read_task_form
 from ctsql.planner.syntax.tokens.file_refs import check_location
 from ctsql.planner.syntax.tokens.sqltext import analyse
-from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
+from ctsql.planner.syntax.tokens.token_reader import TokenCursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import (
     Kind,
     Token,
@@ -41,7 +41,7 @@ def read_create(tokens: Tokens) -> st.Statement:
 
     Raises SYNTAX_ERROR, NOT_SUPPORTED and what its parts raise.
     """
-    cursor = Cursor(tokens)
+    cursor = TokenCursor(tokens)
     cursor.expect("CREATE")
     or_replace = cursor.accept("OR")
     if or_replace:
@@ -68,9 +68,9 @@ def read_create(tokens: Tokens) -> st.Statement:
     if cursor.accept("MATERIALIZED", "VIEW"):
         return _materialized_view(cursor, or_replace=or_replace, replacement=replacement)
     if cursor.accept("CONTINUAL", "TASK"):
-        form = None if replacement else read_task_form(Cursor(tokens, start=cursor.position))
+        form = None if replacement else read_task_form(TokenCursor(tokens, start=cursor.position))
         if form is not None:
-            cursor = Cursor(form, start=3)
+            cursor = TokenCursor(form, start=3)
         return _task(cursor, or_replace=or_replace, replacement=replacement)
     if replacement:
         cursor.fail("MATERIALIZED VIEW or CONTINUAL TASK", words=("MATERIALIZED", "CONTINUAL"))
@@ -88,7 +88,7 @@ def read_create(tokens: Tokens) -> st.Statement:
     return _schema(cursor)
 
 
-def _schema(cursor: Cursor) -> st.CreateSchema:
+def _schema(cursor: TokenCursor) -> st.CreateSchema:
     if_not_exists = cursor.if_not_exists()
     name = cursor.name("the schema's name")
     check_new_schema(name.text, name.span)
@@ -101,7 +101,7 @@ def _schema(cursor: Cursor) -> st.CreateSchema:
 class _TableClauses:
     """The clauses behind a table's name, in any order, each at most once."""
 
-    def __init__(self, cursor: Cursor) -> None:
+    def __init__(self, cursor: TokenCursor) -> None:
         self.cursor = cursor
         self.columns: Tokens | None = None
         self.columns_span = cursor.here
@@ -171,7 +171,7 @@ def _replacing_table(table: st.CreateTable, tokens: Tokens) -> st.CreateTable:
     return dataclasses.replace(table, or_replace=True, text=text)
 
 
-def _refuse_source(cursor: Cursor) -> None:
+def _refuse_source(cursor: TokenCursor) -> None:
     """Raise NOT_SUPPORTED for FROM FILES 'path' and FROM KAFKA (...), which begin no query."""
     behind = cursor.rest[2:3]
     if cursor.at("FROM", "FILES") and behind and behind[0].kind is Kind.STRING:
@@ -180,7 +180,7 @@ def _refuse_source(cursor: Cursor) -> None:
         raise refusal(cursor.here, "FROM KAFKA")
 
 
-def _table(cursor: Cursor) -> st.CreateTable:
+def _table(cursor: TokenCursor) -> st.CreateTable:
     if_not_exists = cursor.if_not_exists()
     target = cursor.relation("the table's name")
     clauses = _TableClauses(cursor)
@@ -240,7 +240,7 @@ def _turn_defaults_on(clauses: _TableClauses) -> list[st.Edit]:
     return [st.Edit(span=clauses.columns_list.behind, text=f" TBLPROPERTIES ({text})")]
 
 
-def _view(cursor: Cursor, *, or_replace: bool) -> st.CreateView:
+def _view(cursor: TokenCursor, *, or_replace: bool) -> st.CreateView:
     header = read_header(cursor, task=False, replacement=False)
     if header.options_span is not None:
         raise not_supported(header.options_span, "CREATE VIEW ... WITH")
@@ -256,14 +256,14 @@ def _view(cursor: Cursor, *, or_replace: bool) -> st.CreateView:
     )
 
 
-def _query(cursor: Cursor) -> st.SqlText:
+def _query(cursor: TokenCursor) -> st.SqlText:
     if cursor.upper() not in QUERY_WORDS:
         cursor.fail("a query", words=("SELECT", "WITH", "VALUES", "FROM", "TABLE"))
     return analyse(span_of(cursor.rest), form="query", tokens=cursor.rest)
 
 
 def _materialized_view(
-    cursor: Cursor, *, or_replace: bool, replacement: bool
+    cursor: TokenCursor, *, or_replace: bool, replacement: bool
 ) -> st.CreateMaterializedView:
     header = read_header(cursor, task=False, replacement=replacement)
     columns, constraints = _columns_of_view(header.columns, header.target.span)
@@ -282,7 +282,7 @@ def _materialized_view(
 
 
 def _task(
-    cursor: Cursor, *, or_replace: bool = False, replacement: bool = False
+    cursor: TokenCursor, *, or_replace: bool = False, replacement: bool = False
 ) -> st.CreateContinualTask:
     header = read_header(cursor, task=True, replacement=replacement)
     columns, constraints = _columns(header.columns, header.target.span, typed=True)

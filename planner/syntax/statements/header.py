@@ -20,7 +20,7 @@ from ctsql.planner.syntax.statements.refusals import refusal
 from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.name_scopes import source_of
 from ctsql.planner.syntax.tokens.sqltext import analyse
-from ctsql.planner.syntax.tokens.token_reader import Cursor, found_text, syntax_error
+from ctsql.planner.syntax.tokens.token_reader import TokenCursor, found_text, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, span_of
 
 _NO_NAMES = ("AS", "CREATE", "IF", "NOT", "ON", "OR", "WHERE", "WITH")
@@ -65,7 +65,7 @@ class Header:
     beginning_span: Span | None = None
 
 
-def read_header(cursor: Cursor, *, task: bool, replacement: bool) -> Header:
+def read_header(cursor: TokenCursor, *, task: bool, replacement: bool) -> Header:
     """Read a header from behind the words of the kind, of a continual task or else of a view.
 
     Raises SYNTAX_ERROR, NOT_SUPPORTED.
@@ -99,13 +99,13 @@ def read_header(cursor: Cursor, *, task: bool, replacement: bool) -> Header:
     return header
 
 
-def _name(cursor: Cursor, what: str = "a name", *, aliased: bool = True) -> RelationRef:
+def _name(cursor: TokenCursor, what: str = "a name", *, aliased: bool = True) -> RelationRef:
     if cursor.upper() in _NO_NAMES:
         cursor.fail(what)
     return cursor.relation(what, aliased=aliased)
 
 
-def _read_replaced(cursor: Cursor, header: Header, *, task: bool) -> None:
+def _read_replaced(cursor: TokenCursor, header: Header, *, task: bool) -> None:
     start = cursor.here.start
     cursor.expect("FOR")
     header.replaces = _name(cursor, f"the name of the {'task' if task else 'view'} that it is for")
@@ -116,7 +116,7 @@ def _read_replaced(cursor: Cursor, header: Header, *, task: bool) -> None:
     header.beginning_span = cursor.since(start)
 
 
-def _read_clauses(cursor: Cursor, header: Header, *, task: bool) -> None:
+def _read_clauses(cursor: TokenCursor, header: Header, *, task: bool) -> None:
     """Read COMMENT, WITH (...) and BACKFILL FROM, each once."""
     has_options = False
     while cursor.current is not None:
@@ -140,7 +140,7 @@ def _read_clauses(cursor: Cursor, header: Header, *, task: bool) -> None:
             return
 
 
-def _outputs(cursor: Cursor) -> tuple[tuple[RelationRef, Tokens], ...]:
+def _outputs(cursor: TokenCursor) -> tuple[tuple[RelationRef, Tokens], ...]:
     """``(name (columns), ...)``."""
     cursor.expect("(")
     outputs: list[tuple[RelationRef, Tokens]] = []
@@ -156,7 +156,7 @@ def _outputs(cursor: Cursor) -> tuple[tuple[RelationRef, Tokens], ...]:
     return tuple(outputs)
 
 
-def _input(cursor: Cursor) -> TaskInput:
+def _input(cursor: TokenCursor) -> TaskInput:
     start = cursor.here.start
     ref = _name(cursor, aliased=False)
     alias = None
@@ -205,7 +205,7 @@ def _rows_where(ref: RelationRef, alias: str | None, condition: Tokens) -> SqlTe
     )
 
 
-def _refuse(cursor: Cursor, expected: str) -> NoReturn:
+def _refuse(cursor: TokenCursor, expected: str) -> NoReturn:
     for words, what in _LATER.items():
         if cursor.at(*words.split()):
             hint = "Put it in WITH (...)." if words == "REFRESH" else ""

@@ -9,7 +9,7 @@ from ctsql.catalog.reserved_columns import SOURCE
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.tokens.name_scopes import source_of
 from ctsql.planner.syntax.tokens.sqltext import analyse
-from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
+from ctsql.planner.syntax.tokens.token_reader import TokenCursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, at_depth_0, cut_at_commas, end_of, span_of
 
 _CLAUSES = "WHEN MATCHED, WHEN NOT MATCHED or WHEN NOT MATCHED BY SOURCE"
@@ -25,7 +25,7 @@ def read_merge(tokens: Tokens, verb: int = 0) -> st.MergeStatement:
 
     Raises SYNTAX_ERROR, INVALID_STATEMENT, DUPLICATE_COLUMN, NOT_SUPPORTED.
     """
-    cursor = Cursor(tokens, start=verb)
+    cursor = TokenCursor(tokens, start=verb)
     cursor.expect("MERGE")
     if cursor.at("WITH", "SCHEMA", "EVOLUTION"):
         raise not_supported(
@@ -65,7 +65,7 @@ def read_merge(tokens: Tokens, verb: int = 0) -> st.MergeStatement:
     )
 
 
-def _source(cursor: Cursor, verb: int) -> tuple[st.SqlText, str, st.RelationRef | None]:
+def _source(cursor: TokenCursor, verb: int) -> tuple[st.SqlText, str, st.RelationRef | None]:
     """The source as a query, its alias, and the relation if it is one without alias."""
     ref: st.RelationRef | None = None
     start = cursor.position
@@ -95,7 +95,7 @@ def _source(cursor: Cursor, verb: int) -> tuple[st.SqlText, str, st.RelationRef 
 _ALL_OF = "SELECT * FROM "
 
 
-def _relation(cursor: Cursor) -> st.RelationRef:
+def _relation(cursor: TokenCursor) -> st.RelationRef:
     start = cursor.position
     kind = {k.name: k for k in st.ChangeKind}.get(cursor.upper())
     if kind is None or cursor.upper(1) != "(":
@@ -121,7 +121,7 @@ def _outside_case(tokens: Tokens) -> list[int]:
 
 
 def _clause(tokens: Tokens, target: st.NamedSource, source: st.NamedSource) -> st.WhenClause:
-    cursor = Cursor(tokens, of="clause")
+    cursor = TokenCursor(tokens, of="clause")
     cursor.expect("WHEN")
     negated = cursor.accept("NOT")
     cursor.expect("MATCHED")
@@ -164,7 +164,9 @@ def _clause(tokens: Tokens, target: st.NamedSource, source: st.NamedSource) -> s
     return dataclasses.replace(clause, assignments=assignments)
 
 
-def _insert(cursor: Cursor, target: st.NamedSource, scope: st.Scope) -> tuple[st.Assignment, ...]:
+def _insert(
+    cursor: TokenCursor, target: st.NamedSource, scope: st.Scope
+) -> tuple[st.Assignment, ...]:
     """``(columns) VALUES (values)``."""
     columns = _group(cursor, "the columns to fill in parentheses, or *")
     cursor.expect("VALUES")
@@ -178,7 +180,7 @@ def _insert(cursor: Cursor, target: st.NamedSource, scope: st.Scope) -> tuple[st
     for column, value in zip(columns, values, strict=True):
         if not column or not value:
             raise syntax_error(place, "a column or a value is missing in the list")
-        inner = Cursor(column, of="column")
+        inner = TokenCursor(column, of="column")
         *qualifier, name = inner.dotted_name("a column")
         parts = tuple(fold(part.text) for part in qualifier)
         if not _is_qualifier(parts, target):
@@ -190,7 +192,7 @@ def _insert(cursor: Cursor, target: st.NamedSource, scope: st.Scope) -> tuple[st
     return _check_unique(assignments)
 
 
-def _group(cursor: Cursor, what: str) -> list[Tokens]:
+def _group(cursor: TokenCursor, what: str) -> list[Tokens]:
     if not cursor.at("("):
         cursor.fail(what)
     return cut_at_commas(cursor.group())
@@ -226,7 +228,7 @@ def read_assignments(
     for group in cut_at_commas(tokens):
         if not group:
             raise syntax_error(tokens[0].span, "an assignment is missing after SET")
-        cursor = Cursor(group, of="assignment")
+        cursor = TokenCursor(group, of="assignment")
         parts = cursor.dotted_name("a column")
         qualifier = tuple(fold(part.text) for part in parts[:-1])
         if not _is_qualifier(qualifier, target):

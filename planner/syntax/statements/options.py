@@ -11,7 +11,7 @@ from ctsql.catalog.spans import Span
 from ctsql.catalog.times import HOW_TO_WRITE, Time, parse_time
 from ctsql.planner.syntax.ast import Option
 from ctsql.planner.syntax.tokens.file_refs import check_location
-from ctsql.planner.syntax.tokens.token_reader import Cursor, column_names, syntax_error
+from ctsql.planner.syntax.tokens.token_reader import TokenCursor, column_names, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, cut_at_commas, span_of
 
 POLICY = "REFRESH POLICY"
@@ -93,7 +93,7 @@ def _read_options(clauses: Iterable[Tokens], known: Sequence[str]) -> tuple[Opti
 
 def _not_null(group: Tokens) -> list[Option]:
     """ASSERT NOT NULL a, or [=] (a, b, ...): one option for each column."""
-    cursor = Cursor(group, of="option")
+    cursor = TokenCursor(group, of="option")
     cursor.expect("ASSERT", "NOT", "NULL")
     cursor.accept("=")
     names = column_names(cursor)
@@ -125,7 +125,7 @@ def _begins(name: str, option: str) -> bool:
 
 
 def _task_option(group: Tokens, name: str) -> Option:
-    cursor = Cursor(group, of="option")
+    cursor = TokenCursor(group, of="option")
     cursor.expect(*name.split(), "=")
     read = _READERS.get(name, _boolean)
     value = read(cursor, name)
@@ -134,7 +134,7 @@ def _task_option(group: Tokens, name: str) -> Option:
     return Option(name=name, value=value, span=span_of(group), value_span=span)
 
 
-def _interval(cursor: Cursor, name: str) -> Every:
+def _interval(cursor: TokenCursor, name: str) -> Every:
     value = cursor.string("an interval such as '1 hour'")
     every = parse_every(value.text)
     if not isinstance(every, Every) or every.interval_ms < INTERVAL_MS_MIN:
@@ -143,7 +143,7 @@ def _interval(cursor: Cursor, name: str) -> Every:
     return every
 
 
-def _iterations(cursor: Cursor, name: str) -> int | str:
+def _iterations(cursor: TokenCursor, name: str) -> int | str:
     value = cursor.take("a number or FIXPOINT")
     if value.upper == "FIXPOINT":
         return FIXPOINT
@@ -154,14 +154,14 @@ def _iterations(cursor: Cursor, name: str) -> int | str:
     return count
 
 
-def _boolean(cursor: Cursor, name: str) -> bool:
+def _boolean(cursor: TokenCursor, name: str) -> bool:
     value = cursor.take("true or false")
     if value.upper not in ("TRUE", "FALSE"):
         raise bad_option(value.span, name, "It takes true or false.")
     return value.upper == "TRUE"
 
 
-def _on_error(cursor: Cursor, name: str) -> str:
+def _on_error(cursor: TokenCursor, name: str) -> str:
     value = cursor.string("'halt', 'skip' or 'quarantine'")
     value_text = value.text.lower()
     if value_text not in _ON_ERROR:
@@ -170,11 +170,11 @@ def _on_error(cursor: Cursor, name: str) -> str:
     return value_text
 
 
-def _location(cursor: Cursor, _name: str) -> str:
+def _location(cursor: TokenCursor, _name: str) -> str:
     return check_location(cursor.string("a folder in quotes"))
 
 
-_READERS: dict[str, Callable[[Cursor, str], int | str | bool | Every]] = {
+_READERS: dict[str, Callable[[TokenCursor, str], int | str | bool | Every]] = {
     "ON ERROR": _on_error,
     "ITERATIONS": _iterations,
     "TRIM EVERY": _interval,
@@ -199,7 +199,7 @@ def _refresh_option(group: Tokens) -> Option:
 
     Raises SYNTAX_ERROR, INVALID_OPTION.
     """
-    cursor = Cursor(group, of="option")
+    cursor = TokenCursor(group, of="option")
     cursor.expect("REFRESH")
     cursor.accept("=")
     start = cursor.position
@@ -221,7 +221,7 @@ def _refresh_option(group: Tokens) -> Option:
     return Option(name="REFRESH", value=value, span=span_of(group), value_span=value_span)
 
 
-def _policy(cursor: Cursor, name: str) -> str:
+def _policy(cursor: TokenCursor, name: str) -> str:
     token = cursor.take(f"one of {', '.join(POLICIES)}")
     value_text = token.text.lower()
     if token.kind not in (Kind.WORD, Kind.STRING) or value_text not in POLICIES:
@@ -230,7 +230,7 @@ def _policy(cursor: Cursor, name: str) -> str:
     return value_text
 
 
-def _every(cursor: Cursor) -> Every | Cron:
+def _every(cursor: TokenCursor) -> Every | Cron:
     start = cursor.position
     if cursor.accept("INTERVAL"):
         words = []
@@ -255,14 +255,14 @@ def _every(cursor: Cursor) -> Every | Cron:
     return replace(every, aligned_to=_time(cursor, "ALIGNED TO"))
 
 
-def _no_alignment(cursor: Cursor) -> None:
+def _no_alignment(cursor: TokenCursor) -> None:
     if cursor.at("ALIGNED"):
         detail = "Only EVERY with an interval can be aligned to a time."
         hint = "Type: REFRESH EVERY '1 day' ALIGNED TO '2026-01-01 03:00:00'"
         raise bad_option(span_of(cursor.rest), "ALIGNED TO", detail, value="this place", hint=hint)
 
 
-def _time(cursor: Cursor, option: str) -> Time:
+def _time(cursor: TokenCursor, option: str) -> Time:
     detail = "It takes one literal time" + (", or CREATION." if option == "REFRESH AT" else ".")
     if cursor.current is None:
         cursor.fail("a time", hint=HOW_TO_WRITE)

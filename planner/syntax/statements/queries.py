@@ -8,7 +8,7 @@ from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import Dml, Instant, RelationRef, Select
 from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.sqltext import TIME_TRAVEL, analyse
-from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
+from ctsql.planner.syntax.tokens.token_reader import TokenCursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, span_of, tokenise
 
 DML_VERBS = ("INSERT", "UPDATE", "DELETE", "MERGE")
@@ -33,7 +33,7 @@ def read_query(tokens: Tokens) -> Select | Dml:
     text = analyse(span_of(query), form="query", tokens=query)
     if place is None:
         return Select(span=span_of(tokens), query=text)
-    cursor = Cursor(tokens, start=place + 2)
+    cursor = TokenCursor(tokens, start=place + 2)
     time = read_instant(cursor, _AS_OF_HINT)
     if cursor.current is not None:
         cursor.fail("the end of the statement", hint="AS OF stands last.")
@@ -63,7 +63,7 @@ def _is_as_of(tokens: Tokens, index: int) -> bool:
     return tokens[index + 2].upper not in (*_BEHIND_ALIAS, ")")
 
 
-def read_instant(cursor: Cursor, hint: str) -> Instant:
+def read_instant(cursor: TokenCursor, hint: str) -> Instant:
     """Read a time: milliseconds, or a timestamp in quotes."""
     begin = cursor.here.start
     typed = cursor.accept("TIMESTAMP")
@@ -81,7 +81,7 @@ def read_instant(cursor: Cursor, hint: str) -> Instant:
 
 def read_dml(tokens: Tokens, *, start: int = 0) -> Dml:
     """Read INSERT, UPDATE, DELETE or MERGE, whose verb is at ``start``, behind a WITH clause."""
-    cursor = Cursor(tokens, start=start)
+    cursor = TokenCursor(tokens, start=start)
     verb = cursor.take().upper
     match verb:
         case "INSERT":
@@ -143,7 +143,7 @@ def _groups(tokens: Tokens) -> list[Tokens]:
     return tk.cut_at_commas(tokens) if tokens else []
 
 
-def _insert_target(cursor: Cursor) -> RelationRef:
+def _insert_target(cursor: TokenCursor) -> RelationRef:
     if not cursor.accept("INTO") and not cursor.accept("OVERWRITE"):
         cursor.fail("INTO or OVERWRITE", words=("INTO", "OVERWRITE"))
     if cursor.at("DIRECTORY") or cursor.at("LOCAL", "DIRECTORY"):

@@ -36,7 +36,7 @@ from ctsql.planner.syntax.ast import (
 )
 from ctsql.planner.syntax.statements.auto_cdc import comment_above
 from ctsql.planner.syntax.statements.refusals import refusal
-from ctsql.planner.syntax.tokens.token_reader import Cursor, column_names, syntax_error
+from ctsql.planner.syntax.tokens.token_reader import TokenCursor, column_names, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import (
     Tokens,
     at_depth_0,
@@ -62,7 +62,7 @@ _FLOW_HINT = (
 )
 
 
-def read_task_form(cursor: Cursor) -> Tokens | None:
+def read_task_form(cursor: TokenCursor) -> Tokens | None:
     """Read a short form behind CREATE CONTINUAL TASK; None when it is none.
 
     Returns the tokens of the task that it is compiled to; errors show that statement's text.
@@ -98,7 +98,7 @@ def read_task_form(cursor: Cursor) -> Tokens | None:
     return tokenise(Source(text, f"{cursor.source.name} (compiled)").whole())
 
 
-def _options(cursor: Cursor) -> str:
+def _options(cursor: TokenCursor) -> str:
     if not cursor.at("WITH"):
         return ""
     begin = cursor.take().start
@@ -106,7 +106,7 @@ def _options(cursor: Cursor) -> str:
     return " " + cursor.since(begin).text
 
 
-def _group(cursor: Cursor, what: str) -> Tokens:
+def _group(cursor: TokenCursor, what: str) -> Tokens:
     place = cursor.here
     inside = cursor.group(what)
     if not inside:
@@ -114,7 +114,7 @@ def _group(cursor: Cursor, what: str) -> Tokens:
     return inside
 
 
-def read_flow(cursor: Cursor, *, or_replace: bool) -> CreateFlow:
+def read_flow(cursor: TokenCursor, *, or_replace: bool) -> CreateFlow:
     """Read what follows CREATE [OR REPLACE] FLOW.
 
     Raises SYNTAX_ERROR, INVALID_OPTION, NOT_SUPPORTED.
@@ -145,7 +145,7 @@ def read_flow(cursor: Cursor, *, or_replace: bool) -> CreateFlow:
     return _FlowClauses(cursor, draft).read()
 
 
-def _source(cursor: Cursor) -> RelationRef:
+def _source(cursor: TokenCursor) -> RelationRef:
     """``t``, ``STREAM t`` or ``STREAM(t)``: what a task reads of its input is a stream anyway."""
     stream = cursor.at("STREAM") and cursor.upper(1) not in ("", ".", "KEYS")
     if stream:
@@ -163,7 +163,7 @@ def _source(cursor: Cursor) -> RelationRef:
 class _FlowClauses:
     """The clauses behind a flow's source, in any order, each at most once."""
 
-    def __init__(self, cursor: Cursor, draft: CreateFlow) -> None:
+    def __init__(self, cursor: TokenCursor, draft: CreateFlow) -> None:
         self.cursor = cursor
         self.flow = draft
         self._clauses: set[str] = set()
@@ -223,7 +223,7 @@ class _FlowClauses:
         groups = []
         for part in cut_at_commas(tokens):
             place = next((i for i, t in at_depth_0(part) if t.upper == "FOR"), len(part))
-            cursor = Cursor(part, start=place)
+            cursor = TokenCursor(part, start=place)
             cursor.expect("FOR", hint="Type: SEQUENCE BY a FOR (x, y), b FOR (z)")
             if place == 0:
                 raise syntax_error(part[0].span, "found FOR, expected an expression")

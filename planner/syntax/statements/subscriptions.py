@@ -11,13 +11,13 @@ from dataclasses import replace
 from ctsql.catalog.errors import bad_option, error, invalid, not_supported
 from ctsql.planner.syntax.ast import DropSubscription, Select, SqlText, Subscribe
 from ctsql.planner.syntax.statements.queries import TIME_HINT, read_instant, read_query
-from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
+from ctsql.planner.syntax.tokens.token_reader import TokenCursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, span_of
 
 _CLAUSES = ("AS", "FROM", "UP", "WITH")
 
 
-def read_subscribe(cursor: Cursor) -> Subscribe:
+def read_subscribe(cursor: TokenCursor) -> Subscribe:
     """Read what follows SUBSCRIBE.
 
     Raises SYNTAX_ERROR, INVALID_OPTION, INVALID_STATEMENT, NOT_SUPPORTED for a query with a reader.
@@ -65,7 +65,7 @@ def read_subscribe(cursor: Cursor) -> Subscribe:
     return read
 
 
-def _query(cursor: Cursor) -> SqlText:
+def _query(cursor: TokenCursor) -> SqlText:
     place = cursor.here
     inside = cursor.group()
     if not inside:
@@ -78,7 +78,7 @@ def _query(cursor: Cursor) -> SqlText:
     return query.query
 
 
-def _clause(cursor: Cursor) -> str:
+def _clause(cursor: TokenCursor) -> str:
     clauses = (("AS", "OF"), ("AS",), ("FROM",), ("UP", "TO"), ("WITH",))
     words = next((w for w in clauses if cursor.accept(*w)), None)
     if words is None:
@@ -86,7 +86,7 @@ def _clause(cursor: Cursor) -> str:
     return " ".join(words)
 
 
-def _options(cursor: Cursor) -> bool:
+def _options(cursor: TokenCursor) -> bool:
     """``(PROGRESS [= true | false])``."""
     cursor.expect("(", "PROGRESS")
     value = True
@@ -100,7 +100,7 @@ def _options(cursor: Cursor) -> bool:
     return value
 
 
-def read_drop_subscription(cursor: Cursor) -> DropSubscription:
+def read_drop_subscription(cursor: TokenCursor) -> DropSubscription:
     """Read what follows DROP SUBSCRIPTION: ``[IF EXISTS] 'reader'``."""
     if_exists = cursor.accept("IF", "EXISTS")
     token = cursor.current

@@ -27,7 +27,7 @@ from ctsql.planner.syntax.statements.columns import read_columns
 from ctsql.planner.syntax.statements.queries import DML_VERBS, read_dml, read_instant
 from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.sqltext import analyse
-from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
+from ctsql.planner.syntax.tokens.token_reader import TokenCursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, span_of
 
 _AT_HINT = "Type: AT TIMESTAMP '2026-01-31 12:00:00', in UTC, or AT milliseconds since 1970."
@@ -41,7 +41,7 @@ _EXPECT_HINT = (
 )
 
 
-def read_test(cursor: Cursor) -> st.Test:
+def read_test(cursor: TokenCursor) -> st.Test:
     """Read what follows the word TEST.
 
     Raises SYNTAX_ERROR, and what the parts of SQL in it raise.
@@ -75,7 +75,7 @@ def read_test(cursor: Cursor) -> st.Test:
 # ---- steps
 
 
-def _step(cursor: Cursor) -> st.TestStep:
+def _step(cursor: TokenCursor) -> st.TestStep:
     begin = cursor.take().start
     at = None
     is_time = any(t.kind in (Kind.STRING, Kind.NUMBER) for t in cursor.rest[1:2])
@@ -96,7 +96,7 @@ def _step(cursor: Cursor) -> st.TestStep:
     )
 
 
-def _change(cursor: Cursor) -> tuple[st.Dml, tuple[st.ColumnDef, ...]]:
+def _change(cursor: TokenCursor) -> tuple[st.Dml, tuple[st.ColumnDef, ...]]:
     """One change, and its columns if they are declared with types."""
     is_table = cursor.upper(1) in ("VALUES", "AS", "(", ".")  # one that is called as a verb
     if cursor.upper() in DML_VERBS and not is_table:
@@ -120,7 +120,7 @@ def _change(cursor: Cursor) -> tuple[st.Dml, tuple[st.ColumnDef, ...]]:
     return st.Dml(span=span, verb="INSERT", target=target, text=text), column_defs
 
 
-def _rows(cursor: Cursor, edits: list[st.Edit]) -> st.SqlText:
+def _rows(cursor: TokenCursor, edits: list[st.Edit]) -> st.SqlText:
     """Read VALUES (...), ... or AS (query); the word AS is cut from what Spark runs."""
     if cursor.at("VALUES"):
         tokens = cursor.until(_end_of_part(cursor), "rows")
@@ -144,7 +144,7 @@ def _refuse_slip(tokens: Tokens, cause: CtsqlError) -> None:
             raise syntax_error(token.span, message, hint=near, cause=cause)
 
 
-def _query(cursor: Cursor) -> tuple[st.SqlText, Tokens]:
+def _query(cursor: TokenCursor) -> tuple[st.SqlText, Tokens]:
     """Read a query in parentheses; the tokens are those between them."""
     begin = cursor.position
     inside = cursor.group("a query")
@@ -152,7 +152,7 @@ def _query(cursor: Cursor) -> tuple[st.SqlText, Tokens]:
     return analyse(span_of(tokens), form="query", tokens=tokens), inside
 
 
-def _end_of_part(cursor: Cursor) -> int:
+def _end_of_part(cursor: TokenCursor) -> int:
     """The number of tokens up to the next part of the test."""
     rest = cursor.rest
     waiting = 0  # words WHEN whose THEN has not come yet
@@ -195,7 +195,7 @@ def _begins_change(rest: Tokens, index: int) -> bool:
 # ---- expectations
 
 
-def _expectation(cursor: Cursor, steps: list[st.TestStep]) -> st.Expectation:
+def _expectation(cursor: TokenCursor, steps: list[st.TestStep]) -> st.Expectation:
     begin = cursor.take().start
     if cursor.at("NO") and cursor.upper(1) in ("ROWS", "ROW", "CHANGE", "CHANGES"):
         return _nothing(cursor, begin, steps)
@@ -240,14 +240,14 @@ def _cells(tokens: Tokens) -> tuple[tuple[Span, ...], ...]:
     return tuple(rows)
 
 
-def _columns(cursor: Cursor) -> tuple[st.ColumnDef, ...]:
+def _columns(cursor: TokenCursor) -> tuple[st.ColumnDef, ...]:
     if not cursor.at("("):
         return ()
     place = cursor.here
     return read_columns(cursor.group(), place, typed=False)
 
 
-def _nothing(cursor: Cursor, begin: int, steps: list[st.TestStep]) -> st.Expectation:
+def _nothing(cursor: TokenCursor, begin: int, steps: list[st.TestStep]) -> st.Expectation:
     cursor.expect("NO")
     is_rows = cursor.take().upper.startswith("ROW")
     cursor.expect("IN", hint=f"Type: EXPECT NO {'ROWS' if is_rows else 'CHANGE'} IN x")
@@ -261,7 +261,7 @@ def _nothing(cursor: Cursor, begin: int, steps: list[st.TestStep]) -> st.Expecta
     return st.ExpectNoChange(span=span, after=after, subject=subject)
 
 
-def _error(cursor: Cursor, begin: int, steps: list[st.TestStep]) -> st.ExpectError:
+def _error(cursor: TokenCursor, begin: int, steps: list[st.TestStep]) -> st.ExpectError:
     cursor.expect("ERROR")
     condition = cursor.take()
     like = cursor.string("a pattern in quotes").text if cursor.accept("LIKE") else None
@@ -281,7 +281,7 @@ def _error(cursor: Cursor, begin: int, steps: list[st.TestStep]) -> st.ExpectErr
     )
 
 
-def _after(cursor: Cursor, steps: list[st.TestStep], *, least: int = 0) -> int | None:
+def _after(cursor: TokenCursor, steps: list[st.TestStep], *, least: int = 0) -> int | None:
     """Read AFTER n, if it is there; 0 is in front of the first step."""
     if not cursor.accept("AFTER"):
         return None

@@ -18,7 +18,7 @@ from ctsql.catalog.spans import Span
 from ctsql.catalog.switches import read_switch
 from ctsql.planner.syntax.ast import FileRef, RelationRef
 from ctsql.planner.syntax.tokens import tokenizer as tk
-from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
+from ctsql.planner.syntax.tokens.token_reader import TokenCursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens
 
 READERS = {f"READ_{name.upper()}": name for name in FILE_FORMATS}
@@ -143,7 +143,7 @@ def read_options(groups: Iterable[Tokens], place: Span, *, of_copy: bool = False
     for group in groups:
         if not group:
             raise syntax_error(place, "an option is missing between two commas")
-        cursor = Cursor(group, of="option")
+        cursor = TokenCursor(group, of="option")
         token = cursor.name(f"an option, as header {'' if of_copy else '=> '}true")
         _check_known(token)
         name = token.text.lower()
@@ -165,7 +165,7 @@ def read_options(groups: Iterable[Tokens], place: Span, *, of_copy: bool = False
     return options
 
 
-def _format(cursor: Cursor) -> str:
+def _format(cursor: TokenCursor) -> str:
     token = cursor.take("csv, json, parquet or orc")
     if token.text.lower() not in FILE_FORMATS:
         detail = f"The formats are: {', '.join(FILE_FORMATS)}."
@@ -179,7 +179,7 @@ _SWITCHES = ("header", "overwrite")
 """Options that are on or off, and that more than Spark alone looks at."""
 
 
-def _option_value(cursor: Cursor, name: str) -> str:
+def _option_value(cursor: TokenCursor, name: str) -> str:
     """Read the value of an option as Spark takes it: a text, a number, true or false."""
     if name in _SWITCHES:
         token = cursor.take("true or false")

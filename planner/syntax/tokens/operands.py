@@ -21,7 +21,7 @@ NUMBER = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:E[+-]?\d+)?(?:[LSYDF]|BD)?", re.IGNO
 STRING = re.compile(r"[rR]?['\"]")
 
 
-class Unreadable(Exception):
+class UncertainText(Exception):
     """A text that is not certain to be read as Spark reads it."""
 
 
@@ -54,9 +54,9 @@ class PieceReader:
         if not self.accept(word):
             raise self.unreadable()
 
-    def unreadable(self) -> Unreadable:
+    def unreadable(self) -> UncertainText:
         """Return the exception for a piece that nothing fits."""
-        return Unreadable(f"at {self.text()!r}")
+        return UncertainText(f"at {self.text()!r}")
 
     def is_name(self, ahead: int = 0) -> bool:
         """Whether it is a name in any context."""

@@ -3,7 +3,7 @@
 sqlglot's tree is good for finding names, but its operators bind otherwise than Spark's: to Spark
 ``a = b BETWEEN c AND d`` asks whether ``a = b`` is between, and ``a = b > c`` compares from left to
 right. Code that must know which operands belong together asks here. What may be read otherwise than
-by Spark (a keyword as a name, an unknown form) is :class:`Unreadable`, never guessed.
+by Spark (a keyword as a name, an unknown form) is :class:`UncertainText`, never guessed.
 
 An expression is a sequence of *pieces*: tokens as they are typed, and anything that is no string,
 which stands for one operand (a column that is known, a subquery with its parentheses).
@@ -19,7 +19,7 @@ from ctsql.planner.syntax.tokens.operands import (
     NUMBER,
     STRING,
     PieceReader,
-    Unreadable as Unreadable,
+    UncertainText as UncertainText,
     is_word,
 )
 
@@ -84,7 +84,7 @@ def read(pieces: Sequence[object]) -> Shape:
     try:
         shape = reader.expression()
     except RecursionError as cause:
-        raise Unreadable("nested too deeply") from cause
+        raise UncertainText("nested too deeply") from cause
     if reader.at != len(reader.pieces):
         raise reader.unreadable()
     return shape
@@ -303,7 +303,7 @@ class _Reader(PieceReader):
         start, may_be_query = self.at, self.query_follows()
         try:
             items = self.group(item)
-        except Unreadable:
+        except UncertainText:
             if not may_be_query:
                 raise
             self.at = start

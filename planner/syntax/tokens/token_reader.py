@@ -34,7 +34,7 @@ def syntax_error(
     return error("SYNTAX_ERROR", span=span, cause=cause, message=message, hint=hint)
 
 
-class Cursor:
+class TokenCursor:
     """A place in the tokens of one statement."""
 
     def __init__(self, tokens: Tokens, *, start: int = 0, of: str = "statement") -> None:
@@ -203,7 +203,7 @@ def found_text(token: Token | None) -> str:
     return f'"{text}"' if len(text) <= 40 else f'"{text[:37]}..."'
 
 
-def column_names(cursor: Cursor) -> list[Token]:
+def column_names(cursor: TokenCursor) -> list[Token]:
     """Read ``(a, b)`` or ``a, b``."""
     inner = cursor.accept("(")
     names = [cursor.name("a column")]

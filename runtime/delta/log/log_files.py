@@ -20,7 +20,7 @@ from ctsql.runtime.delta.log.snapshots import Snapshot
 from ctsql.runtime.delta.stores.log_stores import LogStore
 from ctsql.runtime.log.actions import (
     Commit,
-    Unreadable,
+    DamagedCommit,
     parse_checksum,
     parse_commit,
     roll_files,
@@ -203,7 +203,7 @@ class LogFiles:
                 raise error("HISTORY_LOST", relation=self._location, detail=detail, hint=hint)
             try:
                 commit = parse_commit(version, text, modified_ms=mark[0])
-            except Unreadable as problem:
+            except DamagedCommit as problem:
                 raise damaged_file(f"{self._store.uri}/{name}", str(problem)) from problem
             log_cache().keep((self.cache_key, version), commit, commit.memory)
         return commit

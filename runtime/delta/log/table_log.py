@@ -6,7 +6,7 @@ from ctsql.catalog.errors import CtsqlError, error
 from ctsql.runtime.delta.log.live_files import LiveFiles
 from ctsql.runtime.delta.log.log_files import LogFiles
 from ctsql.runtime.delta.log.snapshots import Snapshot
-from ctsql.runtime.delta.log.table_versions import Identity, Versions
+from ctsql.runtime.delta.log.table_versions import Identity, TableVersions
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.table_metadata import TableMetadata, compare_columns
@@ -18,7 +18,7 @@ LOOKS_APART_MS = 3_600_000
 class TableLog(ABC):
     """The log of one table. Not safe for use by several threads at once."""
 
-    versions: Versions
+    versions: TableVersions
     _looked_ms = 0
 
     def __init__(self, location: str) -> None:
@@ -34,7 +34,7 @@ class TableLog(ABC):
         """Open the log, and know nothing of it yet."""
         self.log_files = self._open_log()
         self.live_files = LiveFiles(self.log_files)
-        self.versions = Versions(self.log_files, self.update)
+        self.versions = TableVersions(self.log_files, self.update)
         self._snapshot: Snapshot | None = None
 
     def _read_log_anew(self) -> None:

@@ -35,7 +35,7 @@ ReplacedError = Callable[[str], CtsqlError]
 """Makes the error for a table that was replaced, from its detail."""
 
 
-class Versions:
+class TableVersions:
     """The metadata of a table's versions, and how their rows are read."""
 
     def __init__(self, log: LogFiles, update: Callable[[], Snapshot]) -> None:
@@ -141,7 +141,7 @@ class Identity:
         version, mark = self._newest_mark
         return self._mark(log, version) == mark
 
-    def take(self, versions: Versions, snapshot: Snapshot) -> None:
+    def take(self, versions: TableVersions, snapshot: Snapshot) -> None:
         """Note the newest snapshot.
 
         Raises:
@@ -161,7 +161,7 @@ class Identity:
         self._newest_mark = (version, self._mark(versions.log, version))
 
 
-def _had(versions: Versions, version: int, table_id: str) -> bool:
+def _had(versions: TableVersions, version: int, table_id: str) -> bool:
     """Whether the table of this log had an id before, which a commit changed."""
     while version > 0 and versions.log.has(version):
         table = versions.log.commit_at(version).table

@@ -12,7 +12,7 @@ _VALUES = ("LocalRelation", "UnresolvedInlineTable")
 """What Spark's parser makes of VALUES."""
 
 
-class Insert:
+class AnalysedInsert:
     """A statement, analysed.
 
     No public API analyses an INSERT without running it. Needed: without it, tables with constraints
@@ -59,7 +59,7 @@ class Insert:
     def run(self) -> DataFrame:
         """Have Spark run it as it is."""
         if self._by_known:
-            return Insert(self._session, self._text).run()
+            return AnalysedInsert(self._session, self._text).run()
         return frame_of_plan(self._session, self._plan)
 
 

@@ -58,7 +58,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PlanOperator:
     """An operator of a plan.
 
     Attributes:
@@ -68,7 +68,7 @@ class Plan:
 
     name: str
     outputs: tuple[int, ...]
-    children: tuple["Plan", ...]
+    children: tuple["PlanOperator", ...]
     parts: tuple[Any, ...]
 
 
@@ -79,7 +79,7 @@ _kind_of: dict[str, str] = {}
 """The kind of each class, by its name, as far as one has been met."""
 
 
-def optimized_plan(frame: DataFrame) -> Plan:
+def optimized_plan(frame: DataFrame) -> PlanOperator:
     """A query's optimized plan.
 
     No public API gives plans but as text. Needed: without it, each refresh recomputes its view.
@@ -90,10 +90,10 @@ def optimized_plan(frame: DataFrame) -> Plan:
 class _Reader:
     """Reads one plan, in few calls: a plan has thousands of parts."""
 
-    def plan(self, plan: Any, name: str | None = None) -> Plan:
+    def plan(self, plan: Any, name: str | None = None) -> PlanOperator:
         """``name``: of its class, where it is known."""
         children = list(in_order(plan.children()))
-        return Plan(
+        return PlanOperator(
             _short(name or _class_of(plan)),
             tuple(int(a.exprId().id()) for a in in_order(plan.output())),
             tuple(self.plan(child) for child in children),

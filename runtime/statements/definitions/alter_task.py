@@ -18,7 +18,7 @@ from ctsql.planner.syntax.statements.columns import column_text
 from ctsql.planner.syntax.statements.constraints import constraint_text, with_names
 from ctsql.planner.syntax.statements.options import STORAGE_OPTIONS, storage_options
 from ctsql.planner.syntax.tokens.tokenizer import words_of
-from ctsql.runtime.statements.definitions.cutover import Change, cut_over
+from ctsql.runtime.statements.definitions.cutover import PreparedChange, cut_over
 from ctsql.runtime.statements.definitions.task_redefinition import (
     Redefinition,
     bind_task_state,
@@ -63,7 +63,7 @@ class TaskAlteration(Redefinition):
         cut_over(self.engine, self.other_definition(item, text, body=statement.body))
         return DONE
 
-    def replacing(self, statement: st.CreateContinualTask) -> Change | None:
+    def replacing(self, statement: st.CreateContinualTask) -> PreparedChange | None:
         """CREATE OR REPLACE of a task that is there; None when the statement says the same.
 
         Raises:

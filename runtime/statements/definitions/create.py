@@ -63,7 +63,7 @@ from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.log.failures import FOR_ROWS_AT_FAULT, is_failure_of
 from ctsql.runtime.spark.failures.errors import conflict_errors, translate_spark_errors
 from ctsql.runtime.statements.definitions.alter_task import TaskAlteration
-from ctsql.runtime.statements.definitions.cutover import Change, beginning, cut_over
+from ctsql.runtime.statements.definitions.cutover import PreparedChange, beginning, cut_over
 from ctsql.runtime.statements.definitions.dropped import dropped
 from ctsql.runtime.statements.definitions.first_rows import backfill_of, fill, source_of
 from ctsql.runtime.statements.definitions.output_tables import (
@@ -278,7 +278,7 @@ class Creation(OnNames):
                 return Cutover(items=(item,))
 
             # Stored readers of it follow at their next T.
-            cut_over(self.engine, Change(make=make))
+            cut_over(self.engine, PreparedChange(make=make))
         else:
             self.register(item)
         return "CREATE VIEW"
@@ -371,7 +371,9 @@ class Creation(OnNames):
         typed = replace(self._typed(text), number=own.revision)
         return replace(own, definition=typed).bound(bound.columns, bound.reads), bound
 
-    def replacing(self, old: MaterializedView, statement: st.CreateMaterializedView) -> Change:
+    def replacing(
+        self, old: MaterializedView, statement: st.CreateMaterializedView
+    ) -> PreparedChange:
         """Prepare that a view has another query: its table stays, and gets what differs.
 
         With other columns than more at the end it writes all rows. If nobody reads it then, the
@@ -433,7 +435,7 @@ class Creation(OnNames):
             return together([cutover_of_views(items, paced_ids), rest])
 
         views = [old.id, *([] if away is None else [away.id])]
-        return Change(
+        return PreparedChange(
             make=make,
             new=() if new_away is None else (new_away,),
             complete=lambda: write_new(engine, views),

@@ -41,7 +41,7 @@ def _nothing() -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class PreparedChange:
     """A part of a cutover, as it was prepared.
 
     Attributes:
@@ -59,7 +59,7 @@ class Change:
     complete: Callable[[], None] = _nothing
 
 
-def cut_over(engine: Engine, *changes: Change) -> None:
+def cut_over(engine: Engine, *changes: PreparedChange) -> None:
     """Bring changes into force at one T, and complete them.
 
     Raises:
@@ -72,7 +72,7 @@ def cut_over(engine: Engine, *changes: Change) -> None:
         change.complete()
 
 
-def _commit(engine: Engine, changes: Sequence[Change]) -> None:
+def _commit(engine: Engine, changes: Sequence[PreparedChange]) -> None:
     def make(catalog: Catalog) -> Cutover:
         return together(change.make(catalog) for change in changes)
 

@@ -27,7 +27,7 @@ from ctsql.catalog.spans import Span
 from ctsql.planner.binding import BoundDefinition, bind_task
 from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.statements.definitions.cutover import Change, beginning
+from ctsql.runtime.statements.definitions.cutover import PreparedChange, beginning
 from ctsql.runtime.statements.definitions.dropped import dropped
 from ctsql.runtime.statements.definitions.output_tables import make_table
 from ctsql.runtime.statements.inspect.show import current_definition
@@ -61,7 +61,7 @@ class Redefinition(OnNames):
         *,
         body: tuple[st.BodyStatement, ...] | None = None,
         columns: tuple[Schema, ...] = (),
-    ) -> Change:
+    ) -> PreparedChange:
         """Prepare another definition: the task is advanced to now by the one that it has.
 
         Args:
@@ -87,7 +87,7 @@ class Redefinition(OnNames):
             return together([changed, beginning(current, away, statement.target.span)])
 
         self._ensure_columns(outputs, columns)
-        return Change(
+        return PreparedChange(
             make=make,
             new=(away,) if away else (),
             failed_at={item.id: failed_at},

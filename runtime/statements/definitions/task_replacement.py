@@ -41,7 +41,7 @@ from ctsql.runtime.log.failures import is_failure_of
 from ctsql.runtime.maintenance.history import check_history
 from ctsql.runtime.statements.definitions.alter_task import merged_options, options_edit
 from ctsql.runtime.statements.definitions.create import Creation, complete_outputs, keeps_vectors
-from ctsql.runtime.statements.definitions.cutover import Change, cut_over
+from ctsql.runtime.statements.definitions.cutover import PreparedChange, cut_over
 from ctsql.runtime.statements.definitions.first_rows import copy_of, followed_by
 from ctsql.runtime.statements.definitions.task_redefinition import (
     Redefinition,
@@ -432,7 +432,7 @@ class TaskReplacement(Redefinition):
             span=span,
         )
         advance_beside(engine, beside, is_known=is_known)
-        change = Change(
+        change = PreparedChange(
             make=swap.on_top,
             new=(away,) if away else (),
             complete=lambda: self.settle(engine.relations.item(task.id)),

@@ -42,7 +42,7 @@ from ctsql.runtime.statements.definitions.create import (
     quarantine_change,
     with_quarantine,
 )
-from ctsql.runtime.statements.definitions.cutover import Change, cut_over
+from ctsql.runtime.statements.definitions.cutover import PreparedChange, cut_over
 from ctsql.runtime.statements.definitions.dropped import dropped
 from ctsql.runtime.statements.definitions.output_tables import make_table
 from ctsql.runtime.statements.definitions.view_texts import view_text
@@ -187,7 +187,9 @@ class Replacement(OnNames):
 
         ids = [view.id, *([] if away is None else [away.id])]
         new = (away,) if away is not None and is_new else ()
-        cut_over(engine, Change(make=applied, new=new, complete=lambda: write_new(engine, ids)))
+        cut_over(
+            engine, PreparedChange(make=applied, new=new, complete=lambda: write_new(engine, ids))
+        )
         return "ALTER MATERIALIZED VIEW"
 
     def _quarantine(

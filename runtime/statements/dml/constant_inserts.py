@@ -18,13 +18,13 @@ from ctsql.runtime.delta.appends import complete, constants
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.protocol import Conflict
-from ctsql.runtime.spark.internals.inserts import Insert
+from ctsql.runtime.spark.internals.inserts import AnalysedInsert
 
 _COMPACTS = "delta.autoOptimize"
 """Begins the table properties that make Spark's own INSERT compact files."""
 
 
-def append_constants(table: DeltaTable, version: int, statement: Insert) -> int | Declined:
+def append_constants(table: DeltaTable, version: int, statement: AnalysedInsert) -> int | Declined:
     """Append the rows of a statement in one commit; returns their number.
 
     Declined where Spark is to run it; then the table is as it was.

@@ -33,7 +33,7 @@ from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.failures.messages import thrown_by
 from ctsql.runtime.spark.internals.empty_tables import empty
-from ctsql.runtime.spark.internals.inserts import Insert
+from ctsql.runtime.spark.internals.inserts import AnalysedInsert
 from ctsql.runtime.statements.dml.changed_rows import change_rows
 from ctsql.runtime.statements.dml.column_defaults import stored_default
 from ctsql.runtime.statements.dml.constant_inserts import append_constants
@@ -163,7 +163,7 @@ def write_source(
     return _status(statement.verb, rows), rows
 
 
-class Write(Protocol):
+class TableWrite(Protocol):
     """Has a statement on the table in a folder run by what it is given."""
 
     def __call__(self, location: str, run: Run, is_copy: bool, /) -> int | Declined:
@@ -171,7 +171,7 @@ class Write(Protocol):
 
 
 def write_table(
-    engine: Engine, item: Item, write: Write, *, within: OpenTransaction | None, verb: str
+    engine: Engine, item: Item, write: TableWrite, *, within: OpenTransaction | None, verb: str
 ) -> int:
     """Write a table in one commit; returns the number of rows, -1 if unknown.
 
@@ -194,7 +194,7 @@ def write_table(
     raise error("TRANSACTION_CONFLICT", name=str(item.name), detail=detail)
 
 
-def _write_alone(engine: Engine, location: str, write: Write, verb: str) -> int | Declined:
+def _write_alone(engine: Engine, location: str, write: TableWrite, verb: str) -> int | Declined:
     """Run a statement by itself; declined if it has to be run on a copy of the table."""
     table = engine.gateway.table(location)
     before = table.version()
@@ -210,7 +210,9 @@ def _write_alone(engine: Engine, location: str, write: Write, verb: str) -> int 
     return rows if isinstance(rows, Declined) else _row_count(table, before, rows)
 
 
-def _write_as_transaction(engine: Engine, item: Item, write: Write, verb: str) -> int | Declined:
+def _write_as_transaction(
+    engine: Engine, item: Item, write: TableWrite, verb: str
+) -> int | Declined:
     """Run a statement as its own transaction; declined if another writer was first."""
     try:
         with OpenTransaction(engine, engine.mint(), alone=True) as own:
@@ -222,7 +224,7 @@ def _write_as_transaction(engine: Engine, item: Item, write: Write, verb: str) -
 
 
 def _write_within(
-    engine: Engine, item: Item, write: Write, within: OpenTransaction, verb: str
+    engine: Engine, item: Item, write: TableWrite, within: OpenTransaction, verb: str
 ) -> int:
     appends = within.appends(item) if verb == "INSERT" else None
     if appends is not None:
@@ -278,12 +280,12 @@ def append_rows(
     return write_table(engine, item, write, within=within, verb="INSERT")
 
 
-def _insert_of(table: DeltaTable, version: int, text: str) -> Insert:
+def _insert_of(table: DeltaTable, version: int, text: str) -> AnalysedInsert:
     """An INSERT, analysed; its target is resolved once while the table's metadata stays."""
     metadata = table.metadata_at(version)
     entry = table.insert_target
     target = entry[1] if entry is not None and entry[0] is metadata else None
-    statement = Insert(table.gateway.session, text, target)
+    statement = AnalysedInsert(table.gateway.session, text, target)
     if target is None:
         table.insert_target = metadata, statement.target
     return statement
@@ -313,8 +315,8 @@ def target_table(engine: Engine, ref: RelationRef, search_schema: str) -> Table:
         ObjectKind.CONTINUAL_TASK: "Write into its input; its body decides what that does here.",
         ObjectKind.TASK_OUTPUT: "Write into the input of its task; the body decides what that "
         "does here.",
-        ObjectKind.MATERIALIZED_VIEW: "Write into the tables that its query reads.",
-        ObjectKind.VIEW: "Write into the tables that its query reads.",
+        ObjectKind.MATERIALIZED_VIEW: "TableWrite into the tables that its query reads.",
+        ObjectKind.VIEW: "TableWrite into the tables that its query reads.",
     }
     raise error(
         "OUTPUT_OWNED",

@@ -20,18 +20,18 @@ from ctsql.catalog.schemas import Column
 from ctsql.planner.lowering.store_assignment import as_stored, may_store
 from ctsql.planner.lowering.type_names import type_name
 from ctsql.runtime.delta.table import DeltaTable
-from ctsql.runtime.delta.transaction import Transaction
+from ctsql.runtime.delta.transaction import OptimisticTransaction
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.staging import discard_on_error
 from ctsql.runtime.log.table_metadata import CURRENT_DEFAULT
 from ctsql.runtime.log.write_handle import (
     Appended,
-    Batch,
     Committed,
     Disturbed,
     Output,
-    UpperMismatch,
+    OutputBatch,
+    UpperMoved,
     disturbance_error,
 )
 from ctsql.runtime.rows.given_rows import rows_for
@@ -50,7 +50,7 @@ class JobWriter:
         self.item = item
         self.job = job
         self._output: Output | None = None
-        self._due: Sequence[Batch] = ()  # what the next commit holds
+        self._due: Sequence[OutputBatch] = ()  # what the next commit holds
 
     @property
     def upper(self) -> int:
@@ -70,7 +70,7 @@ class JobWriter:
             self._output = Output(table, f"ctsql:job:{self.job}", shared=True, begin=begin)
         return self._output
 
-    def _begin(self, table: DeltaTable) -> Transaction:
+    def _begin(self, table: DeltaTable) -> OptimisticTransaction:
         """Begin a commit; raises ALTERED_MEANWHILE if a constraint came after rows were staged."""
         txn = table.begin()
         constraints = set(constraint_rules(table.metadata_at(txn.version_read)))
@@ -84,7 +84,7 @@ class JobWriter:
                 raise problem
         return txn
 
-    def stage(self, engine: Engine, rows: Mapping[int, Any], lower: int, upper: int) -> Batch:
+    def stage(self, engine: Engine, rows: Mapping[int, Any], lower: int, upper: int) -> OutputBatch:
         """Write rows, by T, into files that nobody sees; a batch of ``[lower, upper)``."""
         batch = self.output(engine).batch(lower, upper)
         with discard_on_error([batch]), translate_spark_errors():
@@ -92,7 +92,7 @@ class JobWriter:
                 batch.at(time).stage(self._fit(engine, some))
         return batch
 
-    def write(self, engine: Engine, write: "Write", own: Sequence[Batch]) -> int:
+    def write(self, engine: Engine, write: "JobWrite", own: Sequence[OutputBatch]) -> int:
         """Commit; returns the upper.
 
         Args:
@@ -111,7 +111,7 @@ class JobWriter:
             outcome = write.commit(output)
         if isinstance(outcome, Committed):
             faults.point("source_committed")
-        if isinstance(outcome, UpperMismatch):
+        if isinstance(outcome, UpperMoved):
             raise self.mismatch(outcome.current, write.lower)
         if isinstance(outcome, Disturbed):
             raise disturbance_error(f"{self.item.name}: rows that are only added")
@@ -170,7 +170,7 @@ def _field_names(kind: T.DataType) -> Sequence[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class JobWrite:
     """A write of a job.
 
     Attributes:
@@ -178,7 +178,7 @@ class Write:
             must be the upper there is.
     """
 
-    batches: Sequence[Batch]
+    batches: Sequence[OutputBatch]
     lower: int
     upper: int
     cuts: bool

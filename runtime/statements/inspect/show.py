@@ -27,7 +27,7 @@ from ctsql.planner.syntax.tokens.qualified_names import QualifiedNames
 from ctsql.planner.syntax.tokens.tokenizer import tokenise
 from ctsql.runtime.log import clock
 from ctsql.runtime.log_reader import LogReader
-from ctsql.runtime.monitoring.status import Status, status_of
+from ctsql.runtime.monitoring.status import OutputStatus, status_of
 from ctsql.runtime.statements.dml.column_defaults import unsaid_defaults
 from ctsql.runtime.statements.dml.stored_constraints import stored_constraints, unsaid_constraints
 from ctsql.runtime.subscriptions.cursors import Readers
@@ -133,7 +133,7 @@ def _outputs(engine: LogReader, items: list[Item], *, has_input: bool) -> Rows:
     return columns, rows
 
 
-def _error_text(status: Status) -> str | None:
+def _error_text(status: OutputStatus) -> str | None:
     if status.last_error is None:
         return None
     _, time, message = status.last_error

@@ -39,7 +39,7 @@ from ctsql.runtime.spark.checkpoint import computed
 from ctsql.runtime.spark.failures.storage_errors import FILE_MISSING
 from ctsql.runtime.spark.temp_views import TemporaryNames
 from ctsql.runtime.views.change_plans import types_given
-from ctsql.runtime.warehouse.query_engine import Table
+from ctsql.runtime.warehouse.query_engine import StoredTable
 from ctsql.runtime.warehouse.row_origins import (
     LocatedContents,
     located_contents,
@@ -119,7 +119,7 @@ class _Reader:
         if isinstance(whole, Declined):
             return REFUSALS[whole.reason]
         tables = {
-            use.table: Table(node.object_id, self._columns(node), node.columns)
+            use.table: StoredTable(node.object_id, self._columns(node), node.columns)
             for use in whole.inputs
             if isinstance(use, TableUse) and isinstance(node := self.nodes[use.table], lp.Relation)
         }

@@ -21,7 +21,7 @@ from ctsql.runtime.statements.tables.columns_read import Analysis, analyse, read
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class ReaderEffect:
     """What a change means for one object.
 
     Attributes:
@@ -45,7 +45,7 @@ def effects_on_readers(
     *,
     catalog: Catalog | None = None,
     without: Collection[str] = (),
-) -> list[Effect]:
+) -> list[ReaderEffect]:
     """What a change means for each object that reads the table, directly or by plain views.
 
     An object for which nothing changes is not in the list.
@@ -67,7 +67,7 @@ def effects_on_readers(
         if is_break:
             detail = "It is given all columns, and would end there."
             effects += [
-                Effect(
+                ReaderEffect(
                     s.name, "subscription", True, detail, f"Type first: DROP SUBSCRIPTION {s.name}"
                 )
                 for s in subscribers(catalog, relation.id)
@@ -83,7 +83,7 @@ def _effect(
     columns: Schema,
     after: Schema,
     catalog: Catalog,
-) -> Effect | None:
+) -> ReaderEffect | None:
     name, kind = str(reader.name), reader.kind.value
     definition = engine.relations.current(reader)
     before, then = (analyse(engine, definition, table, c, catalog) for c in (columns, after))
@@ -91,23 +91,23 @@ def _effect(
         if then.problem is not None:
             return None
         detail = f"It fails already: {before.problem.message}. Then it does no longer."
-        return Effect(name, kind, False, detail)
+        return ReaderEffect(name, kind, False, detail)
     if then.problem is not None:
-        return Effect(name, kind, True, sentence_of(then.problem), _replace_text(reader))
+        return ReaderEffect(name, kind, True, sentence_of(then.problem), _replace_text(reader))
     if isinstance(change, st.AddColumns):
         return None  # SELECT * is expanded when the reader is made
     if not reads(engine, before, table, columns, named_columns(change), catalog):
         return None
     if len(then.columns) != len(before.columns):
         detail = "Its SELECT * gives other columns then than it has."
-        return Effect(name, kind, True, detail, _replace_text(reader))
+        return ReaderEffect(name, kind, True, detail, _replace_text(reader))
     if isinstance(change, st.DropColumns | st.RenameColumn):
         detail = "It reads the column, and would read something else by that name."
-        return Effect(name, kind, True, detail, _replace_text(reader))
+        return ReaderEffect(name, kind, True, detail, _replace_text(reader))
     return _effect_of_retype(reader, change, then)
 
 
-def _effect_of_retype(reader: Item, change: st.ColumnChange, then: Analysis) -> Effect | None:
+def _effect_of_retype(reader: Item, change: st.ColumnChange, then: Analysis) -> ReaderEffect | None:
     """A reader that reads a column whose type has become wider, or that may be NULL."""
     name, kind = str(reader.name), reader.kind.value
     pairs = zip(reader.columns, then.columns, strict=True)
@@ -115,18 +115,18 @@ def _effect_of_retype(reader: Item, change: st.ColumnChange, then: Analysis) -> 
     if isinstance(reader, Task) and isinstance(change, st.RetypeColumn):
         detail = "It reads the column. Where it stores it in a narrower one, a value that is too "
         detail += "large is an error, and digits that have no place there are left out."
-        return Effect(name, kind, False, detail)
+        return ReaderEffect(name, kind, False, detail)
     if not isinstance(reader, MaterializedView) or not others:
         return None
     text = ", ".join(f"{old.name} {new.type.upper()}" for old, new in others)
     old_text = ", ".join(f"{old.name} {old.type.upper()}" for old, _ in others)
     if not all(is_exact(new.type, old.type) for old, new in others):
         detail = f"Its query gives {text} then, and it stores {old_text}."
-        return Effect(name, kind, True, detail, _replace_text(reader))
+        return ReaderEffect(name, kind, True, detail, _replace_text(reader))
     detail = f"Its query gives {text} then. It goes on to store {old_text}: a value that is too "
     detail += "large is an error, and it is recomputed at each change."
     action = f"For the wider type: CREATE OR REPLACE {reader.kind.keyword} {reader.name} ..."
-    return Effect(name, kind, False, detail, action)
+    return ReaderEffect(name, kind, False, detail, action)
 
 
 def _replace_text(reader: Item) -> str:

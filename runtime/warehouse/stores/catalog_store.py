@@ -29,9 +29,9 @@ from ctsql.catalog.errors import broken, error
 from ctsql.catalog.items import Item
 from ctsql.catalog.names import DEFAULT_SCHEMA
 from ctsql.catalog.stored_items import item_of_entry, item_text
-from ctsql.catalog.subscriptions import Subscription
+from ctsql.catalog.subscriptions import StoredSubscription
 from ctsql.runtime.log import fault_points as faults
-from ctsql.runtime.log.write_handle import Batch, Committed, Output
+from ctsql.runtime.log.write_handle import Committed, Output, OutputBatch
 from ctsql.runtime.warehouse.stores.location import SYSTEM_TABLE
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class DeltaCatalog:
             version, domains = table.domains()
             items = [item_of_entry(k, v) for k, v in _under(OBJECT, domains)]
             schemas = [v for _, v in _under(SCHEMA, domains)]
-            readers = [Subscription.of_entry(k, v) for k, v in _under(SUBSCRIPTION, domains)]
+            readers = [StoredSubscription.of_entry(k, v) for k, v in _under(SUBSCRIPTION, domains)]
             drops = [DropEntry.of_entry(k, v) for k, v in _under(DROPPED, domains)]
             catalog = Catalog.of(items, schemas, readers, drops)
             cutover = cutover_of(_under(CUTOVER, domains))
@@ -160,7 +160,7 @@ class DeltaCatalog:
             if not changes:
                 return now
             batch = self._output.open(upper)
-            if not isinstance(batch, Batch) or batch.version_read != self._version:
+            if not isinstance(batch, OutputBatch) or batch.version_read != self._version:
                 continue
             batch.domains.update(changes)
             if isinstance(
@@ -186,7 +186,7 @@ def _differences(before: StoredCatalog, after: StoredCatalog) -> dict[str, str |
     return {**texts, **dict.fromkeys(old.keys() - new.keys())}
 
 
-def _text(entry: str | Item | Cutover | DropEntry | Subscription) -> str:
+def _text(entry: str | Item | Cutover | DropEntry | StoredSubscription) -> str:
     if isinstance(entry, str):
         return entry
     return item_text(entry) if isinstance(entry, Item) else entry.to_json()
@@ -203,7 +203,7 @@ def _is_same(before: object, after: object) -> bool:
 
 def _entries(
     contents: StoredCatalog,
-) -> dict[str, Item | Subscription | DropEntry | Cutover | str]:
+) -> dict[str, Item | StoredSubscription | DropEntry | Cutover | str]:
     """What is stored, by domain."""
     catalog, cutover = contents.catalog, contents.cutover
     return {

@@ -33,13 +33,13 @@ from ctsql.catalog.errors import CtsqlError, broken, error
 from ctsql.catalog.items import Item
 from ctsql.runtime.delta.stores.locks import commit_lock
 from ctsql.runtime.delta.table import DeltaTable
-from ctsql.runtime.delta.transaction import Transaction
+from ctsql.runtime.delta.transaction import OptimisticTransaction
 from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.log.batches import BatchText, own_files
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.protocol import Conflict, RowsGone
 from ctsql.runtime.log.staging import discard_on_error
-from ctsql.runtime.log.write_handle import Committed, Output, UpperMismatch
+from ctsql.runtime.log.write_handle import Committed, Output, UpperMoved
 from ctsql.runtime.warehouse.times.replaced_tables import LOST
 from ctsql.runtime.warehouse.times.timeline import INTENTS, STUCK, Timeline, check_not_stuck
 from ctsql.runtime.warehouse.times.timestamp_assignment import TRANSACTION, UNDOES, candidates_of
@@ -127,7 +127,7 @@ def commit_alone(source: str, table: DeltaTable, change: BatchText) -> None:
 def _output(source: str, table: DeltaTable, version: int) -> Output:
     """The handle of a table whose batches go in only on a version, as it is."""
 
-    def begin() -> Transaction:
+    def begin() -> OptimisticTransaction:
         txn = table.begin()
         txn.depend_on_all()
         check_unchanged(source, table, version)
@@ -365,7 +365,7 @@ class _Participant:
         outcome = output.compare_and_append(
             [], expected=self.expected, new=self.upper, metadata={UNDOES: self.group}
         )
-        if isinstance(outcome, UpperMismatch) and self.version_in(TRANSACTION) is not None:
+        if isinstance(outcome, UpperMoved) and self.version_in(TRANSACTION) is not None:
             return False
         # The upper has moved, by this or by another commit.
         self.table.discard(own_files(BatchText.from_json(self.batch).parts))

@@ -35,12 +35,12 @@ from typing import TYPE_CHECKING, Any
 from ctsql.catalog.errors import CtsqlError, broken, error
 from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.log.actions import Commit
-from ctsql.runtime.log.write_handle import Batch, Committed, Output
+from ctsql.runtime.log.write_handle import Committed, Output, OutputBatch
 from ctsql.runtime.warehouse.stores.location import SYSTEM_TABLE
 from ctsql.runtime.warehouse.times.replaced_tables import DAMAGED, NOT_THERE
 from ctsql.runtime.warehouse.times.timestamp_assignment import (
     Binding as Binding,
-    Candidate as Candidate,
+    UnboundCommit as UnboundCommit,
     assign as assign,
     candidates_of,
 )
@@ -325,7 +325,7 @@ class Timeline:
             if not bindings and self.now >= 0 and not fresh:
                 return self.now
             batch = self._output.open(self._output.upper)
-            if not isinstance(batch, Batch):
+            if not isinstance(batch, OutputBatch):
                 continue
             # The first T of a warehouse binds nothing: it is a time to create objects at.
             newest = bindings[-1].time if bindings else self.now
@@ -355,9 +355,9 @@ class Timeline:
 
     def _move_frontier(
         self,
-        batch: Batch,
+        batch: OutputBatch,
         bindings: Sequence[Binding],
-        candidates: Sequence[Candidate],
+        candidates: Sequence[UnboundCommit],
         sources: Collection[str],
     ) -> None:
         """Say how far each source is bound; intents whose transactions are bound go.
@@ -397,7 +397,7 @@ class Timeline:
         for _ in range(MINT_TRIES_MAX):
             self.refresh()
             batch = self._output.open(self._output.upper)
-            if not isinstance(batch, Batch):
+            if not isinstance(batch, OutputBatch):
                 continue
             configuration = text()
             if configuration is None:
@@ -412,7 +412,7 @@ class Timeline:
                 return True
         raise _never_first()
 
-    def unbound(self, source: str, name: str, table: "DeltaTable") -> list[Candidate]:
+    def unbound(self, source: str, name: str, table: "DeltaTable") -> list[UnboundCommit]:
         """The commits of a source that change data and have no T.
 
         What commits changed that a log cleanup took away is part of the oldest one that is left.
@@ -426,7 +426,7 @@ class Timeline:
             if bound is None:
                 version = table.version()
                 time_ms = clock.commit_ms(table.commit_at(version).time_ms)
-                return [Candidate(time_ms, name, version, source)]
+                return [UnboundCommit(time_ms, name, version, source)]
             table.check_same()
             first: int | None = start + 1
             if not table.has(start + 1):
@@ -472,7 +472,7 @@ class Timeline:
                 return
             # First: an archive that is made after this makes ours fail, so no row comes twice.
             batch = self._output.open(self._output.upper)
-            if not isinstance(batch, Batch):
+            if not isinstance(batch, OutputBatch):
                 continue
             version = batch.version_read
             rows = list(_unarchived(self.table, self.archived_to, version))
@@ -528,14 +528,14 @@ def _told_of_stuck(timeline: Timeline, source: str) -> Mapping[str, str] | None:
     return next((i[STUCK] for i in intents if source in i["tables"] and STUCK in i), None)
 
 
-def _look_for_candidates(timeline: Timeline, sources: Sources) -> list[Candidate]:
+def _look_for_candidates(timeline: Timeline, sources: Sources) -> list[UnboundCommit]:
     """The commits to bind.
 
     Of two commits made while the sources are looked at, one after the other, the later one
     alone may have been there to be found, and would get the earlier T: then they are looked at
     again. Not for ever, where others' clocks go before this one.
     """
-    candidates: list[Candidate] = []
+    candidates: list[UnboundCommit] = []
     for _ in range(LOOKS_MAX):
         begun_ms = clock.now_ms()
         candidates = [
@@ -548,7 +548,9 @@ def _look_for_candidates(timeline: Timeline, sources: Sources) -> list[Candidate
     return candidates
 
 
-def _bindable(timeline: Timeline, source: str, name: str, table: "DeltaTable") -> list[Candidate]:
+def _bindable(
+    timeline: Timeline, source: str, name: str, table: "DeltaTable"
+) -> list[UnboundCommit]:
     """What is to be bound of a source: nothing while its log is damaged.
 
     Who reads it is told (:func:`ctsql.runtime.warehouse.table_checks.check_tables`); what others

@@ -33,7 +33,7 @@ class Binding:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class UnboundCommit:
     """A commit of a source that has no T yet; ``group`` is the id of its transaction."""
 
     time_ms: int
@@ -45,11 +45,11 @@ class Candidate:
 
 Waiting = Mapping[str, frozenset[str]]
 """The transactions that are being committed: id to the sources that it changes."""
-Step = list[Candidate]
+Step = list[UnboundCommit]
 
 
 def assign(
-    candidates: Sequence[Candidate],
+    candidates: Sequence[UnboundCommit],
     last: int,
     *,
     waiting: Waiting | None = None,
@@ -70,13 +70,13 @@ def assign(
     return bindings
 
 
-def _key(c: Candidate) -> tuple[int, str, int]:
+def _key(c: UnboundCommit) -> tuple[int, str, int]:
     return c.time_ms, c.name, c.version
 
 
-def _steps(candidates: Sequence[Candidate], waiting: Waiting) -> Iterator[Step]:
+def _steps(candidates: Sequence[UnboundCommit], waiting: Waiting) -> Iterator[Step]:
     """The commits in their order, those of one transaction together."""
-    chains: dict[str, deque[Candidate]] = {}
+    chains: dict[str, deque[UnboundCommit]] = {}
     parts: dict[str, set[str]] = {group: set(sources) for group, sources in waiting.items()}
     for c in sorted(candidates, key=_key):
         chains.setdefault(c.source, deque()).append(c)
@@ -93,7 +93,7 @@ def _steps(candidates: Sequence[Candidate], waiting: Waiting) -> Iterator[Step]:
                 del chains[c.source]
 
 
-def _next(chains: Mapping[str, deque[Candidate]], parts: Mapping[str, set[str]]) -> Step:
+def _next(chains: Mapping[str, deque[UnboundCommit]], parts: Mapping[str, set[str]]) -> Step:
     """The first commit that may be bound, with those that must be bound with it."""
     for first in sorted((chain[0] for chain in chains.values()), key=_key):
         if first.group is None:
@@ -122,7 +122,7 @@ def _ticks(steps: Iterable[Step], tick_ms: int) -> Iterator[list[Step]]:
 
 def candidates_of(
     source: str, name: str, commits: Sequence[Commit], reshaping: Collection[int] = ()
-) -> list[Candidate]:
+) -> list[UnboundCommit]:
     """What is to be bound of commits that follow each other in a source's log.
 
     Those that change no row are left out, but for parts of transactions and the versions that
@@ -131,7 +131,7 @@ def candidates_of(
     none before it is free of its rows.
     """
     undone_groups = {c.metadata[UNDOES] for c in commits if UNDOES in c.metadata}
-    candidates: list[Candidate] = []
+    candidates: list[UnboundCommit] = []
     floor = 0
     undoing = waits = False
     for commit in commits:
@@ -142,10 +142,10 @@ def candidates_of(
             undoing = True
         elif UNDOES in commit.metadata:
             if waits:
-                candidates.append(Candidate(floor, name, commit.version, source))
+                candidates.append(UnboundCommit(floor, name, commit.version, source))
             undoing = waits = False
         elif is_change and undoing:
             waits = True
         elif is_change or group is not None:  # a part without rows may say how far a writer is
-            candidates.append(Candidate(floor, name, commit.version, source, group))
+            candidates.append(UnboundCommit(floor, name, commit.version, source, group))
     return candidates

@@ -9,7 +9,7 @@ from ctsql import Connection
 from ctsql.catalog.declined import Declined
 from ctsql.catalog.names import table_at
 from ctsql.runtime.delta.table import DeltaTable
-from ctsql.runtime.delta.transaction import Transaction, whole_file
+from ctsql.runtime.delta.transaction import OptimisticTransaction, whole_file
 from ctsql.runtime.log.batches import StagedFile
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.protocol import Conflict
@@ -151,7 +151,7 @@ def test_what_rests_on_all_rows_loses_none(table: DeltaTable) -> None:
         assert _rows(table) == [0, 1, 2, 3, 9]
 
 
-def _stage(txn: Transaction, k: int) -> Any:
+def _stage(txn: OptimisticTransaction, k: int) -> Any:
     frame = txn.table.gateway.session.createDataFrame([(k,)], "k INT")
     local = row_set(frame).collect()
     assert isinstance(local, LocalRows)
@@ -160,7 +160,7 @@ def _stage(txn: Transaction, k: int) -> Any:
     return file
 
 
-def _commit(txn: Transaction) -> int:
+def _commit(txn: OptimisticTransaction) -> int:
     return txn.commit(label="test", epoch=0, metadata="{}")
 
 

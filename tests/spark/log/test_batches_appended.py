@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.runtime.log.write_handle import Committed, Disturbed, Output, UpperMismatch
+from ctsql.runtime.log.write_handle import Committed, Disturbed, Output, UpperMoved
 from tests.helpers.letter_table import Letters, at_upper
 from tests.helpers.processes import run_program
 from tests.helpers.table_folder import data_files, log
@@ -258,7 +258,7 @@ def test_a_commit_that_is_interrupted_keeps_its_files(table: Letters) -> None:
     """Ctrl-C while the store commits: it may be in, so its files stay until the upper moved."""
     output = at_upper(table, 1)
     batch = output.open(1)
-    assert not isinstance(batch, UpperMismatch)
+    assert not isinstance(batch, UpperMoved)
     batch.at(1).stage(table.frame("a"))
     assert batch.txn is not None
     commit = batch.txn.commit
@@ -280,15 +280,15 @@ def test_batches_of_both_kinds_lose_to_each_other(table: Letters) -> None:
     output = at_upper(table, 1)
     batch = table.batch(output, 1, 2, [("b", 1)])
     pinned = output.open(1)
-    assert not isinstance(pinned, UpperMismatch)
+    assert not isinstance(pinned, UpperMoved)
     pinned.at(1).stage(table.frame("a"))
     rival = table.handle()
     assert isinstance(rival.append([batch], lower=1, upper=2), Committed)
-    assert output.compare_and_append([pinned], expected=pinned.lower, new=2) == UpperMismatch(2, 1)
+    assert output.compare_and_append([pinned], expected=pinned.lower, new=2) == UpperMoved(2, 1)
     late = table.batch(output, 2, 3, [("c", 2)])
     second = rival.open(2)
-    assert not isinstance(second, UpperMismatch)
+    assert not isinstance(second, UpperMoved)
     assert isinstance(rival.compare_and_append([second], expected=second.lower, new=3), Committed)
     assert output.upper == 2, "cached: nobody asked the log"
-    assert output.compare_and_append([late], expected=2, new=3) == UpperMismatch(3, 2)
+    assert output.compare_and_append([late], expected=2, new=3) == UpperMoved(3, 2)
     assert table.letters() == Counter("b")

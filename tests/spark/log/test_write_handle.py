@@ -10,7 +10,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.times import CLOSED
 from ctsql.runtime.log import uppers
 from ctsql.runtime.log.batches import BatchText
-from ctsql.runtime.log.write_handle import Committed, Output, Unwritten, UpperMismatch
+from ctsql.runtime.log.write_handle import Committed, Output, Unwritten, UpperMoved
 from tests.conftest import VECTORS
 from tests.helpers.letter_table import Letters, at_upper
 from tests.helpers.table_folder import data_files, log, transaction
@@ -45,7 +45,7 @@ def _check(table: Letters, output: Output, case: dict[str, Any], call: Any) -> N
     else:
         outcome = call()
         if isinstance(wanted, dict):
-            assert outcome == UpperMismatch(**wanted["upper_mismatch"])
+            assert outcome == UpperMoved(**wanted["upper_mismatch"])
         elif "no-op" in wanted:
             assert outcome == Unwritten(_bound(case["after"]))
         else:
@@ -113,7 +113,7 @@ def test_commits_name_their_writer(table: Letters) -> None:
     """By the id of the handle."""
     output = at_upper(table, 1)
     batch = output.open(1)
-    assert not isinstance(batch, UpperMismatch)
+    assert not isinstance(batch, UpperMoved)
     committed = output.compare_and_append(
         [batch], expected=batch.lower, new=2, metadata={"mine": 7}
     )

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ctsql.api import Connection
-from ctsql.planner.syntax.tokens.operators import Unreadable
+from ctsql.planner.syntax.tokens.operators import UncertainText
 from tests.unit.planner.syntax.operator_texts import KINDS, around_operands, in_a_row, parenthesised
 
 pytestmark = pytest.mark.spark
@@ -74,7 +74,7 @@ def split(texts: Sequence[str]) -> tuple[list[Pair], list[str]]:
     for text in texts:
         try:
             read.append((text, " ".join(parenthesised(text.split()))))
-        except Unreadable:
+        except UncertainText:
             unread.append(text)
     return read, unread
 

@@ -136,14 +136,14 @@ def test_a_compaction_that_loses_leaves_nothing(
         con.execute(f"INSERT INTO t VALUES ({k}, 1); SELECT * FROM latest")
     engine = engine_of(con)
     table = engine.relations.table(next(i for i in engine.catalog if i.name.name == "latest"))
-    commit = delta_transaction.Transaction.commit_rewrites
+    commit = delta_transaction.OptimisticTransaction.commit_rewrites
 
-    def late(txn: delta_transaction.Transaction) -> int:
-        monkeypatch.setattr(delta_transaction.Transaction, "commit_rewrites", commit)
+    def late(txn: delta_transaction.OptimisticTransaction) -> int:
+        monkeypatch.setattr(delta_transaction.OptimisticTransaction, "commit_rewrites", commit)
         con.execute("INSERT INTO t VALUES (1, 7); SELECT * FROM latest")
         return commit(txn)
 
-    monkeypatch.setattr(delta_transaction.Transaction, "commit_rewrites", late)
+    monkeypatch.setattr(delta_transaction.OptimisticTransaction, "commit_rewrites", late)
     with active(engine.session):
         assert compact(table, lambda files: choose(files, THOROUGH)) is None
         rows = [(0, 1), (1, 7), (2, 1)]
@@ -166,15 +166,15 @@ def test_a_sink_that_loses_to_a_compaction_tries_again(
         con.execute(f"INSERT INTO t VALUES ({k}, 1); SELECT * FROM latest")
     engine = engine_of(con)
     table = engine.relations.table(next(i for i in engine.catalog if i.name.name == "latest"))
-    commit = delta_transaction.Transaction.commit
+    commit = delta_transaction.OptimisticTransaction.commit
     compactions = []
 
-    def disturbed(txn: delta_transaction.Transaction, **how: object) -> int:
+    def disturbed(txn: delta_transaction.OptimisticTransaction, **how: object) -> int:
         if txn.table is table and not compactions:
             compactions.append(compact(table, lambda files: choose(files, THOROUGH)))
         return commit(txn, **how)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(delta_transaction.Transaction, "commit", disturbed)
+    monkeypatch.setattr(delta_transaction.OptimisticTransaction, "commit", disturbed)
     con.execute("INSERT INTO t VALUES (1, 7)")
     rows = [(0, 1), (1, 7), (2, 1)]
     assert_rows(con.execute("SELECT * FROM latest").fetchall(), rows, "latest")

@@ -10,7 +10,7 @@ import pytest
 from ctsql.api import Connection, connect as connect_to
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.runtime.log.failures import FEATURE
-from ctsql.runtime.log.write_handle import FAILURE, Batch
+from ctsql.runtime.log.write_handle import FAILURE, OutputBatch
 from ctsql.runtime.spark_engine import SparkEngine
 from ctsql.runtime.tasks import sink as ct
 from tests.conftest import TEST_MASTER
@@ -202,7 +202,7 @@ def test_replicas_that_fail_together_record_once(connect: Callable[[], Connectio
     begun = output.open(output.upper)
     first = expect_error(con, "SELECT * FROM ratios", "TASK_FAILED")
     record = _records(table)[0]["configuration"]
-    assert isinstance(begun, Batch)
+    assert isinstance(begun, OutputBatch)
     begun.domains[FAILURE] = record
     output.compare_and_append([begun], expected=begun.lower, new=None)
     assert len(_records(table)) == 1

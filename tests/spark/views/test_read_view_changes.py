@@ -8,7 +8,7 @@ import pytest
 
 from ctsql.api import Connection, connect as open_connection
 from ctsql.catalog.catalog import Catalog
-from ctsql.runtime.pipelines.plan import Status
+from ctsql.runtime.pipelines.plan import PlannedStatus
 from tests.helpers.opened import check_rows, engine_of, item_of
 from tests.helpers.processes import run_killed
 from tests.helpers.sql_folder import applied, change_of, planned
@@ -262,7 +262,7 @@ def test_a_folder_applies_it(con: Connection) -> None:
     new = NEW.replace("OR REPLACE ", "")
     con.execute("CREATE MATERIALIZED VIEW mine AS SELECT n FROM m")
     refused = change_of(planned(con, table, new, READERS, whole.format("*")), "m")
-    assert refused.status is Status.REFUSED
+    assert refused.status is PlannedStatus.REFUSED
     assert refused.breaks == ("materialized view mine (was bound to n)",)
     con.execute("DROP MATERIALIZED VIEW mine")
     applied(con, table, new, READERS, whole.format("k, w"))

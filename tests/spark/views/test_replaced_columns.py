@@ -9,7 +9,7 @@ import pytest
 from ctsql.api import Connection, connect as open_connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
-from ctsql.runtime.delta.transaction import Transaction
+from ctsql.runtime.delta.transaction import OptimisticTransaction
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.statements.definitions import create
 from ctsql.runtime.views.refresh_policy import Strategy
@@ -366,16 +366,16 @@ def test_rows_that_come_while_it_is_written(
     awaiting: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody else's append makes the commit fail; the next one takes the rows away too."""
-    table, commit = folder(awaiting, "m"), Transaction._commit
+    table, commit = folder(awaiting, "m"), OptimisticTransaction._commit
     wrong = awaiting.spark.createDataFrame([(7, 7)], "k INT, s BIGINT").coalesce(1)
 
-    def after_another(txn: Transaction, operation: Any) -> int:
+    def after_another(txn: OptimisticTransaction, operation: Any) -> int:
         if '"name":"n"' in txn.txn.metadata().schemaString():
             monkeypatch.undo()
             wrong.write.format("delta").mode("append").save(str(table))
         return commit(txn, operation)
 
-    monkeypatch.setattr(Transaction, "_commit", after_another)
+    monkeypatch.setattr(OptimisticTransaction, "_commit", after_another)
     assert_rows(awaiting.execute("SELECT * FROM m").fetchall(), NEW_ROWS, "finished")
     assert_rows(rows_at(awaiting, table, len(log(table)) - 2), [*OLD_ROWS, (7, 7)], "another's")
     assert _anew(table) == [len(log(table)) - 1]

@@ -11,7 +11,7 @@ from ctsql.runtime.log.write_handle import Committed
 from ctsql.runtime.spark.internals.sessions import active
 from ctsql.runtime.views import turn_table
 from ctsql.runtime.views.mint import Description
-from ctsql.runtime.views.side_table import Kind, tables_beside
+from ctsql.runtime.views.side_table import SideTableKind, tables_beside
 from ctsql.runtime.views.sink import ViewSink
 from ctsql.runtime.views.turn_table import ADDED, FILLED, FOUND, OF_FEW, ROWS_MIN
 from tests.conftest import TEST_MASTER
@@ -39,7 +39,7 @@ def _how(con: Connection, view: str) -> set[str]:
 
 def _folders(con: Connection, view: str) -> list[str]:
     found = tables_beside(engine_of(con).warehouse, item_of(con, view))
-    return [beside.table.location for beside in found if beside.kind is Kind.TURNS]
+    return [beside.table.location for beside in found if beside.kind is SideTableKind.TURNS]
 
 
 @pytest.mark.parametrize("seed", [4, pytest.param(5, marks=pytest.mark.slow)])

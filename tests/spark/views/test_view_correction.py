@@ -15,7 +15,7 @@ from ctsql.api import Connection, connect as open_connection
 from ctsql.catalog.items import Item
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.log.write_handle import Committed, Output, UpperMismatch
+from ctsql.runtime.log.write_handle import Committed, Output, UpperMoved
 from ctsql.runtime.spark.internals.sessions import active
 from ctsql.runtime.views.mint import Description
 from ctsql.runtime.views.sink import StagedBatch, ViewSink
@@ -214,7 +214,7 @@ def test_vector_of_appends(view: View, case: dict[str, Any]) -> None:
     outcome = sink.append(written)
     fresh = log(view.folder)[commits:]
     if case["result"].startswith("dropped"):
-        assert outcome == UpperMismatch(start + case["upper"], lower)
+        assert outcome == UpperMoved(start + case["upper"], lower)
         assert data_files(view.folder) == files
         assert not fresh
         return
@@ -259,7 +259,7 @@ def test_one_process_writes_another_appends(
     with active(view.engine.session):
         assert isinstance(sink.append(StagedBatch(sink.output.batch_of(first))), Committed)
     assert view.stored() == Counter([1, 1, 1, 3])
-    assert sink.append(StagedBatch(sink.output.batch_of(second))) == UpperMismatch(now + 1, lower)
+    assert sink.append(StagedBatch(sink.output.batch_of(second))) == UpperMoved(now + 1, lower)
     assert not orphans(view.folder)
     con = connect()
     assert Counter(con.execute("SELECT k FROM m").fetchall()) == Counter([(1,), (1,), (1,), (3,)])

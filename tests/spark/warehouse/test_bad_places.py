@@ -18,7 +18,7 @@ from ctsql.api import Connection, connect as open_connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.cli.main import main
 from ctsql.console.progress import Progress
-from ctsql.console.script import Runner, Settings
+from ctsql.console.script import OutputSettings, Runner
 from ctsql.runtime.spark.start.environment import delta_jars, ivy_jars_folder
 from ctsql.shell.repl import Repl
 from tests.helpers.failing_disks import needs_root
@@ -97,7 +97,7 @@ def _by_command(*arguments: str) -> str:
 
 def _at_the_prompt(place: str) -> str:
     err = io.StringIO()
-    settings = Settings(
+    settings = OutputSettings(
         out=io.StringIO(),
         messages=Console(file=err, width=200),
         progress=Progress(err, enabled=False),

@@ -9,7 +9,7 @@ from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
 from ctsql.catalog.stored_items import item_text
-from ctsql.runtime.log.write_handle import Batch, Committed
+from ctsql.runtime.log.write_handle import Committed, OutputBatch
 from ctsql.runtime.warehouse.stores.catalog_store import OBJECT, SUBSCRIPTION
 from tests.helpers.items import changed
 from tests.helpers.opened import engine_of, item_of
@@ -36,7 +36,7 @@ def rewrite(con: Connection, domain: str, text: str) -> None:
     store = engine_of(con).catalog_store
     upper = store._output.fetch_recent_upper()
     batch = store._output.open(upper)
-    assert isinstance(batch, Batch)
+    assert isinstance(batch, OutputBatch)
     batch.domains[domain] = text
     assert isinstance(
         store._output.compare_and_append([batch], expected=batch.lower, new=upper + 1), Committed

@@ -23,7 +23,7 @@ from ctsql.planner.nodes import (
 from ctsql.planner.rules import mark_snapshot
 from ctsql.planner.syntax import parse
 from ctsql.planner.syntax.ast import Select
-from ctsql.runtime.log.actions import Change
+from ctsql.runtime.log.actions import RowChange
 from ctsql.runtime.log.table_changes import Movement, due_movements
 
 
@@ -63,12 +63,12 @@ def task(*input_nodes: Node, snapshot: bool = False) -> TaskWrite:
 
 
 A = [
-    (1, Movement(1, 0, 1), Change.APPEND),
-    (2, Movement(2, 1, 2), Change.DELETE),
-    (3, Movement(3, 2, 3), Change.MIXED),
-    (4, Movement(4, 3, 4), Change.NONE),
+    (1, Movement(1, 0, 1), RowChange.APPEND),
+    (2, Movement(2, 1, 2), RowChange.DELETE),
+    (3, Movement(3, 2, 3), RowChange.MIXED),
+    (4, Movement(4, 3, 4), RowChange.NONE),
 ]
-B = [(1, Movement(1, 0, 1), Change.APPEND), (5, Movement(5, 1, 2), Change.DELETE)]
+B = [(1, Movement(1, 0, 1), RowChange.APPEND), (5, Movement(5, 1, 2), RowChange.DELETE)]
 
 DUE: dict[str, tuple[tuple[Node, ...], list[tuple[int, str]]]] = {
     "inserts": ((inserts("a"),), [(1, "a"), (3, "a")]),

@@ -7,7 +7,7 @@ import pytest
 from ctsql.catalog.spans import Source
 from ctsql.planner.ivm.parse.expressions import conjuncts, texts
 from ctsql.planner.syntax.tokens import operators
-from ctsql.planner.syntax.tokens.operators import Unreadable
+from ctsql.planner.syntax.tokens.operators import UncertainText
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, tokenise
 from tests.unit.planner.syntax.operator_texts import (
     around_operands,
@@ -64,7 +64,7 @@ def test_operators_bind_as_in_spark(text: str, shape: str) -> None:
 @pytest.mark.parametrize("text", UNREADABLE)
 def test_what_is_not_certain_is_not_read(text: str) -> None:
     """Spark refuses most of it; the rest has keywords as names."""
-    with pytest.raises(Unreadable):
+    with pytest.raises(UncertainText):
         operators.read(texts(tokens(text)) if text else [])
 
 
@@ -74,7 +74,7 @@ def test_parentheses_change_nothing_that_has_them() -> None:
     for text in [*in_a_row(2), *around_operands()]:
         try:
             made = parenthesised(text.split())
-        except Unreadable:
+        except UncertainText:
             continue
         read += 1
         kinds = [s.kind for s in operations(text.split())]

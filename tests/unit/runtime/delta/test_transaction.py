@@ -9,11 +9,11 @@ from pyspark.errors import PySparkException
 
 from ctsql.catalog.errors import EnvironmentProblem
 from ctsql.runtime.delta.internals.transaction import DeltaTransaction
-from ctsql.runtime.delta.transaction import Transaction
+from ctsql.runtime.delta.transaction import OptimisticTransaction
 from ctsql.runtime.log.protocol import Conflict
 
 
-def _transaction(problem: Exception) -> Transaction:
+def _transaction(problem: Exception) -> OptimisticTransaction:
     """One whose commit Delta answers with an error."""
 
     def commit(actions: object, operation: object) -> int:
@@ -22,7 +22,7 @@ def _transaction(problem: Exception) -> Transaction:
     gateway: Any = SimpleNamespace(seq=list, output_operation=lambda *_: None)
     table: Any = SimpleNamespace(location="s3a://bucket/t", gateway=gateway)
     started = SimpleNamespace(readVersion=lambda: 3, commit=commit)
-    return Transaction(table, DeltaTransaction(gateway, started))
+    return OptimisticTransaction(table, DeltaTransaction(gateway, started))
 
 
 def test_what_the_store_says_of_a_commit_is_an_error_of_ours() -> None:

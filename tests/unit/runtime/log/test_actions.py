@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from ctsql.runtime.log.actions import (
-    Change,
     Commit,
-    Unreadable,
+    DamagedCommit,
+    RowChange,
     classify,
     parse_checksum,
     parse_commit,
@@ -55,16 +55,16 @@ def _commit(*actions: dict[str, Any], version: int = 4) -> Commit:
     return parse_commit(version, text, modified_ms=NOW + 99)
 
 
-CASES: dict[str, tuple[Change, list[dict[str, Any]]]] = {
-    "append": (Change.APPEND, [_info("WRITE"), _add("a"), _add("b")]),
-    "append without statistics": (Change.APPEND, [_info("WRITE"), _add("a", None)]),
-    "append of no row": (Change.NONE, [_info("WRITE"), _add("a", 0)]),
-    "append of no file": (Change.NONE, [_info("WRITE")]),
-    "new columns and rows": (Change.APPEND, [_info("WRITE"), METADATA, _add("a")]),
-    "create table": (Change.NONE, [_info("CREATE TABLE"), METADATA]),
-    "table properties": (Change.NONE, [_info("SET TBLPROPERTIES"), METADATA]),
+CASES: dict[str, tuple[RowChange, list[dict[str, Any]]]] = {
+    "append": (RowChange.APPEND, [_info("WRITE"), _add("a"), _add("b")]),
+    "append without statistics": (RowChange.APPEND, [_info("WRITE"), _add("a", None)]),
+    "append of no row": (RowChange.NONE, [_info("WRITE"), _add("a", 0)]),
+    "append of no file": (RowChange.NONE, [_info("WRITE")]),
+    "new columns and rows": (RowChange.APPEND, [_info("WRITE"), METADATA, _add("a")]),
+    "create table": (RowChange.NONE, [_info("CREATE TABLE"), METADATA]),
+    "table properties": (RowChange.NONE, [_info("SET TBLPROPERTIES"), METADATA]),
     "optimize": (
-        Change.NONE,
+        RowChange.NONE,
         [
             _info("OPTIMIZE"),
             _add("c", 6, data_change=False),
@@ -73,7 +73,7 @@ CASES: dict[str, tuple[Change, list[dict[str, Any]]]] = {
         ],
     ),
     "optimize that purges a deletion vector": (
-        Change.NONE,
+        RowChange.NONE,
         [
             _info("REORG"),
             _add("c", 2, data_change=False),
@@ -81,51 +81,51 @@ CASES: dict[str, tuple[Change, list[dict[str, Any]]]] = {
         ],
     ),
     "delete by a first deletion vector": (
-        Change.DELETE,
+        RowChange.DELETE,
         [_info("DELETE"), _add("a", deletes=1), _remove("a")],
     ),
     "delete by a larger deletion vector": (
-        Change.DELETE,
+        RowChange.DELETE,
         [_info("DELETE"), _add("a", deletes=2), _remove("a", deletes=1)],
     ),
-    "delete of whole files": (Change.DELETE, [_info("DELETE"), _remove("a"), _remove("b")]),
+    "delete of whole files": (RowChange.DELETE, [_info("DELETE"), _remove("a"), _remove("b")]),
     "delete of a file and of rows of another": (
-        Change.DELETE,
+        RowChange.DELETE,
         [_info("DELETE"), _remove("a"), _add("b", deletes=1), _remove("b")],
     ),
     "delete by rewriting a file": (
-        Change.MIXED,
+        RowChange.MIXED,
         [_info("DELETE"), _add("b", 2), _remove("a")],
     ),
     "delete with change files": (
-        Change.MIXED,
+        RowChange.MIXED,
         [_info("DELETE"), CDC, _add("b", 2), _remove("a")],
     ),
     "update with change files": (
-        Change.MIXED,
+        RowChange.MIXED,
         [_info("UPDATE"), CDC, _add("b"), _add("a", deletes=1), _remove("a")],
     ),
     "update without change files": (
-        Change.MIXED,
+        RowChange.MIXED,
         [_info("UPDATE"), _add("b", 1), _add("a", deletes=1), _remove("a")],
     ),
-    "overwrite": (Change.MIXED, [_info("WRITE"), _add("b"), _remove("a")]),
+    "overwrite": (RowChange.MIXED, [_info("WRITE"), _add("b"), _remove("a")]),
     "restore with a smaller deletion vector": (
-        Change.MIXED,
+        RowChange.MIXED,
         [_info("RESTORE"), _add("a", deletes=1), _remove("a", deletes=2)],
     ),
     "restore with a larger deletion vector, which may be of other rows": (
-        Change.MIXED,
+        RowChange.MIXED,
         [_info("RESTORE"), _add("a", deletes=2), _remove("a", deletes=1)],
     ),
-    "restore that removes a file": (Change.DELETE, [_info("RESTORE"), _remove("a")]),
+    "restore that removes a file": (RowChange.DELETE, [_info("RESTORE"), _remove("a")]),
     "restore that takes a deletion vector away": (
-        Change.MIXED,
+        RowChange.MIXED,
         [_info("RESTORE"), _add("a"), _remove("a", deletes=2)],
     ),
-    "restore of a removed file": (Change.APPEND, [_info("RESTORE"), _add("a")]),
+    "restore of a removed file": (RowChange.APPEND, [_info("RESTORE"), _add("a")]),
     "restore of a removed file with a deletion vector": (
-        Change.MIXED,
+        RowChange.MIXED,
         [_info("RESTORE"), _add("a", deletes=1)],
     ),
 }
@@ -140,7 +140,7 @@ def test_classify(name: str) -> None:
 
 def test_a_fully_deleted_file_adds_nothing() -> None:
     """A file whose every row is deleted holds no row."""
-    assert classify(_commit(_add("a", 2, deletes=2))) is Change.NONE
+    assert classify(_commit(_add("a", 2, deletes=2))) is RowChange.NONE
 
 
 def test_rows_added() -> None:
@@ -260,7 +260,7 @@ def _wrote(metrics: dict[str, Any], **more: Any) -> str:
 )
 def test_a_damaged_commit_file(text: str, how: str) -> None:
     """It is not taken for a commit that does nothing."""
-    with pytest.raises(Unreadable, match=how):
+    with pytest.raises(DamagedCommit, match=how):
         parse_commit(3, text, modified_ms=NOW)
 
 

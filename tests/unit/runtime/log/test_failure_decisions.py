@@ -10,7 +10,7 @@ from ctsql.catalog.names import Name
 from ctsql.catalog.spans import Source
 from ctsql.runtime.log.actions import parse_commit, rows_changed
 from ctsql.runtime.log.failures import Action, Failure, is_final, on_task_failure, on_view_failure
-from ctsql.runtime.monitoring.status import Lag, State, Status
+from ctsql.runtime.monitoring.status import Lag, OutputStatus, State
 from ctsql.runtime.service.backoff import LOOK_SECONDS_MIN, RETRY_SECONDS_MAX, Pace, Trouble
 from ctsql.runtime.service.events import Event
 from tests.helpers.items import an_item
@@ -86,10 +86,10 @@ def test_a_failure_survives_as_text() -> None:
 
 def test_states_and_last_error() -> None:
     """An own failure is "failed"; waiting for another's is "behind", with that one's name."""
-    fine = Status(item=TASK, upper=8, lag=Lag(0, 0))
-    behind = Status(item=TASK, upper=8, lag=Lag(4, 2))
-    failed = Status(item=TASK, upper=8, lag=Lag(4, 2), failure=FOUND)
-    waits = Status(item=TASK, upper=8, lag=Lag(4, 2), origin=(TASK, FOUND))
+    fine = OutputStatus(item=TASK, upper=8, lag=Lag(0, 0))
+    behind = OutputStatus(item=TASK, upper=8, lag=Lag(4, 2))
+    failed = OutputStatus(item=TASK, upper=8, lag=Lag(4, 2), failure=FOUND)
+    waits = OutputStatus(item=TASK, upper=8, lag=Lag(4, 2), origin=(TASK, FOUND))
     states = [State.UP_TO_DATE, State.BEHIND, State.FAILED, State.BEHIND]
     assert [s.state for s in (fine, behind, failed, waits)] == states
     assert failed.last_error == ("DATA_ERROR", 7, "division by zero")

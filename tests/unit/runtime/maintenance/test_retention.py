@@ -8,7 +8,7 @@ import pytest
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import Name
-from ctsql.runtime.delta.files import Folder
+from ctsql.runtime.delta.files import TableFolder
 from ctsql.runtime.log.actions import Commit, parse_commit
 from ctsql.runtime.log.data_files import DataFile, StoredFile
 from ctsql.runtime.maintenance.retention import (
@@ -166,7 +166,9 @@ def _table_at(location: str | None) -> Item:
 )
 def test_left_over_folders(name: str, modified_ms: int, owner: str | None, left_over: bool) -> None:
     """[only-unowned-folders]: only what CREATE made, nobody owns and nobody touched lately."""
-    folder = Folder(location=f"file:/w/s/{name}", modified_ms=modified_ms, size=1, files_count=1)
+    folder = TableFolder(
+        location=f"file:/w/s/{name}", modified_ms=modified_ms, size=1, files_count=1
+    )
     assert is_left_over(folder, Catalog.of([_table_at(owner)]), before_ms=10) is left_over
 
 

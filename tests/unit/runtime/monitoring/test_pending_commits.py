@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ctsql.catalog.items import Item
-from ctsql.runtime.log.actions import Change
+from ctsql.runtime.log.actions import RowChange
 from ctsql.runtime.log.table_changes import Movement
 from ctsql.runtime.monitoring.status import _pending
 from tests.helpers.view_ladder import view_ladder
@@ -26,7 +26,7 @@ def test_each_object_is_looked_at_once() -> None:
         followed=lambda item: [items[r.object_id] for r in item.reads],
         table=lambda _: None,
     )
-    versions = SimpleNamespace(movements=movements, change_of=lambda *_: Change.APPEND)
+    versions = SimpleNamespace(movements=movements, change_of=lambda *_: RowChange.APPEND)
     schedules = SimpleNamespace(schedule=lambda _: None)
     warehouse = SimpleNamespace(relations=relations, versions=versions, schedules=schedules)
     timeline = SimpleNamespace(now=9, unbound=lambda *_: [])

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ctsql.runtime.log.actions import Change
+from ctsql.runtime.log.actions import RowChange
 from ctsql.runtime.monitoring.status import _moves
 
 
@@ -16,11 +16,11 @@ from ctsql.runtime.monitoring.status import _moves
 def test_each_commit_without_a_t_has_one_of_its_own(times: list[int], found: list[int]) -> None:
     """As it would get now, also where the newest T is later than all of them."""
     commits = [SimpleNamespace(version=v, time_ms=t) for v, t in enumerate(times)]
-    versions = SimpleNamespace(movements=lambda *_, **__: [], change_of=lambda *_: Change.APPEND)
+    versions = SimpleNamespace(movements=lambda *_, **__: [], change_of=lambda *_: RowChange.APPEND)
     relations = SimpleNamespace(table=lambda _: None)
     engine: Any = SimpleNamespace(
         timeline=SimpleNamespace(now=100, unbound=lambda *_: commits),
         warehouse=SimpleNamespace(versions=versions, relations=relations),
     )
     source: Any = SimpleNamespace(id="s", name=SimpleNamespace(qualified=lambda: "s"))
-    assert list(_moves(engine, source, 50, frozenset(Change), None)) == found
+    assert list(_moves(engine, source, 50, frozenset(RowChange), None)) == found

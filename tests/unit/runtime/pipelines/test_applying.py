@@ -10,10 +10,10 @@ from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import Name
-from ctsql.catalog.subscriptions import Subscription
+from ctsql.catalog.subscriptions import StoredSubscription
 from ctsql.runtime.pipelines import applying
 from ctsql.runtime.pipelines.applying import _Application
-from ctsql.runtime.pipelines.plan import Plan
+from ctsql.runtime.pipelines.plan import FolderPlan
 from ctsql.runtime.pipelines.planning import PlannedFolder, warehouse_digest
 from tests.helpers.items import an_item, changed
 
@@ -24,7 +24,7 @@ TABLE = an_item(
 
 def _application(catalog: Catalog) -> _Application:
     """One that drops all tables."""
-    plan = Plan(changes=(), warehouse=warehouse_digest(catalog), folder="")
+    plan = FolderPlan(changes=(), warehouse=warehouse_digest(catalog), folder="")
     planned = PlannedFolder(
         plan=plan, objects=(), followers=(), items_to_drop=tuple(catalog), schemas=()
     )
@@ -39,7 +39,7 @@ def test_what_a_subscription_follows_by_now_is_not_dropped() -> None:
     cutover = application._cutover([], [], {}, {}, known)
     assert cutover.drop is not None
     assert [i.id for i in cutover.drop.items] == ["t1"]
-    reader = Subscription(id="s1", name="copy", object_id="t1", start=0, snapshot=True)
+    reader = StoredSubscription(id="s1", name="copy", object_id="t1", start=0, snapshot=True)
     with pytest.raises(CtsqlError) as caught:
         application._cutover([], [], {}, {}, known.with_subscription(reader))
     assert caught.value.condition == "DEPENDENT_OBJECTS"

@@ -8,21 +8,23 @@ import pytest
 from ctsql.catalog.errors import CtsqlError
 from ctsql.cli.folder_commands import exit_code, lines_of
 from ctsql.runtime.pipelines.plan import (
-    Change,
     Effect,
-    Plan,
+    FolderPlan,
+    PlannedChange,
+    PlannedStatus,
+    PlanRefusal,
     Read,
-    Refusal,
-    Status,
     check_still,
     read_plan,
 )
 
-NEW = Change(name="a", keyword="TABLE", status=Status.NEW, effect=Effect.CREATED_EMPTY)
-VIEW = Change(
+NEW = PlannedChange(
+    name="a", keyword="TABLE", status=PlannedStatus.NEW, effect=Effect.CREATED_EMPTY
+)
+VIEW = PlannedChange(
     name="v",
     keyword="MATERIALIZED VIEW",
-    status=Status.CHANGED,
+    status=PlannedStatus.CHANGED,
     parts=("query", "columns"),
     effect=Effect.ANEW,
     reads=(Read(name="t", rows=1_000, bytes=2_500), Read(name="u")),
@@ -30,15 +32,15 @@ VIEW = Change(
     reason="SAMPLE: a sample is not a function of the table, at x.sql:1:2",
     readers=("w",),
 )
-SAME = Change(name="s", keyword="VIEW", status=Status.UNCHANGED)
-REFUSED = Change(
+SAME = PlannedChange(name="s", keyword="VIEW", status=PlannedStatus.UNCHANGED)
+REFUSED = PlannedChange(
     name="r",
     keyword="TABLE",
-    status=Status.REFUSED,
-    refusal=Refusal(condition="C", message="m", detail="D.", hint="h", place="x.sql:1:1"),
+    status=PlannedStatus.REFUSED,
+    refusal=PlanRefusal(condition="C", message="m", detail="D.", hint="h", place="x.sql:1:1"),
     breaks=("view w",),
 )
-PLAN = Plan(changes=(NEW, VIEW, SAME), warehouse="1", folder="2")
+PLAN = FolderPlan(changes=(NEW, VIEW, SAME), warehouse="1", folder="2")
 
 
 def test_exit_codes() -> None:
@@ -78,7 +80,7 @@ def test_as_text() -> None:
         (replace(PLAN, changes=(NEW, replace(VIEW, parts=("query",)), SAME)), "otherwise of: v."),
     ],
 )
-def test_a_saved_plan(now: Plan, message: str) -> None:
+def test_a_saved_plan(now: FolderPlan, message: str) -> None:
     """Figures may differ, since tables grow; what is done may not."""
     before = read_plan(json.dumps(PLAN.to_json()), "p.json")
     if not message:
@@ -91,7 +93,9 @@ def test_a_saved_plan(now: Plan, message: str) -> None:
 
 def test_a_schema_may_be_called_as_a_table_is() -> None:
     """Of two that have one name each is compared with itself; the letters of names do not count."""
-    schema = Change(name="A", keyword="SCHEMA", status=Status.NEW, effect=Effect.SCHEMA)
+    schema = PlannedChange(
+        name="A", keyword="SCHEMA", status=PlannedStatus.NEW, effect=Effect.SCHEMA
+    )
     made = replace(PLAN, changes=(schema, NEW, VIEW))
     before = read_plan(json.dumps(made.to_json()), "p.json")
     check_still(before, made)

@@ -9,7 +9,7 @@ import pytest
 from ctsql.catalog.errors import InterfaceError
 from ctsql.connection.connection_lock import ConnectionLock
 from ctsql.runtime.service import connection_maintenance
-from ctsql.runtime.service.background_maintenance import Due
+from ctsql.runtime.service.background_maintenance import DueMaintenance
 from ctsql.runtime.service.connection_maintenance import ConnectionMaintenance
 
 PATIENCE_SECONDS = 20.0
@@ -57,7 +57,7 @@ def test_closing_while_maintenance_tells(monkeypatch: pytest.MonkeyPatch) -> Non
         refresh_catalog=lambda: None,
         for_thread=lambda: engine,
     )
-    due = Due(objects=("o",), trim=False)
+    due = DueMaintenance(objects=("o",), trim=False)
     monkeypatch.setattr(connection_maintenance, "active", lambda _: threading.Lock())
     monkeypatch.setattr(connection_maintenance, "narrow", lambda *_: due)
     monkeypatch.setattr(connection_maintenance, "maintain", maintain)

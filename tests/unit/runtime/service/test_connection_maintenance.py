@@ -12,10 +12,10 @@ from py4j.protocol import Py4JNetworkError
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.service import background_maintenance, connection_maintenance
-from ctsql.runtime.service.background_maintenance import Due
+from ctsql.runtime.service.background_maintenance import DueMaintenance
 from ctsql.runtime.service.connection_maintenance import ConnectionMaintenance
 
-DUE = Due(objects=("o",), trim=False)
+DUE = DueMaintenance(objects=("o",), trim=False)
 
 
 @contextmanager
@@ -78,8 +78,10 @@ def test_what_was_ended_runs_no_later_job(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(set(begun)) == 2
 
 
-@pytest.mark.parametrize("due", [Due(("o",), False), Due(("o",), True)])
-def test_what_is_ended_begins_nothing_else(due: Due, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("due", [DueMaintenance(("o",), False), DueMaintenance(("o",), True)])
+def test_what_is_ended_begins_nothing_else(
+    due: DueMaintenance, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Neither the tables beside an output, nor trimming."""
     stop, done = threading.Event(), list[str]()
 

@@ -3,35 +3,35 @@
 import pytest
 
 from ctsql.runtime.spark.columns_read import is_read
-from ctsql.runtime.spark.internals.plan_reader import CHILD, Alias, Attribute, Call, Plan
+from ctsql.runtime.spark.internals.plan_reader import CHILD, Alias, Attribute, Call, PlanOperator
 
-TABLE = Plan("LogicalRDD", (1, 2), (), ((Attribute(1), Attribute(2)), ("rdd", 7)))
-AGAIN = Plan("LogicalRDD", (5, 6), (), ((Attribute(5), Attribute(6)), ("rdd", 7)))
-OTHER = Plan("LogicalRDD", (3, 4), (), ((Attribute(3), Attribute(4)), ("rdd", 8)))
-
-
-def _project(child: Plan, *items: Attribute | Alias) -> Plan:
-    return Plan("Project", tuple(i.id for i in items), (child,), (items, CHILD))
+TABLE = PlanOperator("LogicalRDD", (1, 2), (), ((Attribute(1), Attribute(2)), ("rdd", 7)))
+AGAIN = PlanOperator("LogicalRDD", (5, 6), (), ((Attribute(5), Attribute(6)), ("rdd", 7)))
+OTHER = PlanOperator("LogicalRDD", (3, 4), (), ((Attribute(3), Attribute(4)), ("rdd", 8)))
 
 
-def _where(child: Plan, condition: object) -> Plan:
-    return Plan("Filter", child.outputs, (child,), (condition, CHILD))
+def _project(child: PlanOperator, *items: Attribute | Alias) -> PlanOperator:
+    return PlanOperator("Project", tuple(i.id for i in items), (child,), (items, CHILD))
+
+
+def _where(child: PlanOperator, condition: object) -> PlanOperator:
+    return PlanOperator("Filter", child.outputs, (child,), (condition, CHILD))
 
 
 def _equal(one: int, other: int) -> Call:
     return Call("EqualTo", (Attribute(one), Attribute(other)))
 
 
-def _join(left: Plan, right: Plan, condition: Call) -> Plan:
-    return Plan("Join", left.outputs, (left, right), (CHILD, CHILD, ("some", condition)))
+def _join(left: PlanOperator, right: PlanOperator, condition: Call) -> PlanOperator:
+    return PlanOperator("Join", left.outputs, (left, right), (CHILD, CHILD, ("some", condition)))
 
 
-def _subquery(plan: Plan) -> Call:
+def _subquery(plan: PlanOperator) -> Call:
     return Call("ScalarSubquery", (plan,))
 
 
-def _union(*children: Plan) -> Plan:
-    return Plan("Union", (8, 9), children, ((CHILD,), False))
+def _union(*children: PlanOperator) -> PlanOperator:
+    return PlanOperator("Union", (8, 9), children, ((CHILD,), False))
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def _union(*children: Plan) -> Plan:
         (OTHER, False, False),
     ],
 )
-def test_columns_read(plan: Plan, first: bool, second: bool) -> None:
+def test_columns_read(plan: PlanOperator, first: bool, second: bool) -> None:
     """A column is read where an operator names it, passes it on by place, or the query gives it."""
     read = [is_read(plan, TABLE.parts, {place}) for place in (0, 1)]
     assert read == [bool(first), bool(second)]

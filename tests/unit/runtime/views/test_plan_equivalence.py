@@ -2,37 +2,41 @@
 
 import pytest
 
-from ctsql.runtime.spark.internals.plan_reader import CHILD, Alias, Attribute, Call, Plan
+from ctsql.runtime.spark.internals.plan_reader import CHILD, Alias, Attribute, Call, PlanOperator
 from ctsql.runtime.views.plan_equivalence import same_plan
 
 INNER, LEFT, RIGHT = ("Inner$",), ("LeftOuter$",), ("RightOuter$",)
 
 
-def table(*ids: int, rdd: int = 1) -> Plan:
+def table(*ids: int, rdd: int = 1) -> PlanOperator:
     """A leaf."""
-    return Plan("LogicalRDD", ids, (), (tuple(map(Attribute, ids)), ("rdd", rdd)))
+    return PlanOperator("LogicalRDD", ids, (), (tuple(map(Attribute, ids)), ("rdd", rdd)))
 
 
-def project(child: Plan, *items: Attribute | Alias) -> Plan:
+def project(child: PlanOperator, *items: Attribute | Alias) -> PlanOperator:
     """Computed columns."""
-    return Plan("Project", tuple(i.id for i in items), (child,), (items, CHILD))
+    return PlanOperator("Project", tuple(i.id for i in items), (child,), (items, CHILD))
 
 
-def where(child: Plan, *conditions: Call) -> Plan:
+def where(child: PlanOperator, *conditions: Call) -> PlanOperator:
     """A filter by one or several conditions."""
     whole = conditions[0] if len(conditions) == 1 else Call("And", conditions)
-    return Plan("Filter", child.outputs, (child,), (whole, CHILD))
+    return PlanOperator("Filter", child.outputs, (child,), (whole, CHILD))
 
 
-def join(left: Plan, right: Plan, condition: Call, kind: tuple[str, ...] = INNER) -> Plan:
+def join(
+    left: PlanOperator, right: PlanOperator, condition: Call, kind: tuple[str, ...] = INNER
+) -> PlanOperator:
     """A join."""
     parts = (CHILD, CHILD, kind, ("some", condition), "hint")
-    return Plan("Join", left.outputs + right.outputs, (left, right), parts)
+    return PlanOperator("Join", left.outputs + right.outputs, (left, right), parts)
 
 
-def group(child: Plan, keys: tuple[object, ...], *items: Attribute | Alias) -> Plan:
+def group(child: PlanOperator, keys: tuple[object, ...], *items: Attribute | Alias) -> PlanOperator:
     """An aggregate."""
-    return Plan("Aggregate", tuple(i.id for i in items), (child,), (keys, items, CHILD, ("none",)))
+    return PlanOperator(
+        "Aggregate", tuple(i.id for i in items), (child,), (keys, items, CHILD, ("none",))
+    )
 
 
 def col(column: int) -> Attribute:
@@ -60,10 +64,10 @@ def total(column: int) -> Call:
     return call("AggregateExpression", call("Sum", col(column)), "id")
 
 
-def window(child: Plan, *items: Attribute | Alias) -> Plan:
+def window(child: PlanOperator, *items: Attribute | Alias) -> PlanOperator:
     """Window functions, and columns that Spark passes on beside them."""
     outputs = (*child.outputs, *(i.id for i in items))
-    return Plan("Window", outputs, (child,), (items, (), (), CHILD))
+    return PlanOperator("Window", outputs, (child,), (items, (), (), CHILD))
 
 
 SAME = {
@@ -102,7 +106,7 @@ SAME = {
         ),
     ),
     "the order of the whole": (
-        Plan("Sort", (1,), (table(1),), ((col(1),), True, CHILD)),
+        PlanOperator("Sort", (1,), (table(1),), ((col(1),), True, CHILD)),
         table(2),
     ),
 }
@@ -160,14 +164,19 @@ OTHER = {
         group(where(table(1, 2), call("IsNull", col(2))), (col(1),), Alias(3, total(2))),
     ),
     "a limit's order": (
-        Plan(
-            "LocalLimit", (1,), (Plan("Sort", (1,), (table(1),), ((col(1),), CHILD)),), (1, CHILD)
+        PlanOperator(
+            "LocalLimit",
+            (1,),
+            (PlanOperator("Sort", (1,), (table(1),), ((col(1),), CHILD)),),
+            (1, CHILD),
         ),
-        Plan("LocalLimit", (1,), (table(1),), (1, CHILD)),
+        PlanOperator("LocalLimit", (1,), (table(1),), (1, CHILD)),
     ),
     "columns of a union by place": (
-        Plan("Union", (1, 2), (table(1, 2), table(3, 4)), (CHILD, True)),
-        Plan("Union", (1, 2), (table(1, 2), project(table(3, 4), col(4), col(3))), (CHILD, True)),
+        PlanOperator("Union", (1, 2), (table(1, 2), table(3, 4)), (CHILD, True)),
+        PlanOperator(
+            "Union", (1, 2), (table(1, 2), project(table(3, 4), col(4), col(3))), (CHILD, True)
+        ),
     ),
 }
 

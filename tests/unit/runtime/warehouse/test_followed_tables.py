@@ -10,7 +10,7 @@ from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, ObjectKind, Reading, Storage, Unreadable
 from ctsql.catalog.names import Name
-from ctsql.catalog.subscriptions import Subscription
+from ctsql.catalog.subscriptions import StoredSubscription
 from ctsql.runtime.warehouse.followed_tables import followed_tables, keep_logs
 from tests.helpers.items import an_item
 
@@ -35,7 +35,7 @@ def _item(name: str, *reads: str) -> Item:
 def _catalog(items: Iterable[Item], *subscribed: str) -> Catalog:
     catalog = Catalog.of(items)
     for name in subscribed:
-        one = Subscription(
+        one = StoredSubscription(
             id=name, name=name, object_id=name, start=1, snapshot=False, definition=""
         )
         catalog = catalog.with_subscription(one)

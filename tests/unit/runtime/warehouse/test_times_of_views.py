@@ -9,7 +9,7 @@ from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import Name
 from ctsql.catalog.refreshes import At, Every, RefreshPart, Stretch
 from ctsql.planner.nodes import ViewWrite
-from ctsql.runtime.log.actions import Change
+from ctsql.runtime.log.actions import RowChange
 from ctsql.runtime.log.table_changes import Movement
 from ctsql.runtime.warehouse.schedules import DUE, Schedules
 from tests.helpers.items import an_item
@@ -37,7 +37,7 @@ def test_each_object_is_looked_at_once() -> None:
         bound=lambda _: bound,
         output=lambda _: SimpleNamespace(entries_around=lambda **_: []),
     )
-    versions: Any = SimpleNamespace(movements=movements, change_of=lambda *_: Change.APPEND)
+    versions: Any = SimpleNamespace(movements=movements, change_of=lambda *_: RowChange.APPEND)
     timeline: Any = SimpleNamespace(bindings_between=bindings)
     schedules = Schedules(relations, versions, timeline)
     last = items[f"i{DEPTH - 1}"]

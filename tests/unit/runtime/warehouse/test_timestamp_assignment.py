@@ -7,17 +7,17 @@ from hypothesis import given, strategies as st
 
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.data_files import DataFile
-from ctsql.runtime.warehouse.times.timeline import Binding, Candidate, TaskState, assign
+from ctsql.runtime.warehouse.times.timeline import Binding, TaskState, UnboundCommit, assign
 from ctsql.runtime.warehouse.times.timestamp_assignment import candidates_of
 
 
 def test_order_is_by_timestamp_then_name_then_version() -> None:
     """[T-from-timestamp], in the order the rule names."""
     candidates = [
-        Candidate(200, "default.a", 7, "id-a"),
-        Candidate(100, "default.b", 2, "id-b"),
-        Candidate(100, "default.a", 6, "id-a"),
-        Candidate(100, "default.a", 5, "id-a"),
+        UnboundCommit(200, "default.a", 7, "id-a"),
+        UnboundCommit(100, "default.b", 2, "id-b"),
+        UnboundCommit(100, "default.a", 6, "id-a"),
+        UnboundCommit(100, "default.a", 5, "id-a"),
     ]
     assert assign(candidates, 0) == [
         Binding(100, "id-a", 5),
@@ -29,17 +29,17 @@ def test_order_is_by_timestamp_then_name_then_version() -> None:
 
 def test_a_commit_before_the_newest_time_comes_after_it() -> None:
     """A clock that went back gives times that do not."""
-    assert assign([Candidate(50, "default.t", 1, "t")], 1_000) == [Binding(1_001, "t", 1)]
+    assert assign([UnboundCommit(50, "default.t", 1, "t")], 1_000) == [Binding(1_001, "t", 1)]
 
 
 def test_a_commit_after_the_newest_time_keeps_its_timestamp() -> None:
     """T is the commit's own timestamp where that is free."""
-    assert assign([Candidate(5_000, "default.t", 1, "t")], 1_000) == [Binding(5_000, "t", 1)]
+    assert assign([UnboundCommit(5_000, "default.t", 1, "t")], 1_000) == [Binding(5_000, "t", 1)]
 
 
 CANDIDATES = st.lists(
     st.builds(
-        Candidate,
+        UnboundCommit,
         time_ms=st.integers(0, 50),
         name=st.sampled_from(["default.a", "default.b", "s.c"]),
         version=st.integers(0, 50),
@@ -50,7 +50,7 @@ CANDIDATES = st.lists(
 
 
 @given(CANDIDATES, st.integers(-1, 60))
-def test_times_strictly_increase(candidates: list[Candidate], last: int) -> None:
+def test_times_strictly_increase(candidates: list[UnboundCommit], last: int) -> None:
     """[T-increases], and no T is before its commit."""
     bindings = assign(candidates, last)
     times = [b.time for b in bindings]
@@ -63,7 +63,9 @@ def test_times_strictly_increase(candidates: list[Candidate], last: int) -> None
 
 
 @given(CANDIDATES, st.randoms(use_true_random=False))
-def test_order_of_the_listing_does_not_matter(candidates: list[Candidate], chance: object) -> None:
+def test_order_of_the_listing_does_not_matter(
+    candidates: list[UnboundCommit], chance: object
+) -> None:
     """Two processes that list sources in another order assign the same."""
     shuffled = list(candidates)
     chance.shuffle(shuffled)  # type: ignore[attr-defined]
@@ -85,11 +87,11 @@ def test_a_transaction_gets_one_time() -> None:
     their order.
     """
     candidates = [
-        Candidate(100, "default.a", 1, "a", "x"),
-        Candidate(110, "default.a", 2, "a"),
-        Candidate(120, "default.b", 5, "b"),
-        Candidate(130, "default.b", 6, "b", "x"),
-        Candidate(105, "default.c", 9, "c"),
+        UnboundCommit(100, "default.a", 1, "a", "x"),
+        UnboundCommit(110, "default.a", 2, "a"),
+        UnboundCommit(120, "default.b", 5, "b"),
+        UnboundCommit(130, "default.b", 6, "b", "x"),
+        UnboundCommit(105, "default.c", 9, "c"),
     ]
     waiting = {"x": frozenset("ab")}
     assert assign(candidates, 0, waiting=waiting) == [
@@ -108,10 +110,10 @@ def test_a_tick_shares_a_time() -> None:
     the newest.
     """
     candidates = [
-        Candidate(1_010, "default.a", 1, "a"),
-        Candidate(1_500, "default.b", 4, "b"),
-        Candidate(1_999, "default.a", 2, "a"),
-        Candidate(2_000, "default.a", 3, "a"),
+        UnboundCommit(1_010, "default.a", 1, "a"),
+        UnboundCommit(1_500, "default.b", 4, "b"),
+        UnboundCommit(1_999, "default.a", 2, "a"),
+        UnboundCommit(2_000, "default.a", 3, "a"),
     ]
     assert assign(candidates, 0, tick_ms=1_000) == [
         Binding(1_999, "a", 2),
@@ -127,7 +129,7 @@ def test_a_tick_shares_a_time() -> None:
 
 @given(CANDIDATES, st.integers(0, 20), st.integers(-1, 60), st.data())
 def test_nothing_is_lost_or_taken_out_of_order(
-    candidates: list[Candidate], tick_ms: int, last: int, data: st.DataObject
+    candidates: list[UnboundCommit], tick_ms: int, last: int, data: st.DataObject
 ) -> None:
     """[times-increase], [versions-in-order]: with groups and ticks too, whatever there is is bound,
     each source in its order.
@@ -176,7 +178,7 @@ def test_what_is_taken_back_gets_no_time() -> None:
     taken_back = [commit(2, transaction="x"), commit(3, undoes="x")]
     assert candidates_of("a", "default.a", taken_back) == []
     (_, second, _) = candidates_of("a", "default.a", commits[:3])
-    assert second == Candidate(2, "default.a", 2, "a", "x")
+    assert second == UnboundCommit(2, "default.a", 2, "a", "x")
 
 
 def test_a_part_without_rows_is_bound_with_the_others() -> None:
@@ -186,6 +188,6 @@ def test_a_part_without_rows_is_bound_with_the_others() -> None:
         return Commit(version, version, (), (), (), (), (), json.dumps(said))
 
     found = candidates_of("a", "default.a", [commit(1), commit(2, transaction="x")])
-    assert found == [Candidate(2, "default.a", 2, "a", "x")]
+    assert found == [UnboundCommit(2, "default.a", 2, "a", "x")]
     undone = [commit(2, transaction="x"), commit(3, undoes="x")]
     assert candidates_of("a", "default.a", undone) == []

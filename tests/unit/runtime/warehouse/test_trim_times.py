@@ -7,7 +7,7 @@ import pytest
 
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.items import Item, ObjectKind
-from ctsql.catalog.subscriptions import Subscription
+from ctsql.catalog.subscriptions import StoredSubscription
 from ctsql.planner.nodes import TaskWrite
 from ctsql.runtime.warehouse.schedules import Schedules
 from tests.unit.planner.binding.catalog_by_hand import FEED, PAGES, bind, item
@@ -89,7 +89,7 @@ def test_each_is_made_where_it_matters(text: str, others: list[Item]) -> None:
 
 def test_each_is_made_for_a_subscription() -> None:
     """It tells when a row went, also of one that a view shows."""
-    reader = Subscription(id="s1", name="copy", object_id=BESIDE.id, start=0, snapshot=True)
+    reader = StoredSubscription(id="s1", name="copy", object_id=BESIDE.id, start=0, snapshot=True)
     schedules = _schedules(RETAIN, BESIDE)
     assert schedules.trims(TASK, after=0, until=WEEK + 5) < EACH
     relations: Any = schedules._relations
