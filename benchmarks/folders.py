@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 import ctsql
 from ctsql.catalog.spans import Source
-from ctsql.cli.folder_commands import apply, plan
+from ctsql.pipelines import apply, plan
 from ctsql.planner.folder import read_folder
 
 

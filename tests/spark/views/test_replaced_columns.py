@@ -366,7 +366,7 @@ def test_rows_that_come_while_it_is_written(
     awaiting: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody else's append makes the commit fail; the next one takes the rows away too."""
-    table, commit = folder(awaiting, "m"), OptimisticTransaction._commit
+    table, commit = folder(awaiting, "m"), OptimisticTransaction._end_with
     wrong = awaiting.spark.createDataFrame([(7, 7)], "k INT, s BIGINT").coalesce(1)
 
     def after_another(txn: OptimisticTransaction, operation: Any) -> int:
@@ -375,7 +375,7 @@ def test_rows_that_come_while_it_is_written(
             wrong.write.format("delta").mode("append").save(str(table))
         return commit(txn, operation)
 
-    monkeypatch.setattr(OptimisticTransaction, "_commit", after_another)
+    monkeypatch.setattr(OptimisticTransaction, "_end_with", after_another)
     assert_rows(awaiting.execute("SELECT * FROM m").fetchall(), NEW_ROWS, "finished")
     assert_rows(rows_at(awaiting, table, len(log(table)) - 2), [*OLD_ROWS, (7, 7)], "another's")
     assert _anew(table) == [len(log(table)) - 1]
