@@ -69,6 +69,9 @@ def _drop(cursor: TokenCursor) -> st.Statement:
 
 
 def _undrop(cursor: TokenCursor) -> st.Statement:
+    if cursor.at("SUBSCRIPTION"):
+        hint = "A named reader comes back with the object that it followed, where a DROP took both."
+        raise not_supported(cursor.here, "UNDROP SUBSCRIPTION", hint=hint)
     flow = cursor.accept("FLOW")
     kind = ObjectKind.CONTINUAL_TASK if flow else cursor.expect_kind()
     target = cursor.relation("the name of what was dropped")

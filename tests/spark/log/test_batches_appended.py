@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ctsql.catalog.errors import CtsqlError, error
+from ctsql.runtime.log.staging import discard_on_error
 from ctsql.runtime.log.write_handle import Committed, Disturbed, Output, UpperMoved
 from tests.helpers.letter_table import Letters, at_upper
 from tests.helpers.processes import run_program
@@ -113,8 +114,8 @@ def test_staged_by_one_process_appended_by_another(own_table: Letters, warehouse
     """The text is all that passes between them; inserts and deletes of three Ts go in."""
     table = own_table
     output = at_upper(table, 2)
-    rows = table.rows([("a", 2), ("a", 2), ("b", 2)])
-    assert isinstance(output.compare_and_append(rows, expected=2, new=3), Committed)
+    batch = table.batch(output, 2, 3, [("a", 2), ("a", 2), ("b", 2)])
+    assert isinstance(output.compare_and_append([batch], expected=2, new=3), Committed)
     text = run_program(STAGE_ELSEWHERE, str(warehouse), str(table.folder)).splitlines()[-1]
     assert table.letters() == Counter("aab")
     outcome = output.append([output.batch_of(text)], lower=3, upper=6)
@@ -128,7 +129,8 @@ def test_staged_by_one_process_appended_by_another(own_table: Letters, warehouse
 
 def _filled(table: Letters, letters: str) -> Output:
     output = table.handle()
-    written = output.compare_and_append(table.rows((x, 0) for x in letters), expected=0, new=1)
+    batch = table.batch(output, 0, 1, [(x, 0) for x in letters])
+    written = output.compare_and_append([batch], expected=0, new=1)
     assert isinstance(written, Committed)
     return output
 
@@ -234,7 +236,8 @@ def test_a_lost_answer_of_a_commit_that_is_in(table: Letters, late: bool) -> Non
     """The log says that it is in, by its token: it is neither lost nor written twice."""
     output = at_upper(table, 1)
     output = Output(LostAnswers(output.table, is_in=True, late=late), table.app)  # type: ignore[arg-type]
-    outcome = output.compare_and_append(table.rows([("a", 1)]), expected=1, new=2)
+    batch = table.batch(output, 1, 2, [("a", 1)])
+    outcome = output.compare_and_append([batch], expected=1, new=2)
     assert outcome == Committed(len(log(table.folder)) - 1)
     assert table.letters() == Counter("a")
 
@@ -246,8 +249,9 @@ def test_a_lost_answer_of_a_commit_that_is_not(table: Letters, late: bool) -> No
     before = data_files(table.folder)
     silent = LostAnswers(output.table, is_in=False, late=late)
     output = Output(silent, table.app)  # type: ignore[arg-type]
-    with pytest.raises(CtsqlError, match="does not answer"):
-        output.compare_and_append(table.rows([("a", 1)]), expected=1, new=2)
+    batch = table.batch(output, 1, 2, [("a", 1)])
+    with pytest.raises(CtsqlError, match="does not answer"), discard_on_error([batch]):
+        output.compare_and_append([batch], expected=1, new=2)
     assert len(data_files(table.folder) - before) == (1 if late else 0)
     silent.is_silent = False
     assert isinstance(output.compare_and_append([], expected=1, new=2), Committed)
