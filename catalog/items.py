@@ -362,7 +362,7 @@ class Task(Maintained):
         """The task with the definition of that number, or with the oldest one that is known."""
         if not self.earlier:
             return self  # it has no other
-        known = sorted(self.revisions, key=lambda d: d.number)
+        known = self.revisions
         then = next((d for d in reversed(known) if d.number <= number), known[0])
         columns = then.columns[0] if then.columns and not self.outputs else self.columns
         return replace(self, columns=columns, definition=then, earlier=())
