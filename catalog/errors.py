@@ -1,50 +1,191 @@
 """The errors ctsql raises: six classes and one table of conditions.
 
 A class answers one question only: what may the caller do? Everything finer is a condition:
-a stable public name with an SQLSTATE, a message, and where one helps a detail and a hint.
+a stable public name with an SQLSTATE, a message, and often a detail and a hint. The base classes
+are those of PEP 249, which code written for any DB-API driver catches.
 
-    Error                       PEP 249 root
-      CtsqlError                condition, sqlstate, message, detail, hint, span
-        StatementError          the text is wrong; nothing ran; do not retry   (ProgrammingError)
-        CatalogError            the objects are in the way                     (ProgrammingError)
-        NotSupported            refused by name, by design or until later      (NotSupportedError)
-        CommitLost              another process committed first; ours is not in (OperationalError)
-          UpperMismatch         of a writer of jobs
-        CommitUnknown           ours may or may not be in; re-read first       (OperationalError)
-        EnvironmentProblem      Java, network, disk, permissions               (OperationalError)
-        DataError               a row cannot be computed                       (DataError)
-        InternalError           our bug: says which invariant                  (InternalError)
-
-The PEP 249 names (``ProgrammingError``, ``OperationalError`` and so on) are bases of these, so
-that code written for any DB-API driver can catch them.
-
-Text rules: a message is short, lower case, without a full stop; present tense if it can never
-work, past tense if a retry could. Detail is facts in sentences. Hint is one thing to do.
+A message is short, lower case, without a full stop; present tense if it can never work, past tense
+if a retry could. Detail is facts in sentences. Hint is one thing to do.
 Source: the PostgreSQL message style guide and its SQLSTATE table; SQL conditions in Spark.
 """
 
-from ctsql.catalog.conditions import CONDITIONS as CONDITIONS
-from ctsql.catalog.error_classes import (
-    CatalogError as CatalogError,
-    CommitLost as CommitLost,
-    CommitUnknown as CommitUnknown,
-    Condition as Condition,
-    CtsqlError as CtsqlError,
-    DatabaseError as DatabaseError,
-    DataError as DataError,
-    EnvironmentProblem as EnvironmentProblem,
-    Error as Error,
-    IntegrityError as IntegrityError,
-    InterfaceError as InterfaceError,
-    InternalError as InternalError,
-    NotSupported as NotSupported,
-    NotSupportedError as NotSupportedError,
-    OperationalError as OperationalError,
-    ProgrammingError as ProgrammingError,
-    StatementError as StatementError,
-    UpperMismatch as UpperMismatch,
-)
+import re
+import string
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ctsql.catalog.conditions import OBJECTS, RUNNING, STATEMENTS
 from ctsql.catalog.spans import Span
+
+
+class Error(Exception):
+    """PEP 249 ``Error``: the root of everything ctsql raises."""
+
+
+class InterfaceError(Error):
+    """PEP 249: the Python interface was used wrongly (a closed connection, say)."""
+
+
+class DatabaseError(Error):
+    """PEP 249: anything about the database."""
+
+
+class ProgrammingError(DatabaseError):
+    """PEP 249: the statement or the objects it names are wrong."""
+
+
+class OperationalError(DatabaseError):
+    """PEP 249: outside the programmer's control; a retry may work."""
+
+
+class NotSupportedError(DatabaseError):
+    """PEP 249: refused by name."""
+
+
+class IntegrityError(DatabaseError):
+    """PEP 249: part of the interface; a NOT NULL that fails is one."""
+
+
+class CtsqlError(DatabaseError):
+    """An error with a condition.
+
+    Attributes:
+        condition: the stable public name, for example ``UNKNOWN_RELATION``.
+        given: the parameters of its texts, for example ``{"name": "t"}``.
+        sqlstate: five characters, after PostgreSQL where one fits.
+        message: one short line.
+        detail: facts, or None.
+        hint: what to do, or None.
+        span: the piece of the user's text that is at fault, or None.
+    """
+
+    def __init__(
+        self,
+        condition: str,
+        sqlstate: str,
+        message: str,
+        *,
+        detail: str | None = None,
+        hint: str | None = None,
+        span: Span | None = None,
+        given: Mapping[str, object] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.condition = condition
+        self.sqlstate = sqlstate
+        self.message = message
+        self.detail = detail
+        self.hint = hint
+        self.span = span
+        self.given = dict(given or {})
+
+    def __str__(self) -> str:
+        place = f" at {self.span.place()}" if self.span else ""
+        lines = [f"[{self.condition}] {self.message}{place}"]
+        if self.detail:
+            lines.append(f"DETAIL: {self.detail}")
+        if self.hint:
+            lines.append(f"HINT: {self.hint}")
+        return "\n".join(lines)
+
+
+class StatementError(CtsqlError, ProgrammingError):
+    """The text is wrong; nothing ran; do not retry."""
+
+
+class CatalogError(CtsqlError, ProgrammingError):
+    """The objects are in the way: they exist, are missing, are owned or are in use."""
+
+
+class NotSupported(CtsqlError, NotSupportedError):
+    """Refused by name, by design or until a later version."""
+
+
+class CommitLost(CtsqlError, OperationalError):
+    """Another process committed first; this commit did not happen."""
+
+
+class UpperMismatch(CommitLost):
+    """Another writer has moved a job's upper, or there would be a gap; nothing was changed."""
+
+    @property
+    def current(self) -> int:
+        """The upper of the job."""
+        return int(str(self.given["current"]))
+
+    @property
+    def expected(self) -> int:
+        """The upper that the write expected."""
+        return int(str(self.given["expected"]))
+
+
+class CommitUnknown(CtsqlError, OperationalError):
+    """The commit may or may not have happened; read again before anything else."""
+
+
+class EnvironmentProblem(CtsqlError, OperationalError):
+    """Java, the network, the disk or permissions are in the way."""
+
+
+class DataError(CtsqlError, DatabaseError):
+    """A row cannot be computed; PEP 249's ``DataError``."""
+
+
+class InternalError(CtsqlError, DatabaseError):
+    """A defect of ctsql: an invariant does not hold; PEP 249's ``InternalError``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One row of the table; ``{names}`` in the templates are the parameters of :func:`error`.
+
+    A parameter that is a whole detail or hint may be left out, and then so is the line.
+    """
+
+    name: str
+    sqlstate: str
+    kind: type[CtsqlError]
+    message: str
+    detail: str | None = None
+    hint: str | None = None
+
+    @property
+    def parameters(self) -> frozenset[str]:
+        """The names that :func:`error` takes."""
+        templates = (self.message, self.detail or "", self.hint or "")
+        fields = (field for t in templates for _, field, _, _ in string.Formatter().parse(t))
+        return frozenset(field for field in fields if field)
+
+    @property
+    def optional(self) -> frozenset[str]:
+        """Those of them that may be left out."""
+        whole = {"{detail}", "{why}", "{hint}"} & {self.detail, self.hint}
+        return frozenset(text[1:-1] for text in whole if text)
+
+
+_CLASSES = {
+    kind.__name__: kind
+    for kind in (
+        CatalogError, CommitLost, CommitUnknown, DataError, EnvironmentProblem, InternalError,
+        NotSupported, StatementError, UpperMismatch,
+    )
+}  # fmt: skip
+
+
+def _conditions(text: str) -> Iterator[Condition]:
+    """The conditions of a text, in the form that :mod:`ctsql.catalog.conditions` describes."""
+    for entry in re.split(r"\n(?! )", text.strip()):
+        head, *lines = re.sub(r"\n      +", " ", entry).split("\n    ")
+        name, sqlstate, kind, *given = head.split()
+        message, *others = lines
+        fixed = dict(line.split(maxsplit=1) for line in others)
+        detail = next((t for t in given if t in ("{detail}", "{why}")), fixed.get("DETAIL"))
+        hint = "{hint}" if "{hint}" in given else fixed.get("HINT")
+        yield Condition(name, sqlstate, _CLASSES[kind], message, detail, hint)
+
+
+CONDITIONS = {c.name: c for text in (STATEMENTS, OBJECTS, RUNNING) for c in _conditions(text)}
+"""All conditions by name."""
 
 
 def error(

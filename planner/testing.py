@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ctsql.catalog import times
-from ctsql.catalog.conditions import CONDITIONS
-from ctsql.catalog.errors import bad_option, invalid, unknown_relation
+from ctsql.catalog.errors import CONDITIONS, bad_option, invalid, unknown_relation
 from ctsql.catalog.names import Name, did_you_mean
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import qualify
