@@ -16,7 +16,7 @@ from ctsql.catalog.names import Name, did_you_mean
 if TYPE_CHECKING:
     from ctsql.connection.open_warehouse import OpenWarehouse
     from ctsql.runtime.engine import Engine
-    from ctsql.runtime.rows.python_variables import PythonVariables
+    from ctsql.runtime.rows.given_rows import PythonVariables
 
 _INLINE = {"<listcomp>", "<setcomp>", "<dictcomp>"}
 """Frames of their own until Python 3.12, though they read as a part of the function around them."""
@@ -43,7 +43,7 @@ class CallerVariables:
 
     def readable(self, *, all_of_caller: bool) -> "PythonVariables":
         """What statements may read: what is given, and the caller's where that is asked for."""
-        from ctsql.runtime.rows.python_variables import PythonVariables
+        from ctsql.runtime.rows.given_rows import PythonVariables
 
         if all_of_caller not in self._readable:
             of_caller = self._scopes() if all_of_caller else ()

@@ -226,7 +226,7 @@ class Result:
         """The whole result as an Arrow table."""
         self._require_rows()
         if self._frame is not None:
-            from ctsql.runtime.rows.arrow_exchange import all_as_arrow
+            from ctsql.runtime.rows.collect import all_as_arrow
 
             with self._convert():
                 table = all_as_arrow(self._frame)

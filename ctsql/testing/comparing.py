@@ -23,8 +23,7 @@ from ctsql.planner.lowering.char_types import declared_type
 from ctsql.planner.lowering.type_names import type_name
 from ctsql.results.conversions import Row
 from ctsql.results.result import Result
-from ctsql.runtime.rows.multiset import repeat_by_diff, signed_difference
-from ctsql.runtime.rows.multiset_local import cancel, keys
+from ctsql.runtime.rows.multiset import cancel, keys, repeat_by_diff, signed_difference
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows, row_set
 from ctsql.runtime.rows.types import fits_arrow
 from ctsql.runtime.spark.failures.errors import translate_spark_errors

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, functions as F
 from ctsql.catalog.declined import Declined
 from ctsql.catalog.names import backtick, fold
 from ctsql.runtime.delta.table import DeltaTable
+from ctsql.runtime.log.actions import DataFile
 from ctsql.runtime.log.batches import StagedDelete, StagedFile
-from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.rows.row_set import LocalRows, SparkRows
 from ctsql.runtime.spark.internals.plans import are_constants
 

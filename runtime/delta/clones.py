@@ -19,8 +19,8 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.names import table_at
 from ctsql.runtime.delta.table import DeltaTable, Gateway
 from ctsql.runtime.delta.transaction import files_by_name, relative_path, whole_file
+from ctsql.runtime.log.actions import DataFile, select_changed
 from ctsql.runtime.log.batches import StagedDelete, StagedFile
-from ctsql.runtime.log.data_files import DataFile, select_changed
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 
 FOLDER = "txn-"

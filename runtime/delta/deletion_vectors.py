@@ -18,7 +18,7 @@ from ctsql.runtime.delta.bounded_cache import BoundedCache
 from ctsql.runtime.delta.internals.handle import DeltaHandle
 from ctsql.runtime.delta.internals.jvm import JvmObjects
 from ctsql.runtime.delta.internals.vectors import VectorStore, VectorWriter
-from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.log.actions import DataFile
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 
 _MAGIC = (1681511377).to_bytes(4, "little")

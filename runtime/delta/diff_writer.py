@@ -28,16 +28,16 @@ from ctsql.runtime.delta.key_lookup import group_by_file
 from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.delta.parquet.parquet_reader import PLACES_SCHEMA
 from ctsql.runtime.log.staging import Staging
-from ctsql.runtime.rows.arrow_exchange import collect_arrow
-from ctsql.runtime.rows.collect import collect_bounded
+from ctsql.runtime.rows.collect import collect_arrow, collect_bounded
 from ctsql.runtime.rows.multiset import (
+    cancel,
     consolidate,
     consolidate_all,
+    keys,
     multiset_difference,
     repeat_by_diff,
     with_locations,
 )
-from ctsql.runtime.rows.multiset_local import cancel, keys
 from ctsql.runtime.rows.prepared_rows import derive
 from ctsql.runtime.rows.row_set import AnyRows, LocalRows, RowSet, SparkRows, persisted, row_set
 from ctsql.runtime.rows.types import fits_arrow, is_comparable

@@ -25,9 +25,8 @@ from ctsql.runtime.delta.clones import is_of_copy
 from ctsql.runtime.delta.local_scan import live_rows
 from ctsql.runtime.delta.stores.locks import commit_lock, local_path
 from ctsql.runtime.delta.table import DeltaTable, Gateway
-from ctsql.runtime.log.actions import sum_known
+from ctsql.runtime.log.actions import Bin, DataFile, StoredFile, sum_known
 from ctsql.runtime.log.batches import StagedFile
-from ctsql.runtime.log.data_files import Bin, DataFile, StoredFile
 from ctsql.runtime.log.protocol import Conflict
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, TOO_MANY
 from ctsql.runtime.rows.row_set import LocalRows

@@ -26,10 +26,10 @@ from ctsql.runtime.delta.local_scan import (
 from ctsql.runtime.delta.parquet.file_ranges import KeyRanges
 from ctsql.runtime.delta.parquet.parquet_reader import KeySet, NumberRange, having
 from ctsql.runtime.delta.table import DeltaTable
-from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.log.actions import DataFile
 from ctsql.runtime.log.table_changes import Movement
 from ctsql.runtime.rows.key_predicates import comparable, may_equal
-from ctsql.runtime.rows.multiset_local import add_up, keys
+from ctsql.runtime.rows.multiset import add_up, keys
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
 from ctsql.runtime.rows.types import is_flat
 

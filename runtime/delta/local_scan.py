@@ -25,7 +25,7 @@ from ctsql.runtime.delta.parquet.parquet_reader import (
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.delta.table_rows import locate_in
 from ctsql.runtime.delta.transaction import files_by_name, relative_path
-from ctsql.runtime.log.data_files import DataFile, select_changed
+from ctsql.runtime.log.actions import DataFile, select_changed
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
 from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.rows.types import is_flat

@@ -40,9 +40,8 @@ from ctsql.runtime.delta.log.table_log import LOOKS_APART_MS
 from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable, Gateway
 from ctsql.runtime.delta.transaction import OptimisticTransaction
 from ctsql.runtime.log import clock
-from ctsql.runtime.log.actions import Commit
+from ctsql.runtime.log.actions import Commit, DataFile
 from ctsql.runtime.log.batches import StagedDelete, StagedFile
-from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.protocol import Conflict
 from ctsql.runtime.log.table_metadata import TableMetadata
 from ctsql.runtime.rows.row_set import RowSet, row_set

@@ -22,7 +22,7 @@ from ctsql.runtime.delta.internals.jvm import JvmObjects
 from ctsql.runtime.delta.log.reshaping import align
 from ctsql.runtime.delta.log.table_log import TableLog
 from ctsql.runtime.delta.stores.file_stores import FileStore, path_in_store, pattern_of
-from ctsql.runtime.log.data_files import DataFile, is_elsewhere, select_changed
+from ctsql.runtime.log.actions import DataFile, is_elsewhere, select_changed
 from ctsql.runtime.log.table_changes import added_files
 from ctsql.runtime.log.table_metadata import compare_columns, is_on
 

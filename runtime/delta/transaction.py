@@ -24,8 +24,8 @@ from ctsql.runtime.delta.stores.file_stores import path_in_store
 from ctsql.runtime.delta.stores.locks import commit_lock, split_location
 from ctsql.runtime.delta.table_rows import DeltaRows, has_no_vectors, locate_in
 from ctsql.runtime.log import clock
+from ctsql.runtime.log.actions import DataFile, is_elsewhere, select_changed
 from ctsql.runtime.log.batches import StagedDelete, StagedFile
-from ctsql.runtime.log.data_files import DataFile, is_elsewhere, select_changed
 from ctsql.runtime.log.protocol import Conflict, RowsGone
 from ctsql.runtime.rows.collect import unadaptive
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, row_set

@@ -13,8 +13,7 @@ from pyspark.sql import DataFrame, functions as F
 from ctsql.runtime.delta.deletion_vectors import Vectors
 from ctsql.runtime.delta.keyed_scan import FILES_MAX
 from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable
-from ctsql.runtime.log.actions import Commit
-from ctsql.runtime.log.data_files import DataFile, select_changed
+from ctsql.runtime.log.actions import Commit, DataFile, select_changed
 
 Files = Mapping[str, DataFile]
 """The files of a version, by path."""

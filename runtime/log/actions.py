@@ -1,23 +1,178 @@
-"""One commit of a Delta log as a value, and what kind of change it is.
+"""One commit of a Delta log as a value, and the kind of its change. Pure: reads the file's text.
 
-Pure: reads the text of a commit file, no store and no Spark.
-
-Source: the Delta protocol, "Actions". An add that replaces a remove of the same path with a larger
-deletion vector deletes rows and inserts none: the vectors of a file only grow, but where a table
-goes back to an earlier version. That may bring rows back and delete others.
+Source: the Delta protocol, "Actions". If a commit removes a file and adds it again with a larger
+deletion vector, it deletes rows only. Vectors shrink only if a table goes back to an old version.
 """
 
 import json
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from sys import getsizeof
-from typing import Any
+from typing import Any, Self
 
-from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.table_metadata import TableMetadata
+
+_COUNT_FIRST = re.compile(r'\{"numRecords": ?(\d+)[,}]', re.ASCII)
+FILE_BYTES = 384
+"""Memory of a :class:`DataFile` without its texts."""
+TIME_TAG = "ctsql.t"
+"""Tag of a file: the T of its rows, if several Ts share the commit."""
+
+
+class DataFile:
+    """A file with rows of a table, by the JSON of its ``add`` or ``remove`` action.
+
+    Many are kept in memory, so fields that are seldom read stay text.
+
+    Attributes:
+        path: as the log writes it.
+        data_change: whether the action changes rows; that of OPTIMIZE, for example, does not.
+        time: the T of its rows, if several Ts share the commit.
+        records_count: the number of its rows, deleted ones included; None without statistics.
+        vector_id: identifies its deletion vector; empty if it has none.
+        memory: its bytes in memory, its place in a mapping included.
+    """
+
+    __slots__ = (
+        "__weakref__", "_others", "data_change", "deleted_count", "memory", "path", "records_count",
+        "statistics", "time", "vector_id",
+    )  # fmt: skip
+
+    def __init__(self, line: str) -> None:
+        """Raises KeyError, TypeError, ValueError or AttributeError if the action is damaged."""
+        (action,) = json.loads(line).values()
+        self._take(action)
+
+    @classmethod
+    def of(cls, action: Mapping[str, Any]) -> Self:
+        """From the fields of an action; raises as the constructor does."""
+        made = cls.__new__(cls)
+        made._take(action)
+        return made
+
+    def _take(self, action: Mapping[str, Any]) -> None:
+        others = dict(action)
+        self.path = str(others["path"])
+        self.data_change = bool(others.get("dataChange", True))
+        time = (others.get("tags") or {}).get(TIME_TAG)
+        self.time = None if time is None else int(time)
+        self.statistics: str | None = others.pop("stats", None)
+        self.records_count = _records_count(self.statistics or "{}")
+        vector = others.get("deletionVector")
+        self.vector_id = "" if vector is None else _vector_id(vector)
+        self.deleted_count = 0 if vector is None else int(vector["cardinality"])
+        self._others = json.dumps(others)
+        texts = (self.path, self.statistics or "", self._others, self.vector_id)
+        self.memory = FILE_BYTES + sum(map(getsizeof, texts))
+
+    @property
+    def action(self) -> dict[str, Any]:
+        """The fields of the action."""
+        fields: dict[str, Any] = json.loads(self._others)
+        return fields if self.statistics is None else {**fields, "stats": self.statistics}
+
+    @property
+    def line(self) -> str:
+        """The action as a line of a log: that of an ``add``."""
+        return json.dumps({"add": self.action})
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return int(self.action["size"])
+
+    @property
+    def partition(self) -> tuple[tuple[str, str | None], ...]:
+        """Its partition values; only files with equal ones may be compacted together."""
+        return tuple(sorted((self.action.get("partitionValues") or {}).items()))
+
+    @property
+    def vector(self) -> dict[str, Any] | None:
+        """The descriptor of its deletion vector."""
+        return self.action.get("deletionVector")
+
+    @property
+    def rows_count(self) -> int | None:
+        """The number of its live rows; None without statistics."""
+        return None if self.records_count is None else self.records_count - self.deleted_count
+
+    @property
+    def deleted_share(self) -> float:
+        """The fraction of its rows that is deleted, between 0 and 1; 1 if it is unknown."""
+        if not self.deleted_count:
+            return 0.0
+        return self.deleted_count / self.records_count if self.records_count else 1.0
+
+    @property
+    def live_bytes(self) -> int:
+        """Its estimated size without deleted rows."""
+        return round(self.size * (1 - self.deleted_share))
+
+    def with_vector(self, vector: dict[str, Any]) -> Self:
+        """The same file with another deletion vector, as a commit that changes rows adds it."""
+        action = {**self.action, "deletionVector": vector, "dataChange": True}
+        if self.statistics is not None:
+            # The minimum or the maximum may be that of a deleted row.
+            action["stats"] = json.dumps({**json.loads(self.statistics), "tightBounds": False})
+        return type(self).of(action)
+
+    def without_vector(self) -> Self:
+        """The same file with all its rows."""
+        if self.vector is None:
+            return self
+        return type(self).of({k: v for k, v in self.action.items() if k != "deletionVector"})
+
+
+def _records_count(statistics: str) -> int | None:
+    # The bounds of the columns take longer to read than all the rest of a commit.
+    first = _COUNT_FIRST.match(statistics)
+    if first is not None and statistics.endswith("}"):
+        return int(first[1])
+    count = json.loads(statistics).get("numRecords")
+    return None if count is None else int(count)
+
+
+def _vector_id(vector: Mapping[str, Any]) -> str:
+    offset = f"@{vector['offset']}" if vector.get("offset") is not None else ""
+    return f"{vector['storageType']}{vector['pathOrInlineDv']}{offset}"
+
+
+def select_changed(
+    files: Mapping[str, DataFile], others: Mapping[str, DataFile]
+) -> dict[str, DataFile]:
+    """The files that are missing among others or have another deletion vector there."""
+    return {
+        path: file
+        for path, file in files.items()
+        if path not in others or others[path].vector_id != file.vector_id
+    }
+
+
+def is_elsewhere(path: str) -> bool:
+    """Whether a file is named by its whole path, as a shallow clone names those of its origin.
+
+    >>> [is_elsewhere(p) for p in ("file:/a/b", "s3a://a/b", "/a/b", "x=file%3A/b")]
+    [True, True, True, False]
+    """
+    return path.startswith(("/", "file:")) or "://" in path
+
+
+Bin = tuple[DataFile, ...]
+"""Files that are rewritten together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFile:
+    """A file in a table's folder; ``path`` is relative and decoded."""
+
+    path: str
+    size: int
+    modified_ms: int
+
 
 ROWS_CHANGED = (
     "numOutputRows",
@@ -30,21 +185,20 @@ ROWS_CHANGED = (
     "num_updated_rows",
     "num_deleted_rows",
 )
-"""Metrics, of Delta's Spark and Rust writers, that say that a commit changed rows."""
+"""Metrics with which Delta's Spark and Rust writers count changed rows."""
 
-
-OBJECT_BYTES = 512
-"""What a :class:`Commit` takes without its texts and files."""
+COMMIT_BYTES = 512
+"""Memory of a :class:`Commit` without its texts and files."""
 METADATA_CACHED_MAX = 64
-"""The user metadata of so many commits, a few kilobytes each, is kept as it was read."""
+"""Commits whose parsed user metadata is cached; a few kilobytes each."""
 ITEM_BYTES = 128
-"""What an item of its tuples takes beside its text."""
+"""Memory of an item of its tuples in addition to its text."""
 TREE_GROWS = 8
-"""So many times as much as its text an object of JSON takes, and what is made of it."""
+"""Parsed JSON takes at most so many times the memory of its text."""
 
 _decode = json.JSONDecoder().raw_decode
 _GOING_BACK = ("RESTORE", "CLONE")
-"""Operations after which a file may have any of its earlier deletion vectors."""
+"""Operations that may give a file an earlier deletion vector."""
 
 
 @lru_cache(maxsize=METADATA_CACHED_MAX)
@@ -101,7 +255,7 @@ class Commit:
         table = "" if self.table is None else f"{self.table.schema_text}{self.table.configuration}"
         protocol = "" if self.protocol is None else str(self.protocol)
         return (
-            OBJECT_BYTES
+            COMMIT_BYTES
             + sum(file.memory for file in (*self.adds, *self.removes))
             + sum(ITEM_BYTES + getsizeof(text) for text in (self.user_metadata or "", *texts))
             + TREE_GROWS * (getsizeof(table) + getsizeof(protocol))
@@ -121,8 +275,8 @@ class RowChange(Enum):
     NONE = "none"  # no row
     APPEND = "append"  # inserts only
     DELETE = "delete"  # deletes only
-    MIXED = "mixed"  # the rows have to be looked at
-    FAILED = "failed"  # what an output holds has become an error; no commit of a source is this
+    MIXED = "mixed"  # only the rows show it
+    FAILED = "failed"  # an output's contents became an error; never of a source
 
 
 def classify(commit: Commit) -> RowChange:
@@ -149,10 +303,7 @@ def _has_grown(commit: Commit, old: DataFile | None, new: DataFile) -> bool:
 
 
 def rows_changed(commit: Commit) -> tuple[int | None, int | None]:
-    """The numbers of rows a commit inserts and deletes; None where the log does not say.
-
-    A file added again with a larger deletion vector deletes the rows by which the vector grew.
-    """
+    """The numbers of rows inserted and deleted; None if the log lacks it."""
     removes = {r.path: r for r in commit.removes if r.data_change}
     adds = {a.path: a for a in commit.adds if a.data_change}
     if not all(_has_grown(commit, removes[path], adds[path]) for path in adds.keys() & removes):
@@ -166,7 +317,7 @@ def rows_changed(commit: Commit) -> tuple[int | None, int | None]:
 
 
 def roll_files(files: dict[str, DataFile], commits: Iterable[Commit]) -> dict[str, DataFile]:
-    """Live files by path, which are changed to those after some commits, oldest first."""
+    """Apply commits, oldest first, to the live files by path; changes and returns the mapping."""
     for commit in commits:
         for remove in commit.removes:
             files.pop(remove.path, None)
@@ -200,12 +351,12 @@ def parse_commit(version: int, text: str, *, modified_ms: int) -> Commit:
 
 
 def _is_cut_off(commit: Commit, actions: Sequence[dict[str, Any]]) -> bool:
-    """Whether a line announces actions that are missing."""
+    """Whether its metadata or metrics announce actions that are missing."""
     upper = commit.metadata.get("upper")
     if upper is not None:
         return upper not in dict(commit.transactions).values()
     if "token" in commit.metadata or commit.adds or commit.removes or commit.change_paths:
-        return False  # a commit of ours may have staged rows that it does not add
+        return False  # ctsql may have staged rows that the commit does not add
     infos = (info for action in actions if (info := action.get("commitInfo")) is not None)
     metrics = [m for info in infos if isinstance(m := info.get("operationMetrics"), dict)]
     counts = (str(metric.get(name)) for metric in metrics for name in ROWS_CHANGED)
@@ -257,11 +408,7 @@ def _commit(version: int, actions: Sequence[dict[str, Any]], modified_ms: int) -
 
 
 def parse_checksum(text: str) -> dict[str, Any]:
-    """Read a version checksum file; None for what it lacks.
-
-    Returns:
-        transactions, domains, files, files_count, table and protocol.
-    """
+    """Read a version checksum file; values are None if the file lacks them."""
     checksum = json.loads(text)
     kinds = ("transactions", "domains", "files", "files_count", "table", "protocol")
     fields: dict[str, Any] = dict.fromkeys(kinds)

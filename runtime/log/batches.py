@@ -1,19 +1,15 @@
 """Staged batches: written but not committed, as plain values and as JSON text. Pure.
 
-A batch belongs to one output and holds its changes in ``[lower, upper)``. It has one part for each
-T: files of inserted rows, and a deletion for each stored file that loses rows. If another writer
-has committed some of these Ts, the parts below the upper are cut and the rest is committed. A batch
-with a schema replaces the table's columns and all its rows.
+A batch belongs to one output and holds its changes in ``[lower, upper)``, in one part for each T.
+If another writer committed some of these Ts, the parts below the upper are cut. A batch with a
+schema replaces the table's columns and all its rows.
 
-Inserted rows are files in the table's folder, described by Delta's ``add`` action. Deleted rows
-are positions in a stored file as of the version the batch was made from: the file's next ``add``
-action, whose deletion vector joins the earlier one and the rows of this part. ``None`` instead of
-an action means that no row of the file stays.
+Inserted rows are files in the table's folder, described by Delta's ``add`` action. Deleted rows are
+positions in a stored file as of the version the batch was made from: the file's next ``add``, or
+``None`` if no row of the file remains. If a part deletes a row that an earlier part of the batch
+inserts, both are left out.
 
-A later part cannot delete a row that an earlier part of the same batch inserts: both are left out.
-
-The text has a format number, the lowest that can express it; a newer one is refused. A text is
-validated before use: it may be cut off, or not be a batch.
+A text is validated before use. It has a format number; an unknown one is refused.
 
 Source: the Delta protocol, "Add File and Remove File", "Deletion Vectors".
 """
@@ -60,10 +56,9 @@ class StagedDelete:
     """Rows of one stored file to delete.
 
     Attributes:
-        path: the stored file, as the log writes it. rows_count: of the rows deleted.
         known_vector: the unique id of the deletion vector it had; empty for none.
-        action: the ``add`` it gets, as JSON; None when no row of it stays.
-        vector_file: the file that holds the new vector, below the table's folder.
+        action: the ``add`` it gets, as JSON; None if no row of it remains.
+        vector_file: the file with the new vector, below the table's folder.
     """
 
     path: str
@@ -97,10 +92,9 @@ class BatchText:
     """A batch as a value.
 
     Attributes:
-        batch_id: identifies it in the metadata of the commit that holds it.
         writer: id of the handle that staged it. table_id, app: of its output.
         lower, upper: in T; upper exclusive. version: the output's version it was made from.
-        schema: the table's new columns, as the log writes them; None leaves them.
+        schema: the table's new columns, as the log writes them; None keeps them.
     """
 
     batch_id: str
@@ -141,7 +135,7 @@ class BatchText:
         return batch
 
     def at(self, lower: int, upper: int) -> Self:
-        """The same with other bounds, all parts at their last T."""
+        """The batch with other bounds and all parts at the last T."""
         parts = tuple(replace(part, time=upper - 1) for part in self.parts)
         return replace(self, lower=lower, upper=upper, parts=parts)
 
@@ -153,10 +147,7 @@ class BatchText:
 
 
 def check_bounds(lower: int, upper: int, times: Iterable[int]) -> None:
-    """Check bounds, and that updates are within them.
-
-    Args:
-        lower, upper: in T; upper exclusive, CLOSED if nothing may follow. times: of the updates.
+    """Check bounds in T, upper exclusive, and that updates are within them.
 
     Raises:
         OUTPUT_CLOSED: updates after the last upper. BOUNDS_INVALID: upper < lower, or an update
@@ -212,7 +203,7 @@ def _is(kind: type, value: Any) -> Any:
 
 
 def _path(value: Any) -> str:
-    """A path below the table. Others are refused: the files of a batch that loses are deleted."""
+    """A path below the table. Others are refused: a rejected batch's files are deleted."""
     path: str = _is(str, value)
     if not path or _OUTSIDE.search(unquote(path)):
         raise TypeError(f"{path!r} is no file below a table")

@@ -1,7 +1,6 @@
-"""The wall clock, for decisions that are no function of the log: new Ts and refresh times.
+"""The wall clock, for new Ts and refresh times. Tests replace :func:`now_ms`.
 
-Tests replace the function here. A TEST statement has its own clock: inside :func:`standing`
-the time is what it says, and so is that of commits, whatever their logs say.
+A TEST statement sets the clock by :func:`standing`, for commits too.
 """
 
 import time
@@ -19,14 +18,14 @@ def now_ms() -> int:
 
 
 def commit_ms(logged_ms: int) -> int:
-    """The instant of a source's commit that is bound now; ``logged_ms`` is what its log says."""
+    """The instant of a source commit that gets its T now, ``logged_ms`` according to its log."""
     set_ms = _SET_MS.get()
     return logged_ms if set_ms is None else set_ms
 
 
 @contextmanager
 def standing(at_ms: int) -> Iterator[None]:
-    """Inside, in this thread, the clock does not run."""
+    """Stop the clock inside, in this thread."""
     before = _SET_MS.set(at_ms)
     try:
         yield

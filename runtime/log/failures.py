@@ -1,19 +1,18 @@
 """Failures of outputs, recorded in the output's log so that they survive a restart.
 
 A task whose body cannot be computed at T stops there. The reason is recorded by a commit that
-leaves the upper, so no process needs to run the body again to know it. A view's failure is recorded
-to be shown; the view is computed again all the same.
+keeps the upper, so other processes need not run the body to learn it. A view's failure is recorded
+for display only: the view is computed again.
 
 [record-until-upper] a record holds until the upper moves past it. The next commit that moves the
     upper removes it or replaces it by its own.
-[equal-records] a record carries neither instant nor host, so replicas that fail at the same T
-    produce equal records, and the first one stays.
+[equal-records] a record carries neither instant nor host: replicas that fail at the same T produce
+    equal records, and the first one is kept.
 [passing-not-recorded] a failure that may pass by itself (full disk, cancelled statement, lost
     connection, removed history) is never recorded.
-[errors-are-contents] a record in a commit that moves a view's upper to T + 1 means that the view's
-    contents are an error from T until the next such commit: errors are contents. Tasks that follow
-    the view fail at T on every run; an error that stays the same is no change.
-    (tests/spark/views/test_view_errors.py)
+[errors-are-contents] if a commit that moves a view's upper to T + 1 has a record, the view's
+    contents are that error from T until the next such commit. Tasks that follow the view fail at T
+    on every run; the same error again is no change.
 """
 
 import json
@@ -31,12 +30,12 @@ from ctsql.runtime.log.write_handle import FAILURE, Committed, Output, OutputBat
 FEATURE = "domainMetadata"
 FOR_ROWS_AT_FAULT = "with try_cast or coalesce, or a WHERE that leaves the rows at fault out"
 CAUSE = "cause"
-"""Key in what TASK_FAILED and VIEW_FAILED were given: the condition that the object failed with."""
+"""Key in ``given`` of TASK_FAILED and VIEW_FAILED: the condition of the original error."""
 _PASSING = ("HISTORY_LOST",)
 _OF_COLUMNS = ("UNKNOWN_COLUMN", "COLUMN_COUNT_MISMATCH", "TYPE_MISMATCH", "AMBIGUOUS_COLUMN")
-"""Conditions of a query that reads columns which a table has no longer, or of another type."""
+"""Conditions of a query whose tables lost a column or changed its type."""
 _TIMES = re.compile(r" at T = -?\d+(?=:)")
-"""The time of the error of a view that is read, in the message of VIEW_FAILED."""
+"""The T of a nested error, in the message of VIEW_FAILED."""
 
 
 def view_failed(item: Item, time: int, problem: CtsqlError) -> CtsqlError:
@@ -47,7 +46,7 @@ def view_failed(item: Item, time: int, problem: CtsqlError) -> CtsqlError:
 
 
 def _mend(condition: str, item: Item) -> str:
-    """What heals a view whose query has an error."""
+    """What the user can do about a view with an error."""
     if condition in _OF_COLUMNS:
         return (
             "Give the table the column again as it was, and the view heals by itself; or give the "
@@ -61,8 +60,8 @@ class Failure:
     """Nothing can be written at ``time``.
 
     Attributes:
-        place: start and stop in the definition, if known. revision: of a task the number of the
-            definition that failed; of a view None.
+        place: start and stop in the definition, if recorded.
+        revision: the number of a task's definition that failed; None for a view.
     """
 
     time: int
@@ -88,7 +87,7 @@ class Failure:
         )
 
     def is_like(self, other: "Failure") -> bool:
-        """Whether they are equal but for times, including those in nested errors' messages."""
+        """Whether they are equal except for times, those in nested errors' messages included."""
         reasons = _TIMES.sub("", self.reason), _TIMES.sub("", other.reason)
         return self.condition == other.condition and reasons[0] == reasons[1]
 
@@ -116,7 +115,7 @@ class Failure:
         return self.place and Span(source, *self.place)
 
     def view_error(self, item: Item) -> CtsqlError:
-        """What a read of the view raises."""
+        """The error that a read of the view raises."""
         problem = error(
             "VIEW_FAILED",
             span=self._span(item),
@@ -130,7 +129,7 @@ class Failure:
         return problem
 
     def _way_out(self, item: Item) -> str:
-        """What lets the task go on at that T."""
+        """What the user can do so that the task continues at that T."""
         alter = f"ALTER CONTINUAL TASK {item.name}"
         if self.condition == "CONSTRAINT_VIOLATED":
             return (
@@ -144,7 +143,7 @@ class Failure:
         return f"Give it a body that can compute that T: {alter} AS (...){example};"
 
     def task_error(self, item: Item) -> CtsqlError:
-        """What a read of the task's output raises."""
+        """The error that a read of the task's output raises."""
         problem = error(
             "TASK_FAILED",
             span=self._span(item),
@@ -165,12 +164,12 @@ class Failure:
 
 
 def is_failure_of(problem: CtsqlError, task: Item) -> bool:
-    """Whether an error is that a task has failed: that one, and not one that it reads."""
+    """Whether an error reports that this task has failed, and not one that it reads."""
     return problem.condition == "TASK_FAILED" and problem.given["name"] == str(task.name)
 
 
 class Action(Enum):
-    """What to do about a failure."""
+    """What to do with a failure."""
 
     KEEP = auto()  # it is already recorded
     RECORD = auto()
@@ -178,12 +177,12 @@ class Action(Enum):
 
 
 def is_final(problem: CtsqlError) -> bool:
-    """Whether another try would fail the same way [passing-not-recorded]."""
+    """Whether another try would fail in the same way [passing-not-recorded]."""
     return isinstance(problem, DataError | StatementError) and problem.condition not in _PASSING
 
 
 def on_task_failure(record: Failure | None, failure: Failure, *, skip: bool, again: bool) -> Action:
-    """Decide about a task's failure; ``again``: RETRY, so that a new reason is recorded."""
+    """Decide about a task's failure; ``again``: after RETRY, which records a new reason."""
     if skip:
         return Action.SKIP
     if record is None or record.time != failure.time or (again and record != failure):
@@ -192,12 +191,12 @@ def on_task_failure(record: Failure | None, failure: Failure, *, skip: bool, aga
 
 
 def on_view_failure(record: Failure | None, failure: Failure) -> Action:
-    """Decide about a view's failure: one for the same reason keeps its first T."""
+    """Decide about a view's failure: if the reason is the same, the record keeps its first T."""
     return Action.KEEP if record is not None and record.is_like(failure) else Action.RECORD
 
 
 def find_recorded(output: Output) -> Failure | None:
-    """The failure in force, as of the last look at the log [record-until-upper]."""
+    """The failure in force, as of the commits read so far [record-until-upper]."""
     if output.uppers.failure is None:
         return None
     failure = Failure.from_json(output.uppers.failure)
@@ -205,9 +204,9 @@ def find_recorded(output: Output) -> Failure | None:
 
 
 def find_error_at(table: LogTable, version: int) -> Failure | None:
-    """The error that a commit made the contents of an output; None for rows."""
+    """The error that is an output's contents from a commit on; None for rows."""
     if not table.has(version):
-        return None  # cleaned up: older than any history that is kept
+        return None  # cleaned up: older than any kept history
     text = dict(table.commit_at(version).domains).get(FAILURE)
     return None if text is None else Failure.from_json(text)
 
@@ -222,7 +221,7 @@ def note_view_failure(output: Output, item: Item, problem: CtsqlError) -> None:
 
 
 def record(output: Output, failure: Failure) -> bool:
-    """Try once to record a failure; True if that is done, or impossible for this table."""
+    """Try once to record a failure; True if recorded, or impossible for this table."""
     if not output.table.has_feature(FEATURE):
         return True  # created by an old version of ctsql
     batch = output.open(output.upper)

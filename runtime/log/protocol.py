@@ -1,17 +1,15 @@
-"""What the write handle needs of a table: an interface that Delta and the simulation implement.
+"""The interface of a table for the write handle; Delta and the simulation implement it.
 
 Delta's implementation is :class:`ctsql.runtime.delta.table.DeltaTable` with
-:class:`ctsql.runtime.delta.transaction.OptimisticTransaction`. Everything that is staged is a plain
-value (:mod:`ctsql.runtime.log.batches`); rows are opaque.
-
-A log guarantees:
+:class:`ctsql.runtime.delta.transaction.OptimisticTransaction`. Staged changes are plain values
+(:mod:`ctsql.runtime.log.batches`); rows are opaque. A log guarantees:
 
 [versions-without-gap] versions are 0, 1, 2, ... without a gap (old ones may be cleaned up); a
     version never changes.
 [one-moves-an-id] of two transactions that read the same version, depend on the same application id
     and both move it, one commits and the other raises :class:`Conflict`.
-[conflict-is-out] :class:`Conflict` means that nothing of the transaction is in, nor will be. After
-    any other error it may be in; if ``answers_late`` it may even come in later, otherwise it is in
+[conflict-is-out] :class:`Conflict` means that nothing of the transaction is or will be committed.
+    After any other error it may be; if ``answers_late`` it may even be committed later, otherwise
     when the call returns or never.
 """
 
@@ -31,11 +29,7 @@ class RowsGone(Exception):
 
 
 class LogTransaction(Protocol):
-    """One optimistic transaction on a table.
-
-    Attributes:
-        version_read: the version on which it began; commits that change no row may be behind it.
-    """
+    """One optimistic transaction on a table; ``version_read`` is the version on which it began."""
 
     version_read: int
 
@@ -47,8 +41,10 @@ class LogTransaction(Protocol):
     ) -> tuple[list[StagedDelete], list[StagedFile]]:
         """Stage the deletion of rows of the version read.
 
-        A table without deletion vectors loses the files whole; the new ones hold what stays.
-        Each file once, by its full path as in ``_metadata.file_path``, with row indexes.
+        A table without deletion vectors gets new files with the remaining rows.
+
+        Args:
+            victims: each file once, its full path as in ``_metadata.file_path``, and row indexes.
         """
 
     def set_columns(self, schema: str) -> None:
@@ -72,15 +68,14 @@ class LogTransaction(Protocol):
     def delete(self, deletions: Iterable[StagedDelete]) -> set[str]:
         """Add staged deletions; returns the vector files that the commit will name.
 
-        If a file has lost other rows since, or has several deletions, their vectors are joined in
-        a new file. Raises RowsGone, with no file made, if a row is not where it was.
+        A file's vectors are joined in a new file if it lost other rows since, or has several
+        deletions. Raises RowsGone, with no file made, if a row is not where it was.
         """
 
     def commit(self, *, label: str, epoch: int, metadata: str) -> int:
-        """Commit; returns the new version. Label and epoch are for the table's history.
+        """Commit; returns the new version. Raises Conflict [conflict-is-out].
 
-        Raises:
-            Conflict: another commit came first [conflict-is-out].
+        Label and epoch are for the table's history.
         """
 
 
@@ -95,7 +90,7 @@ class LogTable(Protocol):
 
     @property
     def answers_late(self) -> bool:
-        """Whether a commit may come in after its call raised [conflict-is-out]."""
+        """Whether a commit may succeed after its call raised [conflict-is-out]."""
 
     def version(self) -> int:
         """The newest version."""
@@ -122,7 +117,7 @@ class LogTable(Protocol):
         """Start a :class:`LogTransaction` on the newest version."""
 
     def missing(self, paths: Iterable[str]) -> list[str]:
-        """Those of the files, by path below the table, that do not exist."""
+        """The files, by path below the table, that do not exist."""
 
     def discard(self, paths: Iterable[str]) -> None:
         """Delete files by path below the table; a missing one is no error."""

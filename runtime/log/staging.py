@@ -1,6 +1,6 @@
 """Staging: rows become files that are invisible until committed.
 
-A staging or a batch owns its files until it is released (they are in the table or may be, or a text
+A staging or a batch owns its files until it is released (they may be in the table, or a text
 describes them) or discarded, which deletes them. A second call of either does nothing.
 """
 
@@ -24,7 +24,7 @@ from ctsql.runtime.log.table_changes import parse_partition, tag
 
 
 class Staging:
-    """What is staged for one T, against the version of the output that a transaction reads."""
+    """The staged changes of one T, against the version of the output that a transaction reads."""
 
     def __init__(self, table: LogTable, txn: LogTransaction) -> None:
         self._table = table
@@ -38,10 +38,7 @@ class Staging:
         faults.point("output_staged")
 
     def stage_shared(self, rows: Any, times: Sequence[int]) -> list[int]:
-        """Like :meth:`stage` for several Ts; returns those that have rows, in order.
-
-        Partition i holds the rows of times[i].
-        """
+        """Stage rows of several Ts, partition i those of times[i]; returns the Ts with rows."""
         files_by_time = [(times[parse_partition(file)], file) for file in self._txn.stage(rows)]
         self._inserts += [tag(file, time) for time, file in files_by_time]
         faults.point("output_staged")
@@ -54,7 +51,7 @@ class Staging:
         self._inserts += remaining
 
     def part(self, time: int) -> BatchPart:
-        """The part that it is at a T."""
+        """The staged changes as the part of a T."""
         return BatchPart(time, tuple(self._inserts), tuple(self._deletes))
 
     def release(self) -> None:
@@ -73,8 +70,8 @@ class OutputBatch:
 
     Attributes:
         txn: stages rows; None if the batch was read from a text and is complete.
-        is_pinned: whether it may be committed on the very version only that it was made from.
-        travelled: whether it was read from a text. Then it may be in already, or its files gone.
+        is_pinned: whether it may be committed only on the version that it was made from.
+        travelled: whether it was read from a text; it may be committed, or its files missing.
         domains: the domain metadata that its commit writes; None removes it.
     """
 
@@ -117,7 +114,7 @@ class OutputBatch:
 
         Raises:
             OUTPUT_CLOSED, BOUNDS_INVALID: the T is not in ``[lower, upper)``.
-            BATCH_USED_UP: it was appended, discarded, described, or read from a text.
+            BATCH_USED_UP: it owns nothing any more, or was read from a text.
         """
         self.check_usable()
         if self.txn is None:
@@ -126,7 +123,7 @@ class OutputBatch:
         return self._stagings.setdefault(time, Staging(self._table, self.txn))
 
     def overwrite_with_schema(self, schema: str) -> None:
-        """Make it the whole contents, under the columns of a schema as the log writes it."""
+        """Replace all rows, under the columns of a schema as the log writes it."""
         self.check_usable()
         for staging in self._stagings.values():
             staging.discard()
@@ -176,7 +173,7 @@ class OutputBatch:
 
 
 def schema_of(batches: Sequence[OutputBatch]) -> str | None:
-    """The columns that one commit gives the table, if any; raises BATCH_INVALID beside others."""
+    """The new columns of one commit, if any; raises BATCH_INVALID if it has other batches."""
     schemas = [b.text.schema for b in batches if b.text.schema is not None]
     if schemas and len(batches) > 1:
         raise error("BATCH_INVALID", detail="It is a whole contents: no other goes with it.")

@@ -1,9 +1,9 @@
-"""How a table changed from T to T: the commits that are the change, and those that hold it. Pure.
+"""The commits that are a table's change at a T, those that hold its rows as of T. Pure.
 
-Most commits of an output belong to one T. Several Ts share a commit if a task computed its waiting
-runs together. Such a commit only adds files, each with the rows of one T, which a tag in its
-``add`` action gives. The change at such a T is its files; the contents as of it are the earlier
-contents and the files up to it.
+Most commits of an output belong to one T. If a task computed several waiting runs together, their
+Ts share a commit. It only adds files, each with the rows of one T, given by a tag in its ``add``
+action. The change at such a T is its files; the contents as of it are the earlier contents and the
+files up to it.
 
 [movements-in-order] the movements of a table are in the order of T, and each file that a commit
     adds belongs to one.
@@ -13,16 +13,15 @@ Source: the Delta protocol, "Add File": ``tags`` hold a writer's own metadata of
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ctsql.catalog.errors import broken
 from ctsql.planner.bodies.due_times import InputNode, due_times, watched_inputs
 from ctsql.planner.nodes import ChangesInput, DeletesInput, InsertsInput, TaskWrite
 from ctsql.planner.updates import Update
-from ctsql.runtime.log.actions import Commit, RowChange, classify, sum_known
+from ctsql.runtime.log.actions import TIME_TAG, Commit, DataFile, RowChange, classify, sum_known
 from ctsql.runtime.log.batches import StagedFile
-from ctsql.runtime.log.data_files import TIME_TAG, DataFile
 from ctsql.runtime.log.protocol import LogTable
 from ctsql.runtime.log.uppers import Entry
 
@@ -35,7 +34,7 @@ class Movement:
     """The commits before + 1 .. version, which are the change of a table at ``time``.
 
     Attributes:
-        is_shared: whether several Ts share ``version``; then only its files of ``time`` count.
+        is_shared: whether several Ts share ``version``, and only its files of ``time`` count.
         parts: the movements that this one combines; empty for a single one.
     """
 
@@ -61,7 +60,7 @@ class StoredVersion:
     """Where an output's contents as of a T are stored: in a version, None before the first.
 
     Attributes:
-        shared_version: a later version, whose files of Ts up to this one are to be read too.
+        shared_version: a later version; its files up to the T are read too.
     """
 
     version: int | None
@@ -91,10 +90,7 @@ def shown_changes(node: InputNode) -> frozenset[RowChange]:
 def due_movements(
     plan: TaskWrite, waiting: Mapping[str, Sequence[tuple[int, Movement, RowChange]]]
 ) -> Iterator[tuple[int, str, Movement]]:
-    """The movements that make a task due, by the plan's node of due times: T, input, movement.
-
-    Of those that wait, by input: each with its T and the kind of its change.
-    """
+    """The waiting movements, each with its T and kind, that make a task due: T, input, movement."""
 
     def changes(node: InputNode) -> Iterator[Update[Movement]]:
         shown_kinds = shown_changes(node)
@@ -119,7 +115,7 @@ def input_columns(plan: TaskWrite, object_id: str) -> tuple[str, ...]:
 def movements(entries: Sequence[Entry], *, after: int, until: int) -> list[Movement]:
     """The movements of an output with after < T <= until, oldest first.
 
-    Its entries are to begin with the last one that is complete through ``after``.
+    Its entries begin with the last one that is complete through ``after``.
     """
     moves: list[Movement] = []
     previous = 0
@@ -144,10 +140,7 @@ def merge(parts: Sequence[Movement]) -> Movement:
 
 
 def find_storage(entries: Sequence[Entry], at: int) -> StoredVersion:
-    """Where an output's contents as of T are; entries from the last complete through T on.
-
-    The first two are enough.
-    """
+    """Where an output's contents as of T are, by the entry complete through T and the next one."""
     complete = entries[0] if entries and entries[0].upper <= at + 1 else None
     following = entries[1:] if complete else entries
     times = following[0].times if following else ()
@@ -176,7 +169,7 @@ def parse_partition(file: StagedFile) -> int:
 def added_files(
     commit_at: Callable[[int], Commit], versions: Sequence[int], times: range | None
 ) -> Iterator[DataFile]:
-    """The files with rows that commits add; ``times`` of the last version count, None for all."""
+    """The files with rows that commits add; of the last version only those of ``times``."""
     for version in versions:
         for add in commit_at(version).adds:
             is_of = times is None or version != versions[-1] or add.time in times
@@ -191,7 +184,7 @@ def files_of(table: LogTable, movement: Movement) -> Iterator[DataFile]:
 
 
 def numbered_files(table: LogTable, movements: Sequence[Movement]) -> dict[str, int] | None:
-    """The names of the files that movements add, each with the index of its movement.
+    """The names of files that movements add, each with the index of its movement.
 
     None if a name has unusual characters, or two movements share it.
     """
@@ -228,3 +221,44 @@ def _change(commit: Commit, movement: Movement) -> RowChange:
 def rows_inserted(table: LogTable, movement: Movement) -> int | None:
     """The number of rows a movement of kind APPEND inserts; None without statistics."""
     return sum_known(file.rows_count for file in files_of(table, movement))
+
+
+@dataclass(frozen=True, slots=True)
+class FileOrigin:
+    """The commit that added a file first.
+
+    Attributes:
+        time: the T of its rows, if several Ts share the commit; else None.
+        copied_from: removed files whose rows it may hold: compaction copies rows, and so does an
+            UPDATE or DELETE without deletion vectors.
+    """
+
+    version: int
+    time: int | None = None
+    copied_from: tuple[str, ...] = ()
+
+
+def file_origins(
+    table: LogTable, paths: Collection[str], version: int
+) -> dict[str, FileOrigin | None]:
+    """The origin of files that are live at a version, by path; None if the log lacks it."""
+    origins: dict[str, FileOrigin | None] = dict.fromkeys(paths)
+    waiting = set(paths)
+    while waiting and version >= 0 and table.has(version):
+        commit = table.commit_at(version)
+        old_paths = replaced_files(commit)
+        again = {r.path for r in commit.removes}
+        for add in commit.adds:
+            if add.path in waiting and add.path not in again:
+                origins[add.path] = FileOrigin(version, add.time, old_paths)
+                waiting.discard(add.path)
+        version -= 1
+    return origins
+
+
+def replaced_files(commit: Commit) -> tuple[str, ...]:
+    """The files that a commit removes as a whole while it adds others."""
+    new_paths = {a.path for a in commit.adds}
+    old_paths = tuple(r.path for r in commit.removes if r.path not in new_paths)
+    fresh = new_paths - {r.path for r in commit.removes}
+    return old_paths if fresh else ()

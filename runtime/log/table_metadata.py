@@ -1,12 +1,11 @@
 """The columns of a table at a version, and how those of two versions differ. Pure.
 
-Data files do not change. How their rows are read is defined by the newest ``metaData`` action of
-the log: the columns, their types, their names in files, and which are partition columns. So the
-rows of a version are those of its files *by its own metadata*, and a commit without any file may
-change every row.
+The newest ``metaData`` action of a log defines how files are read: the columns, their types, their
+names in files, and which are partition columns. So a version's rows are those of its files *by its
+own metadata*, and a commit without files may change every row.
 
-A column of one version corresponds to that of the same name in another; if there is none, to that
-with the same name in files: it was renamed.
+A column corresponds to the column of the same name in another version, or else to the one with the
+same name in files: it was renamed.
 
 Source: the Delta protocol, "Change Metadata", "Column Mapping", "Type Widening", "Schema
 Serialization Format". docs/decisions/0065-rows-by-their-own-version.md
@@ -24,10 +23,10 @@ from ctsql.catalog.schemas import decimal_size
 PHYSICAL = "delta.columnMapping.physicalName"
 MODE = "delta.columnMapping.mode"
 CURRENT_DEFAULT = "CURRENT_DEFAULT"
-"""The key of a column's metadata that has its DEFAULT, as text."""
+"""Key in a column's metadata: its DEFAULT, as text."""
 _OF_VALUES = ("delta.typeChanges", "__CHAR_VARCHAR_TYPE_STRING", "__COLLATIONS")
 _COUNTING = (PHYSICAL, "delta.columnMapping.id", *_OF_VALUES)
-"""The keys of a column's metadata that decide how it is read."""
+"""Keys in a column's metadata that decide how it is read."""
 _PARTS = {"array": ("elementType",), "map": ("keyType", "valueType")}
 _INTEGERS = {"byte": 3, "short": 5, "integer": 10, "long": 20}
 """The integer types, narrowest first, with the most digits of each."""
@@ -63,10 +62,7 @@ class TableColumn:
 
 
 class TableMetadata:
-    """The metadata of a table at a version, with its columns as the log writes them.
-
-    CREATE OR REPLACE may change the id within one log.
-    """
+    """The metadata of a table at a version. CREATE OR REPLACE changes the id within one log."""
 
     def __init__(self, action: Mapping[str, Any]) -> None:
         """Read a ``metaData`` action; raises KeyError if it is none."""
@@ -114,7 +110,7 @@ class ColumnChanges:
         other: existing rows have other values.
         lossy_columns: the type cannot represent the old values.
         widened_columns: of a wider type, with the same values.
-        moved_columns: stored otherwise, of the same type.
+        moved_columns: stored in another way, with the same type.
     """
 
     removed_columns: tuple[str, ...] = ()
@@ -246,13 +242,13 @@ def _physical(column: Mapping[str, Any]) -> str:
 
 
 def _meaning(field: Mapping[str, Any]) -> Any:
-    """The type of a column, with what is beside it about its values."""
+    """The type of a column, with the metadata about its values."""
     metadata = field.get("metadata") or {}
     return field["type"], {k: metadata.get(k) for k in _OF_VALUES}
 
 
 def _comparable(part: Any) -> Any:
-    """A field or a type, reduced to what decides how rows are read."""
+    """A field or a type, reduced to the parts that decide how rows are read."""
     if isinstance(part, str):
         return part
     if "name" in part:
@@ -265,9 +261,7 @@ def _comparable(part: Any) -> Any:
 
 
 def is_on(configuration: Mapping[str, str], key: str) -> bool | None:
-    """What a property that is true or false says; None where it says nothing.
-
-    Other writers spell it in upper or lower case, and Delta takes either.
+    """The value of a true or false property, in any case; None if it is not set.
 
     >>> is_on({"delta.appendOnly": "True"}, "delta.appendOnly"), is_on({}, "delta.appendOnly")
     (True, None)

@@ -1,11 +1,10 @@
 """The uppers of one output, read from its log: which commit moved the upper to where.
 
-[known-upper-monotone] the known upper never goes back.
-[bounded-memory] memory is bounded: only the newest entries are kept; older ones are read again on
-    demand.
+The log is read commit by commit, forward from the last read version and backward as far as needed.
+If it was cleaned up, the upper is taken from the table's state.
 
-The log is read commit by commit, forward from the last look and backward as far as needed. Where
-it was cleaned up, the upper is taken from the table's state.
+[known-upper-monotone] the known upper never goes back.
+[bounded-memory] only the newest entries are kept in memory; older ones are read again on demand.
 """
 
 from bisect import bisect_right
@@ -22,19 +21,18 @@ ENTRIES_KEPT_MAX = 10_000
 SHARED_BY = "shared_by"
 """Key in the metadata of a commit that several Ts share: the Ts with rows in it, in order."""
 CONTINUES = "continues"
-"""There too, of an output whose columns became others: what it held before is known on."""
+"""Key in the metadata of a commit that changes an output's columns and keeps its history."""
 REVISION = "revision"
-"""There too, if it is not the first: the number of the definition that the commit is of."""
+"""Key in the metadata of a commit: the number of its definition, if not the first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A commit of the output: from `version` on, everything below `upper` is in.
+    """A commit of the output: from `version` on, everything below `upper` is committed.
 
     Attributes:
         times: if several Ts share it, those with rows in it, in order.
-        anew: whether it replaced the table's columns, and earlier rows are not known under them.
-        revision: the number of the definition that wrote it, if recorded.
+        anew: whether it replaced the table's columns and ended the history of its rows.
     """
 
     upper: int
@@ -51,7 +49,7 @@ def _entry(upper: int, commit: Commit) -> Entry:
 
 
 class Uppers:
-    """The uppers and the recorded failure of one application id, as of the last look at its log."""
+    """The uppers and the recorded failure of one application id, as far as its log was read."""
 
     def __init__(self, table: LogTable, app: str, *, shared: bool, since: int) -> None:
         self.table = table
@@ -72,14 +70,14 @@ class Uppers:
 
     @property
     def last(self) -> Entry | None:
-        """The newest commit that moved the upper; None if there is none or it is not known."""
+        """The newest commit that moved the upper; None if there is none or it was cleaned up."""
         if self._is_from_state and len(self._entries) == 1:
             return None
         return self._entries[-1] if self._entries else None
 
     @property
     def scanned_through(self) -> int:
-        """The version up to which the log was read; -1 before the first look."""
+        """The version up to which the log was read; -1 if it was not."""
         return -1 if self._scanned_through is None else self._scanned_through
 
     def follow(self, version: int) -> None:
@@ -96,7 +94,7 @@ class Uppers:
             except CtsqlError as problem:
                 if problem.condition != "HISTORY_LOST":
                     raise
-                self._rescan(version)  # cleaned up since the last look
+                self._rescan(version)  # cleaned up since the last read
                 return
             upper = commit.transaction(self.app)
             if upper is not None:
@@ -110,10 +108,7 @@ class Uppers:
         self._trim()
 
     def _rescan(self, version: int) -> None:
-        """Find the newest upper as of a version, or of a later one, from scratch.
-
-        Fields change only after everything was read, so that a failed call can be repeated.
-        """
+        """Find the newest upper as of a version or later; repeatable after an error."""
         while True:
             anew = Uppers(self.table, self.app, shared=False, since=self._since)
             anew._scanned_from = version + 1
@@ -197,11 +192,8 @@ class Uppers:
     def around(self, upper: int) -> list[Entry]:
         """The last entry at or below an upper, if there is one, and the next one.
 
-        If the log is read again, few commits are enough, however long ago that was, if
-        most of them move the upper.
-
-        Raises:
-            HISTORY_LOST: the log no longer has the commit that tells.
+        Reads few commits, however old, if most of them move the upper. Raises HISTORY_LOST if the
+        log lacks the deciding commit.
         """
         if not self._entries or self._entries[0].upper <= upper:
             entries = self.since(upper)
@@ -212,14 +204,14 @@ class Uppers:
         # The entries below low are at or below the upper, those from high on are above it.
         low, high, step = 0, self._scanned_from, 1
         while low < high:
-            middle = max((low + high) // 2, high - step)  # what is asked for is mostly near
+            middle = max((low + high) // 2, high - step)  # mostly it is near
             step *= 2
             try:
                 entry = self._first_entry(middle, high)
             except CtsqlError as problem:
                 if problem.condition != "HISTORY_LOST":
                     raise
-                # A log is cleaned up from its beginning; what was found below is from a cache.
+                # A log is cleaned up from its beginning; an entry found below is from a cache.
                 before, lost, low = None, problem, middle + 1
                 continue
             if entry is None:

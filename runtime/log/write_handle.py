@@ -1,52 +1,53 @@
-"""The write handle: every durable write is made by it.
+"""The write handle: it makes every durable write.
 
 One output is one Delta table and one application id. The *upper* (exclusive) is the application
-id's transaction version in the log: everything at times below it is known and durable. A write is
-one Delta commit of staged files, deletion vectors, metadata and the new upper.
+id's transaction version in the log: everything below it is durable. A write is one Delta commit of
+staged files, deletion vectors, metadata and the new upper.
 
     batch, open --> Batch --describe--> text --batch_of--> Batch --+
                       |                (another process)           +--> one commit, or dropped
                       +--------------------------------------------+
 
 A batch of :meth:`Output.batch` may be committed on a newer version than it was computed from; one
-of :meth:`Output.open` only on that very version, or one with the same rows. The transaction depends
-on the application id, so of two commits that read the same upper Delta fails one
-(ConcurrentTransactionException). A lost answer is resolved by searching the log for the commit's
-token, never by trying again blindly.
+of :meth:`Output.open` only on that version, or one with the same rows. Of two transactions that
+read the same upper Delta fails one (ConcurrentTransactionException). After any other error the
+commit may have succeeded: its token is searched in the log, and it is never repeated blindly.
 
 [upper-monotone] the upper never goes back.
-[commit-moves-upper] a commit that is in moved the upper from `expected` to `new`, with new >
-    expected.
+[commit-moves-upper] a commit moves the upper from `expected` to `new`, with new > expected.
 [one-owner-of-files] staged files have one owner: the batch that staged them, or the text made of
-    it. An append takes them over: after it they are in the table, or deleted, or (if the outcome is
-    unknown) kept until the upper has moved and the log shows it.
+    it. After an append they are in the table, or deleted, or (if the outcome is unknown) kept until
+    the upper has moved and the log shows it.
 [failure-until-upper] a failure recorded for the output holds until the upper moves. Recorded by
-    the commit that moves the upper, it is the output's contents from there until the next such
-    commit.
-[in-is-kept] files that are in the table, or may be, are never deleted. A text whose batch is in
-    already, as after an append whose answer was lost, is recognised by the batch's id.
-(tests/spark/log/test_write_handle.py, test_batches_appended.py)
+    the commit that moves the upper, it is the output's contents until the next such commit.
+[in-is-kept] files that are in the table, or may be, are never deleted. A text whose batch was
+    committed, as after an append whose answer was lost, is recognised by the batch's id.
+[unknown-keeps-files] files of a commit of unknown outcome are kept until the upper has passed the
+    expected one. From then on it cannot succeed, and the log shows whether it did.
+[interrupt-is-unknown] an interruption (Ctrl-C) while the store commits has an unknown outcome.
 """
 
+import json
+import os
+import socket
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import CtsqlError, broken, error
 from ctsql.catalog.times import CLOSED
-from ctsql.runtime.log.batches import BatchText, check_bounds, check_writer_id, new_writer_id
-from ctsql.runtime.log.commit import (
-    Appended as Appended,
-    Commits,
-    Committed as Committed,
-    Disturbed as Disturbed,
-    Outcome as Outcome,
-    Unwritten as Unwritten,
-    UpperMoved as UpperMoved,
-    disturbance_error as disturbance_error,
+from ctsql.runtime.log import clock, fault_points as faults
+from ctsql.runtime.log.batches import (
+    BatchPart,
+    BatchText,
+    check_bounds,
+    check_writer_id,
+    new_writer_id,
+    own_files,
 )
-from ctsql.runtime.log.protocol import LogTable, LogTransaction, RowsGone
-from ctsql.runtime.log.staging import OutputBatch as OutputBatch, discard_on_error
+from ctsql.runtime.log.protocol import Conflict, LogTable, LogTransaction, RowsGone
+from ctsql.runtime.log.staging import OutputBatch as OutputBatch, discard_on_error, schema_of
 from ctsql.runtime.log.uppers import (
     FAILURE as FAILURE,
     NO_UPPER as NO_UPPER,
@@ -54,15 +55,232 @@ from ctsql.runtime.log.uppers import (
     Uppers,
 )
 
+PROCESS = "process"
+"""Key in a commit's metadata: :func:`this_process`."""
+
+
+def this_process() -> str:
+    """Host and process id, as ``worker-3:4711``."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+PHASES = "phases"
+"""Key in a commit's metadata: milliseconds by phase of the work for it."""
+
+
+class Phases:
+    """Successive phases of the work for a commit; ``clock`` counts milliseconds."""
+
+    def __init__(self, clock: Callable[[], int]) -> None:
+        self._clock = clock
+        self._start = clock()
+        self._ms: dict[str, int] = {}
+
+    def end(self, name: str) -> None:
+        """End a phase; phases of one name are added up."""
+        now = self._clock()
+        self._ms[name] = self._ms.get(name, 0) + now - self._start
+        self._start = now
+
+    def to_metadata(self) -> dict[str, dict[str, int]]:
+        """Milliseconds by phase, in order."""
+        return {PHASES: dict(self._ms)}
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The commit is this version of the table."""
+
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class UpperMoved:
+    """The upper is not the expected one; nothing was committed."""
+
+    current: int
+    expected: int
+
+
+@dataclass(frozen=True, slots=True)
+class Disturbed:
+    """A commit without an upper (OPTIMIZE, for example) came first: compute again at the same T."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unwritten:
+    """Nothing to commit: the upper already has that value."""
+
+    upper: int
+
+
+Outcome = Committed | UpperMoved | Disturbed
+Appended = Committed | UpperMoved | Disturbed | Unwritten
+
+
+def disturbance_error(detail: str) -> CtsqlError:
+    """The error for a write that lost to other commits at each try; ``detail``: where, how many."""
+    return broken("an output that nobody writes can be written", f"{detail} were disturbed.")
+
+
+@dataclass(frozen=True, slots=True)
+class _UnresolvedCommit:
+    """A commit of unknown outcome; its files are kept until the log shows the outcome."""
+
+    token: str
+    version_read: int
+    expected: int
+    files: frozenset[str]
+
+
+class Commits:
+    """The commits of one write handle."""
+
+    def __init__(self, uppers: Uppers, writer: str) -> None:
+        self.uppers = uppers
+        self.table = uppers.table
+        self.writer = writer
+        self._unresolved_commits: list[_UnresolvedCommit] = []
+
+    def follow(self, version: int) -> None:
+        """Read the commits up to a version, and resolve those of unknown outcome."""
+        self.uppers.follow(version)
+        for commit in [u for u in self._unresolved_commits if u.expected < self.uppers.upper]:
+            # It depends on an upper that has passed, so it cannot succeed any more.
+            is_lost = self.table.has(commit.version_read + 1) and self._find_version(commit) is None
+            if is_lost:
+                self.table.discard(commit.files)
+            self._unresolved_commits.remove(commit)
+
+    def _find_version(self, commit: _UnresolvedCommit) -> int | None:
+        for v in range(commit.version_read + 1, self.table.version() + 1):
+            if self.table.commit_at(v).metadata.get("token") == commit.token:
+                return v
+        return None
+
+    def attempt(
+        self,
+        txn: LogTransaction,
+        batches: Sequence[OutputBatch],
+        expected: int,
+        new: int | None,
+        metadata: Mapping[str, Any],
+    ) -> Outcome:
+        """Commit once; ``new`` None keeps the upper.
+
+        Batches are released if the commit succeeded or may have, even after an error.
+
+        Raises:
+            RowsGone: rows to delete are not where they were.
+            COMMIT_UNKNOWN: it failed and the log cannot be read to find out.
+        """
+        texts, schema = [batch.text for batch in batches], schema_of(batches)
+        version_read = min((text.version for text in texts), default=txn.version_read)
+        if schema is not None:
+            txn.overwrite_with_schema(schema)
+            version_read = txn.version_read  # all rows that this transaction read are replaced
+        parts = [part for text in texts for part in text.parts]
+        deletes = [d for part in parts for d in part.deletes]
+        staged_vectors = {d.vector_file for d in deletes if d.vector_file is not None}
+        used_vectors = txn.delete(deletes) if deletes else set[str]()
+        txn.add_files([f for part in parts for f in part.inserts])
+        self._describe(txn, batches, new)
+        files = frozenset(own_files(parts) | used_vectors)
+        attempt = _UnresolvedCommit(uuid.uuid4().hex, txn.version_read, expected, files)
+        version: int | None = None
+        # Until the answer arrives the outcome is unknown, also after an interruption.
+        self._unresolved_commits.append(attempt)
+        try:
+            try:
+                version = txn.commit(
+                    label=self.uppers.app,
+                    epoch=expected if new is None else new,
+                    metadata=json.dumps(
+                        {
+                            **_told(batches, parts, new, metadata),
+                            "lower": expected,
+                            "token": attempt.token,
+                            "writer": self.writer,
+                            "version_read": version_read,
+                            PROCESS: this_process(),
+                        }
+                    ),
+                )
+            except (Conflict, CtsqlError) as problem:
+                version = self._after_failure(problem, attempt)
+        finally:
+            may_be_in = attempt in self._unresolved_commits
+            if version is not None or may_be_in:
+                for batch in batches:
+                    batch.release()
+            if may_be_in and (version is not None or not files):
+                self._unresolved_commits.remove(attempt)
+            if version is None and not may_be_in:
+                self.table.discard(used_vectors - staged_vectors)
+        if version is None:
+            self.follow(self.table.version())
+            moved = self.uppers.upper != expected
+            return UpperMoved(self.uppers.upper, expected) if moved else Disturbed()
+        faults.point("output_committed")
+        self.follow(version)
+        self.table.discard(staged_vectors - used_vectors)
+        return Committed(version)
+
+    def _describe(
+        self, txn: LogTransaction, batches: Sequence[OutputBatch], new: int | None
+    ) -> None:
+        txn.read_application(self.uppers.app)
+        domains = [domain for batch in batches for domain in batch.domains.items()]
+        if new is not None:
+            txn.set_application(self.uppers.app, new, clock.now_ms())
+            if self.uppers.failure is not None and FAILURE not in dict(domains):
+                domains.append((FAILURE, None))
+        for domain, configuration in domains:
+            txn.set_domain(domain, configuration or "", removed=configuration is None)
+
+    def _after_failure(self, problem: Exception, commit: _UnresolvedCommit) -> int | None:
+        """Search the log for a failed commit: its version, or None after a conflict.
+
+        Any other error is raised again; the commit stays unresolved if it may have succeeded.
+        """
+        try:
+            version = self._find_version(commit)
+        except CtsqlError as unreadable:
+            raise error(
+                "COMMIT_UNKNOWN", output=self.table.location, detail=str(unreadable.message)
+            ) from problem
+        if version is not None:
+            return version
+        if isinstance(problem, Conflict):
+            self._unresolved_commits.remove(commit)
+            return None
+        if not self.table.answers_late:
+            self._unresolved_commits.remove(commit)
+        raise problem
+
+
+def _told(
+    batches: Sequence[OutputBatch],
+    parts: Sequence[BatchPart],
+    new: int | None,
+    metadata: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The metadata of a commit: its upper, its Ts, and the ids of batches read from texts."""
+    told = {**metadata, **({} if new is None else {"upper": new})}
+    times = sorted({part.time for part in parts})
+    if new is not None and times not in ([], [new - 1]):
+        told["times"] = times  # the upper alone does not determine them
+    if batch_ids := [batch.text.batch_id for batch in batches if batch.travelled]:
+        told["batches"] = [*told.get("batches", ()), *batch_ids]
+    return told
+
+
 DISTURBED_TRIES_MAX = 50
 _Lost = TypeVar("_Lost", bound=UpperMoved | Disturbed | Unwritten)
 
 
 class Output:
-    """The handle of one output (or of the timeline, or of the catalog).
-
-    Uses only what :mod:`ctsql.runtime.log.protocol` lists. Not thread-safe.
-    """
+    """The handle of one output (or of the timeline, or of the catalog). Not thread-safe."""
 
     def __init__(
         self,
@@ -76,10 +294,9 @@ class Output:
         """A handle.
 
         Args:
-            shared: whether other applications write the table too. Then the last commit of this
-                one may be far back, and the table's state is read first.
+            shared: other applications write the table too: read the table's state, not its commits.
             since: commits up to this version are not read; the table's state covers them.
-            begin: starts the transactions of batches; the default is the table's own.
+            begin: starts the transactions of commits; the default is the table's own.
         """
         self.table = table
         self.app = app
@@ -87,8 +304,6 @@ class Output:
         self.uppers = Uppers(table, app, shared=shared, since=since)
         self._begin = begin or table.begin
         self._commits = Commits(self.uppers, self.writer)
-
-    # ---- reading the upper
 
     @property
     def upper(self) -> int:
@@ -101,10 +316,7 @@ class Output:
         return self.upper
 
     def follow(self, version: int) -> int:
-        """Read the log up to a version; returns the version up to which it was read.
-
-        That is a later one if it was read already, or if the log was cleaned up.
-        """
+        """Read the log at least up to a version; returns the version up to which it was read."""
         self._commits.follow(version)
         return self.uppers.scanned_through
 
@@ -114,18 +326,12 @@ class Output:
         return self.uppers.since(since)
 
     def entries_around(self, since: int) -> list[Entry]:
-        """The last commit with an upper at or below ``since``, and the next one.
-
-        Raises as :meth:`Uppers.around`, which reads few of the commits since then.
-        """
+        """As :meth:`Uppers.around`, which reads few commits."""
         self.follow(self.table.version())
         return self.uppers.around(since)
 
     def has_foreign_rows(self) -> bool:
-        """Whether another writer changed rows since the last commit with an upper was computed.
-
-        Decided by the log alone.
-        """
+        """Whether another writer changed rows since the last commit with an upper was computed."""
         newest = self.table.version()
         self.follow(newest)
         if self.upper in (NO_UPPER, CLOSED):
@@ -139,8 +345,6 @@ class Output:
             return True
         between = (self.table.commit_at(v) for v in range(after + 1, newest + 1))
         return any(c.changes_data and c.transaction(self.app) is None for c in between)
-
-    # ---- batches
 
     def batch(self, lower: int, upper: int) -> OutputBatch:
         """Start a batch for ``[lower, upper)`` on the newest version; raises BOUNDS_INVALID."""
@@ -173,8 +377,7 @@ class Output:
     def batch_of(self, text: str) -> OutputBatch:
         """The batch of a text; takes over its files.
 
-        Raises:
-            BATCH_INVALID, BATCH_OF_ANOTHER_OUTPUT.
+        Raises BATCH_INVALID or BATCH_OF_ANOTHER_OUTPUT.
         """
         read = BatchText.from_json(text)
         if (read.table_id, read.app) != (self.table.table_id, self.app):
@@ -185,8 +388,6 @@ class Output:
             raise error("BATCH_OF_ANOTHER_OUTPUT", output=self.table.location, detail=detail)
         check_writer_id(read.writer)
         return OutputBatch(self.table, read)
-
-    # ---- writing
 
     def compare_and_append(
         self,
@@ -200,21 +401,20 @@ class Output:
 
         Args:
             batches: of exactly these bounds, or one of :meth:`open`, or none.
-            expected, new: in T, exclusive; new may be CLOSED, and nothing follows. With a batch of
-                :meth:`open` it may be None, which leaves the upper.
+            expected, new: in T, exclusive; CLOSED allows nothing after it. With a batch of
+                :meth:`open`, new may be None, which keeps the upper.
 
         Returns:
-            Committed; Unwritten if new is the expected upper; UpperMismatch, with nothing
-            changed; Disturbed if rows to delete were rewritten and must be computed again. In
-            each case the batches are used up, and files that are not in are deleted.
+            Committed; Unwritten if new is expected; UpperMoved, with nothing changed; Disturbed
+            if rows to delete were rewritten and must be computed again. In each case the batches
+            are used up, and uncommitted files are deleted.
 
         Raises:
-            OUTPUT_CLOSED, BOUNDS_INVALID,
-            BATCH_USED_UP: wrong use; nothing is changed, and batches stay with their owner.
+            OUTPUT_CLOSED, BOUNDS_INVALID, BATCH_USED_UP: wrong use; the batches are unchanged.
             COMMIT_UNKNOWN: the commit failed and the log cannot be read to find out.
         """
         self.check(batches, expected, new)
-        if not any(batch.is_pinned for batch in batches):  # else its own version says it
+        if not any(batch.is_pinned for batch in batches):  # else its version decides
             upper = self.fetch_recent_upper()
             if upper != expected:
                 return self._clean_up(batches, UpperMoved(upper, expected))
@@ -237,12 +437,10 @@ class Output:
         upper: int,
         metadata: Mapping[str, Any] | None = None,
     ) -> Appended:
-        """Write for one of several writers of identical data.
+        """Write for one of several writers of identical data; as :meth:`compare_and_append`.
 
-        What is below the current upper is in already and is left out; if none remain, nothing
-        is committed. A current upper below ``lower`` would leave a gap and is a mismatch.
-
-        Args, returns and raises as :meth:`compare_and_append`.
+        Parts below the current upper are already committed and are left out. A current upper below
+        ``lower`` would leave a gap: UpperMoved.
         """
         self.check(batches, lower, upper)
         for _ in range(DISTURBED_TRIES_MAX):
@@ -261,12 +459,12 @@ class Output:
         raise disturbance_error(f"{self.table.location}: {DISTURBED_TRIES_MAX} tries")
 
     def drop(self, batch: OutputBatch) -> Committed | UpperMoved:
-        """Delete an outdated batch; Committed if it is in already [in-is-kept]."""
+        """Delete an outdated batch; Committed if it was committed before [in-is-kept]."""
         batch.check_usable()
         return self._clean_up([batch], UpperMoved(self.fetch_recent_upper(), batch.lower))
 
     def check(self, batches: Sequence[OutputBatch], lower: int, upper: int | None) -> None:
-        """Raise what :meth:`compare_and_append` says of wrong use."""
+        """Raise the errors of :meth:`compare_and_append` for wrong use."""
         times = [part.time for batch in batches for part in batch.text.parts]
         check_bounds(lower, CLOSED if upper is None else upper, times)
         if len({b.text.batch_id for b in batches}) < len(batches):
@@ -285,7 +483,7 @@ class Output:
                 raise error("BATCH_OF_ANOTHER_OUTPUT", output=self.table.location, detail=detail)
 
     def _clean_up(self, batches: Sequence[OutputBatch], outcome: _Lost) -> Committed | _Lost:
-        """Delete the batches that lost, except those that are in already [in-is-kept]."""
+        """Delete batches that lost, except those committed before [in-is-kept]."""
         versions = [self._version_of(batch) for batch in batches]
         for batch, version in zip(batches, versions, strict=True):
             if version is None:
@@ -310,7 +508,7 @@ class Output:
         new: int | None,
         metadata: Mapping[str, Any],
     ) -> Outcome | None:
-        """Commit once; None if another commit came first and this one can be tried again."""
+        """Commit once; None if another commit came first and a retry is possible."""
         txn = next((batch.txn for batch in batches if batch.is_pinned), None)
         rebase = txn is None
         if txn is None:

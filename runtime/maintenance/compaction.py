@@ -19,7 +19,7 @@ a table had more, and has fewer again, waits while Spark replays the log.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ctsql.runtime.log.data_files import Bin, DataFile
+from ctsql.runtime.log.actions import Bin, DataFile
 
 MEBIBYTE = 1024 * 1024
 

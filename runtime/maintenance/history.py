@@ -11,7 +11,7 @@ from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item
 from ctsql.runtime.delta import files as adapter
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.log.data_files import is_elsewhere
+from ctsql.runtime.log.actions import is_elsewhere
 from ctsql.runtime.maintenance import retention
 from ctsql.runtime.maintenance.vacuum import relative_names
 from ctsql.runtime.warehouse.table_checks import check_tables

@@ -25,8 +25,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 
 from ctsql.runtime.delta.log.checkpoints import complete_checkpoints
-from ctsql.runtime.log.actions import Commit
-from ctsql.runtime.log.data_files import DataFile, StoredFile
+from ctsql.runtime.log.actions import Commit, DataFile, StoredFile
 
 DAY_MS = 86_400_000
 RETAIN_DEFAULT_MS = 7 * DAY_MS

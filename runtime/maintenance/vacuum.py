@@ -24,8 +24,7 @@ from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.delta.transaction import relative_path
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock
-from ctsql.runtime.log.actions import Commit
-from ctsql.runtime.log.data_files import StoredFile
+from ctsql.runtime.log.actions import Commit, StoredFile
 from ctsql.runtime.maintenance import retention
 from ctsql.runtime.maintenance.consumers import Needs, needs, noting_damaged, system_floor
 from ctsql.runtime.views.side_table import tables_beside

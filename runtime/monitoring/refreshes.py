@@ -10,9 +10,8 @@ from ctsql.catalog.dependencies import outputs_of, tasks_and_views
 from ctsql.catalog.items import Item, Task
 from ctsql.catalog.times import CLOSED
 from ctsql.runtime.log.actions import Commit, rows_changed
-from ctsql.runtime.log.phases import PHASES
-from ctsql.runtime.log.process import PROCESS
 from ctsql.runtime.log.uppers import SHARED_BY
+from ctsql.runtime.log.write_handle import PHASES, PROCESS
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.views.refresh_policy import TURNS_BY, Strategy
 from ctsql.runtime.warehouse.table_checks import are_there

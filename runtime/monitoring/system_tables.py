@@ -52,7 +52,7 @@ def as_arrow(rows: list[Any], schema: "T.StructType") -> "pa.Table":
     """
     import pyarrow as pa
 
-    from ctsql.runtime.spark.arrow_types import arrow_schema
+    from ctsql.runtime.rows.types import arrow_schema
 
     wide = arrow_schema(schema)
     arrays = []

@@ -38,7 +38,7 @@ from ctsql.planner.folder import FileDefinition, Folder
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.tokens.tokenizer import words_of
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.log.actions import DataFile
 from ctsql.runtime.pipelines.binding import REFUSALS, BoundObject, FolderBinder
 from ctsql.runtime.pipelines.plan import Effect, FolderPlan, PlannedChange, PlannedStatus, Read
 from ctsql.runtime.pipelines.table_changes import effects_of_alterations

@@ -1,20 +1,20 @@
-"""Few rows, held by the driver: how many, and how wide.
+"""Collects few rows into the driver, as Arrow or as rows of its JVM, within bounds.
 
-What the driver takes is bounded whatever the rows turn out to be: a partition sends at most one
-row more than ``Bounds`` have, a row that would be wider is sent without its wide columns and
-marked, and what all partitions send together is bounded by ``spark.driver.maxResultSize`` (1 GB
-unless set). In each case the answer is "not few", and the caller takes the way on which rows stay
-on the executors. What is kept is at most ``FEW``, 10,000 rows of 8 KB, about 80 MB; or as many
-bytes in ``NARROW`` rows, where what they are made of is many rows already.
+A partition sends at most one row more than ``Bounds`` allow. A row that is too wide is sent marked,
+without its wide columns. ``spark.driver.maxResultSize`` (1 GB by default) bounds the sum. Beyond
+the bounds the answer is ``Declined``, and the rows stay on the executors. The driver holds at most
+``FEW``, 10,000 rows of 8 KB, about 80 MB; or as many bytes in ``NARROW`` rows.
 
-A row's width is that of its texts and other columns without a fixed width, in bytes of UTF-8.
+A row's width is the bytes of its columns without a fixed width, in UTF-8.
 """
 
+import tempfile
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession, types as T
 
@@ -22,19 +22,79 @@ from ctsql.catalog.declined import Declined
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import FILE_COLUMN, WIDE
-from ctsql.runtime.rows.arrow_exchange import arrow_of
-from ctsql.runtime.rows.types import fits_arrow, has_fixed_width
+from ctsql.runtime.rows.types import arrow_schema, fits_arrow, has_fixed_width
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.internals.held_rows import (
     HELD_ROWS,
     JvmRows,
+    arrow_batches,
+    arrow_of_rows,
+    collect_in_jvm,
     columns_of,
     execute,
+    frame_of_stream,
     frame_over,
     physical_plan,
 )
 from ctsql.runtime.spark.internals.sessions import setting
 from ctsql.runtime.spark.missing import or_else
+
+
+def all_as_arrow(frame: DataFrame) -> pa.Table:
+    """All rows of a query, by a Spark job; a VARIANT may be NULL, unlike in ``toArrow``."""
+    target = arrow_schema(frame.schema, unique_fields=True)
+    batches = arrow_batches(frame)
+    return _with_types(pa.Table.from_batches(batches), target)
+
+
+@or_else(all_as_arrow, HELD_ROWS)
+def collect_arrow(rows: DataFrame) -> pa.Table:
+    """The rows, computed now; without a job if the driver's JVM holds them."""
+    with translate_spark_errors():
+        held = collect_in_jvm(rows)
+        return arrow_of(rows.sparkSession, held.rows, held.output, rows.schema)
+
+
+@or_else(lambda session, rows, output, _: all_as_arrow(frame_over(session, rows, output)))
+def arrow_of(session: SparkSession, jvm_rows: Any, output: Any, schema: T.StructType) -> pa.Table:
+    """Rows that the JVM holds, of the columns ``output``, as Arrow."""
+    with translate_spark_errors():
+        if not jvm_rows.size():
+            return arrow_schema(schema).empty_table()
+        return arrow_of_rows(session, jvm_rows, output)
+
+
+def as_spark_has_it(rows: pa.Table, schema: T.StructType) -> pa.Table:
+    """Rows with Spark's Arrow types for a schema, instants in UTC, in one chunk."""
+    target = arrow_schema(schema)
+    return _with_types(rows.select(schema.names), target).combine_chunks()
+
+
+def _with_types(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    # Arrow refuses to cast a NULL of a struct whose fields are NOT NULL, as VARIANT's are, even to
+    # the type that it has.
+    pairs = zip(rows.columns, schema.types, strict=True)
+    columns = [c if c.type.equals(kind) else c.cast(kind) for c, kind in pairs]
+    return pa.table(columns, schema=schema)
+
+
+def _created(session: SparkSession, rows: pa.Table, schema: T.StructType) -> DataFrame:
+    return session.createDataFrame(as_spark_has_it(rows, schema), schema)
+
+
+@or_else(_created, HELD_ROWS)
+def at_hand(session: SparkSession, rows: pa.Table, schema: T.StructType) -> DataFrame:
+    """Arrow rows as a DataFrame whose rows the driver's JVM holds."""
+    arrow = as_spark_has_it(rows, schema)
+    with tempfile.NamedTemporaryFile(suffix=".arrow") as file:
+        with pa.ipc.new_stream(file, arrow.schema) as stream:
+            # In one batch: Spark takes an empty one for the end, and rows behind it would be lost.
+            for batch in arrow.to_batches():
+                stream.write_batch(batch)
+        file.flush()
+        with translate_spark_errors():
+            return frame_of_stream(session, file.name, schema.json())
+
 
 DRIVER_ROWS_MAX = 10_000
 DRIVER_ROW_BYTES_MAX = 8 * 1024
@@ -49,12 +109,12 @@ class Bounds:
 
     @property
     def too_many(self) -> Declined:
-        """Why more rows are declined."""
+        """The reason for declining more rows."""
         return Declined(f"more than {self.rows} rows")
 
     @property
     def too_wide(self) -> Declined:
-        """Why wider rows are declined."""
+        """The reason for declining wider rows."""
         return Declined(f"a row has more than {self.row_bytes} bytes")
 
 
@@ -67,7 +127,7 @@ _NESTED = (T.ArrayType, T.MapType, T.StructType, T.VariantType)
 
 
 def collect_bounded(rows: DataFrame) -> DataFrame | Declined:
-    """The rows, computed now and held in the driver's JVM; declined when they are not few."""
+    """The rows, computed now and held in the driver's JVM; declined if beyond ``FEW``."""
     in_jvm = hold(rows)
     if isinstance(in_jvm, Declined):
         return in_jvm
@@ -76,10 +136,10 @@ def collect_bounded(rows: DataFrame) -> DataFrame | Declined:
 
 @or_else(lambda *_: Declined("this release of Spark lacks a method for it"), HELD_ROWS)
 def hold(rows: DataFrame, bounds: Bounds = FEW) -> JvmRows | Declined:
-    """The rows, computed now; declined when they are not few, or as few as ``bounds`` say.
+    """The rows, computed now; declined if beyond the bounds.
 
-    As Spark's own rows: one of Java's objects has no dates of October 5 to 14, 1582, and no text
-    that is not UTF-8. A limit needs no exchange here, as with toArrow it would.
+    They are Spark's own rows: Java objects have no dates of October 5 to 14, 1582, and only texts
+    in UTF-8. Unlike with toArrow, a limit needs no exchange.
     """
     session = rows.sparkSession
     marked_rows = mark_wide(rows, bounds)
@@ -101,11 +161,10 @@ def held_of(
     *,
     is_marked: bool,
 ) -> JvmRows | Declined:
-    """What a physical plan gives, computed now; declined when it is not few.
+    """The rows of a physical plan, computed now; declined if beyond the bounds.
 
     Args:
-        root: gives at most one row more than may be held. is_marked: is there ``WIDE`` behind
-            the columns?
+        root: yields at most one row more than the bounds. is_marked: whether it ends with ``WIDE``.
     """
     jvm_rows = within_result_size(lambda: execute(session, root))
     if isinstance(jvm_rows, Declined):
@@ -125,7 +184,7 @@ def held_of(
 
 
 def within_result_size(compute: Callable[[], _Rows]) -> _Rows | Declined:
-    """Rows computed now; declined where they are more bytes than Spark gives to the driver."""
+    """Compute rows; declined if they are more bytes than ``spark.driver.maxResultSize``."""
     try:
         with translate_spark_errors():
             return compute()
@@ -136,9 +195,9 @@ def within_result_size(compute: Callable[[], _Rows]) -> _Rows | Declined:
 
 
 def mark_wide(rows: DataFrame, bounds: Bounds) -> DataFrame | Declined:
-    """The rows with wide ones emptied, and marked in a last column ``WIDE`` where any can be.
+    """Empty wide rows and mark them in a last column ``WIDE``, if there can be any.
 
-    Declined when a width cannot be told.
+    Declined if the width of a column is not computable.
     """
     fields = rows.schema.fields
     kinds = (*_TEXT, *_NESTED)
@@ -160,7 +219,7 @@ def mark_wide(rows: DataFrame, bounds: Bounds) -> DataFrame | Declined:
 
 
 def _width(field: T.StructField) -> str:
-    """The bytes of a value, as an expression."""
+    """An expression of the bytes of a value."""
     value = backtick(field.name)
     text = value if isinstance(field.dataType, _TEXT) else f"CAST({value} AS STRING)"
     return f"coalesce(octet_length({text}), 0)"

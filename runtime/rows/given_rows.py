@@ -1,9 +1,14 @@
-"""Rows that a caller has in Python, as DataFrames: Arrow, pandas, Polars, Spark, tuples, dicts."""
+"""Rows of the calling Python program, as DataFrames: Arrow, pandas, Polars, Spark, tuples, dicts.
+
+A statement reads the program's variables by name only if the program allows it, and objects of the
+warehouse come first: see :meth:`ctsql.Connection.execute`.
+"""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from functools import partial
 from numbers import Integral
+from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
@@ -14,25 +19,25 @@ from ctsql.catalog import schemas
 from ctsql.catalog.errors import CtsqlError, error, misuse
 from ctsql.catalog.names import did_you_mean, fold
 from ctsql.catalog.schemas import Column
-from ctsql.runtime.spark.arrow_types import arrow_schema
+from ctsql.runtime.rows.types import arrow_schema
 from ctsql.runtime.spark.internals.empty_tables import empty
 from ctsql.runtime.spark.internals.java import has_java_frame
 from ctsql.runtime.spark.internals.temporary import in_session
 
 _INDEX = re.compile(r"__index_level_\d+__")
-"""What Arrow calls an index of pandas that has no name."""
+"""Arrow's name of a pandas index without a name."""
 _REFUSED = (pa.ArrowException, OverflowError, TypeError, ValueError)
 
 
 def frame_of(session: SparkSession, rows: Any) -> DataFrame:
-    """A DataFrame of the session over what somebody else's library holds.
+    """A DataFrame of the session with the rows of another library.
 
     Args:
-        rows: a DataFrame of Spark, pandas or Polars, dicts, or what gives an Arrow stream: a
+        rows: a DataFrame of Spark, pandas or Polars, dicts, or an object with an Arrow stream: a
             table, a reader, a relation of DuckDB. An index of pandas is a column if it has a name.
 
     Raises:
-        INVALID_USAGE: it is nothing of that kind. DATA_ERROR: a column has values of several types.
+        INVALID_USAGE: it holds no rows. DATA_ERROR: a column has values of several types.
     """
     if has_java_frame(rows):
         return in_session(session, rows)
@@ -51,7 +56,7 @@ def frame_of(session: SparkSession, rows: Any) -> DataFrame:
 
 
 def arrow_of(rows: Any) -> pa.Table:
-    """What somebody else's library holds, as Arrow; dicts give a column for each of their keys."""
+    """Another library's rows, as Arrow; dicts yield a column for each of their keys."""
     try:
         if isinstance(rows, list) and all(isinstance(row, Mapping) for row in rows):
             names = dict.fromkeys(name for row in rows for name in row)
@@ -75,7 +80,7 @@ def arrow_of(rows: Any) -> pa.Table:
 
 
 def _array_of(name: str, values: list[Any]) -> pa.Array:
-    """The values of one key of dicts, with the type that they have."""
+    """The values of one key of dicts, with their own type."""
     try:
         return pa.array(values)
     except _REFUSED as problem:
@@ -93,11 +98,11 @@ _WIDER = {
     pa.string_view(): pa.string(),
     pa.binary_view(): pa.binary(),
 }
-"""For types that Spark does not have, those that hold all their values, as its Parquet reader."""
+"""By type that Spark lacks, the one that holds all its values, as in Spark's Parquet reader."""
 
 
 def with_types_of_spark(table: pa.Table) -> pa.Table:
-    """A table whose types are wider where Spark has none so narrow, in nested columns, too."""
+    """A table with wider types if Spark lacks a type, nested ones included."""
     fields = [field.with_type(_wider(field.type)) for field in table.schema]
     schema = pa.schema(fields, table.schema.metadata)
     return table if schema == table.schema else table.cast(schema)
@@ -130,13 +135,10 @@ def _no_rows(rows: object) -> CtsqlError:
 
 
 def rows_for(session: SparkSession, rows: Any, columns: Sequence[Column], table: str) -> DataFrame:
-    """Rows for a table, under the names of those of its columns that they have.
-
-    Tuples fill the columns in order, everything else by name.
+    """Rows for a table, under its column names; tuples fill the columns in order, all else by name.
 
     Args:
-        columns: those to be filled.
-        table: the table's name, for errors.
+        columns: the columns to fill. table: its name, for errors.
 
     Raises:
         UNKNOWN_COLUMN, DUPLICATE_COLUMN, COLUMN_COUNT_MISMATCH, INVALID_USAGE: they do not fit.
@@ -150,13 +152,12 @@ def rows_for(session: SparkSession, rows: Any, columns: Sequence[Column], table:
 
 
 def _is_plain(rows: object) -> bool:
-    """Whether it is an iterator in Python, not a library's table."""
-    arrow = ("__arrow_c_stream__", "__arrow_c_array__", "to_arrow")
-    return not has_java_frame(rows) and not any(hasattr(rows, name) for name in arrow)
+    """Whether it is an iterator of Python, not a library's table."""
+    return not has_java_frame(rows) and not any(hasattr(rows, name) for name in _GIVES_ROWS)
 
 
 def _column_names(names: Sequence[str], columns: Sequence[Column], table: str) -> list[str]:
-    """The names of the table's columns for those of rows."""
+    """The table's column names for those of rows."""
     if not names:
         raise misuse("the rows have no columns")
     heading = f"{table} has the columns"
@@ -167,7 +168,7 @@ def _column_names(names: Sequence[str], columns: Sequence[Column], table: str) -
 def _to_arrow(
     session: SparkSession, rows: list[Any], columns: Sequence[Column], table: str
 ) -> pa.Table:
-    """Tuples or dicts as Arrow, with the types of the table's columns where the values fit."""
+    """Tuples or dicts as Arrow, with the table's types if the values fit."""
     if rows and all(isinstance(row, Mapping) for row in rows):
         names = list(dict.fromkeys(name for row in rows for name in row))
         fitting = _column_names(names, columns, table)
@@ -192,7 +193,7 @@ def _to_arrow(
 
 
 def _array(column: Column, kind: pa.DataType, values: list[Any]) -> pa.Array:
-    """Values with a column's type; else with their own, which Spark then casts or refuses."""
+    """Values with a column's type; else with their own, which Spark casts or refuses."""
     kinds = {type(v) for v in values if v is not None}
     if pa.types.is_temporal(kind) and kinds and all(issubclass(k, Integral) for k in kinds):
         return pa.array(values)
@@ -217,14 +218,14 @@ def _not_all(column: Column, problem: Exception) -> CtsqlError:
 
 
 _Shape = Callable[[Any, str], Any]
-"""Gives a value of Python as Arrow takes it; the text is what it is called in errors."""
+"""Converts a Python value for Arrow; the text is its name in errors."""
 
 
 def _shape_of(kind: pa.DataType) -> _Shape | None:
-    """What values of a type go through before Arrow has them; None where it takes them as they are.
+    """The conversion of a type's values for Arrow; None if Arrow takes them unchanged.
 
-    Arrow takes a whole number for an instant, in other units than Spark does if at all, and of a
-    dict those keys alone that are spelled as the fields of a struct are.
+    Arrow takes whole numbers for instants, in other units than Spark, and only those keys of a dict
+    that are spelled as a struct's fields.
     """
     if pa.types.is_temporal(kind):
         return _instant
@@ -256,7 +257,7 @@ def _entries(value: Any, name: str, *, shape: _Shape) -> Any:
 
 
 def _fields(value: Any, name: str, *, shapes: Mapping[str, _Shape | None]) -> Any:
-    """A dict under the names that the fields of a struct have, whatever their case."""
+    """A dict under the names of a struct's fields, in any case."""
     if isinstance(value, tuple) and len(value) == len(shapes):
         value = dict(zip(shapes, value, strict=True))
     if not isinstance(value, Mapping):
@@ -275,3 +276,57 @@ def _fields(value: Any, name: str, *, shapes: Mapping[str, _Shape | None]) -> An
         shape = shapes[field]
         fields[field] = one if shape is None else shape(one, full_name)
     return fields
+
+
+_GIVES_ROWS = ("__arrow_c_stream__", "__arrow_c_array__", "to_arrow")
+"""Methods of other libraries' tables."""
+
+
+def holds_rows(value: object) -> bool:
+    """Whether a value is a library's table or a list of dicts.
+
+    >>> holds_rows([{"k": 1}]), holds_rows([(1,)]), holds_rows([]), holds_rows("k")
+    (True, False, False, False)
+    """
+    if isinstance(value, type | ModuleType):
+        return False  # a class has the methods of its instances
+    if isinstance(value, list):
+        return bool(value) and all(isinstance(row, Mapping) for row in value)
+    return has_java_frame(value) or any(hasattr(value, name) for name in _GIVES_ROWS)
+
+
+class PythonVariables:
+    """The variables that a call may read, each read once.
+
+    Args:
+        scopes: searched one after the other.
+    """
+
+    def __init__(self, scopes: Sequence[Mapping[str, Any]] = ()) -> None:
+        self._scopes = scopes
+        self._frames: dict[str, DataFrame] = {}
+
+    def has(self, name: str) -> bool:
+        """Whether a variable of exactly this name holds rows."""
+        return name in self._frames or holds_rows(self._value(name))
+
+    def rows(self, session: SparkSession, name: str) -> DataFrame:
+        """The rows of a variable; raises as :func:`frame_of`."""
+        if name not in self._frames:
+            self._frames[name] = frame_of(session, self._value(name))
+        return self._frames[name]
+
+    def names(self) -> Iterator[str]:
+        """The variables that hold rows."""
+        earlier_names: set[str] = set()
+        for scope in self._scopes:
+            new = [name for name in scope if name not in earlier_names]
+            earlier_names.update(new)
+            yield from (name for name in new if holds_rows(scope[name]))
+
+    def _value(self, name: str) -> object:
+        """The value of a name in the first scope that has it."""
+        return next((scope[name] for scope in self._scopes if name in scope), None)
+
+
+NO_VARIABLES = PythonVariables()

@@ -1,7 +1,7 @@
-"""Conditions with the values of a few keys, so that files and row groups can be skipped.
+"""Conditions with the values of a few keys, so that Delta skips files and row groups.
 
-A semi join says to Spark only what a row must equal once the keys are read; Delta skips files by
-literals. The condition may let through more rows than have a key, and never fewer.
+A semi join has no literals, by which Delta skips files. A condition may let through more rows than
+have a key, and never fewer.
 """
 
 from collections.abc import Sequence
@@ -16,18 +16,18 @@ from ctsql.catalog.names import backtick
 from ctsql.runtime.rows.types import has_order
 
 LISTED_MAX = 500
-"""So many different numbers are listed; of more only the least and the greatest count."""
+"""Up to so many different numbers are listed; of more only the bounds are used."""
 TEXTS_MAX = 50
-"""The same of other values: each is handed to Spark by itself."""
+"""The same for other values: each is a call into the JVM."""
 
 _LOST = "\ufffd"
-"""What PySpark gives for bytes that are not UTF-8: the text is not known then."""
+"""PySpark's character for bytes that are not UTF-8: the text is unknown."""
 
 Value = int | str | Decimal
 
 
 def may_equal(rows: DataFrame, keys: DataFrame, pairs: Sequence[tuple[str, str]]) -> SparkColumn:
-    """A condition that every row meets which equals a key, NULL equal to NULL.
+    """A condition that holds for each row that equals a key, NULL equal to NULL.
 
     Args:
         keys: few rows, held by the driver: they are read without a job.
@@ -50,7 +50,7 @@ def may_equal(rows: DataFrame, keys: DataFrame, pairs: Sequence[tuple[str, str]]
 def comparable(
     rows: T.StructType, keys: T.StructType, pairs: Sequence[tuple[str, str]]
 ) -> list[tuple[str, str]]:
-    """The pairs whose values can be compared as Python has them."""
+    """The pairs whose values Python can compare."""
     return [
         (mine, theirs)
         for mine, theirs in pairs
@@ -59,10 +59,9 @@ def comparable(
 
 
 def _comparable(column: str, kind: T.DataType) -> SparkColumn:
-    """How a column is compared, here and in Spark: dates as days, since Python lacks some dates.
+    """A column for the comparison: dates as days, because Python lacks some dates.
 
-    No file is skipped by days: Delta misreads the statistics of a file with dates that are not of
-    the years 1 to 9999, and would skip rows that are there.
+    No file is skipped by days: Delta misreads statistics of dates outside of the years 1 to 9999.
     """
     value = F.col(backtick(column))
     return F.unix_date(value) if isinstance(kind, T.DateType) else value
@@ -88,5 +87,5 @@ def _among(column: str, values: list[Any], kind: T.DataType) -> SparkColumn:
 
 
 def _place(value: Value) -> Any:
-    """Strings by their bytes in UTF-8, as Spark has them."""
+    """Strings are ordered by their bytes in UTF-8, as in Spark."""
     return value.encode() if isinstance(value, str) else value

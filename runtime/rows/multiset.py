@@ -1,16 +1,16 @@
-"""Desired minus stored, as multisets, by Spark: for differences of any size.
+"""Desired minus stored, as multisets: by Spark for any size, on the driver for few rows.
 
-Equality of rows is Spark's grouping equality made exact: NULL equals NULL, NaN equals NaN, and
-0.0 differs from -0.0 (which Spark's GROUP BY would merge, changing what is stored). If k of n equal
-stored rows must go, the first k by file and row number go.
-
-:mod:`ctsql.runtime.rows.multiset_local` does the same on the driver for few rows.
+Equality of rows is exact: NULL equals NULL, NaN equals NaN, 0.0 differs from -0.0 (GROUP BY would
+merge them), maps are equal in any order of their entries. If k of n equal stored rows are deleted,
+they are the first k by file and row number.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Hashable, Sequence
 from functools import reduce
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types as T
 
 from ctsql.catalog.declined import Declined
@@ -25,9 +25,112 @@ from ctsql.catalog.reserved_columns import (
     ROW_COLUMN,
     TEXT_,
 )
-from ctsql.runtime.rows.multiset_local import add_up, distinct
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
 from ctsql.runtime.rows.types import contains, has_equality, is_flat
+
+
+def cancel(
+    desired: Sequence[Hashable], stored_rows: Sequence[Hashable]
+) -> tuple[list[int], list[int]]:
+    """Remove equal rows from both lists, one for one; the places of the remaining rows.
+
+    >>> cancel(["a", "a", "b"], ["a", "c"])
+    ([1, 2], [1])
+    """
+    waiting: dict[Hashable, list[int]] = {}
+    for i, row in enumerate(stored_rows):
+        waiting.setdefault(row, []).append(i)
+    for places in waiting.values():
+        places.reverse()  # the first stored copy is kept first
+    inserts = []
+    for i, row in enumerate(desired):
+        places = waiting.get(row, [])
+        if places:
+            places.pop()
+        else:
+            inserts.append(i)
+    return inserts, sorted(i for places in waiting.values() for i in places)
+
+
+def add_up(signed_rows: pa.Table, diff: str) -> pa.Table:
+    """Each row once with the sum of its ``diff``, the last column, if not 0; no nested columns."""
+    names = signed_rows.schema.names
+    # Arrow reads a name that begins with a dot or a bracket as a path: numbers stand in.
+    numbers = [str(n) for n in range(len(names) - 1)]
+    bits = [_bits(column) for column in signed_rows.columns[:-1]]
+    groups = pa.table([*bits, signed_rows.column(diff)], [*numbers, diff]).group_by(numbers)
+    sums = groups.aggregate([(diff, "sum")]).rename_columns(names)
+    sums = sums.filter(pc.not_equal(sums.column(diff), 0))
+    pairs = zip(sums.columns, signed_rows.schema.types, strict=True)
+    columns = [c if c.type == kind else c.combine_chunks().view(kind) for c, kind in pairs]
+    return pa.table(columns, signed_rows.schema)
+
+
+def distinct(rows: pa.Table) -> pa.Table:
+    """Each row once; no nested columns and no fractions."""
+    numbers = [str(n) for n in range(rows.num_columns)]  # as in add_up
+    groups = rows.rename_columns(numbers).group_by(numbers).aggregate([])
+    return pa.table(groups.columns, rows.schema)
+
+
+def _bits(column: pa.ChunkedArray) -> pa.Array:
+    """Fractions as integers that are equal exactly when they are; other columns unchanged."""
+    values = column.combine_chunks()
+    if not pa.types.is_floating(values.type):
+        return values
+    same = pc.if_else(pc.is_nan(values), pa.scalar(math.nan, values.type), values)
+    return same.view(f"int{values.type.bit_width}")
+
+
+def keys(rows: pa.Table) -> list[Hashable]:
+    """Each row as a value that is equal exactly when the rows are."""
+    columns = []
+    for column, field in zip(rows.columns, rows.schema, strict=True):
+        kind = _python_type(field.type)
+        values = (column if kind == field.type else column.cast(kind)).to_pylist()
+        is_itself = not (pa.types.is_nested(kind) or pa.types.is_floating(kind))
+        columns.append(values if is_itself else [_frozen(value, kind) for value in values])
+    return list(zip(*columns, strict=True)) if columns else [()] * rows.num_rows
+
+
+def _python_type(kind: pa.DataType) -> pa.DataType:
+    """A type with the same equality; Python lacks some dates, and all texts but UTF-8."""
+    if pa.types.is_date32(kind):
+        return pa.int32()
+    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind) or pa.types.is_time64(kind):
+        return pa.int64()
+    if pa.types.is_string(kind):
+        return pa.binary()
+    if pa.types.is_struct(kind):
+        return pa.struct(
+            [kind[i].with_type(_python_type(kind[i].type)) for i in range(kind.num_fields)]
+        )
+    if pa.types.is_map(kind):
+        item = kind.item_field.with_type(_python_type(kind.item_type))
+        return pa.map_(kind.key_field.with_type(_python_type(kind.key_type)), item)
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_python_type(kind.value_type)))
+    return kind
+
+
+def _frozen(value: object, kind: pa.DataType) -> Hashable:
+    if value is None:
+        return None
+    if pa.types.is_floating(kind):
+        assert isinstance(value, float)
+        return ("NaN",) if math.isnan(value) else (value, math.copysign(1.0, value))
+    if pa.types.is_struct(kind):
+        assert isinstance(value, dict)
+        return tuple(_frozen(value[kind[i].name], kind[i].type) for i in range(kind.num_fields))
+    if pa.types.is_map(kind):
+        assert isinstance(value, list)
+        return frozenset((_frozen(k, kind.key_type), _frozen(v, kind.item_type)) for k, v in value)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        assert isinstance(value, list)
+        return tuple(_frozen(item, kind.value_type) for item in value)
+    assert isinstance(value, Hashable)
+    return value
+
 
 _PLACE_TYPE = "struct<file:string,row:bigint>"
 
@@ -35,11 +138,11 @@ _PLACE_TYPE = "struct<file:string,row:bigint>"
 def multiset_difference(
     desired: DataFrame | None, stored_rows: DataFrame, columns: list[str]
 ) -> DataFrame:
-    """The rows to insert, of ``desired``, and to delete, of ``stored_rows``, which are located.
+    """The rows of ``desired`` to insert, and those of ``stored_rows``, with locations, to delete.
 
     Returns:
         The columns, ``DIFF`` (copies to insert, or if negative to delete) and ``LOCATIONS``
-        (where the copies to delete are).
+        (of the copies to delete).
     """
     names = backtick_all(columns)
     place = F.struct(F.col(FILE_COLUMN).alias("file"), F.col(ROW_COLUMN).alias("row"))
@@ -54,9 +157,9 @@ def multiset_difference(
 
 
 def with_locations(signed_rows: DataFrame, columns: list[str]) -> DataFrame:
-    """As :func:`multiset_difference`, of signed rows that are located; NULL for one not stored.
+    """As :func:`multiset_difference`, of signed rows with locations; NULL if not stored.
 
-    Of rows to delete there may be fewer places than ``DIFF`` says.
+    A row to delete may have fewer locations than ``DIFF`` says.
     """
     place = F.struct(F.col(FILE_COLUMN).alias("file"), F.col(ROW_COLUMN).alias("row"))
     location = F.when(F.col(FILE_COLUMN).isNotNull(), place).alias(LOCATION)
@@ -72,7 +175,7 @@ def _with_locations(rows: DataFrame, columns: list[str]) -> DataFrame:
 
 
 def consolidate_change_feed(change_rows: DataFrame, columns: list[str]) -> DataFrame:
-    """What a change feed changes, each row once: what a commit takes out and puts back cancels."""
+    """The net change of a change feed, each row once."""
     names = backtick_all(columns)
     is_insert = F.col("_change_type").isin("insert", "update_postimage")
     return consolidate(
@@ -81,7 +184,7 @@ def consolidate_change_feed(change_rows: DataFrame, columns: list[str]) -> DataF
 
 
 def consolidate(signed_rows: DataFrame, columns: list[str]) -> DataFrame:
-    """One row for all equal rows with their ``DIFF`` added up, where that is not zero."""
+    """Each row once with the sum of its ``DIFF``, if not 0."""
     groups = _group(signed_rows, columns).where(F.col(DIFF) != 0)
     return groups.select(*backtick_all(columns), F.col(DIFF).cast("bigint").alias(DIFF))
 
@@ -98,7 +201,7 @@ def signed_difference(
 
 
 def consolidate_all(parts: Sequence[RowSet], columns: list[str]) -> RowSet:
-    """The net of signed rows of the same columns; on the driver where it holds all of them."""
+    """The net of signed rows of the same columns; on the driver if it holds all of them."""
     local_parts = [rows.local for rows in parts]
     near = [rows for rows in local_parts if not isinstance(rows, Declined) and is_flat(rows.schema)]
     if len(near) < len(parts):
@@ -115,9 +218,9 @@ def consolidate_all(parts: Sequence[RowSet], columns: list[str]) -> RowSet:
 
 
 def distinct_of(parts: Sequence[LocalRows]) -> LocalRows | Declined:
-    """Each row of some sets of the same columns once, without Spark.
+    """Each row of several sets once, without Spark.
 
-    Declined where not all values are equal just where Spark's are, or are of other types.
+    Declined if a type's equality in Arrow differs from Spark's, or the types differ.
     """
     first, *others = parts
     kinds = [f.dataType for f in first.schema]
@@ -140,7 +243,7 @@ def repeat_by_diff(rows: DataFrame, columns: list[str]) -> DataFrame:
 
 
 def _group(rows: DataFrame, columns: list[str], *more: SparkColumn) -> DataFrame:
-    """One row for all equal rows, with their ``DIFF`` added up."""
+    """Each row once with the sum of its ``DIFF``."""
     fields = {f.name: f.dataType for f in rows.schema.fields}
     metadata = {f.name: f.metadata for f in rows.schema.fields}
     keys: list[SparkColumn] = []
@@ -155,7 +258,7 @@ def _group(rows: DataFrame, columns: list[str], *more: SparkColumn) -> DataFrame
 
 
 def equality_keys(rows: DataFrame, columns: list[str]) -> list[SparkColumn]:
-    """Values that Spark can group by, ``GROUP_i`` and ``TEXT_i``: equal just where rows are."""
+    """Values that Spark can group by, ``GROUP_i`` and ``TEXT_i``: equal exactly when rows are."""
     fields = {f.name: f.dataType for f in rows.schema.fields}
     keys: list[SparkColumn] = []
     for i, column in enumerate(columns):
@@ -166,7 +269,7 @@ def equality_keys(rows: DataFrame, columns: list[str]) -> list[SparkColumn]:
 
 
 def _keys_of(value: SparkColumn, kind: T.DataType, number: int) -> list[SparkColumn]:
-    """What Spark groups a column by; the value itself where that is exact."""
+    """The grouping keys of a column; the value itself if that is exact."""
     key = _groupable(value, kind)
     if contains(kind, T.FloatType, T.DoubleType):
         # Grouping takes -0.0 for 0.0; their texts differ, and the value itself is kept.
@@ -176,14 +279,11 @@ def _keys_of(value: SparkColumn, kind: T.DataType, number: int) -> list[SparkCol
 
 
 def _groupable(value: SparkColumn, kind: T.DataType) -> SparkColumn:
-    """A value that Spark can group by; the value itself where it is one.
+    """A value that Spark can group by.
 
-    Spark compares no VARIANTs. What a reader can tell of one is its JSON text, and its type, by
-    which a date differs from its text.
-
-    Spark groups by a map that it has sorted first, and the code that it generates for that
-    (``MapSort``, Spark 4.2) reads a NULL among numbers, dates or booleans as whatever was there
-    before. Sorted arrays of the entries are equal when the maps are, and lose nothing.
+    Spark compares no VARIANTs: their JSON text and type stand for them. Spark 4.2 groups by a map
+    through ``MapSort``, whose generated code misreads a NULL among numbers, dates or booleans.
+    Sorted arrays of the entries are equal when the maps are.
     """
     if not contains(kind, T.VariantType, T.MapType):
         return value

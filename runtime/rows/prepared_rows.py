@@ -1,24 +1,20 @@
-"""Few rows that Spark computes from few rows, by a plan that is made once.
+"""Few rows that Spark computes from few rows, by a plan that is kept.
 
-Between two refreshes, or two runs of a task, the queries over what the driver holds are the same
-and only the rows differ. Parsing, analyzing, optimizing and planning such a query takes longer
-than to run it. So its physical plan is kept, and its leaves are replaced by the rows of the day:
+The queries of two refreshes, or two runs of a task, over rows in the driver differ only in the
+rows. Parsing, analyzing, optimizing and planning take longer than running. So the physical plan
+is kept, and its leaves are replaced by the current rows:
 
     recipe (how Spark makes the rows, and of what)  -- second use -->  plan over empty leaves
     plan, with LocalTableScan(rows) for each leaf   -- each use   -->  rows
 
-What may depend on the rows is kept out of the plan: a leaf is an RDD: Spark's optimizer knows
-neither its number of rows nor whether it is empty. A plan is kept only
+A leaf is an RDD, so the optimizer sees neither its number of rows nor whether it is empty. A plan
+is kept only
 
-[same-settings] under the settings that it was made with, all of them, which are compared at each
-    use;
-[definite-query] if the query gives the same for the same rows (no clock, no random numbers, no
-    function or variable that can be redefined), and until it fails: parts over constants keep
-    their error;
-[only-our-leaves] if all its rows come from our leaves and from constants: no subquery, no exchange
-    that is used twice, as such a part would keep the rows it was made with.
-
-Anything else is planned each time. (tests/spark/rows/test_prepared_rows.py)
+[same-settings] while all settings equal those that it was made with;
+[definite-query] if the query returns the same for the same rows (no clock, random numbers,
+    redefinable function or variable), and until it fails: parts over constants keep their error;
+[only-our-leaves] if all its rows come from our leaves and from constants: a subquery or a reused
+    exchange would keep the rows it was made with.
 """
 
 import threading
@@ -56,9 +52,9 @@ from ctsql.runtime.spark.missing import or_else
 from ctsql.runtime.spark.start.session import without_merged_subqueries
 
 PLANS_MAX = 1_000
-"""Plans, and recipes that were seen once, of one session; the oldest ones go."""
+"""Plans, and recipes seen once, of a session; the oldest are evicted."""
 WITHOUT_CODE_MAX = 1_000
-"""Rows, of all leaves, up to which no code is generated: a join may compare each with each."""
+"""Rows of all leaves up to which no code is generated: a join may compare each with each."""
 _NO_BROADCAST = "spark.sql.autoBroadcastJoinThreshold"
 _WHOLE_STAGES = "spark.sql.codegen.wholeStage"
 _FEW_ROWS = {
@@ -85,11 +81,11 @@ _NOT_WITH_RANGE = (
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """How rows are made of others. A part that two others are made of is made once for both.
+    """How rows are made from others; a part used twice is computed once.
 
     Attributes:
-        key: says all that ``build`` does. parts: what it is given. leaf: rows that are there.
-        origin: tells recipes of one key apart whose errors are about different texts.
+        key: identifies ``build``. leaf: existing rows.
+        origin: distinguishes recipes of one key whose errors are about different texts.
     """
 
     key: Hashable
@@ -100,7 +96,7 @@ class Recipe:
 
     @cached_property
     def whole(self) -> tuple["Recipe", ...]:
-        """It and all that it is made of, each once, behind its parts."""
+        """It and all its parts, each once, behind its own parts."""
         recipes: dict[Recipe, None] = {}
         for part in self.parts:
             recipes.update(dict.fromkeys(part.whole))
@@ -108,18 +104,18 @@ class Recipe:
 
     @cached_property
     def leaves(self) -> tuple[LocalRows, ...]:
-        """The rows that all is made of, each once."""
+        """All leaves, each once."""
         leaves = {id(r.leaf): r.leaf for r in self.whole if r.leaf is not None}
         return tuple(leaves.values())
 
     @cached_property
     def bounds(self) -> Bounds:
-        """What counts as few: as many bytes in more rows, where they are made of more."""
+        """The bounds of its rows: ``NARROW`` if its leaves have more rows than ``FEW``."""
         return FEW if sum(leaf.row_count for leaf in self.leaves) <= FEW.rows else NARROW
 
     @cached_property
     def signature(self) -> Hashable:
-        """Equal where the plans are: by what is made of what, and the columns of the leaves."""
+        """Equal if the plans are: by the parts of each part, and the columns of the leaves."""
         places = {recipe: n for n, recipe in enumerate(self.whole)}
         leaves = {id(leaf): n for n, leaf in enumerate(self.leaves)}
         return tuple(
@@ -131,18 +127,18 @@ class Recipe:
 
     @cached_property
     def origins(self) -> tuple[Hashable, ...]:
-        """What its errors are about."""
+        """The texts that its errors are about."""
         return tuple(recipe.origin for recipe in self.whole)
 
     @cached_property
     def frame(self) -> DataFrame:
-        """The rows of the day, not computed yet."""
+        """The current rows, not computed yet."""
         if self.leaf is not None:
             return self.leaf.frame
         return self.build([part.frame for part in self.parts])
 
     def over(self, leaves: Mapping[int, DataFrame]) -> DataFrame:
-        """The same of other leaves, by the ids of those that they stand for."""
+        """The same with other leaves, by the ids of the replaced ones."""
         frames: dict[Recipe, DataFrame] = {}
         for recipe in self.whole:
             if recipe.leaf is not None:
@@ -158,10 +154,10 @@ def derive(
     key: Hashable,
     origin: Hashable = None,
 ) -> RowSet:
-    """The rows that Spark makes of others, of one session.
+    """The rows that Spark makes from others, of one session.
 
     Args:
-        key: says all that ``build`` does. origin: the text, if others have the same key.
+        key: identifies ``build``. origin: the text, if others have the same key.
     """
     recipes = [r for r in map(_recipe, inputs) if r is not None]
     if len(recipes) < len(inputs):
@@ -172,8 +168,8 @@ def derive(
 def together(rows: Sequence[RowSet]) -> list[LocalRows] | Declined:
     """Several sets of few rows, computed now in one job.
 
-    Declined where the driver does not hold all that they are computed from, Arrow not all values,
-    or no plan can be kept. What one set reads is computed again for another one that reads it, too.
+    Declined if the driver does not hold all that they are computed from, Arrow lacks a type, or no
+    plan can be kept. A shared part is computed once for each set.
     """
     row_set = derive(rows, _side_by_side, "together")
     if isinstance(row_set, _PreparedRows):
@@ -193,14 +189,14 @@ def together(rows: Sequence[RowSet]) -> list[LocalRows] | Declined:
 
 
 def rows_read(rows: Sequence[RowSet]) -> int:
-    """How many rows the driver holds of a relation that is partly computed."""
+    """The number of rows in the driver from which the rows are computed."""
     recipes = [r for r in map(_recipe, rows) if r is not None]
     leaves = {id(leaf): leaf for recipe in recipes for leaf in recipe.leaves}
     return sum(leaf.row_count for leaf in leaves.values())
 
 
 def _side_by_side(frames: Sequence[DataFrame]) -> DataFrame:
-    """The rows of all, each in its own columns, with the number of its set; in one task."""
+    """All rows, each set in its own columns, with the set's number; in one task."""
     parts = []
     for i, mine in enumerate(frames):
         columns = [F.lit(i).alias(PART)]
@@ -230,7 +226,7 @@ def _leaf(rows: LocalRows) -> Recipe:
 
 
 class _PreparedRows(RowSet):
-    """Rows that Spark computes when they are read, of few rows that the driver holds."""
+    """Rows that Spark computes on demand from few rows in the driver."""
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
@@ -239,7 +235,7 @@ class _PreparedRows(RowSet):
 
     @property
     def is_of_few(self) -> bool:
-        """Unless they turned out to be many."""
+        """False once they turned out to be many."""
         return not isinstance(self._outcome, Declined)
 
     @cached_property
@@ -296,9 +292,9 @@ class _PreparedRows(RowSet):
 class PreparedPlan:
     """A physical plan over empty leaves, and the settings that it was made under.
 
-    ``leaves``: the node to replace, its columns, and the place of its rows among the recipe's.
-    ``bounds``: of what it may give. ``is_marked``: is there ``WIDE`` behind the columns of what it
-    gives? ``origins``: those of the recipe that it was made of.
+    Attributes:
+        leaves: the node to replace, its columns, and the place of its rows among the recipe's.
+        is_marked: whether ``root`` ends with ``WIDE``.
     """
 
     root: Any
@@ -315,11 +311,7 @@ _SEEN = Declined("it was used once")
 
 
 class PreparedPlans:
-    """The plans of one session.
-
-    Attributes:
-        once_ms: milliseconds that went into plans that were made or met for the first time.
-    """
+    """The plans of one session; ``once_ms`` were spent on plans made or seen for the first time."""
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
@@ -328,12 +320,12 @@ class PreparedPlans:
         self.once_ms = 0.0
 
     def find(self, recipe: Recipe) -> PreparedPlan | None:
-        """The plan that is kept of a recipe, if it was made under the settings of now."""
+        """A recipe's kept plan, if it was made under the current settings."""
         plan = self._plans.get((recipe.signature, recipe.bounds))
         return plan if isinstance(plan, PreparedPlan) and self._is_current(plan) else None
 
     def why_not_kept(self, recipe: Recipe) -> Declined | None:
-        """Why no plan of a recipe is kept, if that is known."""
+        """The recorded reason why no plan of a recipe is kept."""
         plan = self._plans.get((recipe.signature, recipe.bounds))
         return plan if isinstance(plan, Declined) and plan is not _SEEN else None
 
@@ -361,7 +353,7 @@ class PreparedPlans:
     def _by_plan(
         self, key: Hashable, plan: PreparedPlan | Declined, recipe: Recipe, bounds: Bounds
     ) -> LocalRows | Declined | None:
-        """The rows by the plan that is kept, which may be made now; None if none can be."""
+        """The rows by the kept plan, which may be made now; None if none can be."""
         with active(self._session), translate_spark_errors():
             if isinstance(plan, PreparedPlan) and not self._is_current(plan):
                 plan = _SEEN
@@ -381,9 +373,10 @@ class PreparedPlans:
     def _run_kept(
         self, key: Hashable, plan: PreparedPlan, recipe: Recipe
     ) -> LocalRows | Declined | None:
-        """What a kept plan gives, which is forgotten if it fails.
+        """The rows of a kept plan, which is dropped if it fails.
 
-        None where it fails on a row and was made of another text: the recipe's own is to say so.
+        None if it fails on a row and was made from another text: the recipe itself then has the
+        error.
         """
         try:
             return self._run(plan, recipe)
@@ -406,7 +399,7 @@ class PreparedPlans:
             return SparkRows(rows).collect(bounds)
 
     def _code_for(self, recipe: Recipe) -> AbstractContextManager[None]:
-        """Whether code is generated for what is computed of some rows.
+        """No code generation if the leaves have few rows.
 
         Rows that are read at two places count twice: they may be compared with each other.
         """
@@ -415,7 +408,7 @@ class PreparedPlans:
 
     @contextmanager
     def _for_few_rows(self, *, has_range: bool) -> Iterator[None]:
-        """Settings under which a query over few rows is planned, which Spark does when it runs."""
+        """Planning settings for a query over few rows; Spark plans when it runs."""
         with ExitStack() as stack:
             for name, value in _FEW_ROWS.items():
                 if has_range and name in _NOT_WITH_RANGE:
@@ -426,7 +419,7 @@ class PreparedPlans:
             yield
 
     def _prepare(self, recipe: Recipe, bounds: Bounds) -> PreparedPlan | Declined:
-        """The plan of a recipe over leaves without rows; declined if it cannot be kept."""
+        """A recipe's plan over empty leaves; declined if it cannot be kept."""
         settings = settings_now(self._session)
         empty = [empty_leaf(self._session, leaf.in_jvm.output) for leaf in recipe.leaves]
         rows = recipe.over(

@@ -1,7 +1,6 @@
 """A set of rows: few that the driver holds, or any number that Spark reads.
 
-Local rows are Arrow for this process and a DataFrame for Spark; either is made of the other when
-it is first asked for. A caller of :class:`RowSet` need not know which of the two it is.
+Local rows are Arrow for this process and a DataFrame for Spark, each made from the other on demand.
 """
 
 from abc import ABC, abstractmethod
@@ -16,13 +15,16 @@ from pyspark.sql import DataFrame, SparkSession, functions as F, types as T
 from ctsql.catalog.declined import Declined
 from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import KEY_
-from ctsql.runtime.rows.arrow_exchange import (
+from ctsql.runtime.rows.collect import (
+    FEW,
+    NARROW,
+    Bounds,
     arrow_of,
     as_spark_has_it,
     at_hand,
     collect_arrow,
+    hold,
 )
-from ctsql.runtime.rows.collect import FEW, NARROW, Bounds, hold
 from ctsql.runtime.spark.internals.held_rows import (
     HELD_ROWS,
     JvmRows,
@@ -46,7 +48,7 @@ class RowSet(ABC):
     @property
     @abstractmethod
     def plain_frame(self) -> DataFrame:
-        """The rows for Spark, to be looked at by themselves: without a job if they are local."""
+        """The rows for Spark, to be read alone: without a job if they are local."""
 
     @property
     @abstractmethod
@@ -56,11 +58,11 @@ class RowSet(ABC):
     @property
     @abstractmethod
     def local(self) -> "LocalRows | Declined":
-        """The rows as the driver holds them, if it does; nothing is computed."""
+        """The rows if the driver holds them; computes nothing."""
 
     @abstractmethod
     def collect(self) -> "LocalRows | Declined":
-        """The rows held by the driver, computed now; declined if they are not few."""
+        """The rows in the driver, computed now; declined if they are not few."""
 
     @abstractmethod
     def select(self, names: Sequence[str], new_names: Sequence[str] | None = None) -> "RowSet":
@@ -81,9 +83,9 @@ class RowSet(ABC):
         return self.is_local
 
     def keep(self, stack: ExitStack, *, many: bool = False) -> "RowSet":
-        """Rows computed now if they are few, else when they are first read, for the stack.
+        """Rows computed now if they are few, else at the first read; persisted for the stack.
 
-        Where ``many`` are expected they are computed once in either case; few take longer then.
+        If ``many`` are expected they are computed once in either case; few take longer then.
         """
         at_once = not many or self.is_of_few
         if at_once and not isinstance(rows := self.collect(), Declined):
@@ -96,7 +98,7 @@ class RowSet(ABC):
         return row_set
 
     def cast(self, schema: T.StructType) -> "RowSet":
-        """The rows with their columns, in order, of a schema's types; not computed yet."""
+        """The rows cast to a schema's types, lazily."""
         if [f.dataType for f in self.schema.fields] == [f.dataType for f in schema.fields]:
             return self
         return SparkRows(
@@ -109,7 +111,7 @@ class RowSet(ABC):
         )
 
     def with_keys(self, keys: "RowSet", pairs: Sequence[tuple[str, str]]) -> "RowSet":
-        """The rows that have one of some keys, NULL equal to NULL, by pairs of columns; lazily."""
+        """The rows that have one of the keys, NULL equal to NULL, by pairs of columns; lazily."""
         columns = [(backtick(mine), F.col(backtick(key))) for mine, key in pairs]
         key_rows = keys.frame.select(
             *(key.alias(f"{KEY_}{i}") for i, (_, key) in enumerate(columns))
@@ -129,7 +131,7 @@ class SparkRows(RowSet):
 
     @cached_property
     def schema(self) -> T.StructType:  # type: ignore[override]
-        """Their columns; Spark analyzes the query for it."""
+        """The columns; Spark analyzes the query."""
         return self._frame.schema
 
     @property
@@ -144,7 +146,7 @@ class SparkRows(RowSet):
 
     @property
     def is_empty(self) -> bool:
-        """Are there none? Spark looks."""
+        """Are there none? Runs a job."""
         return self._frame.isEmpty()
 
     @property
@@ -153,7 +155,7 @@ class SparkRows(RowSet):
         return Declined("Spark has the rows")
 
     def collect(self, bounds: Bounds = FEW) -> "LocalRows | Declined":
-        """The rows held by the driver, if they are few."""
+        """The rows in the driver, if they are few."""
         in_jvm = hold(self._frame, bounds)
         if isinstance(in_jvm, Declined):
             return in_jvm
@@ -180,7 +182,7 @@ class LocalRows(RowSet):
         frame: DataFrame | None = None,
         in_jvm: JvmRows | None = None,
     ) -> None:
-        """Of an Arrow table, of a DataFrame whose rows the driver's JVM holds, or of these."""
+        """From an Arrow table, a DataFrame whose rows the driver's JVM holds, or these rows."""
         self.session = session
         self.schema = schema
         if arrow is not None:
@@ -222,7 +224,7 @@ class LocalRows(RowSet):
 
     @cached_property
     def signature(self) -> str:
-        """The columns, as a text that is equal exactly when they are."""
+        """Text that is equal exactly when the columns are."""
         return self.schema.json()
 
     @property
@@ -257,7 +259,7 @@ class LocalRows(RowSet):
         return LocalRows(self.session, schema, arrow)
 
     def take(self, numbers: Sequence[int]) -> "LocalRows":
-        """The rows with some numbers, each as often as its number is there."""
+        """The rows of these numbers, in order, repeated if a number is."""
         return self.with_rows(self.schema, self.arrow.take(pa.array(numbers, pa.int64())))
 
     def select(self, names: Sequence[str], new_names: Sequence[str] | None = None) -> "LocalRows":
@@ -283,13 +285,13 @@ AnyRows = RowSet | DataFrame | None
 
 
 def row_set(rows: RowSet | DataFrame) -> RowSet:
-    """Rows that may be a DataFrame."""
+    """A row set of rows that may be a DataFrame."""
     return SparkRows(rows) if isinstance(rows, DataFrame) else rows
 
 
 @contextmanager
 def persisted(rows: DataFrame) -> Iterator[DataFrame]:
-    """The rows, computed once however often they are read inside."""
+    """The rows, computed once for all reads inside."""
     frame = rows.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         yield frame

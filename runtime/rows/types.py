@@ -1,10 +1,29 @@
 """What each type of Spark allows: one predicate for each question that depends on the type."""
 
+from typing import Any
+
+import pyarrow as pa
 from pyspark.sql import types as T
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from ctsql.catalog.schemas import decimal_size
 from ctsql.planner.lowering import is_padded
 from ctsql.runtime.spark.versions import at_least
+
+_TIMEZONE: dict[str, Any] = {"timezone": "UTC"} if at_least(4, 2) else {}
+"""Before 4.2 the conversion takes no time zone, and instants are in UTC."""
+
+
+def arrow_schema(schema: T.StructType, *, unique_fields: bool = False) -> pa.Schema:
+    """The Arrow schema of a schema, instants in UTC.
+
+    Args:
+        unique_fields: raise PySpark's error if two fields of a struct have one name.
+    """
+    return to_arrow_schema(
+        schema, error_on_duplicated_field_names_in_struct=unique_fields, **_TIMEZONE
+    )
+
 
 _INSTANTS = (T.DateType, T.TimestampType, T.TimestampNTZType)
 _BITWISE = (T.IntegralType, T.DecimalType, T.BooleanType, T.BinaryType, *_INSTANTS)
@@ -17,16 +36,15 @@ if at_least(4, 1):
     _FIXED = (*_FIXED, T.TimeType)
 
 DIGITS_ADDED = 36
-"""Two decimals of at most so many digits are added without rounding, and their sum negated."""
+"""Decimals of at most so many digits are added and negated without rounding."""
 DIGITS_SUMMED = 27
-"""Decimals of at most so many digits are summed without rounding: a sum has ten digits more than
-its values, and what is added and taken away one more."""
+"""A sum has ten digits more than its values; adding and removing rows needs one more."""
 _PLACES_KEPT = 6
-"""Above 38 digits Spark keeps so many places."""
+"""Above 38 digits Spark keeps so many decimal places."""
 
 
 def adds_exactly(data_type: str, digits_max: int) -> bool:
-    """Are values of a type, if it is one of numbers, added without rounding?
+    """Are numbers of a type added without rounding?
 
     >>> [adds_exactly(t, DIGITS_ADDED) for t in ("bigint", "decimal(38,6)", "decimal(37,7)")]
     [True, True, False]
@@ -40,7 +58,7 @@ def adds_exactly(data_type: str, digits_max: int) -> bool:
 
 
 def contains(data_type: T.DataType, *kinds: type[T.DataType]) -> bool:
-    """Is it, or is a type within it, of one of these kinds?
+    """Is it, or a type within it, of one of these kinds?
 
     >>> contains(T.ArrayType(T.VariantType()), T.VariantType), contains(T.LongType(), T.MapType)
     (True, False)
@@ -64,7 +82,7 @@ def fits_arrow(data_type: T.DataType) -> bool:
 
 
 def is_comparable(data_type: T.DataType) -> bool:
-    """Can Spark say whether two values are equal?"""
+    """Can Spark compare two values?"""
     return not contains(data_type, T.MapType, T.VariantType, T.CalendarIntervalType)
 
 
@@ -80,12 +98,12 @@ def has_fixed_width(data_type: T.DataType) -> bool:
 
 
 def has_bitwise_equality(data_type: T.DataType) -> bool:
-    """Are equal values the same value, for Arrow as for Spark? Not so for fractions."""
+    """Do equal values have equal bits, for Arrow as for Spark? Not fractions."""
     return isinstance(data_type, _BITWISE) or data_type == T.StringType()
 
 
 def is_flat(schema: T.StructType) -> bool:
-    """Does Arrow give the values of all columns as Spark would?"""
+    """Does Arrow yield the values of all columns as Spark does?"""
     return all(
         isinstance(f.dataType, _FLAT) or (f.dataType == T.StringType() and not is_padded(f))
         for f in schema.fields
@@ -99,20 +117,20 @@ def has_order(data_type: T.DataType) -> bool:
 
 
 def has_equality(data_type: T.DataType) -> bool:
-    """Are two values equal in Spark just where their bits are?"""
+    """Are two values equal in Spark exactly when their bits are?"""
     exact = (T.IntegralType, T.DecimalType, T.DateType, T.TimestampType, T.BooleanType)
     return isinstance(data_type, exact) or data_type == T.StringType()
 
 
 def has_equality_in_files(data_type: T.DataType) -> bool:
-    """Does a Parquet file show which of its values equals which key?"""
+    """Can a value in a Parquet file be compared with a key?"""
     return isinstance(
         data_type, T.IntegralType | T.DecimalType | T.DateType | T.BooleanType | T.StringType
     )
 
 
 def has_written_bounds(data_type: T.DataType) -> bool:
-    """Do the statistics of a file that is written here have bounds of the values?"""
+    """Do the statistics of a file written by the driver have bounds of the values?"""
     return isinstance(data_type, T.IntegralType | T.DateType | T.StringType)
 
 

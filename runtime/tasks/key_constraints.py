@@ -32,7 +32,7 @@ from ctsql.planner.lowering import AS_JSON
 from ctsql.planner.nodes import Constraint
 from ctsql.planner.syntax.ast import OnViolation
 from ctsql.runtime.delta.key_lookup import Keys, find_with_keys, place_columns
-from ctsql.runtime.rows.multiset_local import keys as values_of
+from ctsql.runtime.rows.multiset import keys as values_of
 from ctsql.runtime.rows.row_set import AnyRows, LocalRows, RowSet, SparkRows, persisted, row_set
 from ctsql.runtime.rows.types import fits_arrow
 from ctsql.runtime.tasks.fates import fate, mask_of

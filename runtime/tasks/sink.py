@@ -45,12 +45,12 @@ from ctsql.runtime.log.failures import (
     find_recorded,
     is_final,
 )
-from ctsql.runtime.log.phases import Phases
 from ctsql.runtime.log.staging import discard_on_error
 from ctsql.runtime.log.uppers import SHARED_BY
 from ctsql.runtime.log.write_handle import (
     Committed,
     OutputBatch,
+    Phases,
     disturbance_error,
 )
 from ctsql.runtime.spark.failures.errors import translate_spark_errors

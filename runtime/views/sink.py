@@ -38,12 +38,12 @@ from ctsql.catalog.items import Item
 from ctsql.catalog.times import CLOSED
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.failures import FEATURE, Failure, find_recorded, is_final
-from ctsql.runtime.log.phases import Phases
 from ctsql.runtime.log.staging import OutputBatch, discard_on_error
 from ctsql.runtime.log.write_handle import (
     FAILURE,
     Appended,
     Committed,
+    Phases,
     UpperMoved,
     disturbance_error,
 )

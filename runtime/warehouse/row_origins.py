@@ -35,8 +35,7 @@ from ctsql.catalog.reserved_columns import (
 )
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.delta.table_rows import locate_in
-from ctsql.runtime.log.file_origins import FileOrigin, file_origins
-from ctsql.runtime.log.table_changes import added_files
+from ctsql.runtime.log.table_changes import FileOrigin, added_files, file_origins
 from ctsql.runtime.rows.multiset import equality_keys
 from ctsql.runtime.warehouse.warehouse import Warehouse
 

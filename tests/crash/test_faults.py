@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection
-from ctsql.runtime.log.fault_points import POINTS
+from ctsql.runtime.log.fault_points import PROMISES
 from tests.helpers.processes import run_killed
 from tests.helpers.sample_warehouse import vacuum
 from tests.helpers.table_folder import check_written_once, folder
@@ -58,7 +58,7 @@ AGAIN = [
     "point",
     [
         pytest.param(p, marks=[] if p in EACH_TIME else [pytest.mark.slow])
-        for p in POINTS
+        for p in PROMISES
         if p not in (HALFWAY, STATE_COMMITTED, *OF_COLUMNS)
     ],
 )

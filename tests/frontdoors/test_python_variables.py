@@ -12,7 +12,7 @@ from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.connection.caller_scope import caller_variables
 from ctsql.results.result import Result
-from ctsql.runtime.rows.python_variables import PythonVariables, holds_rows
+from ctsql.runtime.rows.given_rows import PythonVariables, holds_rows
 
 of_module = pa.table({"k": [7]})
 

@@ -14,13 +14,13 @@ from ctsql.runtime.log import fault_points
 def arm(fault: str) -> None:
     """Kill this process at a fault point. Args: fault: ``POINT`` or ``POINT:NTH``."""
     target, _, nth = fault.partition(":")
-    if target not in fault_points.POINTS:
+    if target not in fault_points.PROMISES:
         raise ValueError(f"{target} is not in the table of fault points")
     left = int(nth or 1)
 
     def reached(name: str) -> None:
         nonlocal left
-        if name not in fault_points.POINTS:
+        if name not in fault_points.PROMISES:
             raise ValueError(f"{name} is not in the table of fault points")
         left -= name == target
         if name == target and left == 0:

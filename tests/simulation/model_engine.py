@@ -11,7 +11,7 @@ from ctsql.planner.ivm import Text
 from ctsql.planner.nodes import TaskWrite, Transaction, ViewWrite
 from ctsql.runtime.delta.change_feed import added_rows
 from ctsql.runtime.log.table_changes import Movement, tag
-from ctsql.runtime.rows.multiset_local import cancel
+from ctsql.runtime.rows.multiset import cancel
 from ctsql.runtime.spark.job_metrics import Work
 from ctsql.runtime.views.refresh import RefreshOutcome
 from ctsql.runtime.views.refresh_context import RefreshContext

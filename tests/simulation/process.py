@@ -8,8 +8,7 @@ from ctsql.catalog.dependencies import closure, outputs_of
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.log.commit import Committed, Disturbed, Outcome
-from ctsql.runtime.log.write_handle import Entry, Output
+from ctsql.runtime.log.write_handle import Committed, Disturbed, Entry, Outcome, Output
 from ctsql.runtime.statements.objects import refresh_view
 from ctsql.runtime.statements.objects.failed_task import retry_failed, skip_failed
 from ctsql.runtime.tasks.progress import failure_of

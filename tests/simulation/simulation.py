@@ -19,8 +19,8 @@ from unittest import mock
 
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.actions import Commit
-from ctsql.runtime.log.commit import Commits, Committed, Outcome
 from ctsql.runtime.log.uppers import Entry
+from ctsql.runtime.log.write_handle import Commits, Committed, Outcome
 from ctsql.runtime.views import refresh
 from ctsql.runtime.warehouse.stores.catalog_store import FORMAT, FORMAT_PROPERTY
 from ctsql.runtime.warehouse.times import timeline

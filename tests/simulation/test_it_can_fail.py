@@ -18,11 +18,10 @@ from ctsql.catalog.times import CLOSED
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import table_changes as movements
 from ctsql.runtime.log.actions import RowChange
-from ctsql.runtime.log.commit import Commits, Committed
 from ctsql.runtime.log.failures import Failure
 from ctsql.runtime.log.protocol import Conflict
 from ctsql.runtime.log.uppers import Uppers
-from ctsql.runtime.log.write_handle import Output, OutputBatch
+from ctsql.runtime.log.write_handle import Commits, Committed, Output, OutputBatch
 from ctsql.runtime.statements.objects import refresh_view
 from ctsql.runtime.tasks import progress, runs, sink as ct
 from ctsql.runtime.tasks.multi_output import OutputBatches

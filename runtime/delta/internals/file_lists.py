@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.log.actions import DataFile
 from ctsql.runtime.spark.internals.java import singleton
 
 FILES_A_CALL = 5_000

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 
 from ctsql.runtime.delta.internals.jvm import JvmObjects
 from ctsql.runtime.delta.internals.transaction import DeltaTransaction
-from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.log.actions import DataFile
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.internals.java import singleton
 

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from ctsql.runtime.delta.internals.file_lists import FileLists
-from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.log.actions import DataFile
 from ctsql.runtime.spark.internals.java import java, java_session, singleton
 
 ANSWER_CHARS_MAX = 4_000

@@ -7,8 +7,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from ctsql.runtime.delta.internals.jvm import JvmObjects
+from ctsql.runtime.log.actions import DataFile
 from ctsql.runtime.log.batches import StagedFile
-from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.spark.internals.java import java_frame, scala_items
 
 

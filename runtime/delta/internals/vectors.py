@@ -5,7 +5,7 @@ from typing import Any
 
 from ctsql.runtime.delta.internals.handle import DeltaHandle
 from ctsql.runtime.delta.internals.jvm import JvmObjects
-from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.log.actions import DataFile
 
 
 class VectorStore:

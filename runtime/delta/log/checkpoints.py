@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from ctsql.runtime.delta.stores.log_stores import LogStore
-from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.log.actions import DataFile
 from ctsql.runtime.log.table_metadata import TableMetadata
 
 _NAME = re.compile(

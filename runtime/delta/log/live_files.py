@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from ctsql.runtime.delta.log.log_files import LogFiles, log_cache
-from ctsql.runtime.log.actions import roll_files
-from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.log.actions import DataFile, roll_files
 
 VERSIONS_CACHED_MAX = 8
 """Lists of live files of a table that are kept, if the bound of the process allows it."""

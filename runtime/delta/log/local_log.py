@@ -14,7 +14,7 @@ from ctsql.runtime.delta.log.snapshots import Snapshot
 from ctsql.runtime.delta.log.table_log import TableLog
 from ctsql.runtime.delta.stores.locks import local_path
 from ctsql.runtime.delta.stores.log_stores import LocalStore
-from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.log.actions import DataFile
 from ctsql.runtime.spark.failures.storage_errors import translate_os_errors
 
 _URI = "file:"

@@ -21,11 +21,11 @@ from ctsql.runtime.delta.stores.log_stores import LogStore
 from ctsql.runtime.log.actions import (
     Commit,
     DamagedCommit,
+    DataFile,
     parse_checksum,
     parse_commit,
     roll_files,
 )
-from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.spark.failures.storage_errors import damaged_file
 
 BYTES_SETTING = "CTSQL_LOG_CACHE_MB"

@@ -34,7 +34,7 @@ from ctsql.runtime.delta.parquet.file_ranges import meets
 from ctsql.runtime.delta.parquet.key_columns import KeyColumn, column_cache, may_be_kept
 from ctsql.runtime.delta.stores.file_stores import FileStore
 from ctsql.runtime.rows.collect import DRIVER_ROW_BYTES_MAX, DRIVER_ROWS_MAX
-from ctsql.runtime.spark.arrow_types import arrow_schema
+from ctsql.runtime.rows.types import arrow_schema
 
 BATCH_ROWS = 1 << 16
 """Rows that are read at a time; the bounds are checked after each batch."""

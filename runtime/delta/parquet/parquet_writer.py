@@ -22,8 +22,7 @@ from ctsql.catalog.declined import Declined
 from ctsql.runtime.delta.stores.file_stores import FileStore
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.batches import StagedFile
-from ctsql.runtime.rows.types import has_written_bounds, is_flat
-from ctsql.runtime.spark.arrow_types import arrow_schema
+from ctsql.runtime.rows.types import arrow_schema, has_written_bounds, is_flat
 
 TEXT_MAX = 32
 """Longer texts are no bounds in statistics."""

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.planner.syntax.ast import FileRef, RelationRef
 from ctsql.runtime.delta.table import Gateway
-from ctsql.runtime.rows.python_variables import NO_VARIABLES, PythonVariables
+from ctsql.runtime.rows.given_rows import NO_VARIABLES, PythonVariables
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.failures.messages import thrown_by
 from ctsql.runtime.spark.internals.temporary import has_view, view_rows

@@ -35,8 +35,8 @@ from ctsql.runtime.delta.stores.locks import commit_lock
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.delta.transaction import OptimisticTransaction
 from ctsql.runtime.log import clock, fault_points as faults
+from ctsql.runtime.log.actions import DataFile
 from ctsql.runtime.log.batches import BatchText, own_files
-from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.protocol import Conflict, RowsGone
 from ctsql.runtime.log.staging import discard_on_error
 from ctsql.runtime.log.write_handle import Committed, Output, UpperMoved

@@ -22,7 +22,7 @@ from ctsql.planner.lowering import Context, declared_type, fields_of, lower_view
 from ctsql.planner.lowering.store_assignment import may_store
 from ctsql.planner.nodes import Query, Transaction, ViewWrite
 from ctsql.runtime.delta.table_rows import CHANGE_TYPE
-from ctsql.runtime.rows.multiset_local import cancel
+from ctsql.runtime.rows.multiset import cancel
 from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.spark.analyzer import ColumnsOf, EmptySources, SparkAnalyst
 from ctsql.runtime.tasks.body import propose

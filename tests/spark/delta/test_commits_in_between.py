@@ -10,8 +10,8 @@ from ctsql.catalog.declined import Declined
 from ctsql.catalog.names import table_at
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.delta.transaction import OptimisticTransaction, whole_file
+from ctsql.runtime.log.actions import DataFile
 from ctsql.runtime.log.batches import StagedFile
-from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.protocol import Conflict
 from ctsql.runtime.rows.row_set import LocalRows, row_set
 from tests.helpers.opened import table_of

@@ -10,7 +10,7 @@ from ctsql.api import Connection, connect
 from ctsql.runtime.delta.log.log_files import LogFiles
 from ctsql.runtime.delta.stores.log_stores import LocalStore
 from ctsql.runtime.delta.table import DeltaTable
-from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.log.actions import DataFile
 from tests.helpers.opened import engine_of, write_checkpoint
 
 pytestmark = pytest.mark.spark

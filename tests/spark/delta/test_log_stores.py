@@ -11,7 +11,7 @@ from ctsql.runtime.delta import files
 from ctsql.runtime.delta.stores.hadoop_store import HadoopStore
 from ctsql.runtime.delta.stores.locks import local_path
 from ctsql.runtime.delta.stores.log_stores import LocalStore
-from ctsql.runtime.log.data_files import StoredFile
+from ctsql.runtime.log.actions import StoredFile
 from tests.helpers.hadoop_checksums import write_checksums
 from tests.helpers.opened import table_of
 

@@ -4,8 +4,7 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.catalog.declined import Declined
-from ctsql.runtime.rows.arrow_exchange import all_as_arrow, at_hand, collect_arrow
-from ctsql.runtime.rows.collect import collect_bounded
+from ctsql.runtime.rows.collect import all_as_arrow, at_hand, collect_arrow, collect_bounded
 from ctsql.runtime.spark.job_metrics import Meter
 
 pytestmark = pytest.mark.spark

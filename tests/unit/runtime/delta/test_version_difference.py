@@ -13,8 +13,7 @@ from ctsql.catalog.declined import Declined
 from ctsql.runtime.delta.change_feed import few_changed
 from ctsql.runtime.delta.keyed_scan import FILES_MAX
 from ctsql.runtime.delta.version_difference import _files_to_read, changed_between, reads_less
-from ctsql.runtime.log.actions import parse_commit, roll_files
-from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.log.actions import DataFile, parse_commit, roll_files
 from ctsql.runtime.log.table_changes import Movement
 
 Action = dict[str, object]

@@ -2,7 +2,7 @@
 
 import json
 
-from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.log.actions import DataFile
 
 PLAIN = {"path": "a%20b.parquet", "size": 9, "partitionValues": {}, "dataChange": False}
 STATS = {"numRecords": 5, "minValues": {"k": 1}, "tightBounds": True}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ctsql.runtime.log.actions import Commit, parse_commit
-from ctsql.runtime.log.file_origins import FileOrigin, file_origins, replaced_files
+from ctsql.runtime.log.table_changes import FileOrigin, file_origins, replaced_files
 
 
 def commit_of(version: int, text: str) -> Commit:

@@ -5,7 +5,7 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 
-from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.log.actions import DataFile
 from ctsql.runtime.maintenance.compaction import MEBIBYTE, ROUTINE, THOROUGH, Limits, choose
 from ctsql.runtime.service.background_maintenance import is_due
 

@@ -9,8 +9,7 @@ from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import Name
 from ctsql.runtime.delta.files import TableFolder
-from ctsql.runtime.log.actions import Commit, parse_commit
-from ctsql.runtime.log.data_files import DataFile, StoredFile
+from ctsql.runtime.log.actions import Commit, DataFile, StoredFile, parse_commit
 from ctsql.runtime.maintenance.retention import (
     named_by,
     named_in,

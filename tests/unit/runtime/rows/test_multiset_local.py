@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 
-from ctsql.runtime.rows.multiset_local import add_up, distinct, keys
+from ctsql.runtime.rows.multiset import add_up, distinct, keys
 
 _NOT_UTF8 = pa.Array.from_buffers(
     pa.string(), 1, [None, pa.py_buffer(bytes([0, 0, 0, 0, 1, 0, 0, 0])), pa.py_buffer(b"\xff")]

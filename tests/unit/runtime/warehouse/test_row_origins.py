@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ctsql.runtime.log.file_origins import FileOrigin
+from ctsql.runtime.log.table_changes import FileOrigin
 from ctsql.runtime.warehouse.row_origins import COPIES_MAX, _Search
 
 IN_LOG, IN_FOLDER = "p=a%20b/f", "p=a b/f"

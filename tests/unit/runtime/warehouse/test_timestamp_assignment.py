@@ -5,8 +5,7 @@ from dataclasses import replace
 
 from hypothesis import given, strategies as st
 
-from ctsql.runtime.log.actions import Commit
-from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.log.actions import Commit, DataFile
 from ctsql.runtime.warehouse.times.timeline import Binding, TaskState, UnboundCommit, assign
 from ctsql.runtime.warehouse.times.timestamp_assignment import candidates_of
 
