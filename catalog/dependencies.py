@@ -1,8 +1,9 @@
 """What depends on what among the objects of a catalog."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from typing import TypeVar
 
 from ctsql.catalog.catalog import Catalog, item_there
 from ctsql.catalog.errors import error
@@ -17,7 +18,6 @@ from ctsql.catalog.items import (
     View,
 )
 from ctsql.catalog.names import fold
-from ctsql.catalog.ordering import behind_needs
 from ctsql.catalog.spans import Span
 from ctsql.catalog.subscriptions import StoredSubscription
 
@@ -253,3 +253,35 @@ def check_no_cycle(
     below = closure(catalog, (r.object_id for r in reads))
     if any(i.id == item.id for i in below):
         raise error("RECURSIVE_DEFINITION", span=span, name=str(item.name), detail=detail)
+
+
+Key = TypeVar("Key")
+
+
+def behind_needs(keys: Iterable[Key], needs: Callable[[Key], Iterable[Key]]) -> list[Key]:
+    """Some keys and all that they need, each once and behind what it needs.
+
+    What needs itself, directly or in a circle, is behind the rest of what it needs. A chain may be
+    as long as it likes: none of Python's calls are nested for it.
+
+    >>> behind_needs("ab", {"a": "cb", "b": "c", "c": "c"}.get)
+    ['c', 'b', 'a']
+    """
+    visited_keys: set[Key] = set()
+    order: list[Key] = []
+
+    def meet(key: Key) -> tuple[Key, Iterator[Key]]:
+        visited_keys.add(key)
+        return key, iter(needs(key))
+
+    for first in keys:
+        open_ones = [] if first in visited_keys else [meet(first)]
+        while open_ones:
+            key, rest = open_ones[-1]
+            other = next((o for o in rest if o not in visited_keys), None)
+            if other is None:
+                order.append(key)
+                open_ones.pop()
+            else:
+                open_ones.append(meet(other))
+    return order

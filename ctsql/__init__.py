@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ctsql.api import Connection, connect, execute
-    from ctsql.connection.writer import Writer
-    from ctsql.errors import (
+    from ctsql.catalog.errors import (
         CatalogError,
         CommitLost,
         CommitUnknown,
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
         StatementError,
         UpperMismatch,
     )
+    from ctsql.connection.writer import Writer
     from ctsql.results.result import Result, Row
     from ctsql.results.subscription import Subscription
 
@@ -106,4 +106,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'ctsql' has no attribute {name!r}")
     import importlib
 
-    return getattr(importlib.import_module(_HOMES.get(name, "ctsql.errors")), name)
+    return getattr(importlib.import_module(_HOMES.get(name, "ctsql.catalog.errors")), name)

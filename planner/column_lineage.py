@@ -14,21 +14,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.lineage import Node as LineageNode, lineage
 
 from ctsql.catalog.names import fold
-from ctsql.planner.nodes import (
-    Assign,
-    ChangesInput,
-    Delete,
-    Insert,
-    Merge,
-    Node,
-    Query,
-    Relation,
-    TaskWrite,
-    Update,
-    ViewReference,
-    ViewWrite,
-    output_of,
-)
+from ctsql.planner import nodes as lp
 from ctsql.planner.syntax.tokens.rewrite import rewrite
 
 Origin = tuple[str, str]
@@ -38,24 +24,26 @@ Origins = Mapping[str, frozenset[Origin]]
 
 
 @lru_cache(maxsize=1024)
-def column_origins(plan: ViewWrite | TaskWrite, *, direct: bool = False) -> dict[str, Origins]:
+def column_origins(
+    plan: lp.ViewWrite | lp.TaskWrite, *, direct: bool = False
+) -> dict[str, Origins]:
     """What the columns of a view, or of a task's outputs, are made of; by the output's id.
 
     Args:
         direct: report a plain view itself instead of what it reads.
     """
-    if isinstance(plan, ViewWrite):
+    if isinstance(plan, lp.ViewWrite):
         columns = [c.name for c in plan.columns]
         return {plan.object_id: _Origins(direct).of_query(plan.desired, columns)}
     return _of_task(plan, direct)
 
 
-def query_origins(query: Query, columns: Sequence[str]) -> Origins:
+def query_origins(query: lp.Query, columns: Sequence[str]) -> Origins:
     """What the columns of a plain view are made of, directly."""
     return _Origins(direct=True).of_query(query, columns)
 
 
-def _of_task(plan: TaskWrite, direct: bool) -> dict[str, Origins]:
+def _of_task(plan: lp.TaskWrite, direct: bool) -> dict[str, Origins]:
     """The origins of each output's columns.
 
     A statement that reads the outputs gives origins among their own columns. These are replaced by
@@ -67,7 +55,7 @@ def _of_task(plan: TaskWrite, direct: bool) -> dict[str, Origins]:
     }
     unknown: set[Origin] = set()
     for statement in plan.transaction.statements:
-        output = output_of(statement)
+        output = lp.output_of(statement)
         for columns, origins in reader.of_statement(statement):
             unknown |= {(output, name) for name in columns if name not in origins}
             for name, sources in origins.items():
@@ -108,35 +96,35 @@ class _Origins:
     """
 
     direct: bool
-    input_views: Mapping[str, ViewReference] = field(default_factory=dict)
+    input_views: Mapping[str, lp.ViewReference] = field(default_factory=dict)
 
     def of_statement(
-        self, statement: Insert | Delete | Update | Merge
+        self, statement: lp.Insert | lp.Delete | lp.Update | lp.Merge
     ) -> Iterator[tuple[Sequence[str], Origins]]:
         """The columns that a statement fills, and their origins as far as they are known."""
         match statement:
-            case Insert():
+            case lp.Insert():
                 # Without a list only Spark knows which columns a query BY NAME fills.
                 names = {fold(c.name): c.name for c in statement.target}
                 columns = [names[fold(c)] for c in statement.filled_columns] or list(names.values())
                 is_known = bool(statement.filled_columns)
                 yield columns, self.of_query(statement.query, columns) if is_known else {}
-            case Update():
+            case lp.Update():
                 text = _Text()
                 ctes = "" if statement.ctes is None else f"{text.add(statement.ctes)} "
                 rows = text.held(statement)
                 yield self._of_assignments(text, statement.assignments, rows, ctes)
-            case Merge():
+            case lp.Merge():
                 for clause in statement.clauses:
                     text = _Text()
                     source = f"({text.add(statement.source)}) AS {statement.source_alias}"
                     rows = f"{text.held(statement)} JOIN {source} ON true"
                     yield self._of_assignments(text, clause.assignments, rows)
-            case Delete():
+            case lp.Delete():
                 pass
 
     def _of_assignments(
-        self, text: "_Text", assignments: Sequence[Assign], rows: str, ctes: str = ""
+        self, text: "_Text", assignments: Sequence[lp.Assign], rows: str, ctes: str = ""
     ) -> tuple[Sequence[str], Origins]:
         columns = [a.column for a in assignments]
         if not columns:
@@ -146,12 +134,14 @@ class _Origins:
         )
         return columns, self._of_text(f"{ctes}SELECT {values} FROM {rows}", text.relations, columns)
 
-    def of_query(self, query: Query, columns: Sequence[str]) -> Origins:
+    def of_query(self, query: lp.Query, columns: Sequence[str]) -> Origins:
         """What each column of a query is made of, by the names that these have outside."""
         text = _Text()
         return self._of_text(text.add(query), text.relations, columns)
 
-    def _of_text(self, text: str, relations: Mapping[str, Node], columns: Sequence[str]) -> Origins:
+    def _of_text(
+        self, text: str, relations: Mapping[str, lp.Node], columns: Sequence[str]
+    ) -> Origins:
         columns_inside = [f"c{n}" for n in range(len(columns))]
         text = f"SELECT * FROM ({text}) AS q ({', '.join(columns_inside)})"
         schema = {name: _schema(node) for name, node in relations.items()}
@@ -160,7 +150,7 @@ class _Origins:
         return {name: o for name, o in zip(columns, origins, strict=True) if o is not None}
 
     def _of_root(
-        self, root: LineageNode | None, relations: Mapping[str, Node]
+        self, root: LineageNode | None, relations: Mapping[str, lp.Node]
     ) -> frozenset[Origin] | None:
         if root is None:
             return None
@@ -173,15 +163,15 @@ class _Origins:
             all_origins |= origins
         return frozenset(all_origins)
 
-    def _of_leaf(self, node: Node | None, column: str) -> frozenset[Origin] | None:
-        if not isinstance(node, Relation):
+    def _of_leaf(self, node: lp.Node | None, column: str) -> frozenset[Origin] | None:
+        if not isinstance(node, lp.Relation):
             return None
         name = next((n for n in node.columns if fold(n) == fold(column)), None)
         if name is None:
             return None
-        if isinstance(node, ChangesInput) and name == node.columns[-1]:
+        if isinstance(node, lp.ChangesInput) and name == node.columns[-1]:
             return frozenset()  # the diff
-        view = node if isinstance(node, ViewReference) else self.input_views.get(node.object_id)
+        view = node if isinstance(node, lp.ViewReference) else self.input_views.get(node.object_id)
         if view is not None and not self.direct:
             return _Origins(direct=False).of_query(view.query, view.columns).get(name)
         return frozenset({(node.object_id, name)})
@@ -195,20 +185,20 @@ class _Text:
     """
 
     def __init__(self) -> None:
-        self.relations: dict[str, Node] = {}
+        self.relations: dict[str, lp.Node] = {}
 
-    def add(self, query: Query) -> str:
+    def add(self, query: lp.Query) -> str:
         """A piece, over the names of its relations."""
         names = {
             ref: self._name(n) for ref, n in zip(query.sql.relations, query.relations, strict=True)
         }
         return rewrite(query.sql, relation=lambda ref: names[ref]).text
 
-    def held(self, statement: Update | Merge) -> str:
+    def held(self, statement: lp.Update | lp.Merge) -> str:
         """The rows that a statement changes, under their alias."""
         return f"{self._name(statement.of)} AS {statement.alias}"
 
-    def _name(self, node: Node) -> str:
+    def _name(self, node: lp.Node) -> str:
         name = f"r{len(self.relations)}"
         self.relations[name] = node
         return name
@@ -231,6 +221,6 @@ def _root(column: str, text: str, schema: Mapping[str, object]) -> LineageNode |
         return None
 
 
-def _schema(node: Node) -> dict[str, str]:
-    assert isinstance(node, Relation)  # a definition reads nothing else
+def _schema(node: lp.Node) -> dict[str, str]:
+    assert isinstance(node, lp.Relation)  # a definition reads nothing else
     return dict.fromkeys(node.columns, "unknown")

@@ -44,7 +44,7 @@ def dump(folder: str, **given: Any) -> None:
     """
 
     def write(runner: Runner) -> None:
-        from ctsql.cli.dump import write_dump
+        from ctsql.cli.folder_commands import write_dump
 
         files = write_dump(runner.connection, Path(folder))
         runner.settings.note(f"wrote {len(files)} file(s) into {folder}")

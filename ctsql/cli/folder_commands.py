@@ -5,17 +5,22 @@ refused. Both: 1 where the environment prevents it or rows cannot be computed.
 """
 
 import json
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from ctsql.catalog.errors import CatalogError, error
+from ctsql.catalog.errors import CatalogError, error, misuse
+from ctsql.console.user_paths import check_output
 from ctsql.pipelines import plan
 from ctsql.planner.folder import Folder
 from ctsql.rendering.output_file import OutputFile
 from ctsql.results.values import bytes_text
+
+if TYPE_CHECKING:
+    from ctsql.api import Connection
 
 if TYPE_CHECKING:
     from ctsql.connection.open_warehouse import OpenWarehouse
@@ -130,3 +135,33 @@ def refusal_lines(refusal: "PlanRefusal") -> Iterator[str]:
 def _size(rows: int | None, size: int | None) -> str:
     rows_text = "rows not counted" if rows is None else f"about {rows:,} rows"
     return "new, too" if size is None else f"{rows_text}, {bytes_text(size)}"
+
+
+def write_dump(connection: "Connection", folder: Path) -> list[Path]:
+    """Write the definitions of a warehouse into a folder, which is made if it is not there.
+
+    ``ctsql -w NEW FOLDER/*.sql`` makes the same objects in another warehouse.
+
+    Returns:
+        the files, in order.
+
+    Raises:
+        INVALID_USAGE: there are files of SQL in the folder. NOT_SUPPORTED: it is one of ctsql or
+        Delta. OSError: it cannot be written.
+    """
+    from ctsql.runtime.statements.inspect.dump import dump
+
+    check_output(folder, connection.warehouse)
+    if any(folder.glob("*.sql")):
+        detail = "Those of objects that are gone would stay among the new ones."
+        raise misuse(f"there are .sql files in {folder}", detail)
+    with connection._running("dump") as engine:
+        definitions = dump(engine)
+    folder.mkdir(parents=True, exist_ok=True)
+    width = len(str(len(definitions)))
+    files = []
+    for number, (name, text) in enumerate(definitions, start=1):
+        plain = re.sub(r"[^\w.-]", "_", name)
+        files.append(folder / f"{number:0{width}}_{plain}.sql")
+        files[-1].write_text(text, encoding="utf-8")
+    return files

@@ -15,8 +15,8 @@ import click
 from ctsql.cli import options
 from ctsql.cli.performing import perform
 from ctsql.cli.serve import ADDRESS, serving
+from ctsql.console.interruptible import handle_signals
 from ctsql.console.script import STOP_SECONDS, LogFormat, OutputSettings, Runner
-from ctsql.console.signals import handle_signals
 from ctsql.rendering.output_file import publish_if_file
 
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ import click
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.cli import options
 from ctsql.cli.performing import perform
+from ctsql.console.interruptible import handle_signals
 from ctsql.console.script import FAILED, OK, Runner
-from ctsql.console.signals import handle_signals
 
 if TYPE_CHECKING:
     from ctsql.api import Connection
-    from ctsql.status_page.server import RunningPage
+    from ctsql.status_page.site import RunningPage
 
 ADDRESS = "127.0.0.1:8480"
 PACKAGES = ("jinja2", "starlette")
@@ -52,7 +52,7 @@ def serving(
     check_installed()
     from ctsql.export.side_reader import SideReader
     from ctsql.status_page.lookup import Lookup
-    from ctsql.status_page.server import served
+    from ctsql.status_page.site import served
 
     ask, lookup = SideReader(connection), Lookup()
     if looks_first:

@@ -14,8 +14,8 @@ import click
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Source
+from ctsql.console.interruptible import handle_signals
 from ctsql.console.script import FAILED, OK, Runner
-from ctsql.console.signals import handle_signals
 from ctsql.console.variables import substitute
 from ctsql.shell.commands import parse_command, statement_of
 from ctsql.shell.copying import copy_statement

@@ -16,7 +16,7 @@ from ctsql.planner.binding.advice import advise
 from ctsql.planner.explain import explain
 from ctsql.planner.nodes import Query, ViewWrite
 from ctsql.planner.syntax import ast as st
-from ctsql.planner.syntax.tokens.session_calls import with_schema
+from ctsql.planner.syntax.tokens.replaceable_calls import with_schema
 from ctsql.results.result import Result
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.spark.failures.errors import translate_spark_errors

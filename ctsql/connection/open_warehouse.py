@@ -12,7 +12,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ctsql.catalog.errors import CtsqlError, InterfaceError, check_text, error
-from ctsql.connection.connection_lock import ConnectionLock
 from ctsql.runtime.spark.first_import import import_pyspark
 
 if TYPE_CHECKING:
@@ -252,3 +251,36 @@ class OpenWarehouse:
                 )
             return ask(self._reader)
         return None
+
+
+E = TypeVar("E")
+
+
+class ConnectionLock:
+    """A lock that a thread may take several times, but not while it is called back."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._thread = threading.local()
+
+    def __enter__(self) -> None:
+        if getattr(self._thread, "is_called_back", False):
+            # No CtsqlError, which would be taken for one of the object that is being run.
+            message = "on_event cannot use the connection that waits until it is told"
+            raise InterfaceError(f"{message}: use another one, ctsql.connect(...)")
+        self._lock.acquire()
+
+    def __exit__(self, *_: Any) -> None:
+        self._lock.release()
+
+    def refusing(self, call: Callable[[E], None]) -> Callable[[E], None]:
+        """A function to be called back, in which this lock is refused."""
+
+        def called(event: E) -> None:
+            self._thread.is_called_back = True
+            try:
+                call(event)
+            finally:
+                self._thread.is_called_back = False
+
+        return called

@@ -12,9 +12,12 @@ is a defect: it ends the thread, is noted by ``threading.excepthook``, and is ra
 
 import asyncio
 import queue
+import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any, TypeVar
 
 from ctsql.catalog.errors import Error
@@ -138,3 +141,16 @@ def _keep_defects() -> None:
 
     keep.keeps_defects = True  # type: ignore[attr-defined]
     threading.excepthook = keep
+
+
+@contextmanager
+def handle_signals(
+    handler: Callable[[int, FrameType | None], None], *numbers: signal.Signals
+) -> Iterator[None]:
+    """Handle some signals inside the block."""
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)

@@ -5,7 +5,12 @@ runs. Then each statement is parsed and run in turn; the first that fails ends t
 note on the number of statements not run. Results go to standard output, all else to standard error.
 """
 
+import io
 import json
+import os
+import shutil
+import signal
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,13 +18,13 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
+import click
 from rich.console import Console
 
 from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError, Error, misuse
 from ctsql.catalog.spans import Source, Span
 from ctsql.console.interruptible import Defect, Worker
-from ctsql.console.pager import Pages, show_pages
 from ctsql.console.progress import Progress
 from ctsql.console.variables import substitute
 from ctsql.planner.syntax import ast as st, parse, split
@@ -321,3 +326,31 @@ def drops_too(connection: "Connection", statement: st.DropObject) -> list[str]:
     with connection._running("DROP") as engine:
         going = Alteration(Namespace(engine, connection.search_schema)).going(statement)
     return [f"{item.kind.value} {item.name}" for item in going]
+
+
+LESS = "-SRFX"
+"""No folded lines, colours as they are, at once to the end if it fits, no other screen."""
+
+
+class Pages(io.StringIO):
+    """A text that is written as for a terminal, and kept."""
+
+    def isatty(self) -> bool:
+        """Return True: it is drawn for one."""
+        return True
+
+
+def show_pages(pages: Pages, out: TextIO) -> None:
+    """Write what was kept; in a pager if it has more lines than the terminal."""
+    text = pages.getvalue()
+    if text.count("\n") < shutil.get_terminal_size().lines or not sys.stdin.isatty():
+        out.write(text)
+        out.flush()
+        return
+    os.environ.setdefault("LESS", LESS)
+    # Ctrl-C is the pager's while it is open.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        click.echo_via_pager(text, color=True)
+    finally:
+        signal.signal(signal.SIGINT, before)

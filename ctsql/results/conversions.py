@@ -1,9 +1,11 @@
 """A result as what other libraries work with: methods of :class:`ctsql.Result`."""
 
-from collections.abc import Iterable
+import html
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ctsql.catalog.errors import misuse
+from ctsql.results.values import texts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,3 +80,17 @@ def unique_names(names: Iterable[str]) -> list[str]:
             candidate = f"{name}_{number}"
         used.append(candidate)
     return used
+
+
+def html_table(
+    columns: Sequence[str], types: Sequence[str], rows: Sequence[Row], limit: int
+) -> str:
+    """The first rows as a table of HTML; a row more than the limit says that there are more."""
+
+    def line(cells: Iterable[str], tag: str) -> str:
+        return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+    heads = [f"{name} ({kind})" for name, kind in zip(columns, types, strict=True)]
+    body = "".join(line(texts(row, types), "td") for row in rows[:limit])
+    more = f"<caption>the first {limit} rows; there are more</caption>" if rows[limit:] else ""
+    return f"<table>{more}<thead>{line(heads, 'th')}</thead><tbody>{body}</tbody></table>"

@@ -111,7 +111,7 @@ class Result:
             status_verb: the beginning of ``status``, before the number of rows.
             convert: makes a context manager for each call of Spark.
         """
-        from ctsql.planner.lowering.type_names import type_name
+        from ctsql.planner.lowering.spark_types import type_name
 
         with convert():
             fields = df.schema.fields
@@ -244,7 +244,7 @@ class Result:
 
     def _repr_html_(self) -> str | None:
         """The first rows as a table, for notebooks; the result can still be read whole."""
-        from ctsql.results.html_table import html_table
+        from ctsql.results.conversions import html_table
 
         if not self.has_rows or self.live is not None:
             return None

@@ -11,8 +11,10 @@ the parts of it that differ in place.
 """
 
 import hashlib
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any
@@ -26,8 +28,9 @@ from starlette.routing import Route
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.schemas import quote_text
+from ctsql.export import http_server
 from ctsql.status_page import drawing, words
-from ctsql.status_page.access import Guard
+from ctsql.status_page.access import LOCAL_NAMES, TOKEN_VARIABLE, Guard, is_loopback, token_for
 from ctsql.status_page.lookup import Lookup
 from ctsql.status_page.poller import Ask, Poller
 
@@ -208,3 +211,40 @@ def _environment(version: str) -> Environment:
     environment.filters["literal"] = quote_text
     environment.globals["parts"] = environment.get_template("parts.html").module
     return environment
+
+
+@dataclass(frozen=True, slots=True)
+class RunningPage:
+    """A page that is being served; ``new_token`` is the one that was made for it, if any."""
+
+    address: str
+    new_token: str | None
+
+    @property
+    def notes(self) -> list[str]:
+        """The text for the person who started it; the token is nowhere else."""
+        lines = [f"status page at {self.address}"]
+        if self.new_token is not None:
+            lines.append(
+                f"its token, the password that a browser asks for: {self.new_token}\n"
+                f"another one is made at each start unless {TOKEN_VARIABLE} is set"
+            )
+        return lines
+
+
+@contextmanager
+def served(ask: Ask, lookup: Lookup, title: str, host: str, port: int) -> Iterator[RunningPage]:
+    """Serve a warehouse's page inside.
+
+    Args:
+        ask, lookup: see :mod:`ctsql.status_page.poller`. title: the warehouse's name.
+        port: 0 for any that is free.
+    """
+    token, is_new = token_for(host, os.environ)
+    site = Site(ask, lookup, title)
+    app = site.app(token=token, hosts=LOCAL_NAMES | ({host} if is_loopback(host) else set()))
+    with http_server.served(app, host, port, "page") as address:
+        try:
+            yield RunningPage(f"{address}/", token if is_new else None)
+        finally:
+            site.close()

@@ -19,8 +19,7 @@ from ctsql.catalog.names import backtick, fold
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.schemas import char_length, quote_text
 from ctsql.catalog.spans import Span
-from ctsql.planner.lowering.char_types import declared_type
-from ctsql.planner.lowering.type_names import type_name
+from ctsql.planner.lowering.spark_types import declared_type, type_name
 from ctsql.results.conversions import Row
 from ctsql.results.result import Result
 from ctsql.runtime.rows.multiset import cancel, keys, repeat_by_diff, signed_difference

@@ -13,7 +13,8 @@ from ctsql.planner.binding.binder import (
     refresh_parts as refresh_parts,
 )
 from ctsql.planner.binding.checks import check_holds_rows as check_holds_rows
-from ctsql.planner.binding.definitions import definition_span as definition_span
-from ctsql.planner.binding.stored import bind_stored as bind_stored
-from ctsql.planner.binding.task import bind_task as bind_task
-from ctsql.planner.binding.waiting import may_wait as may_wait
+from ctsql.planner.binding.definitions import (
+    definition_span as definition_span,
+    may_wait as may_wait,
+)
+from ctsql.planner.binding.task import bind_stored as bind_stored, bind_task as bind_task

@@ -1,7 +1,7 @@
-"""What a definition that is right will probably not do as its author means it.
+"""Warns about definitions that are valid and probably do not do what their author means.
 
-Nothing here is refused: each finding says what happens, and what to type instead. The looks are
-made by tokens, at the words of the definition.
+Nothing here is refused. Each finding says what happens, and what to type instead. The checks read
+the tokens of the definition.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -14,16 +14,8 @@ from ctsql.catalog.schemas import Column, without_limits
 from ctsql.catalog.spans import Source, Span
 from ctsql.catalog.system_tables import find_system_table
 from ctsql.planner import nodes as lp
+from ctsql.planner.binding import checks
 from ctsql.planner.binding.analyst import Analyst
-from ctsql.planner.binding.checks import (
-    check_holds_rows,
-    check_storable,
-    name_unnamed,
-    named_columns,
-    not_null_columns,
-    refuse_nondeterministic,
-    refuse_schema_call,
-)
 from ctsql.planner.binding.constraints import (
     bind_constraint,
     check_key,
@@ -79,12 +71,12 @@ class Binder:
     """Binds one statement.
 
     Args:
-        catalog: the objects there are. search_schema: where unqualified names are looked up.
-        reads: for a stored definition, what its names meant when it was made.
-        analyst: None for a stored definition, which was checked when it was made.
-        columns_of: an object's columns now; a foreign writer may have added some to a table.
-        external_kind: what a name means in this process alone, a temporary view say; else None.
-        runs_once: it is no definition, so that files and temporary relations may be read.
+        search_schema: the schema of unqualified names.
+        reads: for a stored definition, the objects that its names meant at its creation.
+        analyst: None for a stored definition, which was checked at its creation.
+        columns_of: an object's current columns; a foreign writer may have added some to a table.
+        external_kind: what a name means in this process alone, for example a temporary view.
+        runs_once: it is no definition, so it may read files and temporary relations.
     """
 
     def __init__(
@@ -118,7 +110,7 @@ class Binder:
         if read is not None:
             return self.catalog.items[read.object_id].check()
         item = self.catalog.get(name, span=ref.span)
-        check_holds_rows(self.catalog, item, ref.span)
+        checks.check_holds_rows(self.catalog, item, ref.span)
         if self.analyst is not None and not self.runs_once:
             replaces = writer_of(self.catalog, item).replaces
             if replaces is not None:
@@ -204,9 +196,9 @@ class Binder:
         return lp.ViewReference(object_id=item.id, name=item.name, columns=columns, query=query)
 
     def followed_item(self, item: Item, span: Span | None = None) -> Item:
-        """What a task follows that has an object as its input: a plain view's one source.
+        """The object that a task follows: of a plain view its one source.
 
-        Raises NOT_DURABLE if a view does more than to filter and project.
+        Raises NOT_DURABLE if a view does more than filter and project.
         """
         while isinstance(item, View):
             with reading_definition(item):
@@ -233,10 +225,7 @@ class Binder:
         return find_system_table(name) is not None or self.external_kind(ref.parts) is not None
 
     def _external(self, ref: st.RelationRef, name: Name, where: str) -> lp.External:
-        """A file, a temporary view, a variable or a system table.
-
-        Raises NOT_DURABLE in a definition.
-        """
+        """A file, a temporary view, a variable or a system table; NOT_DURABLE in a definition."""
         system = None if ref.file is not None else find_system_table(name)
         if self.runs_once:
             return lp.External(ref=ref, system=None if system is None else system.name)
@@ -264,9 +253,9 @@ class Binder:
         return lp.ViewReference(object_id=item.id, name=item.name, columns=columns, query=query)
 
     def _as_known(self, rows: lp.ViewReference, columns: Sequence[str]) -> lp.ViewReference:
-        """A plain view under the columns that a definition knows, if it has got others since.
+        """A plain view under the columns that a definition has stored, if its columns changed.
 
-        As of a table, ``SELECT *`` gives these. All, if one of them is gone.
+        All of its columns if one of the stored ones is gone.
         """
         there = [fold(c) for c in rows.columns]
         if [fold(c) for c in columns] == there or not {*map(fold, columns)} <= {*there}:
@@ -303,8 +292,7 @@ class Binder:
     ) -> QualifiedNames:
         """The meaning of the qualified names in pieces that read these relations.
 
-        Args:
-            targets: what the statement writes, with its columns; None if they are not known.
+        ``targets`` is what the statement writes, with its columns; None if they are unknown.
         """
         columns = {ref: n.columns for ref, n in relations if isinstance(n, lp.Relation)}
         return QualifiedNames(texts, self.search_schema, {**targets, **columns}.get)
@@ -326,10 +314,10 @@ class Binder:
     def bind_view(self, statement: st.CreateView) -> BoundDefinition:
         """CREATE VIEW."""
         for function in statement.query.nondeterministic:
-            refuse_schema_call(function, "view")
+            checks.refuse_schema_call(function, "view")
         query = self.query(statement.query)
         creates = f"CREATE VIEW {statement.target.span.text}"
-        columns = named_columns(query, statement.columns, statement.query.span, creates)
+        columns = checks.named_columns(query, statement.columns, statement.query.span, creates)
         for unnamed in (c for c in columns if not c.name):
             check_new_name(unnamed.name, statement.query.span)
         return BoundDefinition(query, columns, tuple(self.reads.values()))
@@ -342,13 +330,17 @@ class Binder:
         query = self.query(statement.query)
         columns = own.columns
         if self.analyst is not None:
-            refuse_nondeterministic(query, "materialized view", self.analyst.is_deterministic)
-            query = replace(query, columns=name_unnamed(query.columns or (), query.sql))
+            checks.refuse_nondeterministic(
+                query, "materialized view", self.analyst.is_deterministic
+            )
+            query = replace(query, columns=checks.name_unnamed(query.columns or (), query.sql))
             creates = f"CREATE MATERIALIZED VIEW {statement.target.span.text}"
-            columns = named_columns(query, statement.columns, statement.query.span, creates)
+            columns = checks.named_columns(query, statement.columns, statement.query.span, creates)
             columns = tuple(replace(c, type=without_limits(c.type)) for c in columns)
-            check_storable(columns, statement.query.span, "" if statement.columns else creates)
-        not_null = not_null_columns(statement, columns)
+            checks.check_storable(
+                columns, statement.query.span, "" if statement.columns else creates
+            )
+        not_null = checks.not_null_columns(statement, columns)
         columns = tuple(replace(c, nullable=False) if c.name in not_null else c for c in columns)
         constraints = tuple(
             bind_constraint(constraint, replace(own, columns=columns), self.analyst)
@@ -357,7 +349,7 @@ class Binder:
         if self.analyst is not None:
             for definition, constraint in zip(statement.constraints, constraints, strict=True):
                 check_key(definition, [c for c in columns if c.name in constraint.key])
-                refuse_nondeterministic(
+                checks.refuse_nondeterministic(
                     constraint, "materialized view", self.analyst.is_deterministic
                 )
         sql = without_broken(statement, [c.name for c in columns])
@@ -396,7 +388,7 @@ def qualify(ref: st.RelationRef, search_schema: str) -> Name:
 
 
 def _diff_of(ref: st.RelationRef, columns: Sequence[str]) -> str:
-    """Return the name of the last column of ``changes(t)``, if t has these columns.
+    """The name of the last column of ``changes(t)``, if t has these columns.
 
     Raises INVALID_STATEMENT if no alias list renames a column of that name.
     """

@@ -17,7 +17,7 @@ from ctsql.catalog.spans import Span
 from ctsql.planner.nodes import Node, Query, descend
 from ctsql.planner.syntax.ast import ColumnDef, CreateMaterializedView, FunctionRef, SqlText
 from ctsql.planner.syntax.statements.options import NOT_NULL
-from ctsql.planner.syntax.tokens.session_calls import SCHEMA_CALLS
+from ctsql.planner.syntax.tokens.replaceable_calls import SCHEMA_CALLS
 from ctsql.planner.syntax.tokens.tokenizer import Kind, tokenise
 
 _CALL = re.compile(r"([A-Za-z_]\w*)\(")
@@ -39,11 +39,8 @@ def named_columns(
 ) -> tuple[Column, ...]:
     """The query's columns under the names of a column list, if there is one.
 
-    Args:
-        creates: the statement up to the name, for the hint: ``CREATE VIEW v``.
-
-    Raises:
-        COLUMN_COUNT_MISMATCH, DUPLICATE_COLUMN.
+    ``creates`` is the statement up to the name, for the hint. Raises COLUMN_COUNT_MISMATCH,
+    DUPLICATE_COLUMN.
     """
     columns = query.columns or ()
     if definitions:
@@ -79,10 +76,10 @@ def column_list_hint(columns: Sequence[Column], creates: str) -> str:
 
 
 def name_unnamed(columns: Sequence[Column], sql: SqlText) -> tuple[Column, ...]:
-    """Columns with names that a table can have, where Spark made up ones that it cannot.
+    """Columns with names that a table can have, in place of names that Spark generated.
 
-    A call is called as its function, another expression by its place: ``count(*)`` becomes
-    ``count``, ``a + 1`` in the second place ``column_2``. A name in backticks stays.
+    A call gets its function's name, another expression its place: ``count(*)`` becomes ``count``,
+    ``a + 1`` in the second place ``column_2``. A name in backticks is unchanged.
     """
     quoted_names = {fold(t.text) for t in tokenise(sql.span) if t.kind is Kind.QUOTED}
     names = {fold(c.name) for c in columns}
@@ -100,10 +97,9 @@ def name_unnamed(columns: Sequence[Column], sql: SqlText) -> tuple[Column, ...]:
 
 
 def check_storable(columns: Sequence[Column], span: Span, creates: str = "") -> None:
-    """Columns a table can have: INVALID_NAME, INVALID_COLUMN_TYPE, NOT_SUPPORTED.
+    """Refuse columns that no table can have: INVALID_NAME, INVALID_COLUMN_TYPE, NOT_SUPPORTED.
 
-    Args:
-        creates: for names that a query gives, the statement up to the name, for the hint.
+    ``creates``: if a query gives the names, the statement up to its name, for the hint.
     """
     for column in columns:
         check_column_name(column.name, span)
@@ -115,7 +111,7 @@ def check_storable(columns: Sequence[Column], span: Span, creates: str = "") -> 
 
 
 def not_assignable(column: Column, given: str, span: Span, text: str) -> CtsqlError:
-    """TYPE_MISMATCH for a value that a column cannot store; the caller raises it.
+    """TYPE_MISMATCH for a value that a column cannot store.
 
     Args:
         given: what the value is, for the message. text: the value, for the hint.
@@ -143,10 +139,7 @@ def check_listed(columns: Iterable[ColumnDef]) -> None:
 
 
 def check_column_name(name: str, span: Span) -> None:
-    """Refuse the names of columns that ctsql or Spark adds to rows, and what is no name.
-
-    Raises INVALID_NAME.
-    """
+    """Refuse names of columns that ctsql or Spark adds to rows, and invalid names: INVALID_NAME."""
     check_new_name(name, span)
     detail = ""
     if fold(name).startswith(PREFIX):
@@ -158,10 +151,7 @@ def check_column_name(name: str, span: Span) -> None:
 
 
 def check_not_void(column: Column, span: Span) -> None:
-    """Refuse a column of type VOID, or with VOID inside: Delta stores none, or no value of it.
-
-    Raises INVALID_COLUMN_TYPE.
-    """
+    """Refuse a column of type VOID, or with VOID inside: INVALID_COLUMN_TYPE."""
     if _VOID.search(_QUOTED.sub("", column.type)):
         typed = _VOID.sub("string", column.type)
         value = "NULL" if typed == "string" else "..."
@@ -173,9 +163,9 @@ def check_not_void(column: Column, span: Span) -> None:
 
 
 def check_updatable(columns: Sequence[Column], span: Span) -> None:
-    """Refuse column names that a table cannot have, with backticks among them.
+    """Refuse column names that a table cannot have, and those with backticks: INVALID_NAME.
 
-    Delta 4.4 reads backticks wrongly in UPDATE and MERGE. Raises INVALID_NAME.
+    Delta 4.4 reads backticks wrongly in UPDATE and MERGE.
     """
     for column in columns:
         check_column_name(column.name, span)
@@ -211,10 +201,7 @@ def forbidden_in(name: str) -> str:
 
 
 def check_holds_rows(catalog: Catalog, item: Item, span: Span | None) -> None:
-    """Refuse as a relation a task with several outputs, which holds no rows itself.
-
-    Raises WRONG_OBJECT_KIND.
-    """
+    """Refuse as a relation a task with several outputs, which holds no rows: WRONG_OBJECT_KIND."""
     if item.outputs:
         names = ", ".join(str(o.name) for o in outputs_of(catalog, item))
         hint = f"Read what it writes: {names}."
@@ -224,10 +211,7 @@ def check_holds_rows(catalog: Catalog, item: Item, span: Span | None) -> None:
 def not_null_columns(
     statement: CreateMaterializedView, columns: Sequence[Column]
 ) -> tuple[str, ...]:
-    """The asserted columns, by the names that the view gives them.
-
-    Raises UNKNOWN_COLUMN, DUPLICATE_COLUMN.
-    """
+    """The asserted columns, by the view's names; raises UNKNOWN_COLUMN, DUPLICATE_COLUMN."""
     names: list[str] = []
     for option in statement.options:
         if option.name != NOT_NULL:

@@ -96,11 +96,7 @@ def without_broken(view: st.CreateMaterializedView, columns: Sequence[str]) -> s
 def over_query(
     view: st.CreateMaterializedView, columns: Sequence[str], items: str, where: str = ""
 ) -> st.SqlText:
-    """A query over that of a view, with a column for each UNIQUE. Pure.
-
-    Args:
-        items: what is selected.
-    """
+    """A query of ``items`` over that of a view, with a column for each UNIQUE. Pure."""
     before, after = _source_texts(view, columns)
     before, after = f"SELECT {items} FROM {before}", f"{after}{where}"
     query = view.query
@@ -113,9 +109,9 @@ def over_query(
 
 
 def quarantine_query(view: st.CreateMaterializedView, columns: Sequence[str]) -> str | None:
-    """The query of a view's quarantine: the rows that are left out, and why; None for none. Pure.
+    """The query of a view's quarantine: the rows left out, and why; None for none. Pure.
 
-    Names in it mean what they mean in the view's query.
+    Its names mean what they mean in the view's query.
     """
     condition = _conditions(view, st.OnViolation.QUARANTINE)
     if not condition:
@@ -138,10 +134,7 @@ def kept_texts(view: st.CreateMaterializedView) -> list[str]:
 
 
 def _source_texts(view: st.CreateMaterializedView, columns: Sequence[str]) -> tuple[str, str]:
-    """What stands before and behind the query, to make it a relation that conditions can be about.
-
-    It has a column for each UNIQUE, which says whether it holds.
-    """
+    """The text before and behind the query: a relation, with a column for each UNIQUE."""
     column_list = ", ".join(map(backtick, columns))
     before, after = "(", f"\n) AS {PROPOSED}({column_list})"
     unique = [f"{_alone(c)} AS {_key_column(i)}" for i, c in _with_numbers(view) if c.unique]
@@ -163,10 +156,7 @@ def _with_numbers(view: st.CreateMaterializedView) -> Iterator[tuple[int, st.Con
 
 
 def _conditions(view: st.CreateMaterializedView, *actions: st.OnViolation) -> str:
-    """The condition that a row keeps all constraints with some actions; empty where there are none.
-
-    Pure.
-    """
+    """The condition that a row keeps all constraints with some actions; empty if there are none."""
     conditions = zip(view.constraints, kept_texts(view), strict=True)
     return " AND ".join(text for c, text in conditions if c.action in actions)
 

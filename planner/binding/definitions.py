@@ -1,18 +1,25 @@
-"""Stored definitions as statements, and the errors of those that cannot be read.
+"""Stored definitions as statements, the errors of those that cannot be read, and which may wait.
 
 A definition may be written by a newer version of ctsql, or damaged. Then the object it makes, and
-what depends on that, fails by its name; everything else goes on.
+what depends on that, fails by its name; everything else continues.
+
+[words-of-time] a definition with a schedule, with COALESCE or TRIM EVERY, or over the clock has one
+    of ``WORDS_OF_TIME`` in its text, or in that of a plain view in it. To bind all definitions of a
+    warehouse would be most of the time of a process's first statement.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 
+from ctsql.catalog.catalog import Catalog
+from ctsql.catalog.dependencies import with_plain_views
 from ctsql.catalog.errors import CtsqlError, error, sentence_of
 from ctsql.catalog.items import Item
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.syntax import parse
 from ctsql.planner.syntax.ast import Statement
+from ctsql.planner.syntax.tokens.replaceable_calls import CLOCKS
 
 DEFINITIONS_CACHED_MAX = 4_096
 
@@ -55,3 +62,20 @@ def is_no_definition(item: Item) -> CtsqlError:
     detail = "It is not the statement that makes such an object."
     hint = f"Drop the object and create it again: DROP {item.kind.keyword} {item.name}"
     return error("STORED_DATA_INVALID", what=what, detail=detail, hint=hint)
+
+
+WORDS_OF_TIME = ("REFRESH", "SCHEDULE", "TARGET_LAG", "COALESCE", "TRIM", *CLOCKS)
+"""Options of ours, the clauses that are read as such, and the functions of the clock."""
+
+
+def may_wait(catalog: Catalog, item: Item) -> bool:
+    """Whether a task or view may become due although nothing that it reads changes. Pure.
+
+    The text alone decides: true does not mean that it becomes due.
+    """
+    if any(revision.once for revision in item.revisions):
+        return True  # it takes in what is there, at the T from which it is in force
+    texts = [d.text for d in item.revisions]
+    texts += [i.definition.text for i in with_plain_views(catalog, item)]
+    # As the tokens of a text have their words.
+    return any(word in text for text in map(str.upper, texts) for word in WORDS_OF_TIME)

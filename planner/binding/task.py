@@ -3,48 +3,32 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from ctsql.catalog.catalog import Catalog
+from ctsql.catalog.dependencies import outputs_of
 from ctsql.catalog.errors import StatementError, error, invalid
 from ctsql.catalog.items import Item
 from ctsql.catalog.names import Name, fold
 from ctsql.catalog.refreshes import Every
 from ctsql.catalog.schemas import Column, check_unique, plain_type, same_columns
+from ctsql.planner import nodes as lp
 from ctsql.planner.binding.binder import Binder, BoundDefinition, qualify
 from ctsql.planner.binding.checks import check_storable, name_unnamed, refuse_nondeterministic
+from ctsql.planner.binding.definitions import definition_of, is_no_definition, reading_definition
 from ctsql.planner.binding.writes import BodyBinder
-from ctsql.planner.nodes import (
-    Constraint,
-    Get,
-    Node,
-    Role,
-    TaskWrite,
-    Transaction,
-    ViewReference,
-    WrittenOutput,
-    descend,
-)
 from ctsql.planner.rules import transform
-from ctsql.planner.syntax.ast import (
-    BodyStatement,
-    ColumnDef,
-    CreateContinualTask,
-    InsertStatement,
-    MergeAction,
-    MergeStatement,
-    RelationRef,
-    SqlText,
-)
+from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.options import FIXPOINT, ITERATIONS_MAX
 
 
 def bind_task(
-    binder: Binder, statement: CreateContinualTask, own: Item, outputs: Sequence[Item]
+    binder: Binder, statement: st.CreateContinualTask, own: Item, outputs: Sequence[Item]
 ) -> BoundDefinition:
     """Bind CREATE CONTINUAL TASK.
 
     Args:
-        own: the task's item, as far as it is known. With an analyst and columns, the task exists
+        own: the task's item. If the binder has an analyst and the item has columns, the task exists
             and this is a new definition of it.
-        outputs: the items of OUTPUTS (...), as far as they are known, in the definition's order.
+        outputs: the items of OUTPUTS (...), in the definition's order.
     """
     task_name = qualify(statement.target, binder.search_schema)
     column_defs = {task_name: statement.columns}
@@ -55,7 +39,7 @@ def bind_task(
     binder.own = dict(zip(column_defs, output_items, strict=True))
     inputs = _inputs(binder, statement, own)
     binder.inputs = dict(zip((i.id for i in inputs), statement.inputs, strict=True))
-    roles = {i.id: Role.INPUT for i in inputs} | {o.id: Role.SELF for o in output_items}
+    roles = {i.id: lp.Role.INPUT for i in inputs} | {o.id: lp.Role.SELF for o in output_items}
     for name, output in binder.own.items():
         binder.own[name] = _with_columns(binder, statement, output, column_defs[name], roles)
     output_items = list(binder.own.values())
@@ -63,7 +47,7 @@ def bind_task(
     statements = tuple(bodies[_target(binder, s.target, own).id].bind(s) for s in statement.body)
     iterations = _option(statement, "ITERATIONS") or 1
     assert isinstance(iterations, int) or iterations == FIXPOINT  # the parser gives nothing else
-    transaction = Transaction(
+    transaction = lp.Transaction(
         statements=statements,
         iterations=iterations if isinstance(iterations, int) else ITERATIONS_MAX,
         fixpoint=iterations == FIXPOINT,
@@ -71,20 +55,20 @@ def bind_task(
     )
     columns = () if statement.outputs else output_items[0].columns
     input_nodes = [
-        binder.rows_of(i, qualify(task_input.ref, binder.search_schema), Role.INPUT)
+        binder.rows_of(i, qualify(task_input.ref, binder.search_schema), lp.Role.INPUT)
         for i, task_input in zip(inputs, statement.inputs, strict=True)
     ]
-    plan = TaskWrite(
+    plan = lp.TaskWrite(
         object_id=own.id,
         name=own.name,
         columns=columns,
         outputs=tuple(
-            WrittenOutput(object_id=o.id, name=o.name, columns=o.columns)
+            lp.WrittenOutput(object_id=o.id, name=o.name, columns=o.columns)
             for o in output_items
             if statement.outputs
         ),
         inputs=_find_changes(input_nodes, transaction),
-        input_views=tuple(node for node in input_nodes if isinstance(node, ViewReference)),
+        input_views=tuple(node for node in input_nodes if isinstance(node, lp.ViewReference)),
         times=None,
         transaction=transaction,
         snapshot=_option(statement, "SNAPSHOT") is not False and statement.backfill is None,
@@ -100,8 +84,8 @@ def bind_task(
 
 
 def _bind_constraints(
-    binder: Binder, statement: CreateContinualTask, bodies: Mapping[str, BodyBinder]
-) -> tuple[Constraint, ...]:
+    binder: Binder, statement: st.CreateContinualTask, bodies: Mapping[str, BodyBinder]
+) -> tuple[lp.Constraint, ...]:
     """The constraints of all outputs."""
     constraints_of = {
         qualify(o.target, binder.search_schema): o.constraints for o in statement.outputs
@@ -116,10 +100,10 @@ def _bind_constraints(
 
 
 def _read_outputs(
-    binder: Binder, statement: CreateContinualTask, task_name: Name
-) -> dict[Name, tuple[ColumnDef, ...]]:
+    binder: Binder, statement: st.CreateContinualTask, task_name: Name
+) -> dict[Name, tuple[st.ColumnDef, ...]]:
     """The column lists of OUTPUTS (...), by what the definition calls each output."""
-    columns_of: dict[Name, tuple[ColumnDef, ...]] = {}
+    columns_of: dict[Name, tuple[st.ColumnDef, ...]] = {}
     for output in statement.outputs:
         name = qualify(output.target, binder.search_schema)
         if name in columns_of or name == task_name:
@@ -132,10 +116,10 @@ def _read_outputs(
 
 def _with_columns(
     binder: Binder,
-    statement: CreateContinualTask,
+    statement: st.CreateContinualTask,
     output: Item,
-    column_list: Sequence[ColumnDef],
-    roles: dict[str, Role],
+    column_list: Sequence[st.ColumnDef],
+    roles: dict[str, lp.Role],
 ) -> Item:
     """An output with its columns, where they are not known yet."""
     if binder.analyst is None:
@@ -150,7 +134,7 @@ def _with_columns(
     return output
 
 
-def _target(binder: Binder, ref: RelationRef, own: Item) -> Item:
+def _target(binder: Binder, ref: st.RelationRef, own: Item) -> Item:
     """The output that a statement of the body writes."""
     name = qualify(ref, binder.search_schema)
     output = binder.own.get(name)
@@ -165,17 +149,17 @@ def _target(binder: Binder, ref: RelationRef, own: Item) -> Item:
     return output
 
 
-def _option(statement: CreateContinualTask, name: str) -> object:
+def _option(statement: st.CreateContinualTask, name: str) -> object:
     """The value of an option; None when it is not given."""
     return next((o.value for o in statement.options if o.name == name), None)
 
 
-def _every(statement: CreateContinualTask, name: str) -> Every | None:
+def _every(statement: st.CreateContinualTask, name: str) -> Every | None:
     value = _option(statement, name)
     return value if isinstance(value, Every) else None
 
 
-def _inputs(binder: Binder, statement: CreateContinualTask, own: Item) -> list[Item]:
+def _inputs(binder: Binder, statement: st.CreateContinualTask, own: Item) -> list[Item]:
     sources: dict[str, Item] = {}  # by the id of what is followed
     aliases: set[str] = set()
     for task_input in statement.inputs:
@@ -203,29 +187,29 @@ def _inputs(binder: Binder, statement: CreateContinualTask, own: Item) -> list[I
 
 
 def _find_changes(
-    nodes: Sequence[Get | ViewReference], transaction: Transaction
-) -> tuple[Node, ...]:
+    nodes: Sequence[lp.Get | lp.ViewReference], transaction: lp.Transaction
+) -> tuple[lp.Node, ...]:
     """The changes that a task runs for: its inputs' inserts, and deletes where it reads deletes."""
     reads_deletes = {
         n.object_id
-        for n in descend(transaction)
-        if isinstance(n, Get) and n.role in (Role.DELETES, Role.CHANGES)
+        for n in lp.descend(transaction)
+        if isinstance(n, lp.Get) and n.role in (lp.Role.DELETES, lp.Role.CHANGES)
     }
-    changes: list[Node] = []
+    changes: list[lp.Node] = []
     for rows in nodes:
-        node = next(n for n in descend(rows) if isinstance(n, Get))
+        node = next(n for n in lp.descend(rows) if isinstance(n, lp.Get))
         changes.append(node)
         if rows.object_id in reads_deletes:
-            changes.append(replace(node, role=Role.DELETES))
+            changes.append(replace(node, role=lp.Role.DELETES))
     return tuple(changes)
 
 
 def _infer_columns(
-    binder: Binder, statement: CreateContinualTask, own: Item, roles: dict[str, Role]
+    binder: Binder, statement: st.CreateContinualTask, own: Item, roles: dict[str, lp.Role]
 ) -> tuple[Column, ...]:
     """The columns of the first rows that are inserted, nullable, as others may be NULL.
 
-    Where the body reads the task for them, they are the input's, if it then inserts such rows.
+    If the body reads the task for them: the input's columns, if the INSERT then gives these.
     """
     queries = [query for s in statement.body if (query := _inserted_query(s)) is not None]
     if not queries:
@@ -251,7 +235,7 @@ def _infer_columns(
 
 
 def _fits(
-    binder: Binder, query: SqlText, roles: dict[str, Role], columns: Sequence[Column]
+    binder: Binder, query: st.SqlText, roles: dict[str, lp.Role], columns: Sequence[Column]
 ) -> bool:
     """Whether a query that reads an output of these columns gives such rows."""
     try:
@@ -260,28 +244,48 @@ def _fits(
         return False
 
 
-def _columns_hint(statement: CreateContinualTask) -> str:
+def _columns_hint(statement: st.CreateContinualTask) -> str:
     return f"Write them after the name: {statement.target.parts[-1]} (k INT, ...)."
 
 
-def _inserted_query(statement: BodyStatement) -> SqlText | None:
+def _inserted_query(statement: st.BodyStatement) -> st.SqlText | None:
     """The query whose rows a statement inserts with all their columns."""
-    if isinstance(statement, InsertStatement):
+    if isinstance(statement, st.InsertStatement):
         return statement.query
-    if isinstance(statement, MergeStatement):
-        stars = (c for c in statement.clauses if c.action is MergeAction.INSERT and c.star)
+    if isinstance(statement, st.MergeStatement):
+        stars = (c for c in statement.clauses if c.action is st.MergeAction.INSERT and c.star)
         return statement.source if any(stars) else None
     return None
 
 
-def _query_columns(binder: Binder, query: SqlText, roles: dict[str, Role]) -> tuple[Column, ...]:
+def _query_columns(
+    binder: Binder, query: st.SqlText, roles: dict[str, lp.Role]
+) -> tuple[Column, ...]:
     """The columns of a query's rows, nullable."""
     query_columns = name_unnamed(binder.query(query, roles).columns or (), query)
     columns = [replace(c, type=plain_type(c.type), nullable=True) for c in query_columns]
     return check_unique(columns, [query.span])
 
 
-def declare(column: ColumnDef) -> Column:
+def declare(column: st.ColumnDef) -> Column:
     """A column of a column list with types."""
     assert column.type is not None  # the header grammar asks for one
     return Column(column.name, column.type, column.nullable, column.comment)
+
+
+def bind_stored(item: Item, catalog: Catalog) -> BoundDefinition:
+    """Bind the definition of an object of the catalog; STORED_DATA_INVALID if it cannot be read."""
+    for output in outputs_of(catalog, item):
+        output.check()
+    binder = Binder(catalog, item.search_schema, None, reads=item.reads)
+    with reading_definition(item):
+        match definition_of(item):
+            case st.CreateContinualTask() as statement:
+                return bind_task(binder, statement, item, outputs_of(catalog, item))
+            case st.CreateMaterializedView() as statement:
+                return binder.bind_materialized_view(statement, item)
+            case st.CreateView() as statement:
+                query = binder.query(statement.query)
+                return BoundDefinition(query, item.columns, item.reads)
+            case _:
+                raise is_no_definition(item)

@@ -1,29 +1,20 @@
 """Recognizes DELETEs that find their rows by key: ``DELETE ... WHERE k IN (SELECT a FROM t)``.
 
-Told from the text alone. Such a DELETE takes away the stored rows whose key columns equal those
-of some row of ``t``: nothing is computed that could fail on a row, so it does not matter in which
-order rows are looked at, nor whether rows are looked at that turn out to be deleted already. Any
-other predicate is given to Spark as it is written.
+Such a DELETE removes the stored rows whose key columns equal those of some row of ``t``. It
+computes nothing that could fail on a row, so rows may be read in any order, and rows that are
+already deleted may be read too. Spark runs any other predicate as it is written.
 
     k IN (SELECT a FROM t)         (k, l) IN (SELECT a, b FROM t AS u)         u.k IN (...)
 
-where the left side names columns of the output, each once, the right side columns of ``t``, and
-``t`` is what changed of an input. A whole table has more keys than a lookup is for.
+The left side names columns of the output, each once, the right side columns of ``t``, and ``t``
+is what changed of an input: a whole table has more keys than a lookup is for.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ctsql.catalog.names import fold, unquote
-from ctsql.planner.nodes import (
-    ChangesInput,
-    Delete,
-    DeletesInput,
-    InsertsInput,
-    SelfReference,
-    Transaction,
-    descend,
-)
+from ctsql.planner import nodes as lp
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, cut_at_commas, tokenise
 
 
@@ -31,34 +22,36 @@ from ctsql.planner.syntax.tokens.tokenizer import Tokens, cut_at_commas, tokenis
 class KeyLookup:
     """The output's ``columns`` must equal, in order, the ``keys`` of some row of ``of``."""
 
-    output: SelfReference
+    output: lp.SelfReference
     columns: tuple[str, ...]
-    of: InsertsInput | DeletesInput | ChangesInput
+    of: lp.InsertsInput | lp.DeletesInput | lp.ChangesInput
     keys: tuple[str, ...]
 
 
-def sole_lookup(body: Transaction, output: str) -> KeyLookup | None:
+def sole_lookup(body: lp.Transaction, output: str) -> KeyLookup | None:
     """Return how the output of this id finds its rows, if a DELETE by key is all that reads it."""
     looking = [
         statement
         for statement in body.statements
-        if any(isinstance(n, SelfReference) and n.object_id == output for n in descend(statement))
+        if any(
+            isinstance(n, lp.SelfReference) and n.object_id == output for n in lp.descend(statement)
+        )
     ]
-    if len(looking) != 1 or not isinstance(looking[0], Delete):
+    if len(looking) != 1 or not isinstance(looking[0], lp.Delete):
         return None
     lookup = key_lookup(looking[0])
     return lookup if lookup is not None and lookup.output.object_id == output else None
 
 
-def key_lookup(delete: Delete) -> KeyLookup | None:
+def key_lookup(delete: lp.Delete) -> KeyLookup | None:
     """Return how a DELETE finds its rows, if it is by key."""
     where, output = delete.where, delete.of
-    if where is None or delete.ctes is not None or not isinstance(output, SelfReference):
+    if where is None or delete.ctes is not None or not isinstance(output, lp.SelfReference):
         return None
     if len(where.relations) != 1 or where.sql.edits or where.sql.parameters:
         return None
     (of,) = where.relations
-    if not isinstance(of, InsertsInput | DeletesInput | ChangesInput):
+    if not isinstance(of, lp.InsertsInput | lp.DeletesInput | lp.ChangesInput):
         return None
     tokens = tokenise(where.sql.span)
     split = _split(tokens)
@@ -75,7 +68,7 @@ def key_lookup(delete: Delete) -> KeyLookup | None:
         return None
     if len(set(columns)) < len(columns):
         return None
-    if isinstance(of, ChangesInput) and of.columns[-1] in keys:
+    if isinstance(of, lp.ChangesInput) and of.columns[-1] in keys:
         return None  # how many copies changed is no column of the input
     return KeyLookup(output=output, columns=columns, of=of, keys=keys)
 

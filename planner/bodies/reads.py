@@ -1,18 +1,35 @@
-"""What a plan reads, by object."""
+"""What a plan reads, by object, and the times at which a task is due."""
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from ctsql.planner.nodes import (
-    ChangesInput,
-    DeletesInput,
-    External,
-    InsertsInput,
-    Node,
-    NormalReference,
-    Query,
-    SelfReference,
-    descend,
-)
+from ctsql.planner import nodes as lp
+from ctsql.planner.updates import Row, Update, times_extract, times_reduce
+
+InputNode = lp.InsertsInput | lp.DeletesInput | lp.ChangesInput
+
+
+def due_times(
+    node: lp.Node, changes: Callable[[InputNode], Iterable[Update[Row]]]
+) -> list[tuple[int, int]]:
+    """Evaluate a node of due times to (t, d); ``changes`` is the collection of an input node."""
+    match node:
+        case lp.TimesReduce(times=below):
+            return times_reduce(due_times(below, changes))
+        case lp.TimesExtract():
+            return times_extract(u for n in watched_inputs(node) for u in changes(n))
+    raise TypeError(f"{type(node).__name__} gives no times")
+
+
+def watched_inputs(node: lp.Node) -> Iterator[InputNode]:
+    """The inputs below a node."""
+    return (n for n in lp.descend(node) if isinstance(n, InputNode))
+
+
+def snapshot_inputs(plan: lp.TaskWrite) -> list[str]:
+    """The ids of the inputs whose whole contents the first run reads."""
+    inputs = (n for n in plan.inputs if isinstance(n, lp.InsertsInput) and n.with_snapshot)
+    return list(dict.fromkeys(n.object_id for n in inputs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +47,16 @@ class Reads:
     is_all: bool
 
 
-def reads_of(node: Node) -> Reads:
+def reads_of(node: lp.Node) -> Reads:
     """What a plan reads; of a plain view, what its query reads."""
-    nodes = list(descend(node))
+    nodes = list(lp.descend(node))
 
-    def ids(kind: type[InsertsInput | NormalReference | SelfReference]) -> tuple[str, ...]:
+    def ids(kind: type[lp.InsertsInput | lp.NormalReference | lp.SelfReference]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(n.object_id for n in nodes if isinstance(n, kind)))
 
     has_more = any(
-        isinstance(n, ChangesInput | DeletesInput | External)
-        or (isinstance(n, Query) and bool(n.sql.clocks))
+        isinstance(n, lp.ChangesInput | lp.DeletesInput | lp.External)
+        or (isinstance(n, lp.Query) and bool(n.sql.clocks))
         for n in nodes
     )
-    return Reads(ids(InsertsInput), ids(NormalReference), ids(SelfReference), not has_more)
+    return Reads(ids(lp.InsertsInput), ids(lp.NormalReference), ids(lp.SelfReference), not has_more)

@@ -15,21 +15,12 @@ from itertools import pairwise
 
 from ctsql.catalog.names import backtick_all
 from ctsql.catalog.reserved_columns import TIME
+from ctsql.planner import nodes as lp
 from ctsql.planner.ivm.algebra.nodes import Expr
 from ctsql.planner.ivm.algebra.reasons import Refusal
 from ctsql.planner.ivm.algebra.spark_functions import CLOCKS, SCALARS
 from ctsql.planner.ivm.parse.clock_comparisons import read_turns
 from ctsql.planner.ivm.parse.expressions import conjuncts, texts
-from ctsql.planner.nodes import (
-    Delete,
-    Insert,
-    InsertsInput,
-    Query,
-    TaskWrite,
-    Transaction,
-    ViewReference,
-    descend,
-)
 from ctsql.planner.syntax.ast import Edit, SqlText
 from ctsql.planner.syntax.tokens import operators, tokenizer as tk
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, tokenise, word_set
@@ -46,9 +37,9 @@ _BEFORE_PARENTHESIS = word_set(
 )
 
 
-def is_row_local(plan: TaskWrite) -> bool:
+def is_row_local(plan: lp.TaskWrite) -> bool:
     """Whether the changes of several times may be computed together."""
-    texts = [s.query for s in plan.transaction.statements if isinstance(s, Insert)]
+    texts = [s.query for s in plan.transaction.statements if isinstance(s, lp.Insert)]
     carrying = [*texts, *_seen_queries(plan)]
     return (
         _takes_rows_apart(plan)
@@ -58,49 +49,51 @@ def is_row_local(plan: TaskWrite) -> bool:
     )
 
 
-def _takes_rows_apart(plan: TaskWrite) -> bool:
+def _takes_rows_apart(plan: lp.TaskWrite) -> bool:
     """Whether rows inserted at one T do not meet; an input's view or condition is not looked at."""
     transaction = plan.transaction
     return (
         transaction.iterations == 1
         and plan.trim is None
         and len({getattr(node, "object_id", None) for node in plan.inputs}) == 1
-        and all(isinstance(node, InsertsInput) for node in plan.inputs)
-        and all(isinstance(s, Insert) and _is_by_row(s) for s in transaction.statements)
+        and all(isinstance(node, lp.InsertsInput) for node in plan.inputs)
+        and all(isinstance(s, lp.Insert) and _is_by_row(s) for s in transaction.statements)
     )
 
 
-def _seen_queries(plan: TaskWrite) -> list[Query]:
-    return [n for s in plan.input_views for n in descend(s) if isinstance(n, Query)]
+def _seen_queries(plan: lp.TaskWrite) -> list[lp.Query]:
+    return [n for s in plan.input_views for n in lp.descend(s) if isinstance(n, lp.Query)]
 
 
-def carry_time(transaction: Transaction) -> Transaction:
+def carry_time(transaction: lp.Transaction) -> lp.Transaction:
     """The same body with :data:`TIME` carried from the input, which now() means; if row local."""
     statements = [
         replace(s, query=_add_time(s.query))
         for s in transaction.statements
-        if isinstance(s, Insert)
+        if isinstance(s, lp.Insert)
     ]
     return replace(transaction, statements=tuple(statements))
 
 
-def carry_time_below(rows: InsertsInput | ViewReference) -> InsertsInput | ViewReference:
+def carry_time_below(
+    rows: lp.InsertsInput | lp.ViewReference,
+) -> lp.InsertsInput | lp.ViewReference:
     """The same for what a body sees of its input."""
     columns = (*rows.columns, TIME)
-    if isinstance(rows, InsertsInput):
+    if isinstance(rows, lp.InsertsInput):
         return replace(rows, columns=columns)
     return replace(rows, columns=columns, query=_add_time(rows.query))
 
 
-def only_loses_rows(plan: TaskWrite) -> bool:
+def only_loses_rows(plan: lp.TaskWrite) -> bool:
     """Whether a body that runs because time passes only lets rows go, and none ever comes back.
 
     As that of FROM RETAIN ... WHILE (until > now()) does: what a run leaves is then what one before
     it would have left, too. So if nobody looks between two runs, the first need not be made.
     """
     transaction = plan.transaction
-    deletes = [s for s in transaction.statements if isinstance(s, Delete)]
-    inserts = [s for s in transaction.statements if isinstance(s, Insert)]
+    deletes = [s for s in transaction.statements if isinstance(s, lp.Delete)]
+    inserts = [s for s in transaction.statements if isinstance(s, lp.Insert)]
     return (
         transaction.iterations == 1
         and not plan.outputs
@@ -111,7 +104,7 @@ def only_loses_rows(plan: TaskWrite) -> bool:
     )
 
 
-def _lets_go_for_good(delete: Delete) -> bool:
+def _lets_go_for_good(delete: lp.Delete) -> bool:
     """Whether it deletes by a condition that is not true from some time on, (p) IS NOT TRUE."""
     where = delete.where
     if where is None or where.relations or where.sql.nondeterministic or delete.ctes is not None:
@@ -140,15 +133,15 @@ def takes_rows_one_by_one(sql: SqlText) -> bool:
     return fixed and len(sql.relations) == 1 and _is_plain(tokenise(sql.span))
 
 
-def _is_by_row(statement: Insert) -> bool:
+def _is_by_row(statement: lp.Insert) -> bool:
     query = statement.query
-    others = [n for d in statement.defaults for n in descend(d) if isinstance(n, Query)]
+    others = [n for d in statement.defaults for n in lp.descend(d) if isinstance(n, lp.Query)]
     texts = [query.sql, *(q.sql for q in others)]
     if any(t.nondeterministic or t.parameters for t in texts):
         return False
     if any(q.relations for q in others):
         return False
-    if len(query.relations) != 1 or not isinstance(query.relations[0], InsertsInput):
+    if len(query.relations) != 1 or not isinstance(query.relations[0], lp.InsertsInput):
         return False
     return _is_plain(tokenise(query.sql.span))
 
@@ -176,9 +169,9 @@ def _from(tokens: Tokens) -> Token | None:
     return next((t for _, t in tk.at_depth_0(tokens) if t.upper == "FROM"), None)
 
 
-def _add_time(query: Query) -> Query:
+def _add_time(query: lp.Query) -> lp.Query:
     (relation,) = query.relations
-    assert isinstance(relation, InsertsInput | ViewReference)  # is_row_local() saw to it
+    assert isinstance(relation, lp.InsertsInput | lp.ViewReference)  # is_row_local() saw to it
     query_with_time = replace(query, relations=(carry_time_below(relation),))
     tokens = tokenise(query.sql.span)
     last = _from(tokens)

@@ -1,12 +1,5 @@
 """Translates plans to lazy DataFrames; the only part of the planner that imports Spark."""
 
-from ctsql.planner.lowering.char_types import (
-    declare_as as declare_as,
-    declared_type as declared_type,
-    fields_of as fields_of,
-    is_padded as is_padded,
-    without_padding as without_padding,
-)
 from ctsql.planner.lowering.constraints import (
     AS_JSON as AS_JSON,
     mark_broken as mark_broken,
@@ -28,6 +21,13 @@ from ctsql.planner.lowering.output_state import (
 from ctsql.planner.lowering.queries import (
     lower_query as lower_query,
     lower_relation as lower_relation,
+)
+from ctsql.planner.lowering.spark_types import (
+    declare_as as declare_as,
+    declared_type as declared_type,
+    fields_of as fields_of,
+    is_padded as is_padded,
+    without_padding as without_padding,
 )
 from ctsql.planner.lowering.store_assignment import value_text as value_text
 from ctsql.planner.lowering.transaction import (

@@ -1,9 +1,8 @@
-"""Lowering of constraints: a number on every proposed row says which of them it breaks.
+"""Lowering of constraints: each proposed row gets a number that says which of them it breaks.
 
 Bit i of the column ``BROKEN`` is set for the i-th constraint of the output, in the order of their
 definition. Spark evaluates every condition, in one projection over the rows that the body leaves
-proposed at its end; rows that an earlier statement proposed and a later one took away again are not
-looked at.
+proposed at its end.
 """
 
 from collections.abc import Sequence
@@ -34,10 +33,9 @@ def row_text(columns: Sequence[str]) -> SparkColumn:
 def mark_broken(
     constraints: Sequence[Constraint], rows: DataFrame | None, context: Context
 ) -> DataFrame | None:
-    """The rows proposed for an output with ``BROKEN``; as they are where nothing is asked of them.
+    """The rows proposed for an output with ``BROKEN``; unchanged if it has no constraints.
 
-    Raises (when computed):
-        DATA_ERROR: a condition cannot be evaluated for a row; with its place.
+    Raises (when computed) DATA_ERROR, with its place: a condition cannot be evaluated for a row.
     """
     if rows is None or not constraints:
         return rows

@@ -81,7 +81,7 @@ class Context:
     """One evaluation of a plan.
 
     Attributes:
-        session: where the user's SQL is evaluated. sources: the rows. at: T.
+        session: evaluates the user's SQL. sources: the rows. at: T.
         clock_at: the time that now() means, or the column that holds it; None for the real clock.
         name_frame: gives a DataFrame its name in SQL text.
     """

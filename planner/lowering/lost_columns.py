@@ -1,12 +1,12 @@
-"""Names of a text that meant a column which its relation has lost, and now mean something else.
+"""Names in a text that meant a column which its relation has lost, and now mean something else.
 
-A foreign writer may drop or rename a column of a table. A text that names it is refused by Spark,
-unless something else has that name there: a column of another relation or of the query around it,
-another item of the SELECT. Its rows would be wrong, and nobody would be told.
+A foreign writer may drop or rename a column of a table. Spark refuses a text that names it, unless
+something else has that name there: a column of another relation, or another item of the SELECT.
+Then the rows would silently be wrong.
 
-So a text over a relation that has lost a column is analysed a second time, over relations that
-have all columns to which it was bound. If a lost one is then left in Spark's optimized plan, or
-Spark finds no plan, the text reads it. What ``*`` stands for counts where it is used.
+So a text over a relation that has lost a column is analysed a second time, over relations with all
+columns that it was bound to. If a lost column then remains in Spark's optimized plan, or Spark
+finds no plan, the text reads it. The columns of ``*`` count if they are used.
 """
 
 import re
@@ -48,8 +48,7 @@ def run_on(
     """Give Spark a text, and refuse one that reads a column which a relation has lost.
 
     Args:
-        run: gives Spark the text over frames for the relations. text: tells one text from others.
-        optimized_text: see :meth:`ctsql.planner.lowering.context.Sources.optimized_text`.
+        run: gives Spark the text over frames for the relations. text: a key of the text.
 
     Raises UNKNOWN_COLUMN, and what Spark says of the text.
     """
@@ -101,10 +100,7 @@ def _lost_and_read(
 
 
 def _as_bound(relation: RelationRows, columns: Sequence[tuple[str, str]]) -> DataFrame:
-    """A relation whose rows Spark does not know, with the lost columns.
-
-    These are of no type, and Spark cannot compute them beforehand.
-    """
+    """A relation whose rows Spark does not know, with its lost columns, which have no type."""
     frame = relation.frame
     nothing = frame.sparkSession.sparkContext.emptyRDD()
     rows = frame.sparkSession.createDataFrame(nothing, T.StructType(frame.schema.fields))

@@ -4,10 +4,9 @@
     unmatched held     held ANTI JOIN source: the first WHEN NOT MATCHED BY SOURCE clause
     unmatched source   source ANTI JOIN held: the first WHEN NOT MATCHED clause
 
-All three see the output as the statement found it. A held row that the condition matches with
-several source rows is an error, as it is in Spark; only when all the statement does with matched
-rows is to delete them, whatever they are, it does not matter how often one is matched. Stored
-rows are told apart by where they are stored, proposed ones by a number given within the join.
+All three see the output as the statement found it. If several source rows match a held row, that
+is an error, as in Spark, unless the statement only deletes all matched rows. Stored rows are
+identified by their place, proposed ones by a number given within the join.
 """
 
 from collections.abc import Sequence

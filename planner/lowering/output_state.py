@@ -3,8 +3,7 @@
     C_i = base - victims + inserts
 
 after i statements: the base is what is stored as of T - 1, the victims are rows of it, and the
-inserts were proposed. Kept are the two parts that add up to C_i, and the victims. With several
-outputs this is so of each, by its object id.
+inserts were proposed. With several outputs this holds for each.
 """
 
 from collections.abc import Mapping, Sequence

@@ -3,10 +3,9 @@
 from pyspark.sql import Column as SparkColumn, functions as F, types as T
 
 from ctsql.catalog.schemas import Column, plain_type
-from ctsql.planner.lowering.char_types import metadata_of
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.queries import rewrite_text
-from ctsql.planner.lowering.type_names import type_name
+from ctsql.planner.lowering.spark_types import metadata_of, type_name
 from ctsql.planner.nodes import Query
 
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
@@ -84,8 +83,8 @@ def as_stored(value: SparkColumn, column: Column, value_type: str = "") -> Spark
     """A value as a column of an output stores it; one that does not fit is an error on the row.
 
     Args:
-        value_type: where it is known. Around a CAST of the user's to the same type there is no
-            other one: Spark would tell its place instead of the user's.
+        value_type: if known. A CAST to the same type is not added around a CAST of the user's:
+            Spark's error would have its place instead of the user's.
     """
     plain = plain_type(column.type)
     stored_value = (

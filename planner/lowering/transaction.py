@@ -27,8 +27,8 @@ from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.merge import lower_merge
 from ctsql.planner.lowering.output_state import OutputState, StatementView, union_all
 from ctsql.planner.lowering.queries import lower_query
+from ctsql.planner.lowering.spark_types import type_name
 from ctsql.planner.lowering.store_assignment import as_stored, may_store, value_text
-from ctsql.planner.lowering.type_names import type_name
 from ctsql.planner.lowering.view import check_count
 
 
@@ -53,11 +53,11 @@ def proposals(
 
 
 def base(node: lp.Transaction, context: Context, *, by_key: bool = False) -> dict[str, OutputState]:
-    """Return each output's rows as of T - 1, where a statement reads them.
+    """Return each output's rows as of T - 1, if a statement reads them.
 
     Args:
-        by_key: for one run, an output's stored rows may be left out where all that looks at them
-            is a DELETE by key, whose victims are then there from the start.
+        by_key: for one run. If only a DELETE by key reads the stored rows, they are left out, and
+            its victims are there from the start.
     """
     read, outputs = reads_of(node).outputs, {}
     for o in outputs_of(node):
@@ -176,7 +176,7 @@ def _insert(
 
 
 def _check_types(statement: lp.Insert, into: Sequence[str], rows: DataFrame) -> None:
-    """Refuse values that go into no column: what is read may have other types than it had.
+    """Refuse values that a column cannot store, because a read object's types have changed.
 
     Raises TYPE_MISMATCH.
     """
@@ -233,8 +233,8 @@ def _update(statement: lp.Update, view: StatementView, rows: DataFrame) -> DataF
 def _planned_apart(rows: DataFrame) -> DataFrame:
     """The same rows, which Spark's optimizer does not push into a UNION ALL above or below them.
 
-    Its rule CombineUnions fails with "key not found" where a projection with a correlated subquery
-    stands between two UNION ALL. A row generator of one row keeps them apart.
+    Its rule CombineUnions fails with "key not found" for a projection with a correlated subquery
+    between two UNION ALL. A row generator of one row separates them.
     """
     one = F.explode(F.array(F.lit(0))).alias(COPY)
     return rows.select("*", one).select(*backtick_all(rows.columns))

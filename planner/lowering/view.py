@@ -8,12 +8,11 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import COLUMN_
 from ctsql.catalog.schemas import Column, plain_type
-from ctsql.planner.lowering.char_types import metadata_of
 from ctsql.planner.lowering.constraints import fail_broken
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.queries import lower_query
+from ctsql.planner.lowering.spark_types import metadata_of, type_name
 from ctsql.planner.lowering.store_assignment import is_exact
-from ctsql.planner.lowering.type_names import type_name
 from ctsql.planner.nodes import Query, ViewWrite
 
 

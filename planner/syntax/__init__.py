@@ -2,8 +2,8 @@
 
 from ctsql.planner.syntax.parse import parse, parse_as
 from ctsql.planner.syntax.tokens.rewrite import RewrittenText, rewrite, splice
-from ctsql.planner.syntax.tokens.split import is_complete, split
 from ctsql.planner.syntax.tokens.sqltext import analyse
+from ctsql.planner.syntax.tokens.tokenizer import is_complete, split
 
 __all__ = [
     "RewrittenText",

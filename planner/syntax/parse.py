@@ -12,9 +12,8 @@ from ctsql.planner.syntax.statements.commands import COMMANDS, named_object
 from ctsql.planner.syntax.statements.creates import read_create
 from ctsql.planner.syntax.statements.queries import DML_VERBS, read_dml, read_query
 from ctsql.planner.syntax.statements.refusals import refusal, refuse_statement
-from ctsql.planner.syntax.tokens.split import split_tokens
 from ctsql.planner.syntax.tokens.token_reader import TokenCursor, found_text, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import Tokens, span_of, tokenise
+from ctsql.planner.syntax.tokens.tokenizer import Tokens, span_of, split_tokens, tokenise
 
 _QUERY_STARTS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
 
@@ -28,8 +27,8 @@ def parse(span: Span) -> Statement:
 
     Raises:
         SYNTAX_ERROR: it cannot be read. INVALID_STATEMENT, INVALID_OPTION, INVALID_NAME,
-        INVALID_COLUMN_TYPE, DUPLICATE_COLUMN: a part of it is not allowed there. NOT_SUPPORTED,
-        NOT_SUPPORTED: it is known and refused by name, or it is nested too deeply.
+            INVALID_COLUMN_TYPE, DUPLICATE_COLUMN: a part of it is not allowed. NOT_SUPPORTED: it is
+            refused by name, or nested too deeply.
     """
     statements = [tokens for tokens in split_tokens(tokenise(span)) if tokens]
     if not statements:

@@ -16,7 +16,7 @@ from ctsql.catalog.items import (
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.column_lineage import Origin, column_origins, query_origins
 from ctsql.planner.nodes import TaskWrite, ViewWrite
-from ctsql.planner.syntax.tokens.named_columns import named_columns
+from ctsql.planner.syntax.tokens.tokenizer import named_columns
 from ctsql.runtime.log.table_changes import due_changes
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.status import OutputStatus, status_of

@@ -32,7 +32,7 @@ from ctsql.catalog.items import (
 from ctsql.catalog.names import Name, fold
 from ctsql.catalog.schemas import keeps_columns, same_columns
 from ctsql.planner.binding import BoundDefinition
-from ctsql.planner.bodies.due_times import snapshot_inputs
+from ctsql.planner.bodies.reads import snapshot_inputs
 from ctsql.planner.definition_parts import Part
 from ctsql.planner.folder import FileDefinition, Folder
 from ctsql.planner.syntax import ast as st

@@ -24,7 +24,7 @@ from ctsql.catalog.spans import Source, Span
 from ctsql.planner.binding.constraints import bind_constraint
 from ctsql.planner.definition_parts import Part
 from ctsql.planner.folder import FileDefinition
-from ctsql.planner.lowering.type_names import type_name
+from ctsql.planner.lowering.spark_types import type_name
 from ctsql.planner.syntax import ast as st, parse
 from ctsql.planner.syntax.statements.constraints import constraint_text
 from ctsql.planner.syntax.tokens.tokenizer import words_of

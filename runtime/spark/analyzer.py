@@ -24,7 +24,7 @@ from ctsql.planner.lowering import (
     lower_query,
 )
 from ctsql.planner.lowering.queries import run_text
-from ctsql.planner.lowering.type_names import type_name
+from ctsql.planner.lowering.spark_types import type_name
 from ctsql.planner.nodes import Delete, Get, Merge, Node, Query, Role, Update, descend
 from ctsql.planner.rules import transform
 from ctsql.runtime.spark.failures.errors import translate_spark_errors

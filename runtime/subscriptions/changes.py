@@ -25,8 +25,8 @@ from ctsql.catalog.names import backtick, backtick_all, fold
 from ctsql.catalog.reserved_columns import DIFF, NUMBER, TIME
 from ctsql.catalog.schemas import Column as CatalogColumn
 from ctsql.catalog.times import CLOSED
+from ctsql.planner.lowering.spark_types import type_name
 from ctsql.planner.lowering.store_assignment import is_exact
-from ctsql.planner.lowering.type_names import type_name
 from ctsql.runtime.delta.change_feed import added_rows, numbered_rows
 from ctsql.runtime.log.actions import RowChange, rows_changed, sum_known
 from ctsql.runtime.log.table_changes import Movement, rows_inserted

@@ -6,11 +6,10 @@ reads changes it between what is stored and T.
 
 from collections.abc import Iterable, Iterator
 
-from ctsql.catalog.dependencies import closure
+from ctsql.catalog.dependencies import behind_needs, closure
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item, Maintained, Task, TaskOutput
-from ctsql.catalog.ordering import behind_needs
-from ctsql.planner.bodies.due_times import snapshot_inputs
+from ctsql.planner.bodies.reads import snapshot_inputs
 from ctsql.runtime.log.failures import Failure, find_recorded
 from ctsql.runtime.warehouse.times.timeline import TaskState
 from ctsql.runtime.warehouse.warehouse import Warehouse

@@ -18,7 +18,7 @@ from ctsql.catalog.declined import Declined
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
 from ctsql.catalog.reserved_columns import DIFF
-from ctsql.planner.bodies.due_times import snapshot_inputs
+from ctsql.planner.bodies.reads import snapshot_inputs
 from ctsql.planner.bodies.row_local import is_row_local
 from ctsql.planner.nodes import InsertsInput, TaskWrite
 from ctsql.runtime.delta.change_feed import InputChange, added_rows, few_added, few_changed

@@ -32,7 +32,7 @@ from pyspark.sql import types as T
 from ctsql.catalog.errors import EnvironmentProblem
 from ctsql.catalog.items import Item, MaterializedView
 from ctsql.catalog.names import backtick
-from ctsql.planner.lowering.type_names import type_name
+from ctsql.planner.lowering.spark_types import type_name
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.staging import OutputBatch, discard_on_error

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from ctsql.export.side_reader import SideReader
-from ctsql.status_page import server
+from ctsql.status_page import site
 from ctsql.status_page.access import TOKEN_VARIABLE
 from ctsql.status_page.lookup import Lookup
 from tests.helpers.made_pages import EVIL, TASK, MadeWarehouse, ask, id_of, large, shop
@@ -61,7 +61,7 @@ def visited(browser: "Browser", address: str, **context: object) -> "Iterator[Pa
 
 @contextmanager
 def served(made: MadeWarehouse) -> Iterator[str]:
-    with server.served(ask, made, "shop", "127.0.0.1", 0) as page:
+    with site.served(ask, made, "shop", "127.0.0.1", 0) as page:
         yield page.address
 
 
@@ -227,7 +227,7 @@ def test_a_running_service(
         )
     )
     with (
-        server.served(SideReader(con), Lookup(), "w", "127.0.0.1", 0) as served_at,
+        site.served(SideReader(con), Lookup(), "w", "127.0.0.1", 0) as served_at,
         visited(browser, served_at.address) as page,
     ):
         run.start()

@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.cli.serve import check_installed
-from ctsql.status_page import access, drawing, poller, server, site
+from ctsql.status_page import access, drawing, poller, site
 from ctsql.status_page.access import LOCAL_NAMES
 from ctsql.status_page.layers import layout
 from ctsql.status_page.lookup import PACE_COMMITS_MAX, Recent
@@ -301,7 +301,7 @@ def test_changes_are_told(pollers: list[poller.Poller]) -> None:
             made.fail("audit_log")
         return heard.count("changed") == 2
 
-    with server.served(ask, made, "shop", "127.0.0.1", 0) as page:
+    with site.served(ask, made, "shop", "127.0.0.1", 0) as page:
         assert page.new_token is None
         _events(page.address, hear)
         assert heard[0] == "changed"
@@ -312,7 +312,7 @@ def test_changes_are_told(pollers: list[poller.Poller]) -> None:
 def test_nobody_looks_without_a_watcher(pollers: list[poller.Poller]) -> None:
     """Looks end with the last one who watches, and begin again with the next."""
     made = shop()
-    with server.served(ask, made, "shop", "127.0.0.1", 0) as page:
+    with site.served(ask, made, "shop", "127.0.0.1", 0) as page:
         for _ in range(2):
             _events(page.address, lambda _: made.looks > 2)
             _until(lambda: not pollers[0].is_followed)
@@ -324,7 +324,7 @@ def test_nobody_looks_without_a_watcher(pollers: list[poller.Poller]) -> None:
 def test_the_end_does_not_wait_for_those_who_watch(pollers: list[poller.Poller]) -> None:
     """Their streams end, and so does the thread that serves."""
     heard = threading.Event()
-    with server.served(ask, shop(), "shop", "127.0.0.1", 0) as page:
+    with site.served(ask, shop(), "shop", "127.0.0.1", 0) as page:
         (serving,) = (t for t in threading.enumerate() if t.name == "ctsql-serve")
         stream = threading.Thread(target=_events, args=(page.address, lambda _: heard.set()))
         stream.start()
@@ -335,11 +335,11 @@ def test_the_end_does_not_wait_for_those_who_watch(pollers: list[poller.Poller])
 
 
 def test_the_same_address_twice() -> None:
-    with server.served(ask, shop(), "shop", "127.0.0.1", 0) as page:
+    with site.served(ask, shop(), "shop", "127.0.0.1", 0) as page:
         port = int(page.address.rstrip("/").rpartition(":")[2])
         with (
             pytest.raises(CtsqlError, match="no page can be served"),
-            server.served(ask, shop(), "shop", "127.0.0.1", port),
+            site.served(ask, shop(), "shop", "127.0.0.1", port),
         ):
             pass
 

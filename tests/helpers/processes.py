@@ -12,7 +12,7 @@ _LAUNCHER = Path(__file__).with_name("fault_launcher.py")
 _PROGRAM = """
 import sys
 from ctsql.api import connect
-from ctsql.errors import CtsqlError
+from ctsql.catalog.errors import CtsqlError
 con = connect(sys.argv[1], master="local[1]")
 con.start()
 print("ready", flush=True)

@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 
 from ctsql.export import http_server
 from ctsql.export.metrics_server import _Application
-from ctsql.status_page.server import served
+from ctsql.status_page.site import served
 from tests.helpers.made_pages import ask, shop
 
 FILES = 200

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from ctsql.api import Connection
-from ctsql.errors import CtsqlError
+from ctsql.catalog.errors import CtsqlError
 from tests.scenarios.runner import assert_rows
 
 pytestmark = pytest.mark.spark

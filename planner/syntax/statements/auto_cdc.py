@@ -52,14 +52,11 @@ class FlowTexts:
 def compile_flow(
     flow: CreateFlow, columns: Sequence[Column], sequence_types: Sequence[str], view_name: str
 ) -> FlowTexts:
-    """Compile a flow.
+    """Compile a flow; UNKNOWN_COLUMN, INVALID_STATEMENT: a clause names columns it cannot mean.
 
     Args:
         columns: the source's. sequence_types: of each SEQUENCE BY, as Spark spells it.
         view_name: the task as the view's text must name it.
-
-    Raises:
-        UNKNOWN_COLUMN, INVALID_STATEMENT: a clause names columns that cannot be meant.
     """
     target_columns = _choose(flow.columns, columns)
     keys = _find_columns(flow.keys, flow.keys_span, columns)
@@ -108,10 +105,7 @@ def _choose(column_list: ColumnList | None, columns: Sequence[Column]) -> list[C
 
 
 def on_one_line(expression: Span) -> str:
-    """An expression without comments and line breaks, which a string in it must not have.
-
-    Raises NOT_SUPPORTED.
-    """
+    """An expression without comments and line breaks; NOT_SUPPORTED: a string has one."""
     parts: list[str] = []
     stop = expression.start
     for token in tokenise(expression):

@@ -11,16 +11,15 @@ from ctsql.planner.syntax.statements.merges import read_assignments, read_merge
 from ctsql.planner.syntax.statements.queries import verb_behind_with
 from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.name_scopes import source_of
-from ctsql.planner.syntax.tokens.split import split_tokens
 from ctsql.planner.syntax.tokens.sqltext import analyse
 from ctsql.planner.syntax.tokens.token_reader import TokenCursor, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import Tokens, span_of
+from ctsql.planner.syntax.tokens.tokenizer import Tokens, span_of, split_tokens
 
 QUERY_WORDS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "MAP", "REDUCE")
 
 
 def read_body(tokens: Tokens, place: Span, name: str) -> tuple[st.BodyStatement, ...]:
-    """Read all that follows AS (at ``place``) in the definition of the task of this name.
+    """Read what follows AS (at ``place``) in the definition of the task with this name.
 
     Raises SYNTAX_ERROR, INVALID_STATEMENT, NOT_SUPPORTED.
     """

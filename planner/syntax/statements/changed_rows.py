@@ -3,7 +3,7 @@
     DELETE FROM t AS a WHERE p           -->  SELECT * FROM t AS a WHERE p
     UPDATE t SET v = x, w = y WHERE p    -->  FROM t SELECT *, (x) AS ..., (y) AS ... WHERE p
 
-The query is the user's text, so that errors are at the user's places and a WITH clause stays.
+The query is the user's text, so errors have the user's places.
 """
 
 from collections.abc import Callable
@@ -14,34 +14,22 @@ from ctsql.catalog.reserved_columns import VALUE_
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import Assignment, Dml, Edit, NamedSource, SqlText
 from ctsql.planner.syntax.statements.merges import read_assignments
-from ctsql.planner.syntax.tokens.tokenizer import (
-    Tokens,
-    at_depth_0,
-    cut_at_commas,
-    end_of,
-    span_of,
-    tokenise,
-)
+from ctsql.planner.syntax.tokens import tokenizer as tk
 
 
 def changed_rows(
     statement: Dml, default_of: Callable[[str], str]
 ) -> tuple[SqlText, tuple[Assignment, ...]]:
-    """The query, and the assignments of an UPDATE.
+    """The query, and the assignments of an UPDATE; value n is the column ``VALUE_n``, at the end.
 
-    The n-th value is the column ``VALUE_n`` behind all others.
-
-    Args:
-        default_of: the default of a column, as a text of SQL.
-
-    Raises NOT_SUPPORTED for a field of a column.
+    ``default_of`` returns a column's default as SQL. Raises NOT_SUPPORTED for a column's field.
     """
-    tokens = tokenise(statement.span)
+    tokens = tk.tokenise(statement.span)
     start = next(i for i, t in enumerate(tokens) if t.start == statement.target.span.start)
     if statement.verb == "DELETE":
-        select = Edit(span=span_of(tokens[start - 2 : start]), text="SELECT * FROM")
+        select = Edit(span=tk.span_of(tokens[start - 2 : start]), text="SELECT * FROM")
         return _edited(statement.text, [select]), ()
-    words = [(t.upper, i) for i, t in at_depth_0(tokens) if i > start]
+    words = [(t.upper, i) for i, t in tk.at_depth_0(tokens) if i > start]
     place = next(i for word, i in words if word == "SET")
     stop = next((i for word, i in words if word == "WHERE" and i > place), len(tokens))
     target = statement.target
@@ -55,20 +43,22 @@ def changed_rows(
         Edit(span=tokens[start - 1].span, text="FROM"),
         Edit(span=tokens[place].span, text="SELECT *,"),
     ]
-    for number, (one, group) in enumerate(zip(assignments, cut_at_commas(assigned), strict=True)):
+    for number, (one, group) in enumerate(
+        zip(assignments, tk.cut_at_commas(assigned), strict=True)
+    ):
         edits += _value(one, group, f"{VALUE_}{number}", default_of)
     return _edited(statement.text, edits), assignments
 
 
 def _value(
-    assignment: Assignment, group: Tokens, name: str, default_of: Callable[[str], str]
+    assignment: Assignment, group: tk.Tokens, name: str, default_of: Callable[[str], str]
 ) -> list[Edit]:
     """What puts ``(value) AS name`` in place of ``column = value``."""
     if assignment.value is None:
         text = f"({default_of(assignment.column)}) AS {name}"
-        return [Edit(span=span_of(group), text=text)]
+        return [Edit(span=tk.span_of(group), text=text)]
     head = Span(group[0].source, group[0].start, assignment.value.span.start)
-    return [Edit(span=head, text="("), Edit(span=end_of(group), text=f") AS {name}")]
+    return [Edit(span=head, text="("), Edit(span=tk.end_of(group), text=f") AS {name}")]
 
 
 def _edited(text: SqlText, edits: list[Edit]) -> SqlText:

@@ -34,10 +34,10 @@ def read_columns(
     defaults: bool = False,
     constraints: list[ConstraintDef] | None = None,
 ) -> tuple[ColumnDef, ...]:
-    """Read what is between a list's parentheses; ``place`` is where to point when it is empty.
+    """Read the tokens between a list's parentheses; ``place`` is for the error of an empty list.
 
     Args:
-        constraints: gets those in the list; None where there can be none.
+        constraints: receives the list's constraints; None if it may have none.
 
     Raises SYNTAX_ERROR, DUPLICATE_COLUMN, INVALID_COLUMN_TYPE, NOT_SUPPORTED.
     """

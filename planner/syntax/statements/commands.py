@@ -10,8 +10,7 @@ from ctsql.catalog.spans import Source, Span
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.alters import read_alter
 from ctsql.planner.syntax.statements.body import read_body
-from ctsql.planner.syntax.statements.copies import read_copy
-from ctsql.planner.syntax.statements.queries import TIME_HINT, read_instant, read_query
+from ctsql.planner.syntax.statements.queries import TIME_HINT, read_copy, read_instant, read_query
 from ctsql.planner.syntax.statements.refusals import refusal
 from ctsql.planner.syntax.statements.subscriptions import read_drop_subscription, read_subscribe
 from ctsql.planner.syntax.statements.tests import read_test

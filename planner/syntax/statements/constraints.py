@@ -38,12 +38,9 @@ def at_constraint(cursor: TokenCursor, ahead: int = 0) -> bool:
 
 
 def read_constraint(cursor: TokenCursor, column: str | None = None) -> ConstraintDef:
-    """Read one constraint, up to and with ON VIOLATION.
+    """Read one constraint with its ON VIOLATION; raises SYNTAX_ERROR, NOT_SUPPORTED.
 
-    Args:
-        column: the column in whose definition it stands; None for one of a whole row.
-
-    Raises SYNTAX_ERROR, NOT_SUPPORTED.
+    ``column`` is the column in whose definition it stands; None for one of a whole row.
     """
     start, name = cursor.here, ""
     if cursor.accept("CONSTRAINT"):
@@ -102,11 +99,7 @@ def _names(cursor: TokenCursor) -> tuple[str, ...]:
 
 
 def with_names(constraints: Sequence[ConstraintDef]) -> tuple[ConstraintDef, ...]:
-    """The constraints of an output, each with a name.
-
-    Raises:
-        INVALID_STATEMENT: two have the same name, or there are more than there may be.
-    """
+    """The constraints, each with a name; INVALID_STATEMENT: a name twice, or too many."""
     if len(constraints) > CONSTRAINTS_MAX:
         message = f"an output has {CONSTRAINTS_MAX} constraints at most"
         raise invalid(constraints[CONSTRAINTS_MAX].span, message, hint="Join some CHECKs by AND.")
@@ -125,11 +118,7 @@ def with_names(constraints: Sequence[ConstraintDef]) -> tuple[ConstraintDef, ...
 
 
 def check_of_table(constraint: ConstraintDef, table: str) -> None:
-    """Raise NOT_SUPPORTED for a constraint that Delta does not have.
-
-    Args:
-        table: its name, as typed.
-    """
+    """Raise NOT_SUPPORTED for a constraint that Delta lacks; ``table`` is the name as typed."""
     if constraint.unique:
         raise refusal(constraint.span, "UNIQUE of a table", name=table)
     if constraint.action is not OnViolation.FAIL:

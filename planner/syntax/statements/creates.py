@@ -37,10 +37,7 @@ _DEFAULTS = "delta.feature.allowColumnDefaults"
 
 
 def read_create(tokens: Tokens) -> st.Statement:
-    """Read a statement that begins with CREATE.
-
-    Raises SYNTAX_ERROR, NOT_SUPPORTED and what its parts raise.
-    """
+    """Read a CREATE statement; raises SYNTAX_ERROR, NOT_SUPPORTED and as its parts do."""
     cursor = TokenCursor(tokens)
     cursor.expect("CREATE")
     or_replace = cursor.accept("OR")
@@ -157,9 +154,9 @@ class _TableClauses:
 
 
 def _replacing_table(table: st.CreateTable, tokens: Tokens) -> st.CreateTable:
-    """CREATE OR REPLACE TABLE ... AS; Spark is never told OR REPLACE, as that makes another table.
+    """CREATE OR REPLACE TABLE ... AS; Spark's text excludes OR REPLACE, which makes another table.
 
-    Raises NOT_SUPPORTED for a table without a query: its rows would go.
+    Raises NOT_SUPPORTED for a table without a query: its rows would be lost.
     """
     if table.query is None or table.if_not_exists:
         hint = "Other columns: ALTER TABLE. Other rows, too: CREATE OR REPLACE TABLE ... AS SELECT"

@@ -66,10 +66,7 @@ class Header:
 
 
 def read_header(cursor: TokenCursor, *, task: bool, replacement: bool) -> Header:
-    """Read a header from behind the words of the kind, of a continual task or else of a view.
-
-    Raises SYNTAX_ERROR, NOT_SUPPORTED.
-    """
+    """Read a header behind the words of the kind; raises SYNTAX_ERROR, NOT_SUPPORTED."""
     if_not_exists = cursor.if_not_exists()
     header = Header(_name(cursor), if_not_exists)
     if replacement:
@@ -182,9 +179,9 @@ def _input(cursor: TokenCursor) -> TaskInput:
 
 
 def _rows_where(ref: RelationRef, alias: str | None, condition: Tokens) -> SqlText:
-    """The query ``SELECT * FROM source [AS] alias WHERE condition`` of what was typed from FROM on.
+    """The query ``SELECT * FROM source [AS] alias WHERE condition`` of the typed text.
 
-    Raises INVALID_STATEMENT if the condition looks at anything but a row's own columns.
+    Raises INVALID_STATEMENT if the condition reads anything but a row's own columns.
     """
     source = source_of(ref, alias)
     text = analyse(span_of(condition), form="predicate", tokens=condition, outer=[(source,)])

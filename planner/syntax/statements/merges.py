@@ -220,7 +220,7 @@ def read_assignments(
     scope: st.Scope,
     cte_names: frozenset[str] = frozenset(),
 ) -> tuple[st.Assignment, ...]:
-    """Read what is behind SET; ``target`` may qualify a column, the values see ``scope``.
+    """Read the assignments behind SET; ``target`` may qualify a column, the values see ``scope``.
 
     Raises SYNTAX_ERROR, DUPLICATE_COLUMN, NOT_SUPPORTED for a field of a column.
     """

@@ -195,10 +195,7 @@ def unknown_option(span: Span, name: str, options: Iterable[str]) -> CtsqlError:
 
 
 def _refresh_option(group: Tokens) -> Option:
-    """One REFRESH option; its value is "ON COMMIT", a part of a schedule, or a policy.
-
-    Raises SYNTAX_ERROR, INVALID_OPTION.
-    """
+    """One REFRESH option; its value is "ON COMMIT" or a part of a schedule."""
     cursor = TokenCursor(group, of="option")
     cursor.expect("REFRESH")
     cursor.accept("=")

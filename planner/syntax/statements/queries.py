@@ -1,15 +1,26 @@
-"""Reads queries with their AS OF, and DML."""
+"""Reads queries with their AS OF, DML, and COPY."""
 
 from dataclasses import replace
 
-from ctsql.catalog.errors import error, not_supported
+from ctsql.catalog.errors import error, invalid, not_supported
 from ctsql.catalog.names import fold
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.ast import Dml, Instant, RelationRef, Select
+from ctsql.planner.syntax.ast import (
+    ColumnDef,
+    CopyFrom,
+    CopyTo,
+    Dml,
+    FileRef,
+    Instant,
+    RelationRef,
+    Select,
+    rows_of,
+)
 from ctsql.planner.syntax.tokens import tokenizer as tk
+from ctsql.planner.syntax.tokens.file_refs import file_ref, read_options
 from ctsql.planner.syntax.tokens.sqltext import TIME_TRAVEL, analyse
 from ctsql.planner.syntax.tokens.token_reader import TokenCursor, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, span_of, tokenise
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, cut_at_commas, span_of, tokenise
 
 DML_VERBS = ("INSERT", "UPDATE", "DELETE", "MERGE")
 # What may follow a column that was given the alias "of".
@@ -118,9 +129,9 @@ def _refuse_duplicates(merge: Tokens) -> None:
 
 
 def parameters_inserted(statement: Dml) -> tuple[list[str], list[str]] | None:
-    """The columns and the parameters of ``INSERT INTO t (columns) VALUES (?, ...)``.
+    """The columns and parameters of ``INSERT INTO t (columns) VALUES (?, ...)``; None for others.
 
-    None for any other statement. Of ``?`` the name is empty; without a list there are no columns.
+    The name of ``?`` is empty; without a column list there are no columns.
     """
     tokens = tokenise(statement.span)
     index = next((i for i, t in tk.at_depth_0(tokens) if t.upper == "VALUES"), None)
@@ -154,3 +165,60 @@ def _insert_target(cursor: TokenCursor) -> RelationRef:
     if cursor.at("REPLACE"):
         raise not_supported(cursor.here, "INSERT INTO ... REPLACE WHERE")
     return target
+
+
+def read_copy(cursor: TokenCursor) -> CopyFrom | CopyTo:
+    """COPY table [(columns)] FROM 'file' ..., COPY table | (query) TO 'file' ...
+
+    Raises SYNTAX_ERROR, INVALID_STATEMENT, INVALID_OPTION, FILE_FORMAT_UNKNOWN.
+    """
+    if cursor.at("("):
+        place = cursor.here
+        inside = cursor.group()
+        select = read_query(inside) if inside else None
+        if not isinstance(select, Select):
+            raise syntax_error(place, "expected a query in the parentheses")
+        return _copy_to(cursor, select)
+    target = cursor.relation("a table, or a query in parentheses")
+    columns = _columns(cursor) if cursor.at("(") else ()
+    if columns or cursor.at("FROM"):
+        cursor.expect("FROM")
+        file, _ = _read_file(cursor, writes=False)
+        cursor.end()
+        return CopyFrom(span=cursor.span, target=target, columns=columns, file=file)
+    if not cursor.at("TO"):
+        cursor.fail("FROM or TO", words=("FROM", "TO"))
+    return _copy_to(cursor, Select(span=target.span, query=rows_of(target)))
+
+
+def _columns(cursor: TokenCursor) -> tuple[ColumnDef, ...]:
+    names = []
+    for group in cut_at_commas(cursor.group()):
+        if len(group) != 1 or not group[0].is_name:
+            cursor.fail("a list of columns, and FROM behind it")
+        names.append(ColumnDef(name=group[0].text, span=group[0].span))
+    return tuple(names)
+
+
+def _copy_to(cursor: TokenCursor, select: Select) -> CopyTo:
+    cursor.expect("TO")
+    file, overwrite = _read_file(cursor, writes=True)
+    cursor.end()
+    return CopyTo(span=cursor.span, select=select, file=file, overwrite=overwrite)
+
+
+def _read_file(cursor: TokenCursor, *, writes: bool) -> tuple[FileRef, bool]:
+    """Read ``'path' [[WITH] (options)]``: the file, and whether it may be overwritten."""
+    for name in ("STDIN", "STDOUT"):
+        if cursor.at(name):
+            hint = rf"Type: ctsql -c '\copy t {'TO' if writes else 'FROM'} {name}'"
+            raise not_supported(cursor.here, f"{name} in COPY", hint=hint)
+    path = cursor.string("the file in quotes")
+    cursor.accept("WITH")
+    groups = cut_at_commas(cursor.group()) if cursor.at("(") else []
+    options = read_options(groups, path.span, of_copy=True)
+    if "overwrite" in options and not writes:
+        place = next(group[0].span for group in groups if group[0].upper == "OVERWRITE")
+        raise invalid(place, "OVERWRITE is for COPY ... TO", "Rows are only added.")
+    kind, overwrite = options.pop("format", None), options.pop("overwrite", "") == "true"
+    return file_ref(path, kind, tuple(options.items())), overwrite

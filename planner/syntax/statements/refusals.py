@@ -1,7 +1,4 @@
-"""Statements that are known and refused: why, and what to type instead.
-
-One table for the parser. docs/limits.md has the same for readers.
-"""
+"""Statements that ctsql refuses by name: why, and what to type instead. Readers: docs/limits.md."""
 
 from ctsql.catalog.errors import CtsqlError, not_supported
 from ctsql.catalog.spans import Span
@@ -90,10 +87,6 @@ def refuse_statement(tokens: Tokens) -> None:
 
 
 def refusal(span: Span, what: str, *, name: str = "") -> CtsqlError:
-    """NOT_SUPPORTED for an entry of the table; the caller raises it.
-
-    Args:
-        name: the object of the statement, for the hint.
-    """
+    """NOT_SUPPORTED for an entry of the table; ``name`` is the statement's object, for the hint."""
     why, hint = REFUSED[what]
     return not_supported(span, what, why=why, hint=hint.format(name=name))

@@ -28,22 +28,11 @@ from dataclasses import replace
 from ctsql.catalog.errors import invalid, not_supported
 from ctsql.catalog.names import quote
 from ctsql.catalog.spans import Source, Span
-from ctsql.planner.syntax.ast import (
-    ColumnList,
-    CreateFlow,
-    RelationRef,
-    SequenceGroup,
-)
+from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.auto_cdc import comment_above
 from ctsql.planner.syntax.statements.refusals import refusal
+from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.token_reader import TokenCursor, column_names, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import (
-    Tokens,
-    at_depth_0,
-    cut_at_commas,
-    span_of,
-    tokenise,
-)
 
 _CLAUSES: tuple[tuple[str, ...], ...] = (
     ("KEYS",),
@@ -62,10 +51,10 @@ _FLOW_HINT = (
 )
 
 
-def read_task_form(cursor: TokenCursor) -> Tokens | None:
-    """Read a short form behind CREATE CONTINUAL TASK; None when it is none.
+def read_task_form(cursor: TokenCursor) -> tk.Tokens | None:
+    """Read a short form behind CREATE CONTINUAL TASK: the compiled task's tokens; None for none.
 
-    Returns the tokens of the task that it is compiled to; errors show that statement's text.
+    Errors show the text of the compiled statement.
     """
     begin = cursor.here.start
     cursor.if_not_exists()
@@ -83,7 +72,7 @@ def read_task_form(cursor: TokenCursor) -> Tokens | None:
     source = cursor.relation("the table it follows")
     options = options or _options(cursor)
     cursor.expect("WHILE" if retain else "USING")
-    inner = span_of(_group(cursor, "the predicate" if retain else "the query")).text
+    inner = tk.span_of(_group(cursor, "the predicate" if retain else "the query")).text
     options = options or _options(cursor)
     cursor.end()
     source_text = source.span.text
@@ -95,7 +84,7 @@ def read_task_form(cursor: TokenCursor) -> Tokens | None:
         )
     body = comment_above(cursor.span.text, body)
     text = f"CREATE CONTINUAL TASK {head} ON INPUT {source_text}{options} AS (\n{body}\n)"
-    return tokenise(Source(text, f"{cursor.source.name} (compiled)").whole())
+    return tk.tokenise(Source(text, f"{cursor.source.name} (compiled)").whole())
 
 
 def _options(cursor: TokenCursor) -> str:
@@ -106,7 +95,7 @@ def _options(cursor: TokenCursor) -> str:
     return " " + cursor.since(begin).text
 
 
-def _group(cursor: TokenCursor, what: str) -> Tokens:
+def _group(cursor: TokenCursor, what: str) -> tk.Tokens:
     place = cursor.here
     inside = cursor.group(what)
     if not inside:
@@ -114,11 +103,8 @@ def _group(cursor: TokenCursor, what: str) -> Tokens:
     return inside
 
 
-def read_flow(cursor: TokenCursor, *, or_replace: bool) -> CreateFlow:
-    """Read what follows CREATE [OR REPLACE] FLOW.
-
-    Raises SYNTAX_ERROR, INVALID_OPTION, NOT_SUPPORTED.
-    """
+def read_flow(cursor: TokenCursor, *, or_replace: bool) -> st.CreateFlow:
+    """Read what follows FLOW; raises SYNTAX_ERROR, INVALID_OPTION, NOT_SUPPORTED."""
     if_not_exists = cursor.if_not_exists()
     name = cursor.relation("the flow's name")
     cursor.expect("AS", hint=_FLOW_HINT)
@@ -131,7 +117,7 @@ def read_flow(cursor: TokenCursor, *, or_replace: bool) -> CreateFlow:
     target = cursor.relation("the target's name")
     cursor.expect("FROM")
     source = _source(cursor)
-    draft = CreateFlow(
+    draft = st.CreateFlow(
         span=cursor.span,
         name=name,
         target=target,
@@ -145,7 +131,7 @@ def read_flow(cursor: TokenCursor, *, or_replace: bool) -> CreateFlow:
     return _FlowClauses(cursor, draft).read()
 
 
-def _source(cursor: TokenCursor) -> RelationRef:
+def _source(cursor: TokenCursor) -> st.RelationRef:
     """``t``, ``STREAM t`` or ``STREAM(t)``: what a task reads of its input is a stream anyway."""
     stream = cursor.at("STREAM") and cursor.upper(1) not in ("", ".", "KEYS")
     if stream:
@@ -163,12 +149,12 @@ def _source(cursor: TokenCursor) -> RelationRef:
 class _FlowClauses:
     """The clauses behind a flow's source, in any order, each at most once."""
 
-    def __init__(self, cursor: TokenCursor, draft: CreateFlow) -> None:
+    def __init__(self, cursor: TokenCursor, draft: st.CreateFlow) -> None:
         self.cursor = cursor
         self.flow = draft
         self._clauses: set[str] = set()
 
-    def read(self) -> CreateFlow:
+    def read(self) -> st.CreateFlow:
         """Read all clauses into the draft."""
         while self.cursor.current is not None:
             self._clause()
@@ -197,7 +183,7 @@ class _FlowClauses:
             case "KEYS":
                 keys = column_names(cursor)
                 names = tuple(t.text for t in keys)
-                self.flow = replace(self.flow, keys=names, keys_span=span_of(keys))
+                self.flow = replace(self.flow, keys=names, keys_span=tk.span_of(keys))
             case "IGNORE NULL UPDATES":
                 self.flow = replace(self.flow, ignore_nulls=True)
             case "APPLY AS DELETE WHEN":
@@ -218,11 +204,11 @@ class _FlowClauses:
         begin = self.cursor.position
         self.flow = replace(self.flow, sequence=self._expression("an expression"))
         tokens = self.cursor.tokens[begin : self.cursor.position]
-        if not any(token.upper == "FOR" for _, token in at_depth_0(tokens)):
+        if not any(token.upper == "FOR" for _, token in tk.at_depth_0(tokens)):
             return
         groups = []
-        for part in cut_at_commas(tokens):
-            place = next((i for i, t in at_depth_0(part) if t.upper == "FOR"), len(part))
+        for part in tk.cut_at_commas(tokens):
+            place = next((i for i, t in tk.at_depth_0(part) if t.upper == "FOR"), len(part))
             cursor = TokenCursor(part, start=place)
             cursor.expect("FOR", hint="Type: SEQUENCE BY a FOR (x, y), b FOR (z)")
             if place == 0:
@@ -232,8 +218,8 @@ class _FlowClauses:
                 cursor.fail("the columns in parentheses")
             names = tuple(token.text for token in column_names(cursor))
             cursor.end()
-            columns = ColumnList(span=span_of(part[columns_start:]), names=names)
-            groups.append(SequenceGroup(sequence=span_of(part[:place]), columns=columns))
+            columns = st.ColumnList(span=tk.span_of(part[columns_start:]), names=names)
+            groups.append(st.SequenceGroup(sequence=tk.span_of(part[:place]), columns=columns))
         self.flow = replace(self.flow, groups=tuple(groups), sequence=groups[0].sequence)
 
     def _check_groups(self) -> None:
@@ -259,15 +245,15 @@ class _FlowClauses:
             cursor.fail("1 or 2")
         self.flow = replace(self.flow, scd_type=int(cursor.take().text))
 
-    def _column_list(self) -> ColumnList:
+    def _column_list(self) -> st.ColumnList:
         """``(a, b)``, ``a, b`` or ``* EXCEPT (a, b)``."""
         cursor = self.cursor
         begin = cursor.here.start
         without = cursor.accept("*", "EXCEPT")
         if not without and cursor.accept("*"):
-            return ColumnList(span=Span(cursor.source, begin, begin + 1), names=(), without=True)
+            return st.ColumnList(span=Span(cursor.source, begin, begin + 1), names=(), without=True)
         names = tuple(t.text for t in column_names(cursor))
-        return ColumnList(span=cursor.since(begin), names=names, without=without)
+        return st.ColumnList(span=cursor.since(begin), names=names, without=without)
 
     def _expression(self, what: str) -> Span:
         """Everything up to the next clause."""
@@ -280,4 +266,4 @@ class _FlowClauses:
             cursor.take()
         if cursor.position == begin:
             cursor.fail(what)
-        return span_of(cursor.tokens[begin : cursor.position])
+        return tk.span_of(cursor.tokens[begin : cursor.position])

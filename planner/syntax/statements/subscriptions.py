@@ -3,7 +3,7 @@
     SUBSCRIBE [TO] name | (query) [AS OF t | FROM t] [UP TO t | UP TO NOW] [AS 'reader']
               [WITH (PROGRESS = true)]
 
-The clauses behind it may stand in any order, each once.
+The clauses may stand in any order, each once.
 """
 
 from dataclasses import replace

@@ -42,10 +42,7 @@ _EXPECT_HINT = (
 
 
 def read_test(cursor: TokenCursor) -> st.Test:
-    """Read what follows the word TEST.
-
-    Raises SYNTAX_ERROR, and what the parts of SQL in it raise.
-    """
+    """Read what follows the word TEST; raises SYNTAX_ERROR, and as its parts of SQL do."""
     name = cursor.string("the test's name in quotes", hint="Type: TEST 'name' GIVEN ... EXPECT ...")
     steps: list[st.TestStep] = []
     while cursor.at("GIVEN") or cursor.at("THEN"):

@@ -1,4 +1,1 @@
-"""SQL text below statements: tokens, cutting, replacing, and how operators bind.
-
-May import the values of statements (``ast``).
-"""
+"""SQL text below statements: tokens, cutting, replacing, and how operators bind."""

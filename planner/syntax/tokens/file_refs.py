@@ -65,11 +65,7 @@ def ending_of(path: str) -> str:
 
 
 def check_location(path: Token) -> str:
-    """The location that stands in a string.
-
-    Raises:
-        SYNTAX_ERROR: it is empty, or a file: URI with a host.
-    """
+    """The location in a string; SYNTAX_ERROR: it is empty, or a file: URI with a host."""
     fault = location_fault(path.text)
     if fault is not None:
         raise syntax_error(path.span, f"the location {fault}")
@@ -79,10 +75,10 @@ def check_location(path: Token) -> str:
 def file_ref(
     path: Token, format_name: str | None, options: tuple[tuple[str, str], ...] = ()
 ) -> FileRef:
-    """The file of a string; ``format_name`` is its format, None for what the ending says.
+    """The file of a string; ``format_name`` is its format, None for that of the ending.
 
     Raises:
-        FILE_FORMAT_UNKNOWN: neither says a format.
+        FILE_FORMAT_UNKNOWN: neither gives a format.
     """
     check_location(path)
     ending = ending_of(path.text)
@@ -132,12 +128,12 @@ def read_options(groups: Iterable[Tokens], place: Span, *, of_copy: bool = False
     """Read the options of a file, names in lower case.
 
     Args:
-        place: where to point when one is missing. of_copy: they are written as in COPY, where the
-            arrow may be left out, and a value that is true.
+        place: for the error of a missing option.
+        of_copy: spelled as in COPY, which may leave out the arrow, and a value that is true.
 
     Raises:
-        INVALID_STATEMENT: one is given twice, by any name. INVALID_OPTION: there is none of that
-            name, or no such format.
+        INVALID_STATEMENT: an option is given twice, under any of its names. INVALID_OPTION: there
+            is no such option, or no such format.
     """
     options: dict[str, str] = {}
     for group in groups:
@@ -210,7 +206,7 @@ def _is_given(name: str, options: Iterable[str]) -> bool:
 def _check_known(option: Token) -> None:
     """Raise INVALID_OPTION for an option that no reader or writer of files has.
 
-    One with a dot is for Hadoop or for the writer of a format, which have many.
+    Hadoop and the writers of formats have many options; their names have a dot.
     """
     name = option.text
     if name.lower() not in _KNOWN and "." not in name:

@@ -41,8 +41,8 @@ def qualified_names(
     """The columns and stars that are qualified by the name of a relation without alias.
 
     Args:
-        relations: by the identity of their nodes in the tree.
-        outer: the scopes around the piece, innermost first.
+        relations: by the identity of their nodes in the tree. outer: scopes around the piece,
+            innermost first.
     """
     sources = [s for scope in outer for s in scope if s.ref is not None]
     refs = [*relations.values(), *(s.ref for s in sources if s.ref is not None)]

@@ -1,7 +1,4 @@
-"""Pieces of an expression, one after the other: names, numbers, types, intervals.
-
-What :mod:`ctsql.planner.syntax.tokens.operators` reads expressions with.
-"""
+"""Reads pieces of an expression in sequence: names, numbers, types, intervals."""
 
 import re
 from collections.abc import Sequence

@@ -1,15 +1,14 @@
 """Reads how the operators of an expression bind, by Spark's grammar and no other.
 
-sqlglot's tree is good for finding names, but its operators bind otherwise than Spark's: to Spark
-``a = b BETWEEN c AND d`` asks whether ``a = b`` is between, and ``a = b > c`` compares from left to
-right. Code that must know which operands belong together asks here. What may be read otherwise than
-by Spark (a keyword as a name, an unknown form) is :class:`UncertainText`, never guessed.
+sqlglot's operators bind differently: to Spark ``a = b BETWEEN c AND d`` asks whether ``a = b`` is
+between, and ``a = b > c`` compares from left to right. A text that Spark may read in another way (a
+keyword as a name, an unknown form) raises :class:`UncertainText`; nothing is guessed.
 
-An expression is a sequence of *pieces*: tokens as they are typed, and anything that is no string,
-which stands for one operand (a column that is known, a subquery with its parentheses).
+An expression is a sequence of *pieces*: tokens as typed, and other values, each for
+one operand (a resolved column, a subquery with its parentheses).
 
 Source: the rules ``booleanExpression``, ``predicate``, ``valueExpression``, ``primaryExpression``
-of Spark 4.2's SqlBaseParser.g4; tests/spark/planner/test_operators.py asks Spark's parser itself.
+of Spark 4.2's SqlBaseParser.g4; tests/spark/planner/test_operators.py compares with Spark's parser.
 """
 
 from collections.abc import Callable, Iterator, Sequence

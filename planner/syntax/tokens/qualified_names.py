@@ -26,8 +26,8 @@ class QualifiedNames:
 
     Args:
         texts: the pieces. search_schema: the schema of names without one.
-        columns_of: what columns relations have; by default none are known, so a name means the
-            nearest relation called so.
+        columns_of: the columns of a relation. By default they are unknown: a name then means the
+            nearest relation of that name.
     """
 
     def __init__(
@@ -61,10 +61,7 @@ class QualifiedNames:
         return ".".join(ref.parts if len(ref.parts) > 1 else (self.search_schema, *ref.parts))
 
     def applied(self, text: SqlText) -> SqlText:
-        """A piece in which each qualified name is one that Spark resolves to the relation meant.
-
-        Raises AMBIGUOUS_COLUMN.
-        """
+        """A piece whose qualified names Spark resolves as they are meant; AMBIGUOUS_COLUMN."""
         if not text.names:
             return self._with_aliases(text)
         edits = [edit for name in text.names for edit in self._edits(name)]

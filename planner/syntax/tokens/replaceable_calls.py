@@ -1,17 +1,20 @@
 """Finds, by tokens, what ctsql replaces or forbids in SQL text besides its relations.
 
-Clock calls, functions whose result is not a function of the data, parameters, and the
-Postgres spellings of types. Tokens are enough for these, and they cannot misread what a parser
-does not know yet.
+Clock calls, functions whose result is not a function of the data, parameters, calls that return the
+schema, and Postgres names of types. Tokens cannot misread what a parser has not learned yet.
 """
 
+import dataclasses
 import re
+from collections.abc import Iterator
 
+from ctsql.catalog.names import backtick
+from ctsql.catalog.schemas import quote_text
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.ast import ClockCall, ClockKind, Edit, FunctionRef
+from ctsql.planner.syntax.ast import ClockCall, ClockKind, Edit, FunctionRef, SqlText
 from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.sqlglot_gaps import ends_operand
-from ctsql.planner.syntax.tokens.tokenizer import GENERIC_TYPES, Kind, Tokens, word_set
+from ctsql.planner.syntax.tokens.tokenizer import GENERIC_TYPES, Kind, Tokens, tokenise, word_set
 
 CLOCKS = {
     "NOW": ClockKind.TIMESTAMP,
@@ -173,3 +176,54 @@ def _type_stop(tokens: Tokens, start: int) -> int:
 def _is_no_call(tokens: Tokens, index: int) -> bool:
     """Whether a word is a part of a name, or an alias."""
     return tk.upper_at(tokens, index - 1) in (".", "AS")
+
+
+SCHEMA_CALLS = ("current_schema", "current_database")
+_BEGINS_ITEM = ("SELECT", "DISTINCT", "ALL")
+_ENDS_ITEM = tk.word_set(
+    ", ) ; FROM WHERE GROUP HAVING ORDER LIMIT UNION EXCEPT INTERSECT MINUS QUALIFY WINDOW SORT "
+    "DISTRIBUTE CLUSTER LATERAL"
+)
+
+
+def with_schema(text: SqlText, schema: str) -> SqlText:
+    """The text with a schema in place of calls that return it; a result column keeps its name.
+
+    Spark would return its own schema, which is not one of the warehouse.
+    """
+    if not any(f.name in SCHEMA_CALLS for f in text.nondeterministic):
+        return text
+    edits = tuple(_edits(tokenise(text.span), schema))
+    others = tuple(f for f in text.nondeterministic if f.name not in SCHEMA_CALLS)
+    return dataclasses.replace(text, edits=(*text.edits, *edits), nondeterministic=others)
+
+
+def _edits(tokens: Tokens, schema: str) -> Iterator[Edit]:
+    for index, token in enumerate(tokens):
+        is_call = tk.words_are(tokens, index + 1, "(", ")")
+        if token.upper.lower() not in SCHEMA_CALLS or not is_call:
+            continue
+        if tk.upper_at(tokens, index - 1) == ".":
+            continue
+        stop = tokens[index + 2].stop
+        span = Span(token.source, token.start, stop)
+        alias = f" AS {backtick(f'{token.text.lower()}()')}" if _is_item(tokens, index) else ""
+        yield Edit(span=span, text=quote_text(schema) + alias)
+
+
+def _is_item(tokens: Tokens, index: int) -> bool:
+    """Whether a call is a whole item of a select list, without an alias."""
+    behind = tk.upper_at(tokens, index + 3)
+    if behind not in _ENDS_ITEM and index + 3 < len(tokens):
+        return False
+    before = tk.upper_at(tokens, index - 1)
+    if before != ",":
+        return before in _BEGINS_ITEM
+    depth = 0
+    for token in reversed(tokens[: index - 1]):
+        depth += {")": 1, "(": -1}.get(token.upper, 0)
+        if depth < 0:
+            return False  # a list in parentheses, such as arguments
+        if depth == 0 and token.upper in (_ENDS_ITEM | {"SELECT", "VALUES", "BY", "SET"}) - {","}:
+            return token.upper == "SELECT"
+    return False

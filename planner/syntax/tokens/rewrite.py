@@ -1,7 +1,7 @@
-"""Puts other text in place of pieces of the user's own text, and remembers where all came from.
+"""Replaces pieces of the user's text, and records the origin of each piece.
 
-Text that Spark runs is never printed from a tree: everything that is not replaced stays as the
-user typed it, comments included, and a position in Spark's error message can be traced back.
+Text that Spark runs is never printed from a tree: everything else stays as typed, comments
+included, and a position in Spark's error message leads back to the user's text.
 """
 
 from bisect import bisect_right
@@ -45,11 +45,8 @@ class RewrittenText:
 def splice(span: Span, edits: Iterable[Edit]) -> RewrittenText:
     """Replace pieces of a span; an edit of an empty span inserts.
 
-    Edits may be given in any order; of two equal ones one is done. Edits at the same place are
-    done in the order given.
-
-    Raises:
-        ValueError: two edits overlap, or one leaves the span.
+    Edits may have any order; those at the same place are done in the order given, equal ones once.
+    Raises ValueError if two edits overlap, or one leaves the span.
     """
     pieces: list[_Piece] = []
     parts: list[str] = []
@@ -82,11 +79,10 @@ def rewrite(
     """The text that Spark runs for a piece of SQL.
 
     Args:
-        text: the piece.
-        relation: the bare name to put in place of a relation. Unless an alias follows, one is
-            added, by default the relation's own name: columns qualified with it resolve.
-        clock: what to put in place of a call that reads the clock; None leaves the calls.
-        parameters: SQL literals to put in place of ``?`` and ``:name``, in order.
+        relation: the bare name in place of a relation. Unless an alias follows, the relation's own
+            name is added as one: columns qualified with it resolve.
+        clock: the text in place of a call that reads the clock; None leaves the calls.
+        parameters: SQL literals in place of ``?`` and ``:name``, in order.
 
     Raises:
         PARAMETER_MISMATCH: not one literal for each.

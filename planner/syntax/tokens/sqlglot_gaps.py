@@ -1,9 +1,8 @@
 """Rewrites what Spark accepts and sqlglot cannot parse, so that sqlglot can.
 
-Only relations are looked for in sqlglot's tree, so the changed text need not mean the same: it
-must hold the same relations at places that can be traced back. Spark never sees it.
-Source: our own trials with sqlglot 30.30; each case stands in
-tests/unit/planner/syntax/test_sqltext.py.
+The changed text need not mean the same, because sqlglot only finds relations: it must hold the same
+relations at places that can be traced back. Spark never sees it.
+Source: our own trials with sqlglot 30.30; tests/unit/planner/syntax/test_sqltext.py has each case.
 """
 
 from ctsql.catalog.names import backtick
@@ -47,11 +46,7 @@ _TYPE_CALLS = word_set("""
 
 
 def type_calls(tokens: Tokens) -> list[Edit]:
-    """Quotes for functions that are called as types are.
-
-    sqlglot reads each one as a type first, with all that is nested in it, and then again as a
-    call: each level doubled the time.
-    """
+    """Quotes for functions with names of types: sqlglot would read each nested level twice."""
     return [
         Edit(span=token.span, text=backtick(token.text))
         for token, bracket, inside in zip(tokens, tokens[1:], tokens[2:], strict=False)

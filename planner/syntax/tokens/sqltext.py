@@ -1,12 +1,11 @@
-"""Reads a piece of Spark SQL: what it reads, and the places in it that ctsql replaces.
+"""Reads a piece of Spark SQL: its relations, and the places in it that ctsql replaces.
 
-sqlglot's tree is used to find relations only and then thrown away. Where sqlglot does not know
-what Spark accepts, the text it is given is changed first
-(:mod:`ctsql.planner.syntax.tokens.sqlglot_gaps`), never what Spark gets.
+sqlglot's tree only finds the relations. If sqlglot lacks what Spark accepts, the text given to
+sqlglot is changed first (:mod:`ctsql.planner.syntax.tokens.sqlglot_gaps`), never Spark's text.
 """
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, assert_never
 
 import sqlglot
@@ -14,6 +13,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError
 
 from ctsql.catalog.errors import CtsqlError, not_supported
+from ctsql.catalog.names import near
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import ChangeKind, Edit, RelationRef, Scope, SqlText
 from ctsql.planner.syntax.tokens import replaceable_calls, tokenizer as tk
@@ -23,7 +23,6 @@ from ctsql.planner.syntax.tokens.rewrite import RewrittenText, splice
 from ctsql.planner.syntax.tokens.sqlglot_gaps import gaps, table_operands, type_calls
 from ctsql.planner.syntax.tokens.token_reader import relation_ref, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, plain_comments, tokenise
-from ctsql.planner.syntax.tokens.usual_mistakes import usual_mistake
 
 Form = Literal["query", "predicate", "statement", "ctes"]
 
@@ -50,15 +49,14 @@ def analyse(
     """Find what a piece of SQL reads.
 
     Args:
-        span: the piece.
-        form: what it must be: a query, a predicate (the text behind WHERE), a DML statement or
-            a WITH clause alone.
-        tokens: its tokens, if they are at hand.
-        targets: relations that are written; they are left out of the result.
-        exclusion: a part of the piece that does not belong to it, and whose tokens are not given,
-            with what stands for it.
-        cte_names: names of common table expressions around the piece, in lower case.
-        outer: the scopes around the piece, innermost first: that of a statement's target, say.
+        form: what it must be: a query, a predicate (the text behind WHERE), a DML statement, or a
+            WITH clause alone.
+        tokens: its tokens, if the caller has them.
+        targets: relations that are written; the result excludes them.
+        exclusion: a part of the piece that does not belong to it, and its replacement; ``tokens``
+            excludes it.
+        cte_names: common table expressions around the piece, in lower case.
+        outer: the scopes around the piece, innermost first: a statement's target, for example.
 
     Raises:
         SYNTAX_ERROR: it cannot be read. NOT_SUPPORTED: a time travel clause. INVALID_NAME: a
@@ -312,3 +310,69 @@ def _visible(clause: exp.With, inside: exp.CTE | None) -> set[str]:
             break
         names.add(member.alias.lower())
     return names
+
+
+_CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "JOIN")
+_ENDS_LIST = (*_CLAUSES, ")", ";")
+_IN_DELETE = "DELETE FROM t WHERE k IN (SELECT k FROM other)"
+_MERGE = "MERGE INTO t USING other ON t.k = other.k WHEN MATCHED THEN {then}"
+_UPSERT = f"{_MERGE.format(then='UPDATE SET *')} WHEN NOT MATCHED THEN INSERT *"
+
+
+def usual_mistake(tokens: Tokens, place: int, cause: Exception | None = None) -> CtsqlError | None:
+    """The SYNTAX_ERROR of the first common mistake in a text that no parser takes; None for none.
+
+    A parser stops where it cannot continue, which is seldom where the mistake is. This runs only
+    after it has failed, so it may guess.
+
+    Args:
+        tokens: of a statement or a part of one. place: the offset at which the parser stopped.
+    """
+    for index, message, hint in (*_other_dialects(tokens), *_slips(tokens, place)):
+        return syntax_error(tokens[index].span, message, hint=hint, cause=cause)
+    return None
+
+
+def _other_dialects(tokens: Tokens) -> Iterator[tuple[int, str, str]]:
+    """Clauses of other databases for which there is another form."""
+    verb = tokens[0].upper if tokens else ""
+    for index, token in tk.at_depth_0(tokens):
+        if verb == "DELETE" and token.upper == "USING":
+            yield (
+                index,
+                "DELETE has no USING",
+                f"Type: {_IN_DELETE}, or: {_MERGE.format(then='DELETE')}",
+            )
+        if verb == "UPDATE" and token.upper == "FROM":
+            yield index, "UPDATE has no FROM", f"Type: {_MERGE.format(then='UPDATE SET ...')}"
+        if verb == "INSERT" and tk.words_are(tokens, index, "ON", "CONFLICT"):
+            yield index, "INSERT has no ON CONFLICT", f"Type: {_UPSERT}"
+        if verb in ("INSERT", "UPDATE", "DELETE") and token.upper == "RETURNING":
+            yield index, f"{verb} has no RETURNING", "SELECT the rows in a statement of its own."
+
+
+def _slips(tokens: Tokens, place: int) -> Iterator[tuple[int, str, str]]:
+    """A comma too many, a CASE without END, a slip in a word where the parser stopped."""
+    for index, token in enumerate(tokens):
+        is_last = index + 1 == len(tokens)
+        if token.upper == "," and (is_last or tokens[index + 1].upper in _ENDS_LIST):
+            hint = "Leave the comma out, or write what comes next."
+            yield index, "nothing follows this comma", hint
+    open_cases: list[int] = []
+    for index, token in enumerate(tokens):
+        if tk.upper_at(tokens, index - 1) in (".", "AS"):
+            continue
+        if token.upper == "CASE":
+            open_cases.append(index)
+        elif token.upper == "END" and open_cases:
+            open_cases.pop()
+    if open_cases:
+        yield open_cases[-1], "this CASE has no END", "Type: CASE WHEN ... THEN ... ELSE ... END"
+    stop = next((i for i, t in enumerate(tokens) if t.stop > place), len(tokens))
+    for index in range(max(stop - 1, 1), min(stop + 1, len(tokens))):
+        token = tokens[index]
+        if token.kind is Kind.WORD and token.upper not in _CLAUSES:
+            candidates = near(token.upper, _CLAUSES)
+            if candidates:
+                message = f'found "{token.span.text}", expected a clause'
+                yield index, message, f'Did you mean "{candidates[0]}"?'

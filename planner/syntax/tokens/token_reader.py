@@ -38,11 +38,7 @@ class TokenCursor:
     """A place in the tokens of one statement."""
 
     def __init__(self, tokens: Tokens, *, start: int = 0, of: str = "statement") -> None:
-        """Begin at an index of ``tokens``, which has at least one token.
-
-        Args:
-            of: what they are, for "the end of the ..." in messages.
-        """
+        """Begin at an index of the tokens; ``of`` names them in "the end of the ..."."""
         self.tokens = tokens
         self.position = start
         self._end = f"the end of the {of}"

@@ -1,11 +1,11 @@
-"""Cuts SQL text into tokens with sqlglot's Spark tokenizer, and keeps the place of each one.
+"""Cuts SQL text into tokens with sqlglot's Spark tokenizer, and into statements.
 
-Everything that ctsql reads itself it reads from these tokens, so that comments, quotes and
-escapes are understood in one way only. sqlglot's own tokens are evened out here:
+All that ctsql reads itself it reads from these tokens, so comments, quotes and escapes have one
+meaning. sqlglot's own tokens are changed here:
 
 - a keyword of several words (``GROUP BY``) becomes one token for each word;
 - the rest of a statement that sqlglot keeps as one string (after SHOW, EXPLAIN) is cut too;
-- tokens without their own text (the ``::`` that sqlglot reads into ``1L``) go;
+- tokens without their own text (the ``::`` that sqlglot reads into ``1L``) are dropped;
 - what Spark's lexer keeps together is one token: ``<<``, ``>>>``, ``!>``, ``.5``, the name ``1a``.
 
 No class here inherits from one of sqlglot's: its compiled build forbids that.
@@ -21,7 +21,8 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token as SqlglotToken, TokenType
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.names import fold
 from ctsql.catalog.spans import Source, Span
 
 
@@ -407,3 +408,75 @@ def words_of(text: Span) -> list[str]:
 def say_the_same(one: str, other: str) -> bool:
     """Whether two texts have the same words, as :func:`words_of` reads them."""
     return words_of(Source(one, "one").whole()) == words_of(Source(other, "other").whole())
+
+
+def split(source: Source) -> list[Span]:
+    """The statements of a script, in order; empty ones are dropped.
+
+    A semicolon outside parentheses ends one. A span excludes the semicolon, and the comments and
+    blanks around the statement.
+
+    Raises:
+        SYNTAX_ERROR: a string, quoted name, comment or parenthesis is not closed or never opened.
+    """
+    return [span_of(tokens) for tokens in split_tokens(tokenise(source.whole())) if tokens]
+
+
+def split_tokens(tokens: Tokens) -> list[list[Token]]:
+    """The same for tokens; empty statements are kept, as empty lists."""
+    statements: list[list[Token]] = [[]]
+    open_parens: list[Token] = []
+    for token in tokens:
+        if token.upper == "(":
+            open_parens.append(token)
+        elif token.upper == ")":
+            if not open_parens:
+                message = "a parenthesis closes that was not opened"
+                raise error("SYNTAX_ERROR", span=token.span, message=message)
+            open_parens.pop()
+        if token.upper == ";" and not open_parens:
+            statements.append([])
+        else:
+            statements[-1].append(token)
+    if open_parens:
+        message, detail = "a parenthesis is not closed", "It opens here."
+        raise error("SYNTAX_ERROR", span=open_parens[-1].span, message=message, detail=detail)
+    return statements
+
+
+def is_complete(text: str) -> bool:
+    """Whether a text can be run: blank, ended by a semicolon, or wrong whatever follows."""
+    if find_unclosed(text) is not None:
+        return False
+    try:
+        tokens = tokenise(Source(text).whole())
+    except CtsqlError:
+        return True
+    depth = 0
+    for token in tokens:
+        depth = max(depth + {"(": 1, ")": -1}.get(token.upper, 0), 0)
+    return not tokens or (depth == 0 and tokens[-1].upper == ";")
+
+
+_BEFORE_STAR = {"SELECT", "DISTINCT", "ALL", "SET", "INSERT", ",", "."}
+_NAME_ALL = {"NATURAL", "TABLE"}
+
+
+def named_columns(definition: str, columns: Sequence[str]) -> tuple[str, ...]:
+    """Those of a relation's columns that a definition names, in their order; a star names all.
+
+    The text is read as words, so there may be too many columns and never too few.
+
+    >>> named_columns("CREATE VIEW v AS SELECT A * 2 AS x, count(*) FROM t", ["a", "b"])
+    ('a',)
+    >>> named_columns("CREATE VIEW v AS SELECT * FROM t", ["a", "b"])
+    ('a', 'b')
+    """
+    tokens = tokenise(Source(definition, "").whole())
+    words = ["", "", *(token.upper for token in tokens)]
+    for before, last, word in zip(words, words[1:], words[2:], strict=False):
+        is_star = word == "*" and (last in _BEFORE_STAR or (last == "(" and before != "COUNT"))
+        if is_star or word in _NAME_ALL:
+            return tuple(columns)
+    names = {fold(token.text) for token in tokens if token.is_name}
+    return tuple(c for c in columns if fold(c) in names)

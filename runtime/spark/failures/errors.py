@@ -22,8 +22,8 @@ from ctsql.catalog.reserved_columns import PREFIX
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding.checks import forbidden_in
 from ctsql.planner.lowering.context import SparkText
+from ctsql.planner.syntax.tokens.sqltext import usual_mistake
 from ctsql.planner.syntax.tokens.tokenizer import tokenise
-from ctsql.planner.syntax.tokens.usual_mistakes import usual_mistake
 from ctsql.runtime.spark.failures.messages import (
     NESTED_VOID,
     Place,

@@ -12,7 +12,7 @@ from ctsql.catalog.names import fold, quote
 from ctsql.catalog.schemas import Column, Schema, same_columns
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.binding import bind_task, qualify
-from ctsql.planner.lowering.type_names import type_name
+from ctsql.planner.lowering.spark_types import type_name
 from ctsql.planner.syntax import ast as st, splice
 from ctsql.planner.syntax.statements.columns import column_text
 from ctsql.planner.syntax.statements.constraints import constraint_text, with_names

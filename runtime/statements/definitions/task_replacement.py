@@ -34,7 +34,7 @@ from ctsql.catalog.items import Definition, Item, MaterializedView, ObjectKind, 
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import BoundDefinition, bind_task, qualify
-from ctsql.planner.bodies.due_times import snapshot_inputs
+from ctsql.planner.bodies.reads import snapshot_inputs
 from ctsql.planner.syntax import ast as st, parse_as, splice
 from ctsql.planner.syntax.statements.options import COALESCE, STORAGE_OPTIONS
 from ctsql.runtime.log.failures import is_failure_of

@@ -19,8 +19,8 @@ from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN, VALUE_
 from ctsql.catalog.schemas import Column, get
 from ctsql.planner.binding.checks import not_assignable, not_by_row
 from ctsql.planner.lowering import temporary_view
+from ctsql.planner.lowering.spark_types import type_name
 from ctsql.planner.lowering.store_assignment import as_stored, may_store
-from ctsql.planner.lowering.type_names import type_name
 from ctsql.planner.syntax.ast import Assignment
 from ctsql.runtime.delta.diff_writer import stage
 from ctsql.runtime.delta.table import DeltaTable

@@ -17,8 +17,8 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item, altered_meanwhile, was_dropped
 from ctsql.catalog.names import backtick, fold
 from ctsql.catalog.schemas import Column
+from ctsql.planner.lowering.spark_types import type_name
 from ctsql.planner.lowering.store_assignment import as_stored, may_store
-from ctsql.planner.lowering.type_names import type_name
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.delta.transaction import OptimisticTransaction
 from ctsql.runtime.engine import Engine

@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Iterator
 
 from ctsql.catalog.catalog import Catalog
-from ctsql.catalog.dependencies import beside, is_quarantine, outputs_of
+from ctsql.catalog.dependencies import behind_needs, beside, is_quarantine, outputs_of
 from ctsql.catalog.errors import NotSupported, StatementError
 from ctsql.catalog.items import Item, Table, TaskOutput
 from ctsql.catalog.names import DEFAULT_SCHEMA, fold, quote
-from ctsql.catalog.ordering import behind_needs
 from ctsql.catalog.schemas import commented
 from ctsql.catalog.spans import Source
 from ctsql.planner.binding.checks import has_forbidden

@@ -7,7 +7,7 @@ from pyspark.sql import types as T
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 
-from ctsql.planner.lowering.char_types import metadata_of
+from ctsql.planner.lowering.spark_types import metadata_of
 
 
 class Ansi(Spark):

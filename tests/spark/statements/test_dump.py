@@ -7,7 +7,7 @@ import pytest
 from ctsql.api import Connection, connect
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.spans import Source
-from ctsql.cli.dump import write_dump
+from ctsql.cli.folder_commands import write_dump
 from ctsql.planner.syntax import split
 from tests.helpers.opened import engine_of
 from tests.helpers.sql_folder import applied, planned, statuses

@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.measures import jobs_started
 from ctsql.api import Connection
-from ctsql.errors import CtsqlError
+from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
 from ctsql.runtime.views.refresh_policy import Strategy
 from tests.helpers.view_reports import rows, said

@@ -7,7 +7,7 @@ import pytest
 from ctsql.catalog.names import Name
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Source
-from ctsql.planner.bodies.due_times import snapshot_inputs
+from ctsql.planner.bodies.reads import snapshot_inputs
 from ctsql.planner.nodes import (
     ChangesInput,
     DeletesInput,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctsql.planner.syntax.tokens.named_columns import named_columns
+from ctsql.planner.syntax.tokens.tokenizer import named_columns
 
 COLUMNS = ("k", "v", "odd name")
 CASES = [

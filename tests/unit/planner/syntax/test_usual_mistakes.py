@@ -3,8 +3,8 @@
 import pytest
 
 from ctsql.catalog.spans import Source
+from ctsql.planner.syntax.tokens.sqltext import usual_mistake
 from ctsql.planner.syntax.tokens.tokenizer import tokenise
-from ctsql.planner.syntax.tokens.usual_mistakes import usual_mistake
 
 
 @pytest.mark.parametrize(

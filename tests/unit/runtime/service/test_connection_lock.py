@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ctsql.catalog.errors import InterfaceError
-from ctsql.connection.connection_lock import ConnectionLock
+from ctsql.connection.open_warehouse import ConnectionLock
 from ctsql.runtime.service import connection_maintenance
 from ctsql.runtime.service.background_maintenance import DueMaintenance
 from ctsql.runtime.service.connection_maintenance import ConnectionMaintenance

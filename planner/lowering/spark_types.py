@@ -1,13 +1,10 @@
-"""CHAR and VARCHAR: texts whose comparison depends on the column's metadata.
+"""Spark's types as text, and CHAR and VARCHAR, whose comparison depends on the column's metadata.
 
-Spark has no values of these types. A column of CHAR(n) is one of texts whose metadata holds the
-type; where a table is read its values are padded to n characters, and where such a column itself is
-compared with another one, or with a value that is written out, the shorter one is padded. So every
-relation that Spark is given has the metadata that the table's own relation has, or its rows compare
-otherwise than the table's. What is computed from such a column is a text like any other.
-
-Texts of a change plan are the exception: they are made of a query that pads nothing, and are given
-columns without the metadata, so that no comparison of theirs pads anything either.
+Spark has no values of these two types. A CHAR(n) column is a text column whose metadata holds the
+type. A table's reader pads its values to n characters. Spark also pads the shorter side when such a
+column is compared with another one or with a literal. So every relation given to Spark has the
+metadata of the table's own relation, or its rows would compare differently. A value computed from
+such a column is a plain text. Change plans pad nothing: their columns have no such metadata.
 
 Source: Spark's CharVarcharUtils and ApplyCharTypePadding.
 """
@@ -16,9 +13,8 @@ import re
 
 from pyspark.sql import DataFrame, functions as F, types as T
 
-from ctsql.catalog.names import backtick
+from ctsql.catalog.names import backtick, quote
 from ctsql.catalog.schemas import Column, plain_type
-from ctsql.planner.lowering.type_names import type_name
 
 TAG = "__CHAR_VARCHAR_TYPE_STRING"
 """The metadata of a column, with its type as it was declared."""
@@ -83,3 +79,20 @@ def _with_tags(rows: DataFrame, tags: dict[str, str] | dict[str, None]) -> DataF
             column = column.alias(field.name, metadata=metadata)
         columns.append(column)
     return rows.select(*columns)
+
+
+def type_name(kind: T.DataType) -> str:
+    """A type in Spark's spelling; names of fields are in backticks where they have to be.
+
+    >>> type_name(T.StructType().add("a.b", T.ArrayType(T.StructType().add("c", T.IntegerType()))))
+    'struct<`a.b`:array<struct<c:int>>>'
+    """
+    match kind:
+        case T.StructType():
+            fields = (f"{quote(f.name)}:{type_name(f.dataType)}" for f in kind.fields)
+            return f"struct<{','.join(fields)}>"
+        case T.ArrayType():
+            return f"array<{type_name(kind.elementType)}>"
+        case T.MapType():
+            return f"map<{type_name(kind.keyType)},{type_name(kind.valueType)}>"
+    return kind.simpleString()
