@@ -1,14 +1,13 @@
-"""ctsql in a notebook: ``%load_ext ctsql``, then cells of SQL.
+"""ctsql in a notebook: `%load_ext ctsql`, then cells of SQL.
 
     %ctsql -w warehouse          the warehouse of the cells after it
     %ctsql SELECT 1              one line of SQL
     %%ctsql                      a cell of SQL; its last result is the cell's value
-    %%ctsql -o orders            the last result under a name of the notebook's
+    %%ctsql -o orders            the last result in a variable of the notebook
     %ctsql stop                  ends the subscriptions that cells show
 
-Statements run as in the shell: one after the other up to the first that fails, and interrupting the
-kernel cancels the running one. A SUBSCRIBE does not hold its cell up: a thread shows the newest
-changes in it while other cells run.
+Statements run as in the shell, and interrupting the kernel cancels the running one. A SUBSCRIBE
+does not block: a thread shows the newest changes in its cell while other cells run.
 """
 
 import sys
@@ -44,9 +43,7 @@ _LIVE_ERRORS = (CtsqlError, InterfaceError, OSError)
 class Options:
     """What stands before the SQL of a line or cell.
 
-    Attributes:
-        warehouse: where to run from now on. connection: a variable with a connection to use from
-            now on. output: the variable that gets the last result. sql: the rest of the line.
+    ``connection`` and ``output`` are variables of the notebook.
     """
 
     warehouse: str | None = None
@@ -56,13 +53,10 @@ class Options:
 
 
 def read_options(line: str) -> Options:
-    """The options of a line.
+    """The options of a line; INVALID_USAGE: an option without its value.
 
     >>> read_options("-w shop -o r SELECT 1")
     Options(warehouse='shop', connection=None, output='r', sql='SELECT 1')
-
-    Raises:
-        INVALID_USAGE: an option without its value.
     """
     names = {"-w": "warehouse", "-c": "connection", "-o": "output"}
     values: dict[str, str] = {}

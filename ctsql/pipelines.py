@@ -18,10 +18,7 @@ def read(folder: Path, variables: Mapping[str, str] | None = None) -> Folder:
 
 
 def plan(warehouse: "OpenWarehouse", folder: Folder, *, prune: bool = False) -> "FolderPlan":
-    """What a folder would change; writes nothing.
-
-    Raises WAREHOUSE_NOT_FOUND where there is none.
-    """
+    """What a folder would change; writes nothing. Raises WAREHOUSE_NOT_FOUND."""
     from ctsql.runtime.pipelines.planning import plan_folder
 
     with warehouse._running("plan") as engine:

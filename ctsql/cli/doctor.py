@@ -1,7 +1,4 @@
-"""``ctsql doctor``: looks at everything that ctsql needs on this machine, one line each.
-
-The self-test (:mod:`ctsql.connection.self_test`) says which methods of Spark or Delta are missing.
-"""
+"""``ctsql doctor``: checks everything that ctsql needs on this machine, one line each."""
 
 import os
 import sys
@@ -40,10 +37,9 @@ class Finding:
 
 
 def examine(warehouse: str, master: str | None) -> Iterator[Finding]:
-    """Look at one thing after the other; the self-test starts Spark, which remote stores need.
+    """Check one thing after the other; the self-test starts Spark, which remote stores need.
 
-    Args:
-        warehouse: where its folder is or would be; nothing is left there.
+    ``warehouse`` is its folder, which need not exist; nothing is left there.
     """
     yield Finding("Python", f"{sys.version.split()[0]}, {sys.executable}")
     java = _found("Java", _java)

@@ -1,4 +1,4 @@
-"""``ctsql plan FOLDER`` and ``ctsql apply FOLDER``: a folder of SQL as the state of a warehouse.
+"""``ctsql plan``, ``apply`` and ``dump``: a folder of SQL as the state of a warehouse.
 
 Exit codes of plan: 0 nothing to do, 2 changes, 4 refused; of apply: 0 done or nothing to do, 4
 refused. Both: 1 where the environment prevents it or rows cannot be computed.
@@ -67,11 +67,7 @@ def save(plan: "FolderPlan", path: Path) -> None:
 
 
 def load(path: Path) -> Mapping[str, Any]:
-    """A saved plan.
-
-    Raises:
-        PLAN_UNUSABLE: it is none. OSError: the file cannot be read.
-    """
+    """A saved plan; PLAN_UNUSABLE: it is none. OSError: the file cannot be read."""
     from ctsql.runtime.pipelines.plan import read_plan
 
     try:
@@ -138,16 +134,11 @@ def _size(rows: int | None, size: int | None) -> str:
 
 
 def write_dump(connection: "Connection", folder: Path) -> list[Path]:
-    """Write the definitions of a warehouse into a folder, which is made if it is not there.
-
-    ``ctsql -w NEW FOLDER/*.sql`` makes the same objects in another warehouse.
-
-    Returns:
-        the files, in order.
+    """Write the definitions of a warehouse into a folder, numbered in the order in which they run.
 
     Raises:
-        INVALID_USAGE: there are files of SQL in the folder. NOT_SUPPORTED: it is one of ctsql or
-        Delta. OSError: it cannot be written.
+        INVALID_USAGE: there are .sql files in the folder. NOT_SUPPORTED: it is one of ctsql or
+            Delta. OSError: it cannot be written.
     """
     from ctsql.runtime.statements.inspect.dump import dump
 

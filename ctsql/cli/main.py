@@ -1,7 +1,7 @@
 """The program: its commands by name, and the one without a name, which runs statements.
 
 Exit codes: 0 all ran; 1 a statement failed (or the environment prevents it); 2 bad usage; 130
-interrupted by Ctrl-C; 141 the reader of standard output is gone.
+interrupted by Ctrl-C; 141 the reader of standard output has ended.
 """
 
 import sys

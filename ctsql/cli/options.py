@@ -20,9 +20,8 @@ class Value(click.types.StringParamType):
     """The value of an option or an argument.
 
     Args:
-        read: gives the value of a text; raises ValueError with what is wrong, as the rest of a
-            sentence about the option.
-        is_text: whether UTF-8 must hold it. Names of files may be any bytes.
+        read: returns the value of a text; raises ValueError with the end of a sentence about it.
+        is_text: whether it must be UTF-8. Names of files may be any bytes.
     """
 
     def __init__(self, read: Callable[[str], Any] = str, *, is_text: bool = True) -> None:
@@ -80,9 +79,7 @@ def _by_name(
 def common(*, has_warehouse: bool = True) -> Callable[[F], F]:
     """The options of every command: ``warehouse``, ``master``, ``debug`` and ``quiet``.
 
-    Args:
-        has_warehouse: whether the command's help names the warehouse. A command without its own one
-            takes the option, which may be in an alias.
+    ``has_warehouse``: whether the help names the warehouse; else the option is hidden.
     """
     added = (
         click.option(

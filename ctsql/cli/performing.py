@@ -37,9 +37,9 @@ def perform(
     """Do the work of a command with a connection, and end with the exit code that it returns.
 
     Args:
-        output: rows go to this file, which an error leaves as it was; else to standard output.
+        output: rows go to this file, which an error leaves unchanged; else to standard output.
         read_only, create: as for :func:`ctsql.connect`.
-        is_short: whether a Spark that is started for it is for a short time.
+        is_short: whether a Spark that is started for it runs for a short time.
         settings: others of :class:`~ctsql.console.script.OutputSettings`.
     """
     _check_current_folder()
@@ -131,9 +131,9 @@ class _ClosedStream(io.TextIOBase):
 def prepare_streams() -> None:
     """Make the standard streams fit for rows.
 
-    In place of one that the caller has closed there is another: nothing is read, messages are
-    lost, and to write rows fails. Rows are UTF-8, also if the locale has another encoding; a
-    terminal keeps its own, and shows the numbers of letters that it lacks.
+    Streams that the caller has closed are replaced: nothing is read, messages are lost, and writing
+    rows fails. Rows are UTF-8 in any locale; a terminal keeps its own encoding, and shows the
+    numbers of letters that it lacks.
     """
     if sys.stdin is None:
         sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115  for good

@@ -26,11 +26,7 @@ _STEP_SECONDS = 3_600.0
 
 
 def check_installed() -> None:
-    """Check that what the page is built on is there.
-
-    Raises:
-        EXTRA_MISSING: a package is not installed.
-    """
+    """Raise EXTRA_MISSING unless the packages of the page are installed."""
     for package in PACKAGES:
         if find_spec(package) is None:
             raise error("EXTRA_MISSING", package=package, extra="serve")
@@ -43,8 +39,8 @@ def serving(
     """Serve the page inside.
 
     Args:
-        looks_first: look at the logs before anything is served, so that the first page is there at
-            once, and a warehouse that is not there is an error.
+        looks_first: read the logs before the start, so that the first page is complete, and a
+            missing warehouse is an error.
 
     Raises:
         EXTRA_MISSING: a package is not installed. INVALID_USAGE: nothing can be served there.

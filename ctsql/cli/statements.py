@@ -26,10 +26,10 @@ def read_sources(
 ) -> list[Source]:
     r"""Read all sources before anything runs: a missing file is bad usage.
 
-    ``\\copy`` of ``-c`` stays as it is, as it may read the standard input.
+    ``\copy`` of ``-c`` is unchanged, as it may read the standard input.
 
     Args:
-        names: those of the program's commands, which a file's may be a misspelling of.
+        names: of the program's commands, which a file's may be a misspelling of.
     """
     if commands:
         texts = ["<command>", *(f"<command {n}>" for n in range(2, len(commands) + 1))]

@@ -1,7 +1,7 @@
-"""Where a call of ctsql's stands in a program: the variables that it sees there.
+"""The Python variables that are visible where a program calls ctsql.
 
-Nothing of it is read unless the program asks for it; see :meth:`ctsql.Connection.execute`. An error
-about an unknown name looks as well, to say how the variable of that name is read.
+They are read only if the program asks for it; see :meth:`ctsql.Connection.execute`. The error about
+an unknown name reads them too, to explain how to read the variable of that name.
 """
 
 import sys
@@ -26,8 +26,8 @@ class CallerVariables:
     """The variables that a call may read, and those that it could.
 
     Args:
-        explicit: variables by name, which the call names itself.
-        frame: where the call stands. namespace: the variables there, where it is no frame.
+        explicit: variables by name, given to the call. frame: the caller's.
+        namespace: the caller's variables, if there is no frame.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ def with_variables(
     """Let a statement read the variables that it may; errors say how it could read another.
 
     Args:
-        once: whether its SQL is evaluated now and never again. again: whether it is a definition.
+        once: its SQL is evaluated now and never again. again: it is a definition.
     """
     reads_all = con._settings.reads_variables
     if variables is NOWHERE or not (once or again):

@@ -1,13 +1,12 @@
 """Completion of keywords, objects and columns. Pure: text and a catalog in.
 
-Where a relation must stand (after FROM, JOIN, INTO, ON INPUT, DESCRIBE ...) it offers only objects
-and schemas, and only those of a kind where one is named (``ALTER CONTINUAL TASK``); after SET and
-its like settings, after USE schemas; after ``alias.`` that relation's columns; elsewhere the
-columns of the relations that the text names, then keywords and functions. Case does not matter; a
-keyword follows the case typed.
+Where a relation must stand (after FROM, JOIN, INTO, ON INPUT ...) it offers only objects and
+schemas, and only those of a named kind (``ALTER CONTINUAL TASK``); after SET settings, after USE
+schemas; after ``alias.`` that relation's columns; elsewhere the columns of the relations that the
+text names, then keywords and functions. A keyword follows the case typed.
 
-Limits: the text is unfinished, so it is read as words, not as a parse tree. Common table
-expressions and subqueries in FROM give no columns.
+Limits: the text is unfinished, so it is read as words. Common table expressions and subqueries in
+FROM give no columns.
 """
 
 import re
@@ -84,11 +83,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """What can be offered: the catalog's objects and schemas, Spark's functions, the settings.
-
-    Attributes:
-        schema: the one of unqualified names.
-    """
+    """What can be offered; ``schema`` is that of unqualified names."""
 
     objects: Sequence[ObjectInfo] = ()
     schemas: Sequence[str] = ()
@@ -101,8 +96,8 @@ def complete(text: str, vocabulary: Vocabulary, after: str = "") -> list[Candida
     """Completions for a text that ends at the cursor, best first.
 
     Args:
-        text: the input up to the cursor. after: the input after it; its relations count, too.
-        vocabulary: what there is; little while Spark starts.
+        text: the input up to the cursor. after: the rest; its relations count, too.
+        vocabulary: what can be offered; little while Spark starts.
     """
     objects = vocabulary.objects
     visible = _HIDDEN.sub(_blank, text)

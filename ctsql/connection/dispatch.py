@@ -101,13 +101,9 @@ def allowed(statement: st.Statement) -> May:
 def run(
     con: OpenWarehouse, engine: Engine, statement: st.Statement, values: tuple[str, ...]
 ) -> Result:
-    """Run a statement by the handler of its class.
+    """Run a statement by the handler of its class; ``values`` are its parameters, as literals.
 
-    Args:
-        values: of its parameters, as literals.
-
-    Raises:
-        TRANSACTION_OPEN: it may not stand in a transaction. And what the handler raises.
+    Raises TRANSACTION_OPEN if it may not stand in a transaction, and as the handler does.
     """
     handler, _ = HANDLERS[type(statement)]
     if con.in_transaction and May.IN_TRANSACTION not in allowed(statement):

@@ -1,7 +1,4 @@
-"""What a connection does with data of Python's: append it, name it, run statements over many rows.
-
-``append``, ``writer``, ``register`` and ``unregister`` are methods of :class:`ctsql.Connection`.
-"""
+"""Methods of :class:`ctsql.Connection` for Python's data: append, writer, register, unregister."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -116,11 +113,7 @@ def one_change(sql: str) -> tuple[Span, st.Dml]:
 def append_given(
     con: OpenWarehouse, statement: st.Dml, parameter_sets: Sequence[Parameters]
 ) -> Result | None:
-    """Append a row for each set of parameters, if they are nothing but a row's values.
-
-    Returns:
-        None for any other statement, which is run for each set.
-    """
+    """Append a row for each set of parameters, if the statement inserts just these; else None."""
     insert = parameters_inserted(statement)
     if insert is None:
         return None

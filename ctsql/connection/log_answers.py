@@ -1,6 +1,6 @@
 """Statements that a warehouse's logs answer: SHOW, DESCRIBE, SHOW CREATE, and the status.
 
-No row is read and nothing is computed, so where the logs are on a local disk they need no Spark.
+They read and compute no rows. If the logs are on a local disk, they need no Spark.
 """
 
 from typing import TypeGuard

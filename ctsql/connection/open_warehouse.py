@@ -1,7 +1,4 @@
-"""A warehouse that is opened on first need, in the caller's Spark or the process's.
-
-A connection is one, and runs statements in it.
-"""
+"""A warehouse that is opened on first need, in the caller's Spark or the process's."""
 
 import sys
 import threading
@@ -142,7 +139,8 @@ class OpenWarehouse:
     def promote(self) -> None:
         """Let a read-only connection write from now on, as ``SET read_only = false`` does.
 
-        What it has computed in memory is dropped: the next read mints and writes. This cannot be
+        What it has computed in memory is dropped: the next read assigns Ts and writes. This cannot
+            be
         undone. Does nothing on a connection that writes already.
         """
         with self._lock:
@@ -158,9 +156,9 @@ class OpenWarehouse:
         self._settings.read_only = self.read_only = False
 
     def _move_to(self, warehouse: str) -> None:
-        """Go on with another warehouse, in the schema "default"; an open transaction is no more.
+        """Continue with another warehouse, in the schema "default"; rolls back an open transaction.
 
-        The engine's session stays, and with it the plans that it has made; so do its settings.
+        The engine's session is kept, with the plans that it has made and its settings.
         """
         with self._lock:
             if self._transaction is not None:
@@ -220,10 +218,10 @@ class OpenWarehouse:
     def _maintaining(
         self, tell: "Callable[[Event], None]", stop: threading.Event
     ) -> Iterator[None]:
-        """Maintain what is written in the block; what was begun is waited for, or cancelled.
+        """Maintain what the block writes; at its end running maintenance is awaited, or cancelled.
 
         Args:
-            tell: called with what is done. stop: set if what has begun is to be cancelled.
+            tell: called with what is done. stop: set to cancel running maintenance.
         """
         maintained_before, self._maintains, self._tell = self._maintains, True, tell
         try:
@@ -257,7 +255,11 @@ E = TypeVar("E")
 
 
 class ConnectionLock:
-    """A lock that a thread may take several times, but not while it is called back."""
+    """A lock that a thread may take several times, but not inside a callback.
+
+    An event is reported inside of a running statement, by any thread of the connection. A statement
+    of the same connection would wait for the lock, whose holder waits until the event is reported.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.RLock()

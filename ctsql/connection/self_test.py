@@ -1,9 +1,9 @@
-"""Whether this Spark and this Delta can run ctsql: typical statements, in a temporary warehouse.
+"""Tests whether this Spark and Delta can run ctsql: typical statements in a temporary warehouse.
 
-Between them they call each function of the two ``internals`` packages, which a test sees to; so
-:mod:`ctsql.runtime.spark.missing` knows afterwards what is not there. ``ctsql doctor`` runs them,
-and the first connection of a process on releases that the tests have not run on; ``ctsql warm-up``
-makes its archive of the classes that they load.
+They call each function of the two ``internals`` packages (a test checks it), so that
+:mod:`ctsql.runtime.spark.missing` then lists what is missing. ``ctsql doctor`` runs them, and so
+does the first connection of a process on untested releases; ``ctsql warm-up`` makes its archive of
+the classes that they load.
 """
 
 import tempfile
@@ -98,9 +98,9 @@ def _of_this_process(connection: Any) -> "list[Row]":
 
 
 def _of_the_rest(connection: Any) -> "list[Row]":
-    """What else takes another thread, many rows, a foreign writer, or a store that Spark reaches.
+    """What needs another thread, many rows, a foreign writer, or a store that Spark reaches.
 
-    Called by itself: such statements would take most of the time.
+    Called directly: such statements would take most of the time.
     """
     from ctsql.runtime.spark.running_jobs import running_jobs
 
@@ -138,14 +138,10 @@ def _of_table(engine: Any, table: Any) -> None:
 
 
 def self_test(folder: str, open_at: Callable[[str], Any]) -> int:
-    """Run the statements in a new folder; returns how many.
-
-    Args:
-        open_at: gives a connection for a place. It is further up than this module.
+    """Run the statements in a new folder; returns how many. ``open_at`` gives a connection.
 
     Raises:
-        SPARK_VERSION: methods are missing without which ctsql cannot do what they do; it names
-            all that are missing.
+        SPARK_VERSION: methods are missing that have no substitute; it names all that are missing.
     """
     from ctsql.runtime.spark.failures.errors import lacks
     from ctsql.runtime.spark.missing import found

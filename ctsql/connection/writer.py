@@ -16,7 +16,7 @@ POLL_SECONDS = 0.05
 
 
 class Writer:
-    """How one job writes one table; made by :meth:`ctsql.Connection.writer`.
+    """Writes one table as one job; made by :meth:`ctsql.Connection.writer`.
 
     A write carries the *upper* of the job: a number that the job counts in (batches, offsets,
     milliseconds), exclusive. Everything below the upper is committed. Rows and upper are in one
@@ -39,11 +39,7 @@ class Writer:
             return self._handle.output(engine).fetch_recent_upper()
 
     def wait_for_upper_past(self, upper: int, *, timeout_seconds: float | None = None) -> bool:
-        """Wait until some process has moved the upper above a number.
-
-        Returns:
-            True if it is above; False after the timeout.
-        """
+        """Wait until some process moves the upper above a number; False after the timeout."""
         start = time.monotonic()
         while self.fetch_recent_upper() <= upper:
             if timeout_seconds is not None and time.monotonic() - start >= timeout_seconds:
@@ -97,8 +93,7 @@ class Writer:
         Args:
             rows: a dict of rows by their number, so that committed rows can be left out; other rows
                 have the number ``upper - 1``.
-            lower: the first number; it may not be above the job's upper.
-            upper: exclusive.
+            lower: the first number, at most the job's upper. upper: exclusive.
             batches: as for :meth:`compare_and_append`.
 
         Returns:

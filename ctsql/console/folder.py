@@ -1,7 +1,7 @@
 """The .sql files of a folder, as texts.
 
 A folder is the whole state of a warehouse: `apply --prune` drops what is not in it. So a file that
-may hold definitions and cannot be read is an error, never a file that is not there.
+may hold definitions and cannot be read is an error, never skipped.
 """
 
 import os
@@ -19,15 +19,14 @@ SUFFIX = ".sql"
 def sql_files(folder: Path, variables: Mapping[str, str] | None = None) -> list[Source]:
     """The .sql files of a folder and of the folders in it, in order of name.
 
-    Hidden files and folders are left out: their names begin with a dot. A file is called by its
-    path, beginning with that of the folder. A link to a file is read. Variables are replaced as in
-    scripts.
+    Names that begin with a dot are left out. A source's name is its path, from the folder on.
+    Variables are replaced as in scripts.
 
     Raises:
-        INVALID_USAGE: there is no such folder, or no file in it. Or something in it may hold
-            definitions and cannot be read; each is named: a link to a folder or to nothing, a pipe,
-            socket or device, another spelling of .sql, a name or a text that is not UTF-8, a file
-            or folder that may not be read or was removed meanwhile.
+        INVALID_USAGE: there is no such folder, or no file in it. Or something that may hold
+            definitions cannot be read; each is named: a link to a folder or to nothing, a pipe,
+            socket or device, another spelling of .sql, a name or text that is not UTF-8, a file or
+            folder that is not readable or was removed meanwhile.
     """
     if not folder.is_dir():
         raise misuse(f"there is no folder {folder}")
@@ -100,11 +99,7 @@ def _read(path: Path, variables: Mapping[str, str] | None) -> Source:
 
 
 def sql_file(path: Path, variables: Mapping[str, str] | None = None) -> Source:
-    """One file.
-
-    Raises:
-        INVALID_USAGE: it is no UTF-8 text. OSError: it cannot be read.
-    """
+    """One file; INVALID_USAGE: it is not UTF-8. OSError: it cannot be read."""
     try:
         return _read(path, variables)
     except UnicodeDecodeError as problem:

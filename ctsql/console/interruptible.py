@@ -1,13 +1,11 @@
 """Runs work in a background thread, so that Ctrl-C can interrupt it.
 
-Python delivers Ctrl-C to the main thread only, and it does not interrupt a call into the JVM. So
-the statement runs in another thread, the main thread waits in small steps, and an interrupt asks
-the connection to cancel. A second Ctrl-C abandons the thread, a daemon that does not keep the
-process alive.
+Ctrl-C reaches the main thread only, and does not interrupt a call into the JVM. So the statement
+runs in another thread, the main thread waits in small steps, and an interrupt asks the connection
+to cancel. A second Ctrl-C abandons the thread, a daemon that does not keep the process alive.
 
-Expected errors of the work (ctsql's, the system's) are raised in the waiting thread. Any other one
-is a defect: it ends the thread, is noted by ``threading.excepthook``, and is raised as
-:class:`Defect`; the next work gets a new thread.
+Expected errors of the work (ctsql's, the system's) are raised in the waiting thread. Any other
+error ends the thread and is raised as :class:`Defect`; the next work gets a new thread.
 """
 
 import asyncio
@@ -44,8 +42,7 @@ class Job:
         """Wait for the outcome of the work; returns its result or raises its error.
 
         Raises:
-            Defect: the work ended the thread. KeyboardInterrupt: Ctrl-C while waiting; the work
-                continues.
+            Defect: the work ended the thread. KeyboardInterrupt: Ctrl-C; the work continues.
         """
         while not self.done.wait(_STEP_SECONDS):
             if not self.thread.is_alive() and not self.done.is_set():

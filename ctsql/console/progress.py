@@ -1,7 +1,7 @@
-"""A line on standard error for work of more than a second: what runs, how far it is, since when.
+"""A line on standard error for work of more than a second: what runs, and for how long.
 
-Only on a terminal that is not dumb. Callers of ``print`` remove it first by :meth:`Progress.pause`,
-or print inside of :meth:`Progress.hide` if it is to come again.
+Only on a terminal that is not dumb. Callers that print remove it first by :meth:`Progress.pause`,
+or print inside of :meth:`Progress.hide`.
 """
 
 import shutil
@@ -37,11 +37,10 @@ class Progress:
 
     @contextmanager
     def running(self, label: Callable[[], str]) -> Iterator[None]:
-        """Show what is going on and the elapsed time while a block runs.
+        """Show progress and the elapsed time while a block runs.
 
-        Args:
-            label: asked for again and again; while it is empty there is no line, and the time
-                starts again after it.
+        ``label`` is called repeatedly; while it is empty there is no line, and the time starts
+        again.
         """
         if not self.enabled:
             yield

@@ -1,8 +1,8 @@
 """Runs one source (a file, standard input, ``-c``), statement by statement.
 
-The text is split first: a string or parenthesis that is never closed is reported before anything
-runs. Then each statement is parsed and run in turn; the first that fails ends the script, with a
-note on the number of statements not run. Results go to standard output, all else to standard error.
+The text is split first: an unclosed string or parenthesis is reported before anything runs. The
+first statement that fails ends the script, with a note on the number of statements not run. Results
+go to standard output, all else to standard error.
 """
 
 import io
@@ -118,21 +118,18 @@ class Runner:
         idle: str = "running",
         code_of: Callable[[Error], int] = lambda _: FAILED,
     ) -> int:
-        """Run ``work`` in the worker thread, show how far it is, and show its errors.
+        """Run ``work`` in the worker thread, show its progress, and show its errors.
 
         Ctrl-C ends a subscription, which is no failure. It cancels any other statement; the result
         is then 130 even if the statement has finished.
 
         Args:
             work: returns an exit code; None stands for 0.
-            idle: what is said while Spark runs no job; nothing for no line.
+            idle: the label while Spark runs no job; empty for no line.
             code_of: the exit code of an error.
 
-        Returns:
-            the exit code; 130 after Ctrl-C.
-
         Raises:
-            BrokenPipeError: the reader of the results is gone.
+            BrokenPipeError: the reader of the results has ended.
         """
         settings = self.settings
         cancelled = False

@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def user_path(text: str) -> Path:
-    """The path, with the home folder in place of ``~``; as it is where nobody has such a one.
+    """The path, with the home folder in place of ``~``; unchanged if there is no such user.
 
     >>> user_path("~nobody-of-this-name/a.sql")
     PosixPath('~nobody-of-this-name/a.sql')
@@ -18,10 +18,7 @@ def user_path(text: str) -> Path:
 
 
 def check_output(path: str | Path, warehouse: str) -> None:
-    """Refuse to write a file, or a folder of them, where ctsql or Delta keeps its own.
-
-    Raises NOT_SUPPORTED.
-    """
+    """Refuse to write where ctsql or Delta keeps its own files: NOT_SUPPORTED."""
     from ctsql.runtime.warehouse.stores.location import check_outside
 
     check_outside(os.path.abspath(path), warehouse, "a file")

@@ -34,8 +34,7 @@ TIMED = "SELECT 1"
 def warm_up(note: Callable[[str], None]) -> None:
     """Make the archive of this Java and this Spark, in place of an older one.
 
-    Args:
-        note: called with what is done and what it saves.
+    ``note`` is called with what is done and what it saves.
 
     Raises:
         INVALID_USAGE: Spark is configured by its files or environment variables.

@@ -61,7 +61,7 @@ def served(app: Application, host: str, port: int, what: str) -> Iterator[str]:
     """Serve an application inside; gives its address, without a slash at the end.
 
     Args:
-        port: 0 for any that is free. what: what is served, for the error.
+        port: 0 for any free one. what: what is served, for the error.
 
     Raises:
         INVALID_USAGE: the address cannot be listened at.

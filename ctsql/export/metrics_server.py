@@ -1,7 +1,7 @@
 """``ctsql run --metrics``: a page with the service's metrics, for Prometheus.
 
-One thread collects them, which no tick waits for. On a local disk it reads the lags without Spark;
-elsewhere by a separate engine, with a session cloned from the service's.
+One thread collects them, which the service never waits for. On a local disk it reads the lags
+without Spark; elsewhere by a separate engine, with a session cloned from the service's.
 """
 
 from collections.abc import Iterator, Sequence
@@ -91,13 +91,9 @@ class Metrics:
 
     @contextmanager
     def served(self, host: str, port: int) -> Iterator[str]:
-        """Serve them inside; gives the page's address.
+        """Serve them inside; gives the page's address. Port 0 is any free one.
 
-        Args:
-            port: 0 for any that is free.
-
-        Raises:
-            INVALID_USAGE: the address cannot be listened at.
+        Raises INVALID_USAGE: the address cannot be listened at.
         """
         registry = CollectorRegistry()
         registry.register(ServiceMetrics(self._counts, self.pulse, Lags(self._lags), self._memory))
@@ -106,10 +102,7 @@ class Metrics:
             yield f"{address}/metrics"
 
     def _lags(self) -> Sequence[LagRow]:
-        """The lag of each object, or nothing while it needs Spark and that has not started.
-
-        One thread at a time asks.
-        """
+        """The lag of each object, or nothing while it needs Spark that has not started."""
         try:
             return self._reader(self._look)
         except NeedsSpark:

@@ -1,7 +1,7 @@
 """Reads a warehouse's logs while its connection works, and never waits for it.
 
 On a local disk the reader needs no Spark. Elsewhere it is an engine with its own session of the
-connection's Spark, which is started if it is not there.
+connection's Spark, which it starts if needed.
 """
 
 from collections.abc import Callable
@@ -21,9 +21,8 @@ T = TypeVar("T")
 class SideReader:
     """The reader of one thread.
 
-    Args:
-        may_start: whether Spark is started where it is needed; else the reader raises NeedsSpark
-            until the connection has started it.
+    If Spark is needed and ``may_start`` is false, the reader raises NeedsSpark until the connection
+    has started it.
     """
 
     def __init__(self, connection: "Connection", *, may_start: bool = True) -> None:
@@ -33,11 +32,7 @@ class SideReader:
         self._engine: Engine | None = None
 
     def __call__(self, question: Callable[[LogReader], T]) -> T:
-        """Call a function with the reader; again with the other one, if it needs Spark.
-
-        Raises:
-            CtsqlError: as the function does, or since there is no warehouse.
-        """
+        """Call a function with the reader; again with the engine, if it needs Spark."""
         connection = self._connection
         if self._engine is None and is_plain(connection._master):
             try:

@@ -1,8 +1,8 @@
 """Draws rows as a table that fits a terminal. Pure.
 
-A table that is too wide first has its widest columns folded, at spaces where there are some; no
-column becomes narrower than its name or 16 cells. If that is not enough, columns in the middle are
-left out, and ``…`` stands for them.
+A table that is too wide first has its widest columns folded, at spaces if possible; no column
+becomes narrower than its name or 16 cells. Then columns in the middle are left out, with ``…`` in
+their place.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,10 +21,9 @@ BOLD, DIM, PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The columns that are shown, by their index from 0, and the width of each in cells.
+    """The shown columns, by their index from 0, and their widths in cells.
 
-    Attributes:
-        gap: how many of the columns stand in front of the ``…``; None where all are shown.
+    ``gap`` is the number of columns before the ``…``; None if all are shown.
     """
 
     columns: tuple[int, ...]
@@ -33,12 +32,11 @@ class Layout:
 
 
 def lay_out(heads: Sequence[int], natural: Sequence[int], room: int) -> Layout:
-    """Choose columns and widths.
+    """Choose columns and widths; all numbers are cells.
 
     Args:
-        heads: the width of each column's name, in cells.
-        natural: the width that each column would have without folding, its name included.
-        room: the width of the terminal, in cells.
+        heads: the width of each column's name. natural: of each column without folding, its name
+            included. room: of the terminal.
     """
     least = [min(n, max(h, _NARROW)) for h, n in zip(heads, natural, strict=True)]
     left, right = _count_fitting(least, room)

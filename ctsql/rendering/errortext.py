@@ -29,11 +29,9 @@ TEXT_CHARACTERS_SHOWN = 4_000
 
 
 def error_text(problem: BaseException, *, debug: bool = False) -> Text:
-    """The whole message, with styles (a console that has no colours drops them).
+    """The whole message, with styles; an exception without a condition by its class and message.
 
-    Args:
-        problem: any exception; one without a condition is shown by its class and message.
-        debug: add the Python traceback, causes included.
+    ``debug`` adds the Python traceback, causes included.
     """
     text = Text()
     if isinstance(problem, CtsqlError):

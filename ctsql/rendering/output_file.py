@@ -1,7 +1,7 @@
 """A file that rows are written to: it replaces the one at its path when all is written.
 
-The rows are written to a file in the same folder. An error leaves what was at the path as it was.
-What is no regular file, as a pipe or ``/dev/stdout``, is written at once.
+The rows are written to a file in the same folder. An error leaves the file at the path unchanged.
+Something other than a regular file, as a pipe or ``/dev/stdout``, is written directly.
 """
 
 import io
@@ -11,11 +11,7 @@ from pathlib import Path
 
 
 class OutputFile(io.TextIOWrapper):
-    """A text file in UTF-8 that appears at its path by :meth:`publish`.
-
-    Raises:
-        OSError: the path cannot be written.
-    """
+    """A text file in UTF-8 that appears at its path by :meth:`publish`."""
 
     def __init__(self, path: str | Path) -> None:
         self._target = os.path.realpath(path)

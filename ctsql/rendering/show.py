@@ -1,12 +1,12 @@
 r"""Writes results as text or Arrow.
 
-A terminal gets a drawn table that fits it; anything else gets a plain table, with whole values.
-CSV, JSON, JSON lines and Markdown are written row by row, with at most a partition in memory; a
-table needs its widths first, so all its rows are in memory. The columns of an unbounded result's
-table have room for usual values, and grow with wider ones.
+A terminal gets a drawn table that fits it; anything else a plain table with whole values. CSV,
+JSON, JSON lines and Markdown are written row by row, with at most a partition in memory; a table
+needs its widths first, so all its rows are in memory. The columns of an unbounded result's table
+have room for usual values, and grow with wider ones.
 
 CSV follows RFC 4180 with "\n" line ends; NULL is an empty field, an empty string is ``""``.
-Columns of one name are told apart in JSON: ``a``, ``a_2``.
+Columns of one name have different names in JSON: ``a``, ``a_2``.
 """
 
 import json
@@ -55,14 +55,14 @@ def write_result(
     """Write a result's rows; nothing for a statement without rows.
 
     The rows of an unbounded result are written as they are delivered, until it ends or is stopped.
-    Every batch is flushed before the next is taken, so a named reader acknowledges only what was
-    written.
+    Each batch is flushed before the next is taken, so a named reader acknowledges only written
+    rows.
 
     Args:
         result: its rows are used up. out: Arrow and Parquet are written to its ``buffer``.
         limit: the most rows of a table, with a note below if there are more; None for all.
-        expanded: for tables: one line per value, one block per row; None where the table would
-            not fit the terminal.
+        expanded: for tables: one line per value, one block per row; None: if the table would not
+            fit the terminal.
         terminal: whether ``out`` is one; by default ``out.isatty()``.
         null: how a table shows NULL.
     """

@@ -1,7 +1,4 @@
-"""PEP 249's cursor, for code written for any DB-API driver.
-
-``Connection.execute`` is shorter: it returns the result itself.
-"""
+"""PEP 249's cursor, for any DB-API code; ``Connection.execute`` is shorter."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
@@ -49,10 +46,7 @@ class Cursor:
         return self
 
     def executemany(self, operation: str, seq_of_parameters: Iterable[Parameters]) -> "Cursor":
-        """Run a statement once for each set of parameters, in one commit; ``rowcount`` is the sum.
-
-        Source: :meth:`ctsql.Connection.executemany`.
-        """
+        """Run a statement for each set of parameters; :meth:`ctsql.Connection.executemany`."""
         if self._closed:
             raise InterfaceError("the cursor is closed")
         self._result = self.connection.executemany(operation, seq_of_parameters)

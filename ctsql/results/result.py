@@ -65,9 +65,9 @@ class Result:
         types: their Spark type names (``int``, ``decimal(10,2)``, ``array<string>``).
         arraysize: the default size of ``fetchmany``.
         live: the source of the rows of an unbounded result.
-        text_end: of a result whose last column is a text to be read and copied, a plan or a
-            statement, what stands behind each; else None.
-        notices: what the author of the statement should know of it, each with its place.
+        text_end: if the last column is a statement or a plan to copy, the text behind each; else
+            None.
+        notices: advice for the author of the statement, each with its place.
     """
 
     def __init__(
@@ -308,7 +308,7 @@ class Result:
         """The frame with instants as microseconds, dates as days, intervals of months as texts.
 
         PySpark returns instants in this machine's zone, fails near the year 1, and its errors on
-        dates that Python cannot represent do not help. It makes dicts of maps, also if their keys
+        dates that Python cannot represent do not help. It makes dicts of maps, even if their keys
         are lists: such maps are fetched as arrays of entries.
         """
         assert self._frame is not None  # checked by callers

@@ -120,8 +120,7 @@ def is_command(text: str) -> bool:
 def parse_command(text: str) -> Command | None:
     """The command of a line; None for SQL.
 
-    Raises:
-        INVALID_STATEMENT: an unknown command, or a missing or surplus argument.
+    Raises INVALID_STATEMENT: an unknown command, or a missing or surplus argument.
     """
     if not is_command(text):
         return None
@@ -157,20 +156,12 @@ def statement_of(command: Command) -> str | None:
 
 
 def parse_expanded(current: bool | None, argument: str) -> bool | None:
-    r"""The value after ``\x``: on, off, or None for auto.
-
-    Raises:
-        INVALID_OPTION: it is none of these.
-    """
+    r"""The value after ``\x``: on, off, or None for auto; else INVALID_OPTION."""
     return None if argument.lower() == "auto" else parse_switch(bool(current), argument)
 
 
 def parse_switch(current: bool, argument: str) -> bool:
-    r"""The value of a switch after ``\x``, ``\x on`` or ``\x off``.
-
-    Raises:
-        INVALID_OPTION: it is neither on nor off.
-    """
+    r"""The value of a switch after ``\x``, ``\x on`` or ``\x off``; else INVALID_OPTION."""
     value = read_switch(argument) if argument else not current
     if value is None:
         raise error("INVALID_OPTION", option="switch", value=argument, hint="Type on or off.")
@@ -178,11 +169,7 @@ def parse_switch(current: bool, argument: str) -> bool:
 
 
 def parse_limit(value: str) -> int | None:
-    """The most rows of a table; None (all rows) for 0.
-
-    Raises:
-        INVALID_OPTION: it is no whole number.
-    """
+    """The most rows of a table, a whole number, else INVALID_OPTION; None (all rows) for 0."""
     if value.strip().isdecimal():
         return int(value) or None
     hint = r"Type: \set limit 1000 (0 for all). Settings of SQL: SET name = value;"
@@ -190,11 +177,7 @@ def parse_limit(value: str) -> int | None:
 
 
 def parse_seconds(value: str) -> float:
-    r"""The seconds between two looks of ``\watch``.
-
-    Raises:
-        INVALID_OPTION: it is no number above 0, or more than a day.
-    """
+    r"""The seconds between two runs of ``\watch``: above 0, at most a day; else INVALID_OPTION."""
     with suppress(ValueError):
         seconds = float(value)
         if 0 < seconds <= WATCH_SECONDS_MAX:  # which NaN is not
@@ -203,11 +186,7 @@ def parse_seconds(value: str) -> float:
 
 
 def split_ending(text: str) -> tuple[str, Command] | None:
-    r"""A text and the command at its end: ``SELECT 1 \g``; None where there is none.
-
-    Raises:
-        INVALID_STATEMENT: as :func:`parse_command`.
-    """
+    r"""A text and the command at its end, ``SELECT 1 \g``; None for none."""
     before, backslash, after = text.rpartition("\\")
     spelling = backslash + after.split(maxsplit=1)[0] if after.strip() else ""
     row = _BY_SPELLING.get(spelling)

@@ -1,6 +1,6 @@
 r"""``\copy``: COPY with a file of this machine, or with what is typed or shown.
 
-What is typed goes by way of a file in a temporary folder, and so does what is shown.
+Typed and shown rows pass through a file in a temporary folder.
 """
 
 import re
@@ -26,13 +26,13 @@ _END = "\\."
 
 @contextmanager
 def copy_statement(argument: str, lines: Iterable[str], out: TextIO) -> Iterator[str]:
-    r"""The COPY statement of ``\copy argument``; behind it what it wrote is shown.
+    r"""The COPY statement of ``\copy argument``; after it the written rows are shown.
 
     Args:
-        lines: those of STDIN, up to ``\.`` or their end. out: where STDOUT is shown.
+        lines: of STDIN, up to ``\.`` or their end. out: where STDOUT is shown.
 
     Raises:
-        INVALID_STATEMENT: the argument is not COPY's. INVALID_USAGE: what is typed is no text.
+        INVALID_STATEMENT: the argument is not COPY's. INVALID_USAGE: what is typed is not UTF-8.
     """
     match = _SHAPE.fullmatch(argument)
     way = match["way"].upper() if match else ""

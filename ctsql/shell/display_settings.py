@@ -13,11 +13,11 @@ ROWS_SHOWN = 1000
 
 
 class DisplaySettings:
-    """Changes settings, and says what holds then.
+    """Changes settings, and reports the new values.
 
     Attributes:
-        timing: whether to say how long each statement took.
-        actions: by the name of a command, what is done with its argument.
+        timing: whether to report the duration of each statement.
+        actions: by the name of a command, the function of its argument.
     """
 
     def __init__(self, settings: OutputSettings) -> None:

@@ -109,11 +109,7 @@ class Repl:
         }
 
     def run(self, *, rc_file: Path | None = None) -> int:
-        """Read and run until the user leaves; returns 0.
-
-        Args:
-            rc_file: what is run first, if it is there.
-        """
+        """Read and run until the user leaves; returns 0. ``rc_file`` is run first, if it exists."""
         session = prompt_session(self._completer)
         self._runner.confirm = _confirm
         self._starter.begin()

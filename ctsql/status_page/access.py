@@ -1,13 +1,13 @@
-"""Who may see the status page, and what a browser may do with it.
+"""Access to the status page, and what a browser may do with it.
 
-On this machine's own addresses everybody may see it, if the request names such an address: a page
-of another site cannot read it by another name that leads here (DNS rebinding). Elsewhere, and
-wherever a token is set, a request needs the token: as the password of HTTP's Basic scheme, which
-every browser asks for and keeps, or as a Bearer token. It is never part of an address, so it is in
-no log and no history. All requests but GET and HEAD are refused, before anything looks at them.
+On this machine's own addresses no token is needed, if the request names such an address: a page of
+another site cannot read it by another name that leads here (DNS rebinding). Elsewhere, and whenever
+a token is set, a request needs the token: as the password of HTTP's Basic scheme, which every
+browser asks for and keeps, or as a Bearer token. It is never part of an address, so no log and no
+history has it. All requests but GET and HEAD are refused first.
 
-The content security policy allows files of this server alone, and no script or style inside a
-page: a name or a definition could not run as a script even where it was not escaped.
+The content security policy allows files of this server alone, and no script or style inside a page:
+a name or a definition could not run as a script even if it were not escaped.
 """
 
 import base64
@@ -52,11 +52,7 @@ def is_loopback(host: str) -> bool:
 
 
 def token_for(host: str, environment: Mapping[str, str]) -> tuple[str | None, bool]:
-    """The token that requests need, and whether it was made just now.
-
-    Raises:
-        INVALID_USAGE: the token that is set is too short.
-    """
+    """The token that requests need, and whether it is new; INVALID_USAGE: it is too short."""
     token = environment.get(TOKEN_VARIABLE)
     if token:
         if len(token) < TOKEN_LETTERS_MIN or not token.isascii() or not token.isprintable():
@@ -98,10 +94,9 @@ def given_token(authorization: str) -> str:
 
 
 class Guard:
-    """Refuses what may not be seen, and adds the headers; wraps the application.
+    """Refuses requests without access, and adds the headers; wraps the application.
 
-    Args:
-        token: None if none is needed. hosts: names by which requests may come without a token.
+    ``hosts`` are the names that requests may use if no ``token`` is needed (None).
     """
 
     def __init__(self, app: ASGIApp, *, token: str | None, hosts: frozenset[str]) -> None:

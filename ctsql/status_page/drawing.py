@@ -1,7 +1,7 @@
 """Numbers for the drawings of the status page: the graph, bars and the timeline. Pure.
 
-All are SVG units, which are CSS pixels where a drawing has its natural size. Colours and fonts are
-those of the style sheet: the content security policy allows no style in an element.
+All are SVG units: CSS pixels at a drawing's natural size. Colours and fonts are in the style sheet,
+because the content security policy allows no style in an element.
 """
 
 from collections import Counter

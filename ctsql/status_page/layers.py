@@ -3,11 +3,8 @@
 Layers are longest paths from the objects that read nothing. An object that nothing forces to the
 left is moved next to its nearest reader. Within a layer, objects are ordered by the mean place of
 their neighbours, in sweeps from left to right and back, so that few lines cross. Connected parts
-are placed one below the other, the largest first; objects without any line come last, in rows.
-A layer with many objects is wrapped into several columns, so that 200 readers of one table are as
-high as a screen or two.
-
-The work is linear in objects and lines for each sweep.
+are placed one below the other, the largest first, objects without lines last. A layer with many
+objects is wrapped into several columns. Each sweep is linear in objects and lines.
 
 Source: Sugiyama, Tagawa and Toda, "Methods for visual understanding of hierarchical system
 structures" (1981), without dummy nodes: a line over several layers is drawn behind the objects.

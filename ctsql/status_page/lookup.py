@@ -1,8 +1,7 @@
-"""Asks the logs for what the status page shows, by the functions of the system tables.
+"""Reads the logs for the status page, by the functions of the system tables.
 
-A :class:`Lookup` remembers the newest commits of each object, so that looking again reads the
-commits that are new, and the objects with what they read, until the catalog changes. It belongs to
-one thread.
+A :class:`Lookup` caches the newest commits of each object, and the objects with what they read
+until the catalog changes. It belongs to one thread.
 """
 
 import time

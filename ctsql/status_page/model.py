@@ -140,11 +140,9 @@ class Details:
     """The page of one object.
 
     Attributes:
-        definition: as typed. plan: None for what has none.
-        refreshes, failures: the last ones, the newest first.
-        reads: what it reads, each with the role.
-        storage: None when its log alone does not list the files. quarantine: None for none.
-        logged_from, logged_at: the oldest version that can still be read, and its instant.
+        definition: as typed. plan: None for a table. refreshes, failures: the newest first.
+        storage: None if its log alone does not list the files. quarantine: None for none.
+        logged_from, logged_at: the oldest version that is still readable, and its instant.
     """
 
     node: GraphNode
@@ -168,11 +166,9 @@ class Details:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryPage:
-    """The page of the warehouse.
+    """The page of the warehouse: the newest refreshes of all objects, and failures since the first.
 
-    Attributes:
-        refreshes: the newest ones of all objects. failures: since the first of these.
-        storage: None if the logs alone do not have it.
+    ``storage`` is None if the logs alone do not have it.
     """
 
     refreshes: tuple[Refresh, ...]
@@ -189,11 +185,7 @@ def overview(
     now_t: int,
     besides: tuple[int, ...] = (),
 ) -> Overview:
-    """The graph, from rows of system tables.
-
-    Args:
-        open_failures: open failures. paces: by object id. besides: see :class:`Overview`.
-    """
+    """The graph, from rows of system tables; ``paces`` by object id."""
     ids = {row.object: row.object_id for row in rows}
     lag_of = {lag.object: lag for lag in lags}
     failure_of = {failure.object: failure for failure in open_failures}

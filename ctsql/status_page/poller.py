@@ -1,9 +1,9 @@
-"""One thread that looks at the logs for everybody who has the page open.
+"""One thread that polls the logs for all open pages.
 
-Looks are made while somebody watches, at most one every POLL_SECONDS, and for at most a tenth of
-the time: after a look that took long, the next one waits nine times as long. Without a watcher
-nothing is read. A look that hangs holds up this thread alone: pages show what was seen last, and
-say so, or answer 503 if there is nothing yet.
+It polls while somebody watches, at most every POLL_SECONDS, and for at most a tenth of the time:
+after a slow poll the next one waits nine times as long. Without a watcher nothing is read. A poll
+that hangs stops this thread alone: pages show the last state and report it, or answer 503 if there
+is none.
 
 A :class:`Poller` belongs to one event loop.
 """
@@ -92,11 +92,9 @@ class Poller:
     # ---- all objects
 
     async def latest(self) -> Look:
-        """What is there now, or was a short time ago.
+        """The current state, or that of a short time ago.
 
-        Raises:
-            CtsqlError: the logs cannot be read, and nothing was seen before.
-            TimeoutError: the same, as they do not answer.
+        Raises CtsqlError or TimeoutError: the logs cannot be read, and no state was read before.
         """
         last = self._last_look
         if last is not None and time.monotonic() - last.at < POLL_SECONDS:

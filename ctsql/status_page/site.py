@@ -44,11 +44,7 @@ BEAT_SECONDS = 10.0
 
 
 class Site:
-    """The pages of one warehouse.
-
-    Args:
-        ask, lookup: see :mod:`ctsql.status_page.poller`. title: the warehouse's name.
-    """
+    """The pages of one warehouse; ``title`` is its name."""
 
     def __init__(self, ask: Ask, lookup: Lookup, title: str) -> None:
         self._ask, self._lookup, self._title = ask, lookup, title
@@ -181,11 +177,7 @@ class Site:
 
 
 def _environment(version: str) -> Environment:
-    """The templates; every value is escaped.
-
-    Args:
-        version: of the files, so that a browser keeps no old ones.
-    """
+    """The templates; every value is escaped. A new ``version`` makes browsers load files."""
     environment = Environment(
         loader=PackageLoader("ctsql.status_page"),
         autoescape=True,
@@ -234,12 +226,7 @@ class RunningPage:
 
 @contextmanager
 def served(ask: Ask, lookup: Lookup, title: str, host: str, port: int) -> Iterator[RunningPage]:
-    """Serve a warehouse's page inside.
-
-    Args:
-        ask, lookup: see :mod:`ctsql.status_page.poller`. title: the warehouse's name.
-        port: 0 for any that is free.
-    """
+    """Serve a warehouse's page inside; ``title`` is its name. Port 0 is any free one."""
     token, is_new = token_for(host, os.environ)
     site = Site(ask, lookup, title)
     app = site.app(token=token, hosts=LOCAL_NAMES | ({host} if is_loopback(host) else set()))

@@ -37,8 +37,7 @@ class Selection:
 def choose(folder: Path, part: str | None, variables: Mapping[str, str]) -> Selection:
     """The tests of a folder that have a text in their names, or all.
 
-    Raises:
-        INVALID_USAGE: there is no folder or no such test in it. And what reading its files raises.
+    Raises INVALID_USAGE: there is no folder or no such test; and as reading its files does.
     """
     suite = collect(sql_files(folder, variables))
     selection = suite if part is None else suite.select(part)
@@ -62,12 +61,12 @@ def run_tests(
     *,
     workers: int | None = None,
 ) -> list[Outcome]:
-    """Run tests in warehouses that go with them; the outcomes in the order of the tests.
+    """Run tests in temporary warehouses; the outcomes in the order of the tests.
 
     Args:
         tell: called with each outcome, in the order of the tests, one at a time; after an error
             also with those of tests behind one that has none.
-        workers: the number of tests that are run at once, at least one; None: as many as help.
+        workers: the number of parallel tests, at least one; None: a good number.
 
     Raises:
         STATEMENT_CANCELLED: they were cancelled.
@@ -100,11 +99,7 @@ def run_tests(
 
 
 class _Run:
-    """Tests; each is run by one worker.
-
-    Args:
-        tell: called with each outcome, in order; behind a test that has none after an error.
-    """
+    """Tests; each is run by one worker. ``tell`` is as for :func:`run_tests`."""
 
     def __init__(self, cases: Sequence[Case], tell: Callable[[Outcome], None]) -> None:
         self.outcomes: list[Outcome] = []
@@ -149,11 +144,7 @@ def run_and_report(
     junit_file: Path | None = None,
     workers: int | None = None,
 ) -> bool:
-    """Run tests and write what came of them; returns whether all passed.
-
-    Args:
-        pause: called before something is written.
-    """
+    """Run tests, write their outcomes; whether all passed. ``pause``: called before output."""
     start = time.monotonic()
     has_styles = out.isatty()
 

@@ -1,11 +1,11 @@
-"""Compares the rows that are there with those that are expected.
+"""Compares stored rows with the expected ones.
 
-Expected values become values of the columns' types, by Spark, each by itself; one that is rounded
-for that is an error: 1.5 is not what an INT holds. Rows are multisets: order does not matter unless
-the caller asks for it, copies do. Two rows are equal as in everything that is written
-(docs/decisions/0007-row-equality.md): NULL equals NULL, NaN equals NaN, numbers are exact.
+Spark casts each expected value to its column's type; a rounded value is an error: an INT does not
+hold 1.5. Rows are multisets: order does not matter unless the caller asks for it, copies do. Two
+rows are equal as in all writes (docs/decisions/0007-row-equality.md): NULL equals NULL, NaN equals
+NaN, numbers are exact.
 
-Few rows are compared in the driver, any number by Spark; of those that differ the first are kept.
+Driver-local rows are compared in the driver, others by Spark; the first differences are kept.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,11 +44,11 @@ ROWS_SHOWN = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """What differs. Both empty: the rows are the expected ones, in another order.
+    """What differs; all empty if only the order does.
 
     Attributes:
         types: of the columns, as Spark names them.
-        missing: expected and not there. surplus: there and not expected. The first of each.
+        missing: expected rows that are not there. surplus: the reverse. The first of each.
         missing_count, surplus_count: how many there are in all.
     """
 
@@ -70,8 +70,8 @@ class ColumnTypes:
     """How expected values become those of columns.
 
     Attributes:
-        types: of the columns, as SQL has them. text_types: of those whose values may lose
-            something, with texts in place of what may lose it.
+        types: of the columns, as SQL has them. text_types: of columns whose cast may lose
+            something, with texts in place of that.
     """
 
     schema: T.StructType
@@ -215,12 +215,12 @@ def compare(
     is_ordered: bool = False,
     span: Span | None = None,
 ) -> Difference | None:
-    """The difference of rows; None where there is none.
+    """The difference of rows; None if there is none.
 
     Args:
         expected: with the same types, in order; None for no rows.
 
-    Raises what computing the rows raises; of the expected ones with ``span``, where it has none.
+    Raises what computing the rows raises; errors of expected rows get ``span`` if they have none.
     """
     schema = there.schema
     left = _told_apart(row_set(there))

@@ -1,11 +1,8 @@
 """Pytest's plugin: the TEST statements of .sql files are test items.
 
-``pytest -p ctsql.testing FOLDER`` collects them, ``-k`` chooses among them, and reports are those
-of all tests. The objects come from the folder of the file, and the folders in it; the
-setting ``ctsql_folder`` of pytest's configuration names another one for all files, also for those
-outside of it.
-
-Nothing but pytest is imported until a file with a TEST is found.
+``pytest -p ctsql.testing FOLDER`` collects them. The objects come from the folder of the file and
+the folders in it; the setting ``ctsql_folder`` of pytest's configuration names another folder for
+all files. Nothing but pytest is imported until a file with a TEST is found.
 """
 
 import re

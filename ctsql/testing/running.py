@@ -1,7 +1,7 @@
 """Runs one test: its steps, each a commit at its T, then its expectations, each as of a T.
 
-Nothing is advanced between the steps: what an object holds as of a T does not depend on when
-somebody looks, so all expectations look at the end.
+Nothing is advanced between the steps: what an object holds as of a T does not depend on when it is
+read, so all expectations are checked at the end.
 """
 
 import re

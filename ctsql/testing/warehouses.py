@@ -1,8 +1,8 @@
 """A warehouse for each test, with the objects that it needs and no rows.
 
-To make objects takes longer than to test them, so those of tests that need the same are made once:
-their warehouse is a template that is never written again, and each test gets a copy of its files.
-What logs say of where tables are is changed to the copy's place; the two are equally long.
+Creating objects takes longer than testing them, so tests that need the same objects share a
+template, which is never written again, and each test gets a copy of its files. Locations in the
+logs are changed to the copy's, a path of the same length.
 """
 
 import itertools
