@@ -19,22 +19,14 @@ from ctsql.catalog.times import to_iso
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropEntry:
-    """What one DROP took away. UNDROP brings all of it back, until MAINTAIN removes it.
-
-    Attributes:
-        at_ms: when, in milliseconds since 1970.
-        items: the objects; their folders are still there.
-        subscriptions: the named readers that followed them.
-        schema: the schema that was dropped, as typed; empty where it was an object.
-        problem: what is wrong with an entry that cannot be read; else empty.
-    """
+    """What one DROP took away. UNDROP brings all of it back, until MAINTAIN removes it."""
 
     id: str
-    at_ms: int
-    items: tuple[Item, ...] = ()
-    subscriptions: tuple[StoredSubscription, ...] = ()
-    schema: str = ""
-    problem: str = ""
+    at_ms: int  # when, in milliseconds since 1970
+    items: tuple[Item, ...] = ()  # the objects; their folders are still there
+    subscriptions: tuple[StoredSubscription, ...] = ()  # the named readers that followed them
+    schema: str = ""  # the schema that was dropped, as typed; empty where it was an object
+    problem: str = ""  # what is wrong with an entry that cannot be read; else empty
 
     def check(self) -> "DropEntry":
         """The entry; raises STORED_DATA_INVALID when it could not be read."""
@@ -161,11 +153,7 @@ class Catalog:
         raise unknown_relation(name, hint, span, kind=kind)
 
     def readers(self, object_id: str, *, dropped: bool = False) -> list[Item]:
-        """The objects whose definitions read this one directly, in order of name.
-
-        Args:
-            dropped: with those that can be had back.
-        """
+        """The objects whose definitions read this one directly, also ``dropped`` ones, by name."""
         readers = self._with_dropped if dropped and self.drops else self._readers
         if not readers:
             others = (i for _, i in self.all_dropped()) if readers is self._with_dropped else ()

@@ -1,8 +1,8 @@
-"""Definitions that are in the catalog and wait for the T from which they are in force.
+"""Definitions that are in the catalog and wait for the T of their cutover.
 
-One cutover holds all that changes together: new and changed objects, those that go, and schemas.
-The timeline binds it to a T (:mod:`ctsql.runtime.warehouse.times.timeline`); until then it is seen
-by nobody, and from then on by everybody who knows the T.
+One cutover holds all that changes together: new and changed objects, dropped ones, and schemas. The
+timeline binds it to a T (:mod:`ctsql.runtime.warehouse.times.timeline`); before that no process
+sees it.
 """
 
 import json
@@ -19,18 +19,13 @@ from ctsql.catalog.stored_items import item_of_entry, item_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cutover:
-    """Changes of the catalog that come into force together.
+    """Changes of the catalog that come into force together."""
 
-    Attributes:
-        items: new and changed objects, as they will be.
-        new_ids: the ids of those that are created at the T.
-        drop: what a DROP would take away with it; None for nothing. schemas: new ones.
-    """
-
-    items: tuple[Item, ...] = ()
+    items: tuple[Item, ...] = ()  # new and changed objects, as they will be
+    # the ids of those that are created at the T.
     new_ids: frozenset[str] = field(default_factory=frozenset)
-    drop: DropEntry | None = None
-    schemas: tuple[str, ...] = ()
+    drop: DropEntry | None = None  # what a DROP would take away with it; None for nothing
+    schemas: tuple[str, ...] = ()  # new ones
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def in_force(self, catalog: Catalog, at: int) -> Catalog:
@@ -97,11 +92,7 @@ class StoredCatalog:
 
 
 def cutover_of(entries: Iterable[tuple[str, str]]) -> Cutover | None:
-    """The cutover of a catalog's entries (id and text), at most one.
-
-    Raises:
-        STORED_DATA_INVALID: it cannot be read, so the definitions in force are unknown.
-    """
+    """The cutover of a catalog's entries (id and text), at most one; STORED_DATA_INVALID."""
     entry = next(iter(entries), None)
     if entry is None:
         return None

@@ -7,13 +7,8 @@ from ctsql.catalog.spans import Span
 
 @dataclass(frozen=True, slots=True)
 class Declined:
-    """Not this way.
+    """Not this way."""
 
-    Attributes:
-        reason: why, as a sentence for developers; or as a code where users are told.
-        detail: which table, say. span: the piece of a definition that is to blame.
-    """
-
-    reason: str
-    detail: str = ""
-    span: Span | None = None
+    reason: str  # why, as a sentence for developers; or as a code where users are told
+    detail: str = ""  # which table, say
+    span: Span | None = None  # the piece of a definition that is to blame

@@ -46,11 +46,7 @@ def flow_targets(catalog: Catalog, task: Item) -> list[MaterializedView]:
 
 
 def all_readers(catalog: Catalog, object_id: str, *, dropped: bool = False) -> list[Item]:
-    """The objects that read this one directly or through others, nearest first.
-
-    Args:
-        dropped: with those that can be had back.
-    """
+    """The direct and indirect readers of an object, also ``dropped`` ones, nearest first."""
     readers: dict[str, Item] = {}
     queue = [object_id]
     while queue:
@@ -69,8 +65,8 @@ def outputs_of(catalog: Catalog, task: Item) -> list[Item]:
 def going_with(catalog: Catalog, object_ids: Iterable[str]) -> list[Item]:
     """The objects and all that is dropped with them, each once.
 
-    Dropped are what reads them, directly or through others; with an output its task and the
-    task's other outputs; with a task its outputs, which read it; with a view its replacement.
+    These are their direct and indirect readers; with an output its task and the task's other
+    outputs; with a task its outputs; with a view its replacement.
     """
     items: dict[str, Item] = {}
     queue = [catalog.items[object_id] for object_id in object_ids]
@@ -91,10 +87,7 @@ def going_with(catalog: Catalog, object_ids: Iterable[str]) -> list[Item]:
 
 
 def closure(catalog: Catalog, object_ids: Iterable[str]) -> list[Item]:
-    """The objects and all they read, each after what it reads (a topological order).
-
-    Raises UNKNOWN_RELATION where somebody has dropped one of them.
-    """
+    """The objects and all they read, each after what it reads; UNKNOWN_RELATION: dropped."""
     items: dict[str, Item] = {}
 
     def reads(object_id: str) -> Iterator[str]:
@@ -177,9 +170,9 @@ def writer_of(catalog: Catalog, item: Item) -> Item:
 
 
 def written_under(catalog: Catalog, task: Item) -> dict[str, Item]:
-    """By the id of each output of a task the object under whose name a quarantine has its rows.
+    """The object under whose name a quarantine has the rows of each output of a task, by its id.
 
-    Those of a replacement have the names of the task that it is for, which gets its quarantine.
+    Outputs of a replacement use the names of the task that they replace.
     """
     of = catalog.items.get(task.replaces or "", task)
     pairs = zip(outputs_of(catalog, task) or [task], outputs_of(catalog, of) or [of], strict=True)
@@ -189,10 +182,8 @@ def written_under(catalog: Catalog, task: Item) -> dict[str, Item]:
 def quarantine_copied(catalog: Catalog, task: Item) -> Item | None:
     """The quarantine whose rows a task takes over at a T; None at any other T.
 
-    That is where it begins as the task that it replaces, or gets what its replacement holds.
-
-    Args:
-        task: as it is at that T.
+    It does so if it begins as the task that it replaces, or gets the rows of its replacement.
+    ``task`` is as it is at that T.
     """
     if not task.definition.once:
         return None
@@ -221,13 +212,7 @@ def replacement_of(catalog: Catalog, object_id: str) -> Item | None:
 
 
 def stored_reads(catalog: Catalog, item: Item, *others: str) -> list[Item]:
-    """The stored objects that a definition reads, through plain views, each once.
-
-    An object with an unreadable entry may be a plain view.
-
-    Args:
-        others: the ids of what is read besides.
-    """
+    """The stored objects that a definition, and ``others``, read through plain views."""
     items: dict[str, Item] = {}
     seen_ids, waiting = {item.id}, [*(r.object_id for r in item.reads), *others]
     while waiting:
@@ -261,8 +246,8 @@ Key = TypeVar("Key")
 def behind_needs(keys: Iterable[Key], needs: Callable[[Key], Iterable[Key]]) -> list[Key]:
     """Some keys and all that they need, each once and behind what it needs.
 
-    What needs itself, directly or in a circle, is behind the rest of what it needs. A chain may be
-    as long as it likes: none of Python's calls are nested for it.
+    A key in a circle is behind the rest of what it needs. Chains may have any length: no calls
+    nest.
 
     >>> behind_needs("ab", {"a": "cb", "b": "c", "c": "c"}.get)
     ['c', 'b', 'a']

@@ -52,10 +52,8 @@ class CtsqlError(DatabaseError):
     Attributes:
         condition: the stable public name, for example ``UNKNOWN_RELATION``.
         given: the parameters of its texts, for example ``{"name": "t"}``.
-        sqlstate: five characters, after PostgreSQL where one fits.
-        message: one short line.
-        detail: facts, or None.
-        hint: what to do, or None.
+        sqlstate: five characters, after PostgreSQL if it has one.
+        message: one short line. detail: facts, or None. hint: what to do, or None.
         span: the piece of the user's text that is at fault, or None.
     """
 
@@ -198,9 +196,7 @@ def error(
     """Build the error of a condition; the caller raises it.
 
     Args:
-        condition: a name in :data:`CONDITIONS`.
-        span: the piece of the user's text at fault, if there is one.
-        cause: what it comes from; becomes ``__cause__``.
+        span: the piece of the user's text at fault. cause: becomes ``__cause__``.
         **parameters: those of the condition's templates.
 
     Raises:
@@ -303,10 +299,7 @@ def nested_too_deeply(span: Span | None) -> CtsqlError:
 
 
 def check_text(text: str, what: str) -> None:
-    """Refuse half of a surrogate pair, which Python has for bytes that are not UTF-8.
-
-    Raises INVALID_USAGE.
-    """
+    """Refuse half of a surrogate pair, which is no UTF-8 text: INVALID_USAGE."""
     try:
         text.encode()
     except UnicodeEncodeError as problem:

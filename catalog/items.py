@@ -4,7 +4,6 @@ An item keeps its definition as the user typed it. Names in a definition are res
 the object is created, and kept by object id (``reads``): a later rename changes nothing.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import ClassVar, Self, TypeVar
@@ -40,39 +39,28 @@ class ObjectKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A relation that a definition reads: what it is called there, and what that is.
+    """A relation that a definition reads: what it is called there, and what that is."""
 
-    Attributes:
-        name: the name as resolved when the object was created.
-        object_id: the object it is. columns: the columns it had then; a column added to it
-            later is not seen by ``SELECT *`` in the definition.
-    """
-
-    name: Name
-    object_id: str
+    name: Name  # the name as resolved when the object was created
+    object_id: str  # the object it is
+    # the columns it had then; a column added to it later is not seen by ``SELECT *`` in the
+    # definition.
     columns: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """What an object is made by. It never changes: a change of the object makes the next one.
+    """What an object is made by. It never changes: a change of the object makes the next one."""
 
-    Attributes:
-        text: the statement as typed; empty for an attached table and an output of a task.
-        search_schema: the schema in which its unqualified names were looked up.
-        reads: what it reads. An output of a task reads its task, and nothing else.
-        number: 0 for the first, then one more each time.
-        flow: what CREATE FLOW said behind its name, where that made it; else empty.
-        once: it is in force at one T only, and runs there whether or not an input has changed.
-        columns: those of each output by it, in order; empty where they are as they are now.
-    """
-
-    text: str = ""
-    search_schema: str = DEFAULT_SCHEMA
+    text: str = ""  # the statement as typed; empty for an attached table and an output of a task
+    search_schema: str = DEFAULT_SCHEMA  # the schema in which its unqualified names were looked up
+    # what it reads. An output of a task reads its task, and nothing else.
     reads: tuple[Reading, ...] = ()
-    number: int = 0
-    flow: str = ""
+    number: int = 0  # 0 for the first, then one more each time
+    flow: str = ""  # what CREATE FLOW said behind its name, where that made it; else empty
+    # it is in force at one T only, and runs there whether or not an input has changed.
     once: bool = False
+    # those of each output by it, in order; empty where they are as they are now.
     columns: tuple[Schema, ...] = ()
 
     def followed_by(self, text: str, reads: tuple[Reading, ...]) -> "Definition":
@@ -83,16 +71,12 @@ class Definition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
-    """The Delta table that holds the rows of an object.
+    """The Delta table that holds the rows of an object."""
 
-    Attributes:
-        location: its folder. managed: ctsql made the folder and deletes it with the object.
-        table_id: the id that Delta gave it, which shows whether somebody put another table there;
-            None before it was seen.
-    """
-
-    location: str
-    managed: bool = True
+    location: str  # its folder
+    managed: bool = True  # ctsql made the folder and deletes it with the object
+    # the id that Delta gave it, which shows whether somebody put another table there; None before
+    # it was seen.
     table_id: str | None = None
 
 
@@ -101,26 +85,19 @@ FILE_FORMATS = ("csv", "json", "parquet", "orc", "avro")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One object, of one of the kinds below.
-
-    Attributes:
-        id: never changes and is never used again.
-        columns: the names and types by its newest definition, also before that is in force;
-            :func:`items_as_of` has those of another one.
-        definition: its newest definition.
-        storage: where its rows are; None where it holds none.
-        created_at: the T of its creation; 0 where that does not matter.
-    """
+    """One object, of one of the kinds below."""
 
     kind: ClassVar[ObjectKind]
 
-    id: str
+    id: str  # never changes and is never used again
     name: Name
+    # the names and types by its newest definition, also before that is in force;
+    # :func:`items_as_of` has those of another one.
     columns: tuple[Column, ...] = ()
     comment: str | None = None
-    definition: Definition = field(default_factory=Definition)
-    storage: Storage | None = None
-    created_at: int = 0
+    definition: Definition = field(default_factory=Definition)  # its newest definition
+    storage: Storage | None = None  # where its rows are; None where it holds none
+    created_at: int = 0  # the T of its creation; 0 where that does not matter
 
     @property
     def reads(self) -> tuple[Reading, ...]:
@@ -173,19 +150,15 @@ class Item:
         return None
 
     @property
-    def stretches(self) -> tuple[Stretch, ...]:
-        """How it was refreshed before its refresh times were changed."""
-        return ()
-
-    @property
-    def continues(self) -> bool:
-        """Whether what its table held under other columns is known on."""
-        return False
+    def following(self) -> "Following":
+        """At which of its Ts a view is known."""
+        return Following()
 
     @property
     def known_from(self) -> int:
-        """The T from which on it is known."""
-        return self.created_at
+        """The T from which it is known; a view's also before its refresh times changed."""
+        stretches = self.following.stretches
+        return stretches[0].start if stretches else self.created_at
 
     @property
     def is_output(self) -> bool:
@@ -228,11 +201,7 @@ class Item:
     def wrong_kind(
         self, expected: str, hint: str, span: Span | None = None, *, actual: str = ""
     ) -> CtsqlError:
-        """WRONG_OBJECT_KIND, where something else is wanted; the caller raises it.
-
-        Args:
-            actual: what it is, where its kind does not say enough.
-        """
+        """WRONG_OBJECT_KIND; ``actual`` says what it is, if its kind does not."""
         name, actual = str(self.name), actual or self.kind.value
         return error(
             "WRONG_OBJECT_KIND", span=span, name=name, found=actual, wanted=expected, hint=hint
@@ -244,15 +213,11 @@ Record = TypeVar("Record", bound=Item)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table(Item):
-    """A table that anybody may write.
-
-    Attributes:
-        alterations: what ALTER TABLE changed of it, as typed behind its name.
-    """
+    """A table that anybody may write."""
 
     kind = ObjectKind.TABLE
 
-    alterations: tuple[str, ...] = ()
+    alterations: tuple[str, ...] = ()  # what ALTER TABLE changed of it, as typed behind its name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,12 +229,10 @@ class View(Item):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maintained(Item):
-    """What ctsql advances to each T: a materialized view or a continual task.
+    """What ctsql advances to each T from ``created_at`` on: a materialized view or a task.
 
     Attributes:
-        created_at: the time I from which it follows its inputs.
-        quarantine: the id of the table, or of the view, of the rows that it sets aside; None for
-            none.
+        quarantine: the id of the object with the rows that it sets aside; None for none.
         replaces: the id of the object that it is a replacement for; else None.
     """
 
@@ -279,64 +242,39 @@ class Maintained(Item):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Following:
-    """What is known of the Ts of a materialized view besides its refresh times.
+    """What is known of the Ts of a materialized view besides its refresh times."""
 
-    Attributes:
-        stretches: how it was refreshed before its refresh times were changed: each with the T at
-            which it began, the oldest first. The view's ``created_at`` is when the newest began.
-        continues: its newest columns came while somebody read it: what its table held before is
-            known on, by the columns that both have. Else it is known from ``created_at`` on.
-        until: the T until which it counts as followed, as a task that reads it is being made; 0 for
-            none.
-    """
-
+    # how it was refreshed before its refresh times were changed: each with the T at which it began,
+    # the oldest first. The view's ``created_at`` is when the newest began.
     stretches: tuple[Stretch, ...] = ()
+    # its newest columns came while somebody read it: what its table held before is known on, by the
+    # columns that both have. Else it is known from ``created_at`` on.
     continues: bool = False
+    # the T until which it counts as followed, as a task that reads it is being made; 0 for none.
     until: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaterializedView(Maintained):
-    """A materialized view.
-
-    Attributes:
-        following: at which of its Ts it is known.
-        built_beside: where a replacement was applied the replacement's id, and the number of the
-            definition that this made: its rows are there already.
-    """
+    """A materialized view."""
 
     kind = ObjectKind.MATERIALIZED_VIEW
 
-    following: Following = field(default_factory=Following)
+    following: Following = field(default_factory=Following)  # at which of its Ts it is known
+    # where a replacement was applied the replacement's id, and the number of the definition that
+    # this made: its rows are there already.
     built_beside: tuple[str, int] | None = None
-
-    @property
-    def stretches(self) -> tuple[Stretch, ...]:
-        """How it was refreshed before its refresh times were changed."""
-        return self.following.stretches
-
-    @property
-    def continues(self) -> bool:
-        """Whether what its table held under other columns is known on."""
-        return self.following.continues
-
-    @property
-    def known_from(self) -> int:
-        """The T from which on it is known: also before its refresh times changed."""
-        return self.stretches[0].start if self.stretches else self.created_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task(Maintained):
-    """A continual task.
-
-    Which of its definitions is in force at a T is bound by the timeline.
+    """A continual task; the timeline binds which of its definitions is in force at a T.
 
     Attributes:
-        storage: its rows; None where its outputs are separate objects.
+        storage: its rows; None if its outputs are separate objects.
         earlier: definitions that may still have to run, the oldest first.
-        outputs: the ids of those outputs, which read it; the first one leads: its log has the
-            task's upper. Empty where the task is its own output.
+        outputs: the ids of those outputs, which read it. The log of the first has the task's upper.
+            Empty if the task is its own output.
         backfill: the id of the table whose rows it began with; None for none.
     """
 
@@ -367,10 +305,6 @@ class Task(Maintained):
         columns = then.columns[0] if then.columns and not self.outputs else self.columns
         return replace(self, columns=columns, definition=then, earlier=())
 
-    def with_definitions(self, current: Definition, earlier: Iterable[Definition]) -> "Task":
-        """The task with another definition and those before it."""
-        return replace(self, definition=current, earlier=tuple(earlier))
-
 
 def made_by_flow(item: Record, flow: str) -> Record:
     """An object of a flow, with what CREATE FLOW said behind its name; empty for no flow."""
@@ -386,17 +320,13 @@ class TaskOutput(Item):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unreadable(Item):
-    """An object whose entry in the catalog cannot be read.
-
-    Attributes:
-        detail: what is wrong with the entry.
-        is_outlined: whether its name, location and ``reads`` are known; false for an entry that is
-            too damaged to read them.
-    """
+    """An object whose entry in the catalog cannot be read."""
 
     kind = ObjectKind.UNREADABLE
 
-    detail: str
+    detail: str  # what is wrong with the entry
+    # whether its name, location and ``reads`` are known; false for an entry that is too damaged to
+    # read them.
     is_outlined: bool = False
 
     @property
@@ -447,7 +377,7 @@ def columns_in_use(item: Item, dependants: str, span: Span | None, hint: str = "
 def with_columns_there(table: Table, there: Schema) -> Table:
     """A table with its current columns and their comments, even if another writer changed them.
 
-    The ALTER TABLE for each difference is noted with it, so that a dump contains it.
+    It gets the ALTER TABLE of each difference, so that a dump contains it.
     """
     changes = changes_between(table.columns, there)
     columns = commented(table.columns, there)

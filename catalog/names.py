@@ -110,10 +110,7 @@ def quarantine_name(owner: Name) -> Name:
 
 
 def check_new_name(name: str, span: Span) -> None:
-    """Refuse what no new object, schema, column or constraint may be called.
-
-    Raises INVALID_NAME: it is empty, or longer than ``NAME_CHARACTERS_MAX``.
-    """
+    """Refuse a new name that is empty or longer than ``NAME_CHARACTERS_MAX``: INVALID_NAME."""
     if not name:
         raise error("INVALID_NAME", span=span, name=name, detail="It is empty.")
     if len(name) > NAME_CHARACTERS_MAX:
@@ -122,10 +119,7 @@ def check_new_name(name: str, span: Span) -> None:
 
 
 def check_new_schema(name: str, span: Span) -> None:
-    """Refuse what no new schema may be called, also where only its folder would not do.
-
-    Raises INVALID_NAME.
-    """
+    """Refuse a new schema by its name, or by the name of its folder: INVALID_NAME."""
     check_new_name(name, span)
     if folder_part(name).lower() in OWN_FOLDERS:
         detail = "Its folder would be one in which ctsql or Delta keeps its own files."

@@ -40,8 +40,8 @@ def char_length(data_type: str) -> int | None:
 def without_limits(data_type: str) -> str:
     """The type that a view's column gets from one of its query.
 
-    A CHAR stays a CHAR, as it is compared otherwise than other texts. The length of a VARCHAR is
-    dropped: it limits what may be written into a table, not what a value is.
+    A CHAR stays a CHAR, because its comparison differs from that of other texts. A VARCHAR loses
+    its length, which limits writes to a table.
 
     >>> without_limits("char(5)"), without_limits("struct<a:char(4),b:varchar(3)>")
     ('char(5)', 'struct<a:char(4),b:string>')
@@ -74,11 +74,7 @@ class Column:
 
     @staticmethod
     def from_json(fields: dict[str, Any]) -> "Column":
-        """The column from :meth:`to_json`'s value.
-
-        Raises:
-            KeyError: the name or the type is missing. TypeError: it is no mapping.
-        """
+        """The column from :meth:`to_json`'s value; KeyError, TypeError: it is no such value."""
         return Column(
             fields["name"], fields["type"], fields.get("nullable", True), fields.get("comment")
         )
@@ -118,14 +114,10 @@ def names(columns: Iterable[Column]) -> tuple[str, ...]:
 
 
 def same_columns(one: Sequence[Column], other: Sequence[Column]) -> bool:
-    """Whether two lists have the same names and types in the same order: the same rows fit both.
-
-    Case, NOT NULL and comments are ignored.
+    """Whether the same rows fit both lists: names without case, and types, in order.
 
     >>> same_columns([Column("k", "int", nullable=False)], [Column("K", "int")])
     True
-    >>> same_columns([Column("k", "int")], [Column("k", "bigint")])
-    False
     """
     return signature(one) == signature(other)
 
@@ -164,13 +156,9 @@ def find(columns: Iterable[Column], name: str) -> Column | None:
 def get(
     columns: Sequence[Column], name: str, *, span: Span | None, heading: str = "The columns are:"
 ) -> Column:
-    """The column of that name whatever its case.
+    """The column of that name in any case.
 
-    Args:
-        heading: the words in front of the list of columns, in the error.
-
-    Raises:
-        UNKNOWN_COLUMN: there is none; lists what there is.
+    ``heading`` stands before the list of columns in the error. Raises UNKNOWN_COLUMN.
     """
     column = find(columns, name)
     if column is None:
@@ -186,15 +174,10 @@ def get(
 
 
 def check_unique(columns: Sequence[Column], spans: Sequence[Span], hint: str = "") -> Schema:
-    """The columns, when no two of them have the same name.
+    """The columns; DUPLICATE_COLUMN, at the second, if two names differ in case at most.
 
     Args:
-        spans: the place of each in the text; if there are fewer spans than columns, the last one
-            is used for the rest (a query that names them all, for example).
-        hint: what to type instead.
-
-    Raises:
-        DUPLICATE_COLUMN: two have names that differ in case at most; points at the second.
+        spans: the place of each in the text; the last one also of further columns.
     """
     keys: set[str] = set()
     for index, column in enumerate(columns):
@@ -214,8 +197,8 @@ def shown_columns(columns: Sequence[Column]) -> str:
 def changes_between(there: Sequence[Column], new_columns: Sequence[Column]) -> list[str]:
     """What ALTER TABLE says behind the name to give a table other columns; none for the same.
 
-    A column that goes while one of its type comes is taken for the same one under another name:
-    dropped, its values would be lost.
+    If a column is removed and one of its type is added, that is a rename: a drop would lose the
+        values.
 
     >>> changes_between([Column("a", "int")], [Column("b", "int"), Column("c", "date")])
     ['RENAME COLUMN a TO b', 'ADD COLUMN c date']
@@ -238,9 +221,7 @@ def changes_between(there: Sequence[Column], new_columns: Sequence[Column]) -> l
 
 
 def commented(catalog_columns: Sequence[Column], there: Sequence[Column]) -> Schema:
-    """The columns of a table with the comments that the catalog knows for them.
-
-    A column that was renamed, as :func:`changes_between` has it, keeps its own.
+    """The columns of a table with the comments of the catalog; a renamed column keeps its comment.
 
     >>> [c.comment for c in commented([Column("a", "int", comment="x")], [Column("b", "int")])]
     ['x']

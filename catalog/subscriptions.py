@@ -1,8 +1,4 @@
-"""Named readers of an object's changes, as the catalog keeps them.
-
-What changes all the time, how far a reader has come, is not here but in a separate table; here
-stand the name, what it follows and where it began.
-"""
+"""Named readers of an object's changes, as the catalog stores them, without positions."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -13,23 +9,16 @@ from ctsql.catalog.errors import RESTORE, error
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSubscription:
-    """A named reader.
+    """A named reader."""
 
-    Attributes:
-        id: never used again, so that a new reader of the same name starts from the beginning.
-        name: as the user gave it. object_id: what it follows.
-        start: the T it began at. snapshot: it was given the contents as of ``start`` first.
-        definition: a short text that changes with the definition of a plain view; else empty.
-        problem: what is wrong with the entry of one that cannot be read; else empty.
-    """
-
-    id: str
-    name: str
-    object_id: str
-    start: int
-    snapshot: bool
+    id: str  # never used again, so that a new reader of the same name starts from the beginning
+    name: str  # as the user gave it
+    object_id: str  # what it follows
+    start: int  # the T it began at
+    snapshot: bool  # it was given the contents as of ``start`` first
+    # a short text that changes with the definition of a plain view; else empty.
     definition: str = ""
-    problem: str = ""
+    problem: str = ""  # what is wrong with the entry of one that cannot be read; else empty
 
     def check(self) -> "StoredSubscription":
         """The reader; raises STORED_DATA_INVALID when its entry could not be read."""
@@ -50,11 +39,7 @@ class StoredSubscription:
 
     @staticmethod
     def of_entry(name: str, text: str) -> "StoredSubscription":
-        """The reader of an entry; an unreadable one raises its error only where it is used.
-
-        Args:
-            name: under which it is kept.
-        """
+        """The reader of an entry; an unreadable one raises its error only when used."""
         try:
             raw: dict[str, Any] = json.loads(text)
             subscription = StoredSubscription(**raw)

@@ -1,8 +1,7 @@
-"""The system schema: read-only tables that show what the commits of the warehouse say.
+"""The system schema: read-only tables computed from the commits of the warehouse.
 
-Here are their names and columns; :mod:`ctsql.runtime.monitoring.system_tables` has the rows. An
-object of the warehouse with the same name comes first: in a warehouse with a user's schema
-``system`` that was made before there were system tables, its tables stay what they are.
+:mod:`ctsql.runtime.monitoring.system_tables` has their rows. An object of the warehouse with the
+same name comes first.
 """
 
 from dataclasses import dataclass
@@ -17,14 +16,10 @@ SYSTEM_SCHEMA = "system"
 
 @dataclass(frozen=True, slots=True)
 class SystemTable:
-    """A system table.
+    """A system table."""
 
-    Attributes:
-        name: without the schema. about: what a row is.
-    """
-
-    name: str
-    about: str
+    name: str  # without the schema
+    about: str  # what a row is
     columns: tuple[Column, ...]
 
 

@@ -1,18 +1,16 @@
-"""Times: what a T is, the bounds made of them, and how people write them.
+"""Times: what a T is, its bounds, and how people write them.
 
 A T is a number of milliseconds since 1970-01-01 UTC on the warehouse's one timeline. It is
-minted, not read from a clock: two commits in the same millisecond get two Ts. As a bound it is
-``lower`` (inclusive) or ``upper`` (exclusive): an upper U says that everything at times < U is
+assigned, not read from a clock: two commits in the same millisecond get two Ts. As a bound it is
+``lower`` (inclusive) or ``upper`` (exclusive): an upper U means that everything at times < U is
 known and durable, so an output that is complete through T has the upper T + 1.
 
-Limits: a T is at least 0 and less than :data:`TIME_MAX`, the greatest 64-bit integer, because the
-upper behind it must fit into a Delta transaction version too. :data:`CLOSED` is that last upper:
-behind it nothing can follow.
+Limits: a T is at least 0 and less than :data:`TIME_MAX`, the greatest 64-bit integer, because its
+upper must fit into a Delta transaction version. :data:`CLOSED` is the last upper: nothing can
+follow. Python's datetime ends with the year 9999; a later T is shown as its number.
 
-Python's datetime ends with the year 9999; a T behind that is shown as its number.
-
-Source: RFC 3339 for the text form; PostgreSQL for reading a text without a zone, except that the
-zone is UTC always: what a statement means must not depend on where it is run.
+Source: RFC 3339 for the text form; PostgreSQL for a text without a zone, except that the zone is
+always UTC: what a statement means must not depend on the machine.
 """
 
 import re
@@ -41,13 +39,10 @@ HOW_TO_WRITE = (
 
 
 def step_forward(time: Time, *, what: str) -> Time:
-    """The next time; for an upper and a time at once: ``step_forward(T)`` is the upper after T.
+    """The next time; ``step_forward(T)`` is also the upper after T. ``what`` is for the error.
 
     >>> step_forward(41, what="t")
     42
-
-    Args:
-        time: a time. what: the collection, for the error.
 
     Raises:
         TIME_OUT_OF_RANGE: ``time`` is the greatest; never a wrap-around.
@@ -90,10 +85,10 @@ def parse_time(text: str | int, *, span: Span | None = None, option: str = "AS O
     Args:
         text: an integer of milliseconds, or a date, or a date and time with an optional zone
             (``Z``, ``UTC``, an offset). Fractions finer than a millisecond are cut off.
-        span: its place in the text. option: the option whose value it is, for errors.
+        option: the option whose value it is, for errors.
 
     Raises:
-        INVALID_OPTION: it is neither. TIME_OUT_OF_RANGE: it is behind the greatest time.
+        INVALID_OPTION: it is neither. TIME_OUT_OF_RANGE: it is after the greatest time.
     """
     time = text if isinstance(text, int) else _from_text(text.strip())
     if time is None or time < TIME_MIN:

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 
     from ctsql.api import Connection
 
-CHANGES_SHOWN_MAX = 100
-"""The newest changes of a subscription that a cell shows."""
+CHANGES_SHOWN_MAX = 100  # the newest changes of a subscription that a cell shows
 MAGIC = "ctsql"
 _LIVE_ERRORS = (CtsqlError, InterfaceError, OSError)
 

@@ -1,8 +1,8 @@
 """Column lineage: the input columns from which each column is computed. Pure.
 
-Told from the definition's text, by sqlglot's scopes: values that go into a column, not those that
-rows are filtered, joined or grouped by. Where the text cannot be followed nothing is told of a
-column; so this is for people and their catalogs, never for computing.
+sqlglot's scopes give the values that go into a column, not those that rows are filtered, joined or
+grouped by. If a text cannot be followed, the column's lineage is unknown; so this is for people and
+their catalogs, never for computing.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,20 +17,17 @@ from ctsql.catalog.names import fold
 from ctsql.planner import nodes as lp
 from ctsql.planner.syntax.tokens.rewrite import rewrite
 
-Origin = tuple[str, str]
-"""The id of an object, and one of its columns."""
-Origins = Mapping[str, frozenset[Origin]]
-"""By column; a column with unknown lineage is left out."""
+Origin = tuple[str, str]  # the id of an object, and one of its columns
+Origins = Mapping[str, frozenset[Origin]]  # by column; a column with unknown lineage is left out
 
 
 @lru_cache(maxsize=1024)
 def column_origins(
     plan: lp.ViewWrite | lp.TaskWrite, *, direct: bool = False
 ) -> dict[str, Origins]:
-    """What the columns of a view, or of a task's outputs, are made of; by the output's id.
+    """The origins of the columns of a view, or of a task's outputs, by the output's id.
 
-    Args:
-        direct: report a plain view itself instead of what it reads.
+    ``direct`` reports a plain view itself instead of what it reads.
     """
     if isinstance(plan, lp.ViewWrite):
         columns = [c.name for c in plan.columns]
@@ -44,11 +41,7 @@ def query_origins(query: lp.Query, columns: Sequence[str]) -> Origins:
 
 
 def _of_task(plan: lp.TaskWrite, direct: bool) -> dict[str, Origins]:
-    """The origins of each output's columns.
-
-    A statement that reads the outputs gives origins among their own columns. These are replaced by
-    the origins of those columns, until only columns of other objects are left.
-    """
+    """The origins of each output's columns; the outputs' own columns are resolved."""
     reader = _Origins(direct, {view.object_id: view for view in plan.input_views})
     origins_of: dict[str, dict[str, frozenset[Origin]]] = {
         o.object_id: {} for o in plan.all_outputs
@@ -88,14 +81,10 @@ def _outside(
 
 @dataclass(frozen=True, slots=True)
 class _Origins:
-    """Follows columns through texts.
+    """Follows columns through texts."""
 
-    Attributes:
-        direct: plain views are not followed.
-        input_views: what a body reads of an input that it does not read whole, by the input's id.
-    """
-
-    direct: bool
+    direct: bool  # plain views are not followed
+    # what a body reads of an input that it does not read whole, by the input's id.
     input_views: Mapping[str, lp.ViewReference] = field(default_factory=dict)
 
     def of_statement(
@@ -178,11 +167,7 @@ class _Origins:
 
 
 class _Text:
-    """A text made of pieces of a definition, in which each relation has another name.
-
-    Attributes:
-        relations: the relations, by these names.
-    """
+    """A text made of pieces of a definition, whose ``relations`` have other names."""
 
     def __init__(self) -> None:
         self.relations: dict[str, lp.Node] = {}

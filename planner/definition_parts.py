@@ -1,8 +1,8 @@
 """Compares two definitions of an object, part by part. Pure.
 
-Texts are compared by their tokens, with every relation as the object that it means: neither case,
-blanks and comments nor the spelling of a name make a difference. Two texts that differ may still
-mean the same; who has Spark's plans asks them (:mod:`ctsql.runtime.pipelines.binding`).
+Texts are compared by their tokens, with every relation as the object that it means: case, blanks,
+comments and the spelling of a name make no difference. Two texts that differ may still mean the
+same; :mod:`ctsql.runtime.pipelines.binding` compares Spark's plans.
 """
 
 from collections.abc import Callable, Iterable
@@ -37,11 +37,7 @@ class Part(Enum):
 
 
 class Words:
-    """The parts of definitions as words.
-
-    Args:
-        schema: where unqualified names are looked up. meaning: what the names mean.
-    """
+    """The parts of definitions as words; ``schema`` is that of unqualified names."""
 
     def __init__(self, schema: str, meaning: Meaning) -> None:
         self._schema, self._meaning = schema, meaning

@@ -1,11 +1,9 @@
 """Reads a folder of SQL as definitions, in any order.
 
-The files are read in order of name and may be cut in any way. The order among the definitions
-follows from what they name: each comes after all that it reads. `USE schema` holds to the end of
-its file. IF NOT EXISTS and OR REPLACE say nothing here.
-
-Names that the folder does not define are left to who binds the definitions: they may be objects of
-a warehouse.
+The files are read in order of name. The order among the definitions follows from their names: each
+comes after all that it reads. `USE schema` holds to the end of its file. IF NOT EXISTS and OR
+REPLACE have no effect here. Names that the folder does not define may be objects of a warehouse:
+the binder resolves them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,20 +34,14 @@ _ROWS = {"INSERT", "UPDATE", "DELETE", "MERGE", "COPY"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileDefinition:
-    """An object of a folder.
+    """An object of a folder."""
 
-    Attributes:
-        statement: what makes it. schema: where its unqualified names are looked up.
-        names: what it makes, its own name first; a task's outputs and a flow's target follow.
-        reads: the relations it names, but for itself, in order of text.
-        comments: the folder's COMMENT ON about it and its columns.
-    """
-
-    statement: Defining
-    schema: str
+    statement: Defining  # what makes it
+    schema: str  # where its unqualified names are looked up
+    # what it makes, its own name first; a task's outputs and a flow's target follow.
     names: tuple[Name, ...]
-    reads: tuple[Name, ...]
-    comments: tuple[st.CommentOn, ...] = ()
+    reads: tuple[Name, ...]  # the relations it names, but for itself, in order of text
+    comments: tuple[st.CommentOn, ...] = ()  # the folder's COMMENT ON about it and its columns
 
     @property
     def name(self) -> Name:
@@ -95,15 +87,11 @@ class Other:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folder:
-    """What a folder says.
+    """What a folder says."""
 
-    Attributes:
-        definitions: each after what it reads. schemas: those that are created.
-        others: statements of the kinds that the caller takes besides, in order of text.
-    """
-
-    definitions: tuple[FileDefinition, ...] = ()
-    schemas: tuple[st.CreateSchema, ...] = ()
+    definitions: tuple[FileDefinition, ...] = ()  # each after what it reads
+    schemas: tuple[st.CreateSchema, ...] = ()  # those that are created
+    # statements of the kinds that the caller takes besides, in order of text.
     others: tuple[Other, ...] = ()
 
     def find(self, name: Name) -> FileDefinition | None:
@@ -122,10 +110,7 @@ class Folder:
 
 
 def read_folder(sources: Sequence[Source], *, also: Sequence[type[st.Statement]] = ()) -> Folder:
-    """Read the texts of a folder's files.
-
-    Args:
-        also: statements that are taken besides definitions.
+    """Read the texts of a folder's files; ``also`` lists statements taken besides definitions.
 
     Raises:
         NOT_A_DEFINITION: a statement that makes no object. DEFINED_TWICE: two make the same.

@@ -13,11 +13,7 @@ _DIGITS_MAX = 38
 
 
 def literal(value: object) -> str:
-    """A value as a literal of Spark SQL, whose strings have backslash escapes.
-
-    Raises:
-        INVALID_USAGE: its type has no literal.
-    """
+    """A value as a literal of Spark SQL; INVALID_USAGE: its type has no literal."""
     match value:
         case None:
             return "NULL"
@@ -63,8 +59,7 @@ Parameters = Sequence[object] | Mapping[str, object]
 def literals(places: Sequence[Span], parameters: Parameters | None) -> tuple[str, ...]:
     """The values for the parameters at these places, as literals.
 
-    Raises:
-        INVALID_USAGE, PARAMETER_MISMATCH: as :func:`in_order` and :func:`literal`.
+    Raises INVALID_USAGE, PARAMETER_MISMATCH: as :func:`in_order` and :func:`literal`.
     """
     names = [place.text.removeprefix("?").removeprefix(":") for place in places]
     values = in_order(names, () if parameters is None else parameters)
@@ -100,13 +95,9 @@ def _no_parameters() -> CtsqlError:
 
 
 def in_order(names: Sequence[str], parameters: Parameters) -> tuple[object, ...]:
-    """Values in the order of a statement's parameters.
+    """Values in the order of a statement's parameters, whose names are empty for ``?``.
 
-    Args:
-        names: of ``:name`` the name, of ``?`` an empty text.
-
-    Raises:
-        INVALID_USAGE: a dict for ``?``, a list for ``:name``, or no value for a name.
+    Raises INVALID_USAGE: a dict for ``?``, a list for ``:name``, or no value for a name.
     """
     named = any(names)
     if not isinstance(parameters, Mapping):

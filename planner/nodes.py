@@ -59,8 +59,8 @@ class DeletesInput(Relation):
 class ChangesInput(Relation):
     """The rows changed at T, each once, with ``diff``: copies inserted, or if negative deleted.
 
-    ``columns`` ends with it; with ``DIFF`` where the table has a column ``diff`` and the text
-    renames all columns. On the first run with snapshot the rows are the whole contents.
+    ``columns`` ends with it; with ``DIFF`` if the table has a column ``diff`` and the text renames
+    all columns. On the first run with snapshot the rows are the whole contents.
     """
 
     with_snapshot: bool = False
@@ -78,15 +78,10 @@ class SelfReference(Relation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class External:
-    """Rows that are no object's: a file, a system table, what this process knows under a name.
-
-    They have no history: they are read once, as they are, and never in a definition.
-
-    Attributes:
-        system: the name of the system table, without its schema; None for another relation.
-    """
+    """Rows of a file, a system table, or a name of this process; never in a definition."""
 
     ref: RelationRef
+    # the name of the system table, without its schema; None for another relation.
     system: str | None = None
 
 
@@ -233,8 +228,8 @@ class Transaction:
     """The body: statements in order, each seeing what earlier ones proposed.
 
     It is run up to ``iterations`` times, until nothing changes; with ``fixpoint`` it is an error
-    when something still changes then. What comes out is checked by the constraints, and
-    consolidated, so that an insert and a delete of equal rows cancel.
+    when something still changes then. The result is checked by the constraints, and consolidated,
+    so that an insert and a delete of equal rows cancel.
     """
 
     statements: tuple[Insert | Delete | Update | Merge, ...]

@@ -6,20 +6,10 @@
       Get feed (input)                             ->     InsertsInput feed
       Get pages (reference)                               NormalReference pages
 
-- input: the rows inserted at T; deletes: the rows deleted at T; changes: both, with ``diff`` last.
-- reference: the whole relation as of T, so the result does not depend on when the body is run.
-- self: the task's output as of T - 1. Lowering adds what earlier statements of the run proposed.
-
 :func:`mark_snapshot` is for tasks with ``SNAPSHOT = true``: the contents of the input at the time
-of creation are its inserts since the beginning of time.
-
-:func:`extract_times` and :func:`reduce_times` say when a task is due: once at each time at which an
-input has inserts, or deletes that it reads. Finding these times reads the logs and no data.
-
-    TaskWrite log                               TaskWrite log
-      InsertsInput feed                    ->     TimesReduce
-                                                    TimesExtract
-                                                      InsertsInput feed
+of creation are its inserts since the beginning of time. :func:`extract_times` and
+:func:`reduce_times` give the times at which a task is due: once at each time at which an input has
+inserts, or deletes that it reads. Finding them reads the logs and no data.
 """
 
 from collections.abc import Callable
@@ -28,8 +18,7 @@ from typing import TypeVar
 
 from ctsql.planner import nodes as lp
 
-Root = TypeVar("Root", bound=lp.Node)
-"""A plan that is no ``Get`` itself."""
+Root = TypeVar("Root", bound=lp.Node)  # a plan that is no ``Get`` itself
 
 RELATION_OF_ROLE: dict[lp.Role, Callable[..., lp.Node]] = {
     lp.Role.INPUT: lp.InsertsInput,

@@ -1,17 +1,15 @@
 """The shape of a plan: equal for plans that differ only in the names of objects.
 
-A warehouse with many outputs has few shapes of them. What Spark makes of one plan, it makes of any
-other one of the same shape over relations with the same columns.
+What Spark makes of one plan, it makes of any other plan of the same shape over relations with the
+same columns. The shape is the plan itself, as nested tuples, where
 
-The shape of a plan is the plan itself, as nested tuples, where
+- an object is its number, in the order of the plan;
+- names of objects are left out, because they are in messages only;
+- a text is Spark's, with numbers in place of its relations. The name of a relation without an alias
+  stays, if the rest of the text may mention it.
 
-- an object is its number, in the order in which objects are met;
-- a name is nothing: names of objects are in messages only;
-- a text is what Spark is given, with numbers in place of its relations. The name of a relation that
-  has no alias stands there, too, if the rest of the text may mention it.
-
-So no place in the user's text is left, and an error of one plan is not that of another: code that
-shares the result of a plan must rebuild the error for the other plan.
+The shape has no place in the user's text: code that shares the result of a plan must rebuild the
+error for the other plan.
 """
 
 import dataclasses
@@ -28,10 +26,9 @@ _MARK = "\0"  # in no text that Spark takes
 
 
 class Shapes:
-    """Shapes of some plans that belong together: an object has one number in all of them.
+    """Shapes of plans that belong together: an object has one number in all of them.
 
-    Attributes:
-        objects: the ids of the objects that were met, in the order of their numbers.
+    ``objects`` are the ids of the objects in the order of their numbers.
     """
 
     def __init__(self, objects: Sequence[str] = ()) -> None:
@@ -39,11 +36,7 @@ class Shapes:
         self.objects = list(objects)
 
     def of(self, value: object) -> Hashable:
-        """The shape of a node, or of what a node is made of.
-
-        Raises:
-            TypeError: it reads what is no object, or is made of something unknown.
-        """
+        """The shape of a node, or of its parts; TypeError: it reads what is no object."""
         match value:
             case SqlText():
                 return self._text(value)
@@ -79,10 +72,7 @@ class Shapes:
 
 
 def _alias(name: str, is_aliased: bool, text: str) -> str | None:
-    """The alias that the text gets of ours, where the rest of the text may mention it.
-
-    In a hint, say; in backticks a name may be written in more than one way.
-    """
+    """The alias that we add to the text, if the rest may mention it: in a hint, or in backticks."""
     if is_aliased:
         return None
     is_mentioned = re.search(rf"(?<!\w){re.escape(fold(name))}(?!\w)", fold(text))

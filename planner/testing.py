@@ -1,9 +1,8 @@
 """Finds the definitions that a TEST statement needs, and the T of each of its steps. Pure.
 
-Only what a test looks at is made: the definitions of what it names, and all that they read. What it
-gives rows to, and is no table of the folder, is made as a table that stands for it, so that nothing
-below it is needed. Nothing outside of the folder is touched: a table that is attached or that files
-or messages come into is a table like any other here.
+A test makes the objects that it names, and all that they read. An object that it gives rows to, and
+that is no table of the folder, becomes a table, so that nothing below it is needed. Attached tables
+and loaded ones are plain tables here: a test touches nothing outside of the folder.
 
 The clock does not run: each step is at one T, which is its AT, or a second after the step before.
 """
@@ -20,8 +19,7 @@ from ctsql.planner.folder import FileDefinition, Folder
 from ctsql.planner.syntax import ast as st, splice
 from ctsql.planner.syntax.statements.options import LOCATION
 
-START_MS = times.parse_time("2026-01-01 00:00:00")
-"""The T of a first step that says none."""
+START_MS = times.parse_time("2026-01-01 00:00:00")  # the T of a first step that says none
 STEP_MS = 1_000
 """What is between two steps that say none; the objects are made so long before the first."""
 FIRST_MS = 60_000
@@ -30,34 +28,25 @@ FIRST_MS = 60_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandIn:
-    """A table that a test gives rows to, in place of what the folder says of its name.
-
-    Attributes:
-        ref: the place where it is first given rows.
-        columns: those that the test declares; none where it has those of the folder's object.
-    """
+    """A table that a test gives rows to, in place of what the folder says of its name."""
 
     name: Name
-    ref: st.RelationRef
+    ref: st.RelationRef  # the place where it is first given rows
+    # those that the test declares; none where it has those of the folder's object.
     columns: tuple[st.ColumnDef, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestPlan:
-    """What is made for a test, in order: schemas, tables in place of others, definitions.
-
-    Attributes:
-        schema: where the test's unqualified names are looked up.
-        step_times: the T of each step.
-    """
+    """What is made for a test, in order: schemas, tables in place of others, definitions."""
 
     __test__ = False  # for pytest, which takes its name for a test's
 
     test: st.Test
-    schema: str
+    schema: str  # where the test's unqualified names are looked up
     stand_ins: tuple[StandIn, ...]
     definitions: tuple[FileDefinition, ...]
-    step_times: tuple[int, ...]
+    step_times: tuple[int, ...]  # the T of each step
 
     @property
     def made_at(self) -> int:
@@ -76,9 +65,9 @@ def plan_test(test: st.Test, schema: str, folder: Folder) -> TestPlan:
     """Plan a test of a folder.
 
     Raises:
-        UNKNOWN_RELATION: nothing makes a relation that it needs, and it says no columns of it.
+        UNKNOWN_RELATION: nothing makes a relation that it needs, and it gives no columns of it.
         INVALID_STATEMENT: a table has its columns in the folder; a part of a task would be made
-            twice. INVALID_OPTION: its times do not go on; there is no such condition.
+            twice. INVALID_OPTION: its times do not increase; there is no such condition.
     """
     _check_conditions(test)
     stand_ins = _stand_ins(test, schema, folder)
@@ -271,12 +260,9 @@ def typed_values(
 ) -> st.SqlText:
     """VALUES in which each value is cast to its column's type, by itself.
 
-    So a text may stand for a time in one row and a time in another. Behind the values of a row come
-    those of some columns again, of other types, by which what was lost can be told.
-
-    Args:
-        cells: the values of each row, as many as there are ``types``. extra_types: those other
-            types.
+    So a text may mean a time in one row and another in the next. The columns of ``extra_types``
+    follow, cast to these types, which shows what was lost. ``cells`` has as many values a row as
+    ``types``.
     """
     edits = list(rows.edits)
     for row in cells:

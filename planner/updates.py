@@ -1,8 +1,7 @@
 """Changes as updates (row, time, diff), as in differential dataflow.
 
-A collection at time T is the sum of the diffs of all updates at times <= T. Rows are opaque
-here: the runtime puts handles on commits into them, so that no row of data is touched to decide
-what has to run when.
+A collection at time T is the sum of the diffs of all updates at times <= T. Rows are opaque here:
+the runtime uses handles on commits, so deciding what has to run reads no data.
 
 Source: differential dataflow (McSherry, Murray, Isaacs, Isard, CIDR 2013), section 4.
 """

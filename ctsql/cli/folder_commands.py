@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from ctsql.runtime.pipelines.plan import FolderPlan, PlannedChange, PlanRefusal
 
 CHANGES, REFUSED = 2, 4
-_NOTED = "="
-"""The mark of what stays as it is, where there is something to say of it."""
+_NOTED = "="  # the mark of what stays as it is, where there is something to say of it
 _MARKS = {"new": "+", "changed": "~", "gone": "-", "refused": "!"}
 
 

@@ -21,8 +21,7 @@ from ctsql.console.user_paths import user_path
 from ctsql.rendering.show import Format
 from ctsql.runtime.spark.versions import NEWEST, OLDEST, as_text
 
-_UNNAMED = ""
-"""The name of the command that runs statements; a file cannot have it."""
+_UNNAMED = ""  # the name of the command that runs statements; a file cannot have it
 
 
 class Program(click.Group):

@@ -58,14 +58,10 @@ class May(Flag):
     """What a kind of statement may."""
 
     CHANGE = 0
-    READ_ONLY = auto()
-    """A read-only connection runs it."""
-    IN_TRANSACTION = auto()
-    """It stands between BEGIN and COMMIT."""
-    ONCE = auto()
-    """Its SQL is evaluated now and never again."""
-    AGAIN = auto()
-    """It is a definition: its SQL is evaluated again later."""
+    READ_ONLY = auto()  # a read-only connection runs it
+    IN_TRANSACTION = auto()  # it stands between BEGIN and COMMIT
+    ONCE = auto()  # its SQL is evaluated now and never again
+    AGAIN = auto()  # it is a definition: its SQL is evaluated again later
 
 
 @dataclass(frozen=True, slots=True)

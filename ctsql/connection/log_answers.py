@@ -15,8 +15,7 @@ from ctsql.runtime.statements.inspect import show
 from ctsql.runtime.statements.inspect.show_constraints import show_constraints
 
 Logged = st.Show | st.Describe
-_NOT_LOGGED = ("functions", "pending", "retention")
-"""What SHOW needs Spark for."""
+_NOT_LOGGED = ("functions", "pending", "retention")  # what SHOW needs Spark for
 
 
 def rows(table: show.Rows) -> Result:

@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from ctsql.api import Connection
 
 OK, FAILED, INTERRUPTED = 0, 1, 130
-PROMPT_NAME = "<prompt>"
-"""The name of a text that somebody types."""
+PROMPT_NAME = "<prompt>"  # the name of a text that somebody types
 STOP_SECONDS = 5.0
 """How long a stopped service or subscription may continue with a T before it is cancelled."""
 

@@ -40,8 +40,7 @@ DESCRIPTORS_SHARE = 8
 """Connections take at most one of so many descriptors that the process may have."""
 HEADERS_SECONDS = 10.0
 READ_SECONDS = 30.0
-REPEAT_SECONDS = 60.0
-"""The least time between two log messages of one kind."""
+REPEAT_SECONDS = 60.0  # the least time between two log messages of one kind
 CLOSE_SECONDS = 3.0
 """How long the end waits for open requests; then it leaves them to the end of the process."""
 _PAUSE_SECONDS = 1.0
@@ -149,8 +148,7 @@ def _make_room(connections: "list[_Connection]") -> None:
 class _Connection(H11Protocol):
     """A connection that closes when its client keeps it waiting."""
 
-    has_asked = False
-    """Whether the headers of its request are complete."""
+    has_asked = False  # whether the headers of its request are complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from ctsql.runtime.service.events import Event
 
 
-WAITING_MAX = 20
-"""The most requests that wait for the collecting thread; others get 503."""
+WAITING_MAX = 20  # the most requests that wait for the collecting thread; others get 503
 
 
 class _Application:

@@ -52,8 +52,7 @@ class Live(Protocol):
         """End the iteration; may be called from another thread."""
 
 
-_SHOWN_ROWS = 20
-"""What a notebook shows of a result."""
+_SHOWN_ROWS = 20  # what a notebook shows of a result
 _CHUNK_ROWS = 1000  # entering ``convert`` costs calls of the JVM, so not for each row
 
 

@@ -46,13 +46,11 @@ if TYPE_CHECKING:
     from ctsql.api import Connection
 
 WATCH_SECONDS = 2.0
-SLOW_START_SECONDS = 3.0
-"""After so long a wait for Spark the prompt names ``ctsql warm-up``."""
+SLOW_START_SECONDS = 3.0  # after so long a wait for Spark the prompt names ``ctsql warm-up``
 FAILURES_SHOWN = 3
 FAILURE_CHARS = 150
 PROMPT = "ctsql> "
-PROMPT_OPEN = "ctsql*> "
-"""While a transaction is open."""
+PROMPT_OPEN = "ctsql*> "  # while a transaction is open
 
 
 class Starter:

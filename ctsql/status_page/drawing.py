@@ -53,8 +53,7 @@ class Graph:
     curves: tuple[Curve, ...]
 
 
-_layout = lru_cache(maxsize=4)(layout)
-"""A graph changes much less often than the states in it."""
+_layout = lru_cache(maxsize=4)(layout)  # a graph changes much less often than the states in it
 
 
 def graph(overview: Overview) -> Graph:
@@ -113,14 +112,10 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """A chart of refreshes, the oldest first, with the greatest and the middle value.
-
-    Attributes:
-        count: how many values are known.
-    """
+    """A chart of refreshes, the oldest first, with the greatest and the middle value."""
 
     bars: tuple[Bar, ...]
-    count: int
+    count: int  # how many values are known
     most: float
     median: float
 

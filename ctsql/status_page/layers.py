@@ -15,12 +15,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-Line = tuple[str, str]
-"""From what is read to what reads it."""
+Line = tuple[str, str]  # from what is read to what reads it
 
 SWEEPS = 4
-COLUMN_ROWS_MIN = 12
-"""A layer is wrapped only if it has more objects than this."""
+COLUMN_ROWS_MIN = 12  # a layer is wrapped only if it has more objects than this
 LOOSE_COLUMNS_MIN = 4
 
 

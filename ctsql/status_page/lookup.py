@@ -42,15 +42,13 @@ from ctsql.status_page.model import (
     overview,
 )
 
-PACE_MS = 60_000
-"""Rows a minute are those of the commits of this long."""
+PACE_MS = 60_000  # rows a minute are those of the commits of this long
 PACE_COMMITS_MAX = 20
 """The most commits that one look reads of an object; with more, the rate is that of these."""
 REFRESHES_MAX = 100
 FAILURES_MAX = 20
 SELDOM_SECONDS = 30.0
-SELDOM_FACTOR = 50.0
-"""Storage of all objects is asked for so many times less than they take."""
+SELDOM_FACTOR = 50.0  # storage of all objects is asked for so many times less than they take
 _MINUTE_MS = 60_000
 
 T = TypeVar("T")

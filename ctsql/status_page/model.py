@@ -10,11 +10,9 @@ from ctsql.runtime.monitoring.refreshes import Refresh
 from ctsql.runtime.monitoring.status import WORST_FIRST, State
 from ctsql.runtime.monitoring.storage import StorageRow
 
-STORED = "stored"
-"""The state of a table: nothing computes it, so it cannot be late."""
+STORED = "stored"  # the state of a table: nothing computes it, so it cannot be late
 _WORST_FIRST = (*(state.value for state in WORST_FIRST), STORED)
-PROBLEMS = (State.FAILED.value, State.UNREADABLE.value)
-"""The states that need somebody."""
+PROBLEMS = (State.FAILED.value, State.UNREADABLE.value)  # the states that need somebody
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,16 +36,11 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitPace:
-    """The newest commits of an object.
+    """The newest commits of an object."""
 
-    Attributes:
-        version: of its Delta table. at: the instant of the last commit that changed rows.
-        rows_per_minute: inserted and deleted; None where statistics are missing.
-    """
-
-    version: int
-    at: datetime | None
-    rows_per_minute: float | None
+    version: int  # of its Delta table
+    at: datetime | None  # the instant of the last commit that changed rows
+    rows_per_minute: float | None  # inserted and deleted; None where statistics are missing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,16 +71,13 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """All objects, the worst state first, and the newest T of the warehouse.
-
-    Attributes:
-        besides: another one where something has changed that other pages show: a definition, or
-            how far a named reader has come.
-    """
+    """All objects, the worst state first, and the newest T of the warehouse."""
 
     objects: tuple[GraphNode, ...]
     arrows: tuple[Arrow, ...]
     now_t: int
+    # another one where something has changed that other pages show: a definition, or how far a
+    # named reader has come.
     besides: tuple[int, ...] = ()
 
     def of(self, object_id: str) -> GraphNode | None:

@@ -26,14 +26,10 @@ from ctsql.status_page.model import Details, HistoryPage, Overview
 T = TypeVar("T")
 
 POLL_SECONDS = 1.0
-REST_FACTOR = 9.0
-"""So a tenth of the time is for looks."""
-ANSWER_SECONDS = 10.0
-"""How long a page waits for the thread when there is nothing else to show."""
-LATE_SECONDS = 2.0
-"""How long a page waits for a new look when there is an older one."""
-PAGES_MAX = 50
-"""How many pages are kept until something changes."""
+REST_FACTOR = 9.0  # so a tenth of the time is for looks
+ANSWER_SECONDS = 10.0  # how long a page waits for the thread when there is nothing else to show
+LATE_SECONDS = 2.0  # how long a page waits for a new look when there is an older one
+PAGES_MAX = 50  # how many pages are kept until something changes
 
 
 class Ask(Protocol):
@@ -45,17 +41,12 @@ class Ask(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What was seen last.
-
-    Attributes:
-        number: grows by one with each change. at: seconds of the monotonic clock.
-        problem: why the looks after it failed; None if it is the newest.
-    """
+    """What was seen last."""
 
     overview: Overview
-    number: int
-    at: float
-    problem: str | None = None
+    number: int  # grows by one with each change
+    at: float  # seconds of the monotonic clock
+    problem: str | None = None  # why the looks after it failed; None if it is the newest
 
 
 class Poller:

@@ -13,16 +13,12 @@ from ctsql.planner.syntax.tokens.tokenizer import Kind, tokenise
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One TEST statement.
-
-    Attributes:
-        span: its text. schema: where its unqualified names are looked up.
-        test: what it says; None where it cannot be read, and then there is a ``problem``.
-    """
+    """One TEST statement."""
 
     name: str
-    span: Span
-    schema: str
+    span: Span  # its text
+    schema: str  # where its unqualified names are looked up
+    # what it says; None where it cannot be read, and then there is a ``problem``.
     test: st.Test | None = None
     problem: CtsqlError | None = None
 

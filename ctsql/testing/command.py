@@ -20,10 +20,8 @@ from ctsql.testing.reporting import junit, outcome_lines, summary
 from ctsql.testing.running import Outcome, run_case
 from ctsql.testing.warehouses import Warehouses
 
-WORKERS_MAX = 4
-"""More share one driver, and gain little."""
-TESTS_OF_WORKER = 10
-"""So many tests at least for each worker."""
+WORKERS_MAX = 4  # more share one driver, and gain little
+TESTS_OF_WORKER = 10  # so many tests at least for each worker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

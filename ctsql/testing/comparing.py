@@ -38,8 +38,7 @@ _SPELLINGS = (
     ("^(-?)$|^-0$", "0"),
 )
 """What makes two spellings of one number equal, in order."""
-ROWS_SHOWN = 20
-"""Of the rows that are missing, and of those that are not expected."""
+ROWS_SHOWN = 20  # of the rows that are missing, and of those that are not expected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,15 +66,11 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnTypes:
-    """How expected values become those of columns.
-
-    Attributes:
-        types: of the columns, as SQL has them. text_types: of columns whose cast may lose
-            something, with texts in place of that.
-    """
+    """How expected values become those of columns."""
 
     schema: T.StructType
-    types: tuple[str, ...]
+    types: tuple[str, ...]  # of the columns, as SQL has them
+    # of columns whose cast may lose something, with texts in place of that.
     text_types: Mapping[int, str]
 
     @staticmethod

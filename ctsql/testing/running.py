@@ -37,16 +37,12 @@ from ctsql.testing.warehouses import Warehouses, forget_tables
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mismatch:
-    """One thing that is not as it should be, at a place in the test.
-
-    Attributes:
-        message: one line. difference: of rows. problem: the error behind it, if one is.
-    """
+    """One thing that is not as it should be, at a place in the test."""
 
     span: Span
-    message: str
-    difference: Difference | None = None
-    problem: Error | None = None
+    message: str  # one line
+    difference: Difference | None = None  # of rows
+    problem: Error | None = None  # the error behind it, if one is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,19 +98,14 @@ def _run(plan: TestPlan, warehouses: Warehouses) -> Iterator[Mismatch]:
 
 @dataclass(slots=True)
 class RunningTest:
-    """A test in its warehouse.
-
-    Attributes:
-        before: the T at which nothing has happened yet.
-        times: the T of each step.
-        refusals: the errors of steps that could not be committed, by number from 1.
-    """
+    """A test in its warehouse."""
 
     connection: Connection
     engine: Engine
     plan: TestPlan
-    before: int
-    times: list[int] = field(default_factory=list)
+    before: int  # the T at which nothing has happened yet
+    times: list[int] = field(default_factory=list)  # the T of each step
+    # the errors of steps that could not be committed, by number from 1.
     refusals: dict[int, CtsqlError] = field(default_factory=dict)
     stopped: bool = False
 

@@ -28,8 +28,7 @@ from ctsql.planner.syntax import ast as st, parse
 from ctsql.planner.syntax.statements.options import POLICY
 from ctsql.planner.syntax.tokens.qualified_names import QualifiedNames
 
-DIFF_NAME = "diff"
-"""What the last column of ``changes(t)`` is called."""
+DIFF_NAME = "diff"  # what the last column of ``changes(t)`` is called
 
 NO_TARGETS: Mapping[st.RelationRef, Sequence[str] | None] = {}
 

@@ -30,8 +30,7 @@ _NOT_STORED = re.compile(
 """Types that Delta lacks, also within others; fields may be called so."""
 _VOID = re.compile(r"(?<![^<:,\s])void(?=\s*(?:[,>]|$))", re.IGNORECASE)
 _QUOTED = re.compile(r"`(?:[^`]|``)*`")
-NAME_FORBIDDEN = " ,;{}()\n\t="
-"""Characters that Parquet allows in no column name."""
+NAME_FORBIDDEN = " ,;{}()\n\t="  # characters that Parquet allows in no column name
 
 
 def named_columns(

@@ -34,17 +34,12 @@ def snapshot_inputs(plan: lp.TaskWrite) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """The ids of objects, each once, in the order of the plan; other relations are their parts.
+    """The ids of objects, each once, in the order of the plan; other relations are their parts."""
 
-    Attributes:
-        inserts: those whose inserted rows are read. contents: those that are read whole. outputs:
-            those of the task itself. is_all: whether nothing else is read, not even the clock.
-    """
-
-    inserts: tuple[str, ...]
-    contents: tuple[str, ...]
-    outputs: tuple[str, ...]
-    is_all: bool
+    inserts: tuple[str, ...]  # those whose inserted rows are read
+    contents: tuple[str, ...]  # those that are read whole
+    outputs: tuple[str, ...]  # those of the task itself
+    is_all: bool  # whether nothing else is read, not even the clock
 
 
 def reads_of(node: lp.Node) -> Reads:

@@ -17,8 +17,7 @@ from ctsql.planner.bodies.delete_by_key import KeyLookup
 from ctsql.planner.syntax.ast import ClockCall
 
 _numbers = itertools.count(1)
-EMPTY = -1
-"""The time before all times: every object is empty as of it."""
+EMPTY = -1  # the time before all times: every object is empty as of it
 
 
 class SparkText(Protocol):
@@ -78,18 +77,14 @@ def temporary_view(frame: DataFrame) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One evaluation of a plan.
+    """One evaluation of a plan."""
 
-    Attributes:
-        session: evaluates the user's SQL. sources: the rows. at: T.
-        clock_at: the time that now() means, or the column that holds it; None for the real clock.
-        name_frame: gives a DataFrame its name in SQL text.
-    """
-
-    session: SparkSession
-    sources: Sources
-    at: int
+    session: SparkSession  # evaluates the user's SQL
+    sources: Sources  # the rows
+    at: int  # T
+    # the time that now() means, or the column that holds it; None for the real clock.
     clock_at: int | str | None = None
+    # gives a DataFrame its name in SQL text.
     name_frame: Callable[[DataFrame], AbstractContextManager[str]] = temporary_view
 
     def clock(self, call: ClockCall) -> str:

@@ -21,21 +21,16 @@ from ctsql.catalog.spans import Span
 
 _MARK = "__ct_lost_"
 _KNOWN_MAX = 1000
-_known_keys: dict[Hashable, None] = {}
-"""Texts over columns that are known to read no lost column."""
+_known_keys: dict[Hashable, None] = {}  # texts over columns that are known to read no lost column
 
 
 @dataclass(frozen=True, slots=True)
 class RelationRows:
-    """The rows of a relation that a text reads.
-
-    Attributes:
-        name: what the object is called. lost_columns: those that it had when the text was bound.
-    """
+    """The rows of a relation that a text reads."""
 
     frame: DataFrame
-    name: str = ""
-    lost_columns: tuple[str, ...] = ()
+    name: str = ""  # what the object is called
+    lost_columns: tuple[str, ...] = ()  # those that it had when the text was bound
 
 
 def run_on(

@@ -22,16 +22,12 @@ from ctsql.planner.syntax.ast import RelationRef, SqlText
 
 @dataclass(frozen=True, slots=True)
 class OutputState:
-    """The output, part by part.
+    """The output, part by part."""
 
-    Attributes:
-        stored_rows: those that are still there, with the columns that locate them; None for none.
-        inserts: proposed rows that are still there; None for none.
-        victims: stored rows that were taken away, with the columns that locate them.
-    """
-
+    # those that are still there, with the columns that locate them; None for none.
     stored_rows: DataFrame | None
-    inserts: DataFrame | None = None
+    inserts: DataFrame | None = None  # proposed rows that are still there; None for none
+    # stored rows that were taken away, with the columns that locate them.
     victims: DataFrame | None = None
 
     def contents(self, own: SelfReference, context: Context) -> DataFrame:
@@ -54,16 +50,12 @@ def union_all(*frames: DataFrame | None) -> DataFrame | None:
 
 @dataclass(frozen=True, slots=True)
 class StatementView:
-    """The relations that the texts of one statement see: the outputs as the statement found them.
+    """The relations that one statement's texts see: the outputs as the statement found them."""
 
-    Attributes:
-        output: the output that is written. ctes: the WITH clause in front of all texts.
-        others: every output by its id, where there are several.
-    """
-
-    output: OutputState
+    output: OutputState  # the output that is written
     context: Context
-    ctes: Query | None = None
+    ctes: Query | None = None  # the WITH clause in front of all texts
+    # every output by its id, where there are several.
     others: Mapping[str, OutputState] = field(default_factory=dict)
 
     def contents(self, own: SelfReference) -> DataFrame:

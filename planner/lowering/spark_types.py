@@ -16,8 +16,7 @@ from pyspark.sql import DataFrame, functions as F, types as T
 from ctsql.catalog.names import backtick, quote
 from ctsql.catalog.schemas import Column, plain_type
 
-TAG = "__CHAR_VARCHAR_TYPE_STRING"
-"""The metadata of a column, with its type as it was declared."""
+TAG = "__CHAR_VARCHAR_TYPE_STRING"  # the metadata of a column, with its type as it was declared
 _PADDED = re.compile(r"(?<!var)char\(\d+\)", re.IGNORECASE)
 
 

@@ -39,28 +39,18 @@ class FileRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelationRef:
-    """A relation named in SQL text.
+    """A relation named in SQL text."""
 
-    Attributes:
-        parts: the identifiers as typed, without quotes: (name,) or (schema, name).
-        span: from the first part to the last; of ``inserts(t)`` the whole call.
-        aliased: an alias follows; if not, replacing the name must add one.
-        alias: the alias to add; empty for the name itself.
-        alias_place: where to add it if not behind the name.
-        change: which of its changes are read, or its contents by name; None for a bare name.
-        inner: in ``inserts(t)``, the place of the name.
-        names_columns: an alias with a list of columns follows, ``t AS a(x, y)``.
-        file: the file that is read where there is no name; ``parts`` are its alias then.
-    """
-
-    parts: tuple[str, ...]
-    span: Span
-    aliased: bool = False
-    alias: str = ""
-    alias_place: Span | None = None
+    parts: tuple[str, ...]  # the identifiers as typed, without quotes: (name,) or (schema, name)
+    span: Span  # from the first part to the last; of ``inserts(t)`` the whole call
+    aliased: bool = False  # an alias follows; if not, replacing the name must add one
+    alias: str = ""  # the alias to add; empty for the name itself
+    alias_place: Span | None = None  # where to add it if not behind the name
+    # which of its changes are read, or its contents by name; None for a bare name.
     change: ChangeKind | None = None
-    inner: Span | None = None
-    names_columns: bool = False
+    inner: Span | None = None  # in ``inserts(t)``, the place of the name
+    names_columns: bool = False  # an alias with a list of columns follows, ``t AS a(x, y)``
+    # the file that is read where there is no name; ``parts`` are its alias then.
     file: FileRef | None = None
 
     @property
@@ -76,17 +66,12 @@ class RelationRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedSource:
-    """What a name in FROM, or a statement's target, adds to a scope. Names are folded.
+    """What a name in FROM, or a statement's target, adds to a scope. Names are folded."""
 
-    Attributes:
-        names: the alias, or the name as typed; empty for none.
-        columns: names of its columns; a relation stands for all of its columns. None if not known.
-        ref: the relation, if it has no alias.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # the alias, or the name as typed; empty for none
+    # names of its columns; a relation stands for all of its columns. None if not known.
     columns: "tuple[str | RelationRef, ...] | None"
-    ref: RelationRef | None = None
+    ref: RelationRef | None = None  # the relation, if it has no alias
 
 
 Scope = tuple[NamedSource, ...]
@@ -94,19 +79,13 @@ Scope = tuple[NamedSource, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QualifiedName:
-    """A column or a star behind a name that may be a relation's.
+    """A column or a star behind a name that may be a relation's."""
 
-    Attributes:
-        parts: the names between dots, folded.
-        span: all of it. first: its first part. second: its first two parts.
-        scopes: where the name is looked up, innermost first.
-    """
-
-    parts: tuple[str, ...]
-    span: Span
-    first: Span
-    second: Span
-    scopes: tuple[Scope, ...]
+    parts: tuple[str, ...]  # the names between dots, folded
+    span: Span  # all of it
+    first: Span  # its first part
+    second: Span  # its first two parts
+    scopes: tuple[Scope, ...]  # where the name is looked up, innermost first
 
     @property
     def is_star(self) -> bool:
@@ -162,25 +141,16 @@ class Edit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlText:
-    """A piece of Spark SQL (a query, a predicate, a statement) and what is replaceable in it.
+    """A piece of Spark SQL (a query, a predicate, a statement) and what is replaceable in it."""
 
-    Attributes:
-        span: the piece.
-        relations: every relation it reads, in order of text, common table expressions left out.
-        clocks: calls that read the clock.
-        nondeterministic: rand(), uuid() and their like, and TABLESAMPLE.
-        edits: fixed replacements (Postgres type names, say).
-        parameters: spans of ``?`` and ``:name``, in order.
-        names: columns and stars that may be qualified by a relation without alias, until they are
-            resolved.
-    """
-
-    span: Span
+    span: Span  # the piece
+    # every relation it reads, in order of text, common table expressions left out.
     relations: tuple[RelationRef, ...] = ()
-    clocks: tuple[ClockCall, ...] = ()
-    nondeterministic: tuple[FunctionRef, ...] = ()
-    edits: tuple[Edit, ...] = ()
-    parameters: tuple[Span, ...] = ()
+    clocks: tuple[ClockCall, ...] = ()  # calls that read the clock
+    nondeterministic: tuple[FunctionRef, ...] = ()  # rand(), uuid() and their like, and TABLESAMPLE
+    edits: tuple[Edit, ...] = ()  # fixed replacements (Postgres type names, say)
+    parameters: tuple[Span, ...] = ()  # spans of ``?`` and ``:name``, in order
+    # columns and stars that may be qualified by a relation without alias, until they are resolved.
     names: tuple[QualifiedName, ...] = ()
 
 
@@ -213,22 +183,16 @@ class OnViolation(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConstraintDef:
-    """A constraint that every row of an output keeps.
+    """A constraint that every row of an output keeps."""
 
-    Attributes:
-        name: empty while it is not made up yet.
-        predicate: of a CHECK; of the others there are the ``columns`` instead.
-        column: the column in whose definition it stands; None for one of a whole row.
-        unique: it is UNIQUE.
-    """
-
-    name: str
+    name: str  # empty while it is not made up yet
     span: Span
     columns: tuple[str, ...]
-    predicate: SqlText | None
+    predicate: SqlText | None  # of a CHECK; of the others there are the ``columns`` instead
     action: OnViolation
+    # the column in whose definition it stands; None for one of a whole row.
     column: str | None = None
-    unique: bool = False
+    unique: bool = False  # it is UNIQUE
 
     @property
     def rule(self) -> str:
@@ -268,9 +232,8 @@ class OutputDef:
 class InsertStatement:
     """INSERT INTO target [(columns)] query, in a task's body; VALUES is a query too.
 
-    A WITH clause in front of INSERT belongs to the query. ``defaults`` are the words DEFAULT in a
-    VALUES list, each with the place of its column, from 0. ``by_name``: the query's columns fill
-    those of the same name. ``overwrites``: a DELETE of all rows stands in front of it.
+    A WITH clause before INSERT belongs to the query. ``defaults`` are the words DEFAULT in a VALUES
+    list, each with its column's index. ``overwrites``: a DELETE of all rows precedes it.
     """
 
     span: Span
@@ -295,10 +258,7 @@ class DeleteStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """``column = value`` in UPDATE SET or in a MERGE's INSERT; the value None means DEFAULT.
-
-    ``qualifier``: the names before the column, folded.
-    """
+    """``column = value``; the value None means DEFAULT. ``qualifier``: folded names before it."""
 
     column: str
     span: Span
@@ -443,10 +403,8 @@ class CopyTo(Statement):
 class CreateTable(Statement):
     """CREATE TABLE with columns or AS SELECT (``text`` is the whole statement), or an attachment.
 
-    ``location`` is set for ``CREATE TABLE t LOCATION 'uri'``, which attaches a table that is there.
-    ``columns`` are those of the list at ``columns_span``, with its parentheses; ``query`` stands
-    behind AS.
-    ``constraints`` are those of the list, which ``text`` has no more.
+    ``location`` is set for ``CREATE TABLE t LOCATION 'uri'``, which attaches an existing table.
+    ``columns_span`` is the list with its parentheses; ``text`` excludes its ``constraints``.
     """
 
     target: RelationRef
@@ -491,52 +449,39 @@ class CreateMaterializedView(Statement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskInput:
-    """What stands behind ON INPUT: ``source [AS] alias [WHERE condition]``.
+    """What stands behind ON INPUT: ``source [AS] alias [WHERE condition]``."""
 
-    Attributes:
-        ref: the source, as typed. span: all of it.
-        alias: what the body may call it besides.
-        rows: with a condition, the query of the source's rows for which it is true.
-    """
-
-    ref: RelationRef
-    span: Span
-    alias: str | None = None
+    ref: RelationRef  # the source, as typed
+    span: Span  # all of it
+    alias: str | None = None  # what the body may call it besides
+    # with a condition, the query of the source's rows for which it is true.
     rows: SqlText | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateContinualTask(Statement):
-    """CREATE CONTINUAL TASK ... ON INPUT ... AS ( statements ).
-
-    Attributes:
-        outputs: those of OUTPUTS (...); none where the task is its own output.
-        body_span: the body with its parentheses. options_span: WITH (...) if there is one.
-        as_span: the word AS in front of the body.
-        constraints: of the task's own rows, each with a name. columns_span: the column list with
-            its parentheses, or OUTPUTS with its list, if there is one.
-        backfill: the table of BACKFILL FROM. replaces: the task of REPLACEMENT ... FOR; begin: its
-            FROM, None for SNAPSHOT. beginning_span: that clause, from BACKFILL or FOR on.
-    """
+    """CREATE CONTINUAL TASK ... ON INPUT ... AS ( statements )."""
 
     target: RelationRef
     inputs: tuple[TaskInput, ...]
     body: tuple[BodyStatement, ...]
-    body_span: Span
-    as_span: Span
+    body_span: Span  # the body with its parentheses
+    as_span: Span  # the word AS in front of the body
     columns: tuple[ColumnDef, ...] = ()
+    # those of OUTPUTS (...); none where the task is its own output.
     outputs: tuple[OutputDef, ...] = ()
     comment: str | None = None
     options: tuple[Option, ...] = ()
-    options_span: Span | None = None
-    constraints: tuple[ConstraintDef, ...] = ()
+    options_span: Span | None = None  # WITH (...) if there is one
+    constraints: tuple[ConstraintDef, ...] = ()  # of the task's own rows, each with a name
+    # the column list with its parentheses, or OUTPUTS with its list, if there is one.
     columns_span: Span | None = None
     or_replace: bool = False
     if_not_exists: bool = False
-    backfill: RelationRef | None = None
-    replaces: RelationRef | None = None
-    begin: "Instant | None" = None
-    beginning_span: Span | None = None
+    backfill: RelationRef | None = None  # the table of BACKFILL FROM
+    replaces: RelationRef | None = None  # the task of REPLACEMENT ... FOR
+    begin: "Instant | None" = None  # its FROM; None for SNAPSHOT
+    beginning_span: Span | None = None  # that clause, from BACKFILL or FOR on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -698,15 +643,11 @@ class ApplyReplacement(Statement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayTask(Statement):
-    """REPLAY CONTINUAL TASK name FROM t [AS ( statements )].
-
-    Attributes:
-        begin: the first T that is run again.
-        body: the new one, with ``body_span``; empty where the task keeps its own.
-    """
+    """REPLAY CONTINUAL TASK name FROM t [AS ( statements )]."""
 
     target: RelationRef
-    begin: "Instant"
+    begin: "Instant"  # the first T that is run again
+    # the new one, with ``body_span``; empty where the task keeps its own.
     body: tuple[BodyStatement, ...] = ()
     body_span: Span | None = None
 
@@ -723,20 +664,14 @@ class CommentOn(Statement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Show(Statement):
-    """SHOW <what>: a list of objects, SHOW CREATE, SHOW PENDING and so on.
+    """SHOW <what>: a list of objects, SHOW CREATE, SHOW PENDING and so on."""
 
-    Attributes:
-        what: the words behind SHOW in lower case, as "materialized views" or "create".
-        target: the object that is asked about. kind: its kind, as typed behind CREATE.
-        schema: IN or FROM schema. like: the pattern of names.
-    """
-
-    what: str
-    target: RelationRef | None = None
-    kind: ObjectKind | None = None
-    schema: str | None = None
+    what: str  # the words behind SHOW in lower case, as "materialized views" or "create"
+    target: RelationRef | None = None  # the object that is asked about
+    kind: ObjectKind | None = None  # its kind, as typed behind CREATE
+    schema: str | None = None  # IN or FROM schema
     schema_span: Span | None = None
-    like: str | None = None
+    like: str | None = None  # the pattern of names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -811,16 +746,11 @@ class UseSchema(Statement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maintain(Statement):
-    """MAINTAIN [ALL | name] [RETAIN 'interval'] [DRY RUN].
+    """MAINTAIN [ALL | name] [RETAIN 'interval'] [DRY RUN]."""
 
-    Attributes:
-        target: one object; None for the outputs and ctsql's own tables. everything: and the
-            tables that CREATE TABLE made. retain_ms: None without RETAIN.
-    """
-
-    target: RelationRef | None = None
-    everything: bool = False
-    retain_ms: int | None = None
+    target: RelationRef | None = None  # one object; None for the outputs and ctsql's own tables
+    everything: bool = False  # and the tables that CREATE TABLE made
+    retain_ms: int | None = None  # None without RETAIN
     dry_run: bool = False
 
 
@@ -829,15 +759,11 @@ class RowQuestion(Statement):
     """BLAME name [WHERE predicate] [AS OF time], or WHY name WHERE predicate [AS OF time].
 
     BLAME asks who last wrote each row, WHY where rows come from.
-
-    Attributes:
-        verb: BLAME or WHY.
-        select: ``SELECT *`` of what stands behind it; its text is a separate source.
     """
 
-    verb: str
+    verb: str  # BLAME or WHY
     target: RelationRef
-    select: Select
+    select: Select  # ``SELECT *`` of what stands behind it; its text is a separate source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -850,24 +776,17 @@ class Instant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscribe(Statement):
-    """SUBSCRIBE TO name, or TO (query): its changes as they happen.
+    """SUBSCRIBE TO name, or TO (query): its changes as they happen."""
 
-    Attributes:
-        target: the name; None for a query.
-        as_of: begin with the contents as of it. begin: begin with the changes at it (FROM).
-        up_to: end before it. up_to_now: end where the statement finds the newest T.
-        reader: the name under which the position is kept. progress: report times without a change.
-    """
-
-    target: RelationRef | None
+    target: RelationRef | None  # the name; None for a query
     query: SqlText | None = None
-    as_of: Instant | None = None
-    begin: Instant | None = None
-    up_to: Instant | None = None
-    up_to_now: bool = False
-    reader: str | None = None
+    as_of: Instant | None = None  # begin with the contents as of it
+    begin: Instant | None = None  # begin with the changes at it (FROM)
+    up_to: Instant | None = None  # end before it
+    up_to_now: bool = False  # end where the statement finds the newest T
+    reader: str | None = None  # the name under which the position is kept
     reader_span: Span | None = None
-    progress: bool = False
+    progress: bool = False  # report times without a change
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -898,25 +817,19 @@ class SequenceGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateFlow(Statement):
-    """CREATE [OR REPLACE] FLOW name AS AUTO CDC INTO target FROM source ...
-
-    Attributes:
-        sequence: the expression of SEQUENCE BY; of groups the first one.
-        groups: with FOR the columns that each expression orders; else none.
-        delete_when: the condition of APPLY AS DELETE.
-        columns: of the target; None for all. tracked_columns: TRACK HISTORY ON; None for all.
-    """
+    """CREATE [OR REPLACE] FLOW name AS AUTO CDC INTO target FROM source ..."""
 
     name: RelationRef
     target: RelationRef
     source: RelationRef
     keys: tuple[str, ...]
     keys_span: Span
-    sequence: Span
+    sequence: Span  # the expression of SEQUENCE BY; of groups the first one
+    # with FOR the columns that each expression orders; else none.
     groups: tuple[SequenceGroup, ...] = ()
-    delete_when: Span | None = None
-    columns: ColumnList | None = None
-    tracked_columns: ColumnList | None = None
+    delete_when: Span | None = None  # the condition of APPLY AS DELETE
+    columns: ColumnList | None = None  # of the target; None for all
+    tracked_columns: ColumnList | None = None  # TRACK HISTORY ON; None for all
     scd_type: int = 1
     ignore_nulls: bool = False
     if_not_exists: bool = False
@@ -943,50 +856,35 @@ class Transact(Statement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestStep:
-    """GIVEN or THEN [AT time] change [AND change ...]: one commit, at one T.
-
-    Attributes:
-        span: the whole step, with its first word.
-        at: the time that the test's clock is set to; None for a second after the step before.
-        changes: what is written, each into its own table; none where only time passes.
-        columns: for each change the columns that its list declares with types, if it does.
-    """
+    """GIVEN or THEN [AT time] change [AND change ...]: one commit, at one T."""
 
     __test__ = False  # for pytest, which takes its name for a test's
 
-    span: Span
+    span: Span  # the whole step, with its first word
+    # the time that the test's clock is set to; None for a second after the step before.
     at: Instant | None = None
+    # what is written, each into its own table; none where only time passes.
     changes: tuple[Dml, ...] = ()
+    # for each change the columns that its list declares with types, if it does.
     columns: tuple[tuple[ColumnDef, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """What is to hold after a step of a test.
+    """What is to hold after a step of a test."""
 
-    Attributes:
-        span: from the word EXPECT on. after: the number of the step, from 1; None for the last.
-    """
-
-    span: Span
-    after: int | None = None
+    span: Span  # from the word EXPECT on
+    after: int | None = None  # the number of the step, from 1; None for the last
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectRows(Expectation):
-    """EXPECT name [(columns)] | (query) [AFTER n] VALUES ... | AS (query); or NO ROWS IN name.
+    """EXPECT name [(columns)] | (query) [AFTER n] VALUES ... | AS (query); or NO ROWS IN name."""
 
-    Attributes:
-        query: what gives the rows that are there. rows: what gives those that are to be there; None
-            for none at all.
-        cells: of VALUES the values of each row; none of a query.
-        is_ordered: they must come in this order.
-    """
-
-    query: SqlText
-    rows: SqlText | None = None
-    cells: tuple[tuple[Span, ...], ...] = ()
-    is_ordered: bool = False
+    query: SqlText  # what gives the rows that are there
+    rows: SqlText | None = None  # what gives those that are to be there; None for none at all
+    cells: tuple[tuple[Span, ...], ...] = ()  # of VALUES the values of each row; none of a query
+    is_ordered: bool = False  # they must come in this order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -998,17 +896,12 @@ class ExpectNoChange(Expectation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectError(Expectation):
-    """EXPECT ERROR condition [LIKE 'pattern'] [IN name] [AFTER n].
+    """EXPECT ERROR condition [LIKE 'pattern'] [IN name] [AFTER n]."""
 
-    Attributes:
-        condition: its name, in upper case. like: what its message must be like, as LIKE says it.
-        subject: what cannot be read; None where a step is refused.
-    """
-
-    condition: str
+    condition: str  # its name, in upper case
     condition_span: Span
-    like: str | None = None
-    subject: RelationRef | None = None
+    like: str | None = None  # what its message must be like, as LIKE says it
+    subject: RelationRef | None = None  # what cannot be read; None where a step is refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

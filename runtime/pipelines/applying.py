@@ -353,7 +353,7 @@ def with_changes(current: Catalog, bound: BoundObject) -> list[Item]:
         if item.id in redefined_ids and isinstance(later, Task):
             text, reads = item.definition.text, item.definition.reads
             newest = later.definition.followed_by(text, reads)
-            later = later.with_definitions(newest, now.revisions)
+            later = replace(later, definition=newest, earlier=now.revisions)
         elif item.id in redefined_ids:
             later = replace(later, definition=item.definition)
         items.append(later)

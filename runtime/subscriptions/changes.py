@@ -174,7 +174,7 @@ class Changes:
             if is_before_columns(warehouse, item, time - 1, entries):
                 return None  # the earlier contents have other columns
             there = warehouse.versions.present(item, movement, self._names)
-            if item.continues and len(there) < len(self._names):
+            if item.following.continues and len(there) < len(self._names):
                 return None  # one of those that are delivered is another one from then on
             earlier = [e for e in entries if e.upper <= time]
             last_write = earlier[-1].upper - 1 if earlier else item.known_from - 1

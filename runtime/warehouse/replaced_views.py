@@ -181,9 +181,10 @@ def cutover_of_views(
     """
     items, begun_ids = [], set()
     for now, item, history in views:
-        continues, stretches = item.continues or history is History.CONTINUED, item.stretches
+        continues = item.following.continues or history is History.CONTINUED
+        stretches = item.following.stretches
         if now.id in paced_ids:
-            stretches = (*now.stretches, Stretch(now.created_at, refresh_of(now)))
+            stretches = (*now.following.stretches, Stretch(now.created_at, refresh_of(now)))
         if history is History.CUT:
             continues, stretches = False, ()
         following = replace(item.following, continues=continues, stretches=stretches)
@@ -250,7 +251,7 @@ def is_before_columns(warehouse: Warehouse, item: Item, at: int, entries: Sequen
     """
     if any(e.anew for e in entries if e.upper > at + 1):
         return True
-    is_known = item.continues and at < warehouse.relations.output(item).upper
+    is_known = item.following.continues and at < warehouse.relations.output(item).upper
     return not is_known and awaits_columns(warehouse, item)
 
 

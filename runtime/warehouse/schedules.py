@@ -62,7 +62,7 @@ class Schedules:
             return Schedule.of([plan.coalesce], self._begin_of(item)) if plan.coalesce else None
         if not isinstance(plan, ViewWrite) or plan.refresh is None:
             return None
-        return _of_stretch(plan.refresh, item.created_at, is_later=bool(item.stretches))
+        return _of_stretch(plan.refresh, item.created_at, is_later=bool(item.following.stretches))
 
     def shown_at(self, item: Item, at: int) -> int | None:
         """The time whose contents a view shows at T; None before its first refresh."""
@@ -429,7 +429,7 @@ def _stretches(item: Item, newest: Schedule | None) -> list[tuple[int, Schedule 
     """
     earlier = [
         (s.start, None if s.parts is None else _of_stretch(s.parts, s.start, is_later=n > 0))
-        for n, s in enumerate(item.stretches)
+        for n, s in enumerate(item.following.stretches)
     ]
     return [*earlier, (item.created_at, newest)]
 

@@ -99,7 +99,7 @@ class StoredSources:
         table = self.warehouse.relations.table(item)
         names = [c.name for c in self.warehouse.relations.columns_now(item)]
         there = table.schema_at(storage.version)
-        is_other = item.continues and not same_columns(columns_of(there), item.columns)
+        is_other = item.following.continues and not same_columns(columns_of(there), item.columns)
         if is_other or there.names != names:
             return Declined("its columns have changed since")
         return rows_of(table, storage.version, names)
@@ -114,9 +114,8 @@ class StoredSources:
         """Does the version of a view that was stored last before T still hold at T?"""
         output = self.warehouse.relations.output(item)
         entries = output.entries(since=at + 1)
-        anew = (
-            {s.start for s in item.stretches[1:]} | {item.created_at} if item.stretches else set()
-        )
+        stretches = item.following.stretches
+        anew = {s.start for s in stretches[1:]} | {item.created_at} if stretches else set()
         if entries and entries[0].upper == at + 1 and at + 1 in anew:
             # A view that begins anew has an upper of then before it holds anything by its new
             # definition: this says nothing of what it held before.

@@ -37,7 +37,7 @@ def revision_of(item: Item) -> dict[str, object]:
     """What a commit of a view says of how often it was replaced; nothing of one that never was."""
     if not isinstance(item, MaterializedView) or not item.revision:
         return {}
-    return {REVISION: item.revision, **({CONTINUES: True} if item.continues else {})}
+    return {REVISION: item.revision, **({CONTINUES: True} if item.following.continues else {})}
 
 
 class Versions:
@@ -133,7 +133,7 @@ class Versions:
         table = self._relations.table(item)
         now = table.metadata_at(movement.version)
         there = {*now.columns}
-        if item.continues and movement.before >= 0:
+        if item.following.continues and movement.before >= 0:
             shape = compare_columns(table.metadata_at(movement.before), now)
             there -= {
                 *map(fold, (*shape.added_columns, *shape.lossy_columns, *shape.widened_columns))
@@ -262,7 +262,7 @@ class Versions:
         if not self._may_have_grown(item):
             return rows
         table = self._relations.table(item)
-        if item.continues:
+        if item.following.continues:
             from ctsql.runtime.delta.log.reshaping import shown_under  # imports Spark
 
             return shown_under(rows, columns_of(table.schema_at(version)), item.columns)

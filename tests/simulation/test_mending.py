@@ -51,7 +51,7 @@ def _mend(engine: MemoryEngine, meanwhile: Callable[[], object] = lambda: None) 
     def add(current: Catalog) -> Catalog:
         task = current.items[TASK]
         newest = Definition(number=1, text=_text(TASK, 100, Shape.ALONE), reads=task.reads)
-        return current.with_items([task.with_definitions(newest, task.revisions)])
+        return current.with_items([replace(task, definition=newest, earlier=task.revisions)])
 
     def put_in_force(state: TaskState, now: int) -> TaskState:
         task = engine.relations.item(TASK)

@@ -206,7 +206,7 @@ class _Form:
 
         Args:
             rows: a query of all that the state should hold for the keys with events.
-            identity: what a row replaces another by, besides the key. terms: those in
+            identity: the columns, besides the key, by which a row replaces another. terms: those in
                 which they may differ; each holds ``{of}`` for the relation.
         """
         same = struct(t.format(of="__o.") for t in terms)

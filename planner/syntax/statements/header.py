@@ -39,30 +39,24 @@ _CLAUSES_REFUSED = ("SCHEDULE", "PARTITIONED BY", "CLUSTER BY", "TBLPROPERTIES",
 
 @dataclass(slots=True)
 class Header:
-    """The parts of a header; lists are given as the tokens between their parentheses.
-
-    Attributes:
-        columns_span: the column list with its parentheses, or OUTPUTS with its list.
-        options: one entry for each WITH (...); options_span: the whole of the first.
-        inputs: a task's inputs; a view has none, and a replacement may leave them out.
-        outputs: of a task with OUTPUTS each output's name and its columns.
-        replaces: what is behind FOR. begin: the time behind FROM. backfill: of BACKFILL FROM.
-        beginning_span: from FOR or BACKFILL to the end of that clause.
-    """
+    """The parts of a header; lists are given as the tokens between their parentheses."""
 
     target: RelationRef
     if_not_exists: bool
     columns: Tokens | None = None
+    # the column list with its parentheses, or OUTPUTS with its list.
     columns_span: Span | None = None
-    options: tuple[Tokens, ...] = ()
-    options_span: Span | None = None
+    options: tuple[Tokens, ...] = ()  # one entry for each WITH (...)
+    options_span: Span | None = None  # the whole of the first
+    # a task's inputs; a view has none, and a replacement may leave them out.
     inputs: tuple[TaskInput, ...] = ()
+    # of a task with OUTPUTS each output's name and its columns.
     outputs: tuple[tuple[RelationRef, Tokens], ...] = ()
     comment: str | None = None
-    replaces: RelationRef | None = None
-    begin: Instant | None = None
-    backfill: RelationRef | None = None
-    beginning_span: Span | None = None
+    replaces: RelationRef | None = None  # what is behind FOR
+    begin: Instant | None = None  # the time behind FROM
+    backfill: RelationRef | None = None  # of BACKFILL FROM
+    beginning_span: Span | None = None  # from FOR or BACKFILL to the end of that clause
 
 
 def read_header(cursor: TokenCursor, *, task: bool, replacement: bool) -> Header:

@@ -26,8 +26,7 @@ TASK_OPTIONS = (
 )  # fmt: skip
 INTERVAL_MS_MIN = 1_000
 FIXPOINT = "fixpoint"
-ITERATIONS_MAX = 1_000
-"""The most ITERATIONS there may be, and where FIXPOINT gives up."""
+ITERATIONS_MAX = 1_000  # the most ITERATIONS there may be, and where FIXPOINT gives up
 _ON_ERROR = ("halt", "skip", "quarantine")
 NOT_NULL = "ASSERT NOT NULL"
 _VIEW_KNOWN = (

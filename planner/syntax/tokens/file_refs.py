@@ -75,11 +75,7 @@ def check_location(path: Token) -> str:
 def file_ref(
     path: Token, format_name: str | None, options: tuple[tuple[str, str], ...] = ()
 ) -> FileRef:
-    """The file of a string; ``format_name`` is its format, None for that of the ending.
-
-    Raises:
-        FILE_FORMAT_UNKNOWN: neither gives a format.
-    """
+    """The file of a string, in a format, or None for that of the ending; FILE_FORMAT_UNKNOWN."""
     check_location(path)
     ending = ending_of(path.text)
     if format_name is None and not ending:
@@ -169,8 +165,7 @@ def _format(cursor: TokenCursor) -> str:
     return token.text.lower()
 
 
-_COPY_SPELLINGS = {"null": "nullvalue"}
-"""Names of options that PostgreSQL and Spark do not share."""
+_COPY_SPELLINGS = {"null": "nullvalue"}  # names of options that PostgreSQL and Spark do not share
 _SWITCHES = ("header", "overwrite")
 """Options that are on or off, and that more than Spark alone looks at."""
 

@@ -1,9 +1,9 @@
 """Finds the qualified columns of a piece of SQL and what each of them may be qualified by.
 
-Spark gets every relation under a name of ours, with an alias. The alias is one name, so
-``schema.table.column`` cannot be left to Spark: which relation is meant is decided by
-:mod:`ctsql.planner.syntax.tokens.qualified_names`, once the relations' columns are known. Here the
-scopes around each such name are read from sqlglot's tree.
+Spark gets every relation under a name of ours, with an alias, which is one name. So Spark cannot
+resolve ``schema.table.column``: :mod:`ctsql.planner.syntax.tokens.qualified_names` decides which
+relation is meant, once the relations' columns are known. This module reads the scopes around each
+such name from sqlglot's tree.
 
 Source: Spark's name resolution, https://spark.apache.org/docs/latest/sql-ref-name-resolution.html
 """
@@ -166,10 +166,7 @@ class _Scopes:
         return NamedSource(names=(fold(node.alias),) if node.alias else (), columns=columns)
 
     def _outputs(self, query: exp.Expr) -> tuple[str | RelationRef, ...] | None:
-        """The columns of a query by name, those of a relation's star as the relation.
-
-        None if they are not known.
-        """
+        """A query's columns by name, a relation for its star; None if unknown."""
         while isinstance(query, exp.SetOperation | exp.Subquery):
             query = query.this
         if not isinstance(query, exp.Select):

@@ -23,8 +23,7 @@ from ctsql.planner.syntax.tokens.operands import (
 )
 
 AND, OR = "AND", "OR"
-GROUP = "("
-"""The kind of an expression in parentheses."""
+GROUP = "("  # the kind of an expression in parentheses
 
 _LEVELS: tuple[frozenset[str], ...] = (
     frozenset({"=", "==", "<>", "!=", "<", "<=", ">", ">=", "<=>", "!<", "!>"}),
@@ -44,12 +43,10 @@ _FUNCTIONS_TOO = ("LIKE", "ILIKE", "RLIKE", "REGEXP", "BETWEEN", "IF", "LEFT", "
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """An operand or an operation, and which pieces it is made of.
+    """An operand or an operation (its operator is ``kind``), and its pieces ``start`` to ``stop``.
 
-    Attributes:
-        kind: of an operation its operator; ``"("`` of an expression in parentheses; else empty.
-        start, stop: its pieces. inside: its operands; of what is no operation, the expressions
-            that stand inside it. A chain of AND, or of OR, is one operation.
+    ``inside`` are its operands, or the expressions inside an operand. ``kind`` is ``"("`` for an
+    expression in parentheses, else empty. A chain of AND, or of OR, is one operation.
     """
 
     kind: str
@@ -70,10 +67,7 @@ class Shape:
 
 
 def read(pieces: Sequence[object]) -> Shape:
-    """The shape of a whole expression.
-
-    Raises:
-        Unreadable: it is no expression, or one that is not certain to be read right.
+    """The shape of a whole expression; UncertainText: Spark may read it in another way.
 
     >>> shape = read("a = b BETWEEN c AND d".split())
     >>> shape.kind, shape.inside[0].kind

@@ -17,8 +17,7 @@ from ctsql.planner.syntax.ast import Edit, NamedSource, QualifiedName, RelationR
 
 ColumnsOf = Callable[[RelationRef], Sequence[str] | None]
 """The names of a relation's columns; None if they are not known."""
-Key = tuple[str, ...]
-"""Schema and name of a relation, folded; an alias alone."""
+Key = tuple[str, ...]  # schema and name of a relation, folded; an alias alone
 
 
 class QualifiedNames:

@@ -28,8 +28,7 @@ Form = Literal["query", "predicate", "statement", "ctes"]
 
 TIME_TRAVEL = ("VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME")
 _CHANGES = {kind.name: kind for kind in ChangeKind}
-_HIDING = ("IDENTIFIER", "STREAM")
-"""Calls that name a relation where it would not be found."""
+_HIDING = ("IDENTIFIER", "STREAM")  # calls that name a relation where it would not be found
 _AS_OF_HINT = "Type SELECT ... AS OF <time> at the end of the query: all is read as of that time."
 
 # What sqlglot raises besides its own errors, on text it knows in part (LIMIT in a pipe, say).

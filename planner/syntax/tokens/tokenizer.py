@@ -43,16 +43,11 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token; ``start`` (inclusive) and ``stop`` (exclusive) count from the source's begin.
-
-    Attributes:
-        text: a quoted name or a string without its quotes and escapes, else as typed.
-        upper: a word in upper case, a symbol as it is, else empty: what keywords compare with.
-    """
+    """One token; ``start`` (inclusive) and ``stop`` (exclusive) count from the source's begin."""
 
     kind: Kind
-    text: str
-    upper: str
+    text: str  # a quoted name or a string without its quotes and escapes, else as typed
+    upper: str  # a word in upper case, a symbol as it is, else empty: what keywords compare with
     source: Source
     start: int
     stop: int
@@ -94,17 +89,14 @@ _PIECE = re.compile(
 _LINE_COMMENT = re.compile(r"--(?:\\\n|[^\r\n])*")
 _OPERATORS = ("<<", ">>", ">>>", "!<", "!>")
 GENERIC_TYPES = ("ARRAY", "MAP", "STRUCT")
-_NO_CHARACTER = re.compile("[\ud800-\udfff]")
-"""Half of a surrogate pair: what no encoding has."""
+_NO_CHARACTER = re.compile("[\ud800-\udfff]")  # half of a surrogate pair: what no encoding has
 _BAD_HEX = re.compile(r"\b[xX](?:'[^']*'|\"[^\"]*\")|\b0x[0-9a-z]*", re.IGNORECASE)
 
 
 def tokenise(span: Span) -> tuple[Token, ...]:
     """The tokens of a piece of text, comments left out.
 
-    Raises:
-        SYNTAX_ERROR: a string, a quoted name or a comment is never closed; a bad literal; what is
-            no character.
+    Raises SYNTAX_ERROR: a string, quoted name or comment is not closed; a bad literal or character.
     """
     _check_characters(span)
     text = plain_comments(span.text)
@@ -325,14 +317,11 @@ def at_depth_0(
 
 
 def cut_at_commas(tokens: Tokens, *, are_columns: bool = False) -> list[Tokens]:
-    """Cut tokens at the commas outside parentheses, brackets and types.
+    """Cut tokens at the commas outside parentheses, brackets and types, into one group at least.
 
     Args:
-        are_columns: they are names with types; else expressions, where a type stands behind
-            ``::`` and another ``<`` compares.
-
-    Returns:
-        at least one group; a group between two commas can be empty.
+        are_columns: they are names with types; else expressions, where a type stands behind ``::``
+            and another ``<`` compares.
     """
     groups: list[Tokens] = []
     begin = depth = angles = 0
@@ -377,15 +366,14 @@ def end_of(tokens: Tokens) -> Span:
     return Span(tokens[-1].source, tokens[-1].stop, tokens[-1].stop)
 
 
-_BEGIN = ("AUTO", "INSERT", "SELECT", "VALUES", "WITH")
-"""Words behind an AS that are no alias."""
+_BEGIN = ("AUTO", "INSERT", "SELECT", "VALUES", "WITH")  # words behind an AS that are no alias
 
 
 def words_of(text: Span) -> list[str]:
-    """The tokens of a text, folded where case says nothing: equal for texts that say the same.
+    """The tokens of a text, folded where case has no meaning: equal for equal texts.
 
-    Case counts in strings, behind ``.`` and ``:``, where a key of a map or a field of a VARIANT may
-    stand, and in aliases, which ``to_json`` writes as they are.
+    Case counts in strings, behind ``.`` and ``:`` (keys of maps, fields of a VARIANT), and in
+    aliases, which ``to_json`` writes.
 
     >>> from ctsql.catalog.spans import Source
     >>> words_of(Source("SELECT CAST(V:Id AS INT) AS Total FROM T", "").whole())[6:]

@@ -150,7 +150,7 @@ def source_of(names: Namespace, ref: st.RelationRef) -> Item:
 def with_first_rows(item: Task, first: Definition) -> Task:
     """A new task that has the definition of its first rows until its own one is in force."""
     newest = replace(item.definition, number=first.number + 1)
-    return item.with_definitions(newest, (first,))
+    return replace(item, definition=newest, earlier=(first,))
 
 
 _ONLY_TABLES = "A task begins with the rows of a table. Make one of it: CREATE TABLE ... AS SELECT"

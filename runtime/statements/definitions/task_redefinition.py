@@ -192,7 +192,7 @@ class Redefinition(OnNames):
                 return current
             *earlier, newest = now.revisions
             revisions = [r for r in earlier if r.number >= min(numbers)]
-            later = now.with_definitions(newest, revisions)
+            later = replace(now, definition=newest, earlier=tuple(revisions))
             catalog, read = current.with_items([later]), {r.object_id for r in later.reads}
             ids = [r.object_id for r in now.reads if r.object_id not in read]
             # A replacement that was applied goes with the definition that reads it.
@@ -227,7 +227,7 @@ def with_definition(
     own = task if task.outputs else replace(task, columns=columns[0])
     newest = task.definition.followed_by(definition, reads)
     others = later if task.outputs else []
-    return (own.with_definitions(newest, earlier), *others)
+    return (replace(own, definition=newest, earlier=earlier), *others)
 
 
 def shape_of(output: Item) -> str:

@@ -83,7 +83,9 @@ class Swap:
         copy = copy_of(there, outputs, sources, self.follows, clears=True, quarantine=away)
         number = there.revision + 1
         newest = replace(there.definition.followed_by(self.text, self.reads), number=number + 1)
-        later = there.with_definitions(newest, (*there.revisions, replace(copy, number=number)))
+        later = replace(
+            there, definition=newest, earlier=(*there.revisions, replace(copy, number=number))
+        )
         if self.quarantine is not None:
             later = replace(later, quarantine=self.quarantine.id)
         changed = Cutover(items=(later,) if self.is_known else (later, *new_items))

@@ -286,7 +286,7 @@ def test_the_same_refresh_times_go_on(con: Connection, ahead: Clock) -> None:
     assert [r[0] for r in _rows(con, "SELECT * FROM m_quarantine")] == [12]
     for item in map(engine_of(con).refresh_catalog().items.get, _ids(con, "m", "m_quarantine")):
         assert item is not None
-        assert not item.stretches
+        assert not item.following.stretches
         assert _described(con, item.name.name)["next refresh"] == first
     con.execute("ALTER MATERIALIZED VIEW m SET (REFRESH EVERY '2 days')")
     later = _described(con)["next refresh"]

@@ -48,7 +48,7 @@ def test_a_task_as_it_was_made() -> None:
 
 def test_definitions_by_number() -> None:
     """It reads what all of them read; each is had back as it was."""
-    later = TASK.with_definitions(SECOND, TASK.revisions)
+    later = dataclasses.replace(TASK, definition=SECOND, earlier=TASK.revisions)
     assert read_item(item_text(later)) == later
     assert {r.object_id for r in later.reads} == {"a", "b", "c"}
     assert later.revisions == (FIRST, SECOND)
@@ -62,7 +62,7 @@ def test_once_belongs_to_a_definition() -> None:
     """A definition says whether it is in force at one T only."""
     filling = Definition(number=1, text="second", reads=(), once=True)
     third = Definition(number=2, text="third", reads=())
-    later = TASK.with_definitions(third, (*TASK.revisions, filling))
+    later = dataclasses.replace(TASK, definition=third, earlier=(*TASK.revisions, filling))
     assert read_item(item_text(later)) == later
     assert [later.at_revision(n).definition.once for n in range(3)] == [False, True, False]
     assert later.revisions[1] == filling
@@ -70,12 +70,13 @@ def test_once_belongs_to_a_definition() -> None:
 
 def test_forgotten_definitions() -> None:
     """The oldest one that is known stands for those before it."""
-    kept = TASK.with_definitions(SECOND, ())
+    kept = dataclasses.replace(TASK, definition=SECOND, earlier=())
     assert read_item(item_text(kept)) == kept
     assert {r.object_id for r in kept.reads} == {"a", "c"}
     assert kept.at_revision(0).definition.text == "second"
     third = dataclasses.replace(SECOND, number=2, text="third")
-    assert kept.with_definitions(third, kept.revisions).at_revision(0).definition.text == "second"
+    last = dataclasses.replace(kept, definition=third, earlier=kept.revisions)
+    assert last.at_revision(0).definition.text == "second"
 
 
 def _item(name: str, kind: ObjectKind, *reads: str, outputs: tuple[str, ...] = ()) -> Item:

@@ -1,5 +1,7 @@
 """From which T the definitions of a task are in force that come with a cutover; and its parts."""
 
+from dataclasses import replace
+
 import pytest
 
 from ctsql.catalog.catalog import Catalog, DropEntry
@@ -20,7 +22,7 @@ def _task(*copies: bool, first: int = 0) -> Item:
         Definition(number=first + n, text=f"d{first + n}", reads=(), once=copy)
         for n, copy in enumerate(copies)
     ]
-    return task.with_definitions(revisions[-1], revisions[:-1])
+    return replace(task, definition=revisions[-1], earlier=tuple(revisions[:-1]))
 
 
 CASES = [

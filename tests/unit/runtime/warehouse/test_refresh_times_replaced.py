@@ -73,8 +73,8 @@ def test_what_a_view_keeps(history: History, is_paced: bool, wanted: tuple[objec
     other = changed(now, definition=_view("").definition.text)
     cutover = cutover_of_views([(now, other, history)], ["v"] if is_paced else [])
     later = cutover.in_force(Catalog.of([now]), 90).items["v"]
-    stretches = tuple((s.start, s.parts) for s in later.stretches)
-    assert (later.created_at, later.continues, stretches) == wanted
+    stretches = tuple((s.start, s.parts) for s in later.following.stretches)
+    assert (later.created_at, later.following.continues, stretches) == wanted
     assert later.revision == 1
 
 
