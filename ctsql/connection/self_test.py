@@ -118,7 +118,7 @@ def _of_the_rest(connection: Any) -> "list[Row]":
 def _of_table(engine: Any, table: Any) -> None:
     from pyroaring import BitMap64
 
-    from ctsql.runtime.delta.stores.hadoop_store import HadoopStore
+    from ctsql.runtime.delta.stores.connector_store import HadoopStore
     from ctsql.runtime.spark.internals.plans import is_by_row, optimized_text
 
     store = HadoopStore(

@@ -1,11 +1,8 @@
-"""What was read of files that never change, kept in memory up to a number of bytes.
+"""A cache of immutable values, bounded in bytes.
 
-A value that nobody asked for in a minute goes with the next new one: a service that follows
-tables for days keeps of their files what it reads again, not as much as there is room for.
-What was used last stays. Where more is asked for in turn than there is room for, as by lookups that
-go through the same files at each change, that alone would keep nothing until it is asked for again.
-So with ``rounds`` a value that was used lately is not given up for a new one: of what is asked for
-in turn as much stays as there is room for.
+A value that was unused for a minute is evicted with the next new one. The least recently used value
+makes room for a new one. Lookups that scan more files in turn than fit would then never find
+anything. So with ``rounds``, recently used values are kept and the new one is not.
 """
 
 from collections import OrderedDict
@@ -33,11 +30,11 @@ class BoundedCache(Generic[Value]):
     """Values by name. Threads may share it."""
 
     def __init__(self, bytes_max: int, *, rounds: int = 0) -> None:
-        """An empty one.
+        """An empty cache.
 
         Args:
-            rounds: a value goes once so many times as many values were asked for as there are,
-                and it was not among them; 0 gives up the one that was not used for longest.
+            rounds: a value is evicted only if unused in the last ``rounds`` times as many calls as
+                there are values; 0 always evicts the least recently used one.
         """
         self._bytes_max = bytes_max
         self._rounds = rounds
@@ -46,7 +43,7 @@ class BoundedCache(Generic[Value]):
         self._entries: OrderedDict[Hashable, _Entry[Value]] = OrderedDict()
 
     def find(self, name: Hashable) -> Value | None:
-        """The value, if it is kept."""
+        """The value, if cached."""
         with self._lock:
             self._calls += 1
             entry = self._entries.get(name)
@@ -57,7 +54,7 @@ class BoundedCache(Generic[Value]):
             return entry.value
 
     def keep(self, name: Hashable, value: Value, size: int) -> None:
-        """Keep a value of so many bytes, if there is room, or others were not used for long."""
+        """Cache a value of ``size`` bytes, if there is room or others may be evicted."""
         with self._lock:
             now = monotonic()
             self._drop_idle(now - IDLE_SECONDS_MAX)
@@ -74,7 +71,7 @@ class BoundedCache(Generic[Value]):
             self._bytes += size
 
     def _drop_idle(self, since: float) -> None:
-        """Drop what was not used since a time; the entries are in the order of their last use."""
+        """Evict values unused since a time; entries are in the order of their last use."""
         while self._entries:
             name, entry = next(iter(self._entries.items()))
             if entry.last_use >= since:
@@ -82,7 +79,7 @@ class BoundedCache(Generic[Value]):
             self._bytes -= self._entries.pop(name).size
 
     def drop(self, name: Hashable) -> None:
-        """Do not keep a value any longer, if it is kept."""
+        """Evict a value, if cached."""
         with self._lock:
             entry = self._entries.pop(name, None)
             if entry is not None:

@@ -1,10 +1,14 @@
-"""The change of a task's input at one T: its inserts, its deletes, its changes.
+"""The change of a table at one T: inserts, deletes, net changes.
 
-All three derive from one net change, so a commit that deletes a row and inserts an equal one
-changes nothing. A commit that only adds files needs no netting.
+All derive from one net change: a commit that deletes a row and inserts an equal one changes
+nothing. A commit that only adds files needs no netting.
+
+Delta's change feed reads the files that each commit adds, removes, or deletes rows of. Without a
+stored feed these are whole files: a file is read thirty times if thirty commits deleted rows of it.
+Then the first and the last version are compared, which differ by one deletion vector.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 
@@ -13,14 +17,83 @@ from pyspark.sql import DataFrame, functions as F
 from ctsql.catalog.declined import Declined
 from ctsql.catalog.names import backtick, backtick_all
 from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN
+from ctsql.runtime.delta.deletion_vectors import Vectors
 from ctsql.runtime.delta.keyed_scan import FILES_MAX, change_of
 from ctsql.runtime.delta.local_scan import CHANGE_BYTES_MAX, CHANGES_KEPT_MAX, live_rows
 from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable, FewChanged
-from ctsql.runtime.delta.version_difference import changed_between, has_few_files
+from ctsql.runtime.log.actions import Commit, DataFile, select_changed
 from ctsql.runtime.log.table_changes import Movement, files_of, numbered_files
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, TOO_MANY
 from ctsql.runtime.rows.multiset import consolidate, repeat_by_diff
 from ctsql.runtime.rows.row_set import LocalRows
+
+Files = Mapping[str, DataFile]
+"""The files of a version, by path."""
+
+
+def changed_between(table: DeltaTable, before: int, after: int) -> DataFrame:
+    """The changes of the commits before + 1 .. after, with ``_change_type``; not consolidated.
+
+    ``before`` is -1 for an empty table.
+    """
+    commits = [table.commit_at(version) for version in range(before + 1, after + 1)]
+    is_alike = table.is_stored(after) and table.versions.read_alike(max(before, 0), after)
+    has_feed = any(commit.change_paths for commit in commits)
+    if has_feed or not is_alike or not has_few_files(table, after):
+        return table.change_rows(before + 1, after)
+    old, new = table.files(before) if before >= 0 else {}, table.files(after)
+    if not reads_less(commits, old, new):
+        return table.change_rows(before + 1, after)
+    new_files = _files_to_read(table.vectors, new, old)
+    old_files = _files_to_read(table.vectors, old, new)
+    if new_files is None or old_files is None:
+        return table.change_rows(before + 1, after)
+    inserts = table.frame_of(new_files, after).withColumn(CHANGE_TYPE, F.lit("insert"))
+    deletes = table.frame_of(old_files, after).withColumn(CHANGE_TYPE, F.lit("delete"))
+    return inserts.unionAll(deletes)
+
+
+def has_few_files(table: DeltaTable, version: int) -> bool:
+    """Whether this process lists the files of a version; False if their number is unknown."""
+    count = table.files_count(version)
+    return count is not None and count <= FILES_MAX
+
+
+def reads_less(commits: Iterable[Commit], old: Files, new: Files) -> bool:
+    """Whether the files that differ have fewer bytes than those of each commit. Pure.
+
+    Not if files were compacted in between: their rows did not change.
+    """
+    per_commit = 0
+    for commit in commits:
+        sizes = {a.path: a.size for a in commit.adds if a.data_change}
+        paths = [r.path for r in commit.removes if r.data_change and r.path not in sizes]
+        files = (old.get(path) or new.get(path) for path in paths)
+        per_commit += sum(sizes.values()) + sum(file.size for file in files if file is not None)
+    differ = {**select_changed(old, new), **select_changed(new, old)}
+    return sum(file.size for file in differ.values()) <= per_commit
+
+
+def _files_to_read(vectors: Vectors, files: Files, others: Files) -> list[DataFile] | None:
+    """The files with rows that others lack; of a file in both only these rows, if counted.
+
+    None if these rows are too many for a vector in a task.
+    """
+    files_to_read = []
+    for path, file in select_changed(files, others).items():
+        other = others.get(path)
+        # The writer may not have counted the rows; both sides must be read alike.
+        counts = () if other is None else (file.records_count, other.records_count)
+        count = next((n for n in counts if n is not None), None)
+        if other is None or count is None:
+            files_to_read.append(file)
+        elif rows := vectors.deleted_rows(other) - vectors.deleted_rows(file):
+            part = vectors.show_only(file, rows, count)
+            if part is None:
+                return None
+            files_to_read.append(part)
+    return files_to_read
+
 
 NOT_STORED = Declined("not all of it is committed")
 
@@ -30,10 +103,10 @@ class InputChange:
     """The change of one input at one time.
 
     Attributes:
-        added_rows: of a change that only inserts; None for another one, and where they are few.
-        few: the rows inserted, held by the driver, where all that changes is few rows.
-        net_change: of one that does not only insert: rows with ``DIFF``.
-        nothing: gives a table like the input without rows.
+        nothing: makes the input without rows.
+        added_rows: if it only inserts; None otherwise, and if they are few.
+        few: the inserted rows, in the driver, if the whole change is few rows.
+        net_change: if it does not only insert: rows with ``DIFF``.
     """
 
     nothing: Callable[[], DataFrame]
@@ -79,7 +152,7 @@ class InputChange:
 
 
 def as_inserts(rows: DataFrame) -> DataFrame:
-    """Rows as a change that inserts them, with ``_change_type``."""
+    """Rows as inserts, with ``_change_type``."""
     return rows.withColumn(CHANGE_TYPE, F.lit("insert"))
 
 
@@ -90,9 +163,9 @@ def added_rows(table: DeltaTable, movement: Movement) -> DataFrame:
 
 
 def few_added(table: DeltaTable, movement: Movement) -> LocalRows | Declined:
-    """The same, read without Spark; declined for many rows, and where only Spark reads them.
+    """The same, read without Spark; declined if many, or if only Spark reads them.
 
-    All that follow the table share them, and what the JVM made of them.
+    All readers of the table share them, with their copy in the JVM.
     """
     if not all(map(table.is_stored, movement.versions)):
         return NOT_STORED
@@ -106,9 +179,9 @@ def few_added(table: DeltaTable, movement: Movement) -> LocalRows | Declined:
 
 
 def few_changed(table: DeltaTable, movement: Movement, columns: list[str]) -> FewChanged | Declined:
-    """What a movement of any kind changes of some columns, consolidated without Spark, and shared.
+    """The net change of a movement over some columns, computed without Spark, and shared.
 
-    Declined for many rows, and where only Spark reads them or says which of them are equal.
+    Declined if many rows, or if only Spark reads or compares them.
     """
     if not all(map(table.is_stored, movement.versions)):
         return NOT_STORED
@@ -147,7 +220,7 @@ def _shared(
 
 
 def change_rows(table: DeltaTable, movement: Movement) -> DataFrame:
-    """The rows that a movement changes, with ``_change_type``; to be consolidated."""
+    """The rows that a movement changes, with ``_change_type``; not consolidated."""
     first, last = movement.before + 1, movement.version
     if movement.parts:
         names = [*table.schema_at(movement.version).names, CHANGE_TYPE]
@@ -166,7 +239,7 @@ def change_rows(table: DeltaTable, movement: Movement) -> DataFrame:
 def numbered_rows(
     table: DeltaTable, movements: Sequence[Movement], number: str
 ) -> DataFrame | Declined:
-    """The rows that movements of kind APPEND insert, with the index of each in a column ``number``.
+    """The rows that movements of kind APPEND insert, with their index in a column ``number``.
 
     Declined if file names do not identify the movement.
     """

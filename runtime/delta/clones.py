@@ -1,10 +1,11 @@
-"""Private copies of Delta tables, for the statements of an open transaction.
+"""What the statements of an open transaction wrote, before its commit.
 
-A copy is a shallow clone in a folder below its table's, so the table can take over files that a
-statement wrote there.
+Rows that a transaction only appends are staged as files of the table. For other statements the
+table is copied: a shallow clone in a folder below the table's, so the table can take over its
+files.
 
 Source: the Delta protocol, "Add File and Remove File", "Row Tracking", "Deletion Vectors": a
-vector's file is named by an optional folder and an id of 20 characters in base 85.
+    vector's file is named by an optional folder and an id of 20 characters in base 85.
 """
 
 import json
@@ -13,25 +14,102 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import unquote
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, functions as F
 
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.errors import error
-from ctsql.catalog.names import table_at
+from ctsql.catalog.names import backtick, fold, table_at
 from ctsql.runtime.delta.table import DeltaTable, Gateway
 from ctsql.runtime.delta.transaction import files_by_name, relative_path, whole_file
 from ctsql.runtime.log.actions import DataFile, select_changed
 from ctsql.runtime.log.batches import StagedDelete, StagedFile
+from ctsql.runtime.rows.row_set import LocalRows, SparkRows
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
+from ctsql.runtime.spark.internals.plans import are_constants
+
+_PLAIN = ("comment", "delta.columnMapping.")
+"""Prefixes of column metadata that do not affect how values are written."""
+
+
+class Appends:
+    """Rows appended to the version ``version`` of a table."""
+
+    def __init__(self, table: DeltaTable, version: int) -> None:
+        self.origin = table
+        self.version = version
+        self.files: list[StagedFile] = []
+
+    def frame(self) -> DataFrame:
+        """The table's rows as of the version and the appended ones, lazily."""
+        new_files = [DataFile(file.action) for file in self.files]
+        files = self.origin.files(self.version).values()
+        return self.origin.frame_of([*files, *new_files], self.version)
+
+    def stage(self, appended: DataFrame | Declined) -> int | Declined:
+        """Write appended rows into files; returns their number."""
+        rows = complete(self.origin, self.version, appended)
+        if isinstance(rows, Declined):
+            return rows
+        few = constants(rows)
+        files = self.origin.begin().stage(rows if isinstance(few, Declined) else few)
+        self.files += files
+        return sum(DataFile(file.action).rows_count or 0 for file in files)
+
+    def changes(self) -> tuple[tuple[StagedFile, ...], tuple[StagedDelete, ...]]:
+        """The inserted and deleted rows, as files for the table."""
+        return tuple(self.files), ()
+
+    def drop(self) -> None:
+        """Delete the files."""
+        self.origin.discard(unquote(file.path) for file in self.files)
+        self.files.clear()
+
+    def release(self) -> None:
+        """The table has the files now."""
+        self.files.clear()
+
+
+def complete(table: DeltaTable, version: int, rows: DataFrame | Declined) -> DataFrame | Declined:
+    """Add the missing columns of a table's version as NULL, in order.
+
+    Declined if Delta computes columns, or the table's columns have changed since.
+    """
+    if isinstance(rows, Declined):
+        return rows
+    metadata = table.metadata_at(version)
+    if metadata.layout != table.metadata.layout:
+        return Declined("the table has other columns now")
+    fields = [column.field for column in metadata.columns.values()]
+    if not all(key.startswith(_PLAIN) for field in fields for key in field["metadata"]):
+        return Declined("columns are computed, padded or counted")
+    fields_by_name = {fold(field.name): field for field in rows.schema}
+    columns = []
+    for field in table.schema_at(version):
+        match = fields_by_name.pop(fold(field.name), None)
+        kind = field.dataType
+        if match is not None and match.dataType.simpleString() != kind.simpleString():
+            return Declined("values have other types")
+        value = F.lit(None).cast(kind) if match is None else F.col(backtick(match.name))
+        columns.append(value.alias(field.name))
+    if fields_by_name:
+        return Declined("it adds columns")
+    return rows.select(*columns)
+
+
+def constants(rows: DataFrame) -> LocalRows | Declined:
+    """The rows of constants in a statement's text, if they are few."""
+    return SparkRows(rows).collect() if are_constants(rows) else Declined("not in the text")
+
 
 FOLDER = "txn-"
 _OF_COPY = re.compile(FOLDER + "(?:alter-)?[0-9a-f]{32}", re.ASCII)
 _ID_LENGTH = 20
 _GIVEN_BY_COPY = ("baseRowId", "defaultRowCommitVersion")
-"""Row tracking fields of a new file in the copy; the table assigns its own."""
+"""Row tracking fields that the copy assigned; the table assigns its own."""
 
 
 def is_of_copy(folder: str) -> bool:
-    """Whether a folder in that of a table has, by its name, a copy of it, or files of one.
+    """Whether a folder in a table's folder is a copy of it, or has files of one, by its name.
 
     >>> [is_of_copy(name) for name in ("txn-" + 32 * "a", "txn-alter-" + 32 * "0", "txn-1")]
     [True, True, False]
@@ -40,7 +118,7 @@ def is_of_copy(folder: str) -> bool:
 
 
 class Clone:
-    """The copy of the version ``version`` of a table."""
+    """A copy of the version ``version`` of a table."""
 
     def __init__(self, gateway: Gateway, table: DeltaTable, version: int, group: str) -> None:
         """Make the copy, in a folder named after ``group``."""
@@ -79,7 +157,7 @@ class Clone:
         self._files_by_path = dict(zip(actions, files, strict=True))
 
     def drop(self) -> None:
-        """Delete it with all files that statements wrote."""
+        """Delete it with all files of the statements."""
         self.gateway.forget(self.location)
         self.gateway.delete_tree(self.location)
         self.origin.discard(unquote(file.path) for file in self._files_by_path.values())
@@ -100,7 +178,7 @@ class Clone:
             self.gateway.delete_tree(f"{self.location}/{folder}")
 
     def changes(self) -> tuple[tuple[StagedFile, ...], tuple[StagedDelete, ...]]:
-        """What statements inserted and deleted, as files for the table; NOT_SUPPORTED for more."""
+        """The inserted and deleted rows, as files for the table; NOT_SUPPORTED for more."""
         mine = self.gateway.table(self.location)
         newest = mine.version()
         if any(mine.commit_at(v).changes_schema for v in range(1, newest + 1)):
@@ -140,7 +218,7 @@ class Clone:
         )
 
     def _vector(self, vector: dict[str, Any]) -> dict[str, Any]:
-        """With the copy's folder before the id of the vector's file."""
+        """The vector with the copy's folder before the id of its file."""
         if vector["storageType"] != "u":
             return vector
         path = vector["pathOrInlineDv"]

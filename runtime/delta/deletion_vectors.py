@@ -1,11 +1,10 @@
 """Deletion vectors: the rows of a data file that are deleted.
 
-Vectors are bitmaps in this process, as each operation on one in the JVM would be a call. Delta's
-own store reads and writes their bytes. Recent vectors are cached, since the next commit to a file
-starts from its vector.
+They are bitmaps in this process, because each operation in the JVM would be a call. Delta's own
+store reads and writes their bytes.
 
 Source: the Delta protocol, "Deletion Vectors" and "Deletion Vector Format": a magic number, and a
-64-bit Roaring bitmap in the portable format.
+    64-bit Roaring bitmap in the portable format.
 """
 
 import uuid
@@ -15,37 +14,34 @@ from contextlib import contextmanager
 from pyroaring import BitMap64
 
 from ctsql.runtime.delta.bounded_cache import BoundedCache
-from ctsql.runtime.delta.internals.handle import DeltaHandle
+from ctsql.runtime.delta.internals.handle import DeltaHandle, VectorStore, VectorWriter
 from ctsql.runtime.delta.internals.jvm import JvmObjects
-from ctsql.runtime.delta.internals.vectors import VectorStore, VectorWriter
 from ctsql.runtime.log.actions import DataFile
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 
 _MAGIC = (1681511377).to_bytes(4, "little")
 INLINE_CHARS_MAX = 45_000
-"""Of the text of a vector: Delta sends it to tasks encoded once more, a third longer, by Java's
-``writeUTF``, which takes 65,535 bytes."""
+"""Delta encodes the text again for tasks, a third longer, by ``writeUTF``: at most 65,535 bytes."""
 ALWAYS_SHORT = 3_000
-"""So many rows fit such a text wherever they are: each takes 10 bytes at most, 12.5 characters."""
+"""So many rows always fit such a text: each takes at most 10 bytes, 12.5 characters."""
 BYTES_MAX = 32 * 1024 * 1024
-"""What the vectors that are kept take together, of all tables."""
+"""Bytes of all cached vectors, of all tables."""
 _BITMAP_BYTES = 1_024
-"""What a bitmap takes beside its bytes, with its name; most have a few rows."""
+"""Memory of a bitmap with its name, in addition to its bytes."""
 
 
 _bitmaps: BoundedCache[BitMap64] = BoundedCache(BYTES_MAX)
-"""By ids of vectors: random, or the bitmap itself; so no two tables have one for two vectors."""
+"""By vector id, which is random or the bitmap itself: no two tables share one."""
 
 
 class Vectors:
     """The deletion vectors of one table."""
 
     def __init__(self, jvm: JvmObjects, handle: DeltaHandle) -> None:
-        """Args: handle: Delta's own, of the table's log."""
         self.store = VectorStore(jvm, handle)
 
     def deleted_rows(self, file: DataFile) -> BitMap64:
-        """The deleted rows of a file; not to be changed."""
+        """The deleted rows of a file; read-only."""
         if not file.vector_id:
             return BitMap64()
         cached = _bitmaps.find(file.vector_id)
@@ -58,16 +54,16 @@ class Vectors:
         return bitmap
 
     def tell_apart(self, before: DataFile, after: DataFile) -> bool:
-        """Whether a task takes a vector of the rows by which two vectors of a file differ."""
+        """Whether the difference of two vectors of a file is short enough for a task."""
         if before.deleted_count + after.deleted_count <= ALWAYS_SHORT:
             return True
         differ = self.deleted_rows(before) ^ self.deleted_rows(after)
         return _is_short(_MAGIC + differ.serialize())
 
     def show_only(self, file: DataFile, rows: BitMap64, count: int) -> DataFile | None:
-        """A file of so many rows, by a vector that deletes all of them but these.
+        """A file of ``count`` rows, with a vector that deletes all but some rows.
 
-        None where the vector is too long for a task that reads the file.
+        None if the vector is too long for a task that reads the file.
         """
         others = BitMap64()
         others.add_range(0, count)
@@ -86,12 +82,12 @@ class Vectors:
         )
 
     def remember(self, vector_id: str, bitmap: BitMap64, size: int) -> None:
-        """Cache a vector that takes ``size`` bytes in its file."""
+        """Cache a vector of ``size`` bytes."""
         _bitmaps.keep(vector_id, bitmap, size + _BITMAP_BYTES)
 
 
 def _is_short(data: bytes) -> bool:
-    """Whether the text of a vector is: Base85 writes each four bytes as five characters."""
+    """Whether a vector's text is short: Base85 writes four bytes as five characters."""
     return -(-len(data) // 4) * 5 <= INLINE_CHARS_MAX
 
 
@@ -130,7 +126,7 @@ class VectorFile:
 
 @contextmanager
 def vector_file(vectors: Vectors, discard: Callable[[Iterable[str]], None]) -> Iterator[VectorFile]:
-    """A file that is closed behind the block, and deleted if the block raises."""
+    """A file that is closed after the block, and deleted if the block raises."""
     file = VectorFile(vectors)
     try:
         yield file

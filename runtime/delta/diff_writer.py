@@ -1,15 +1,14 @@
 """Stages a change of an output: a small one in the driver, a large one by Spark.
 
 Desired - stored, small: both are collected in one job as Arrow, equal rows cancel in the driver,
-and the rest is staged as one file. With more or wider rows than :mod:`ctsql.runtime.rows.collect`
-allows, Spark groups equal rows and persists the result while it is counted and staged; only the row
-numbers to delete are collected, one file at a time, 8 bytes each.
+and the rest is staged as one file. Beyond the bounds of :mod:`ctsql.runtime.rows.collect`, Spark
+groups equal rows and persists the result while it is counted and staged; only the row numbers to
+delete are collected, one file at a time, 8 bytes each.
 
-Signed: a row with diff d > 0 is inserted d times. Of the stored rows that equal one with diff
-d < 0, the first -d by file and row number are deleted. If there are fewer, the stored rows are not
-those the change was computed for: nothing is staged, and the caller compares in full. Candidates
-are found by Spark's ``<=>``, which matches more (0.0 and -0.0), with the rows to delete broadcast,
-and are then compared exactly.
+Signed: a row with diff d > 0 is inserted d times. Of the stored rows equal to one with diff d < 0,
+    the first -d by file and row number are deleted. If there are fewer, the change was computed for
+    other stored rows: nothing is staged, and the caller compares in full. Candidates are found by
+    Spark's ``<=>``, which also equates 0.0 and -0.0, and are then compared exactly.
 """
 
 from collections.abc import Collection, Hashable
@@ -51,8 +50,7 @@ def stage(
     """Stage desired - stored; returns whether there is a difference.
 
     Args:
-        stored_rows: with the columns that locate rows. columns: the output's, in order.
-        small: whether few rows are expected; many are still staged, by Spark.
+        stored_rows: with the columns that locate rows. small: whether few rows are expected.
     """
     if desired is None and stored_rows is None:
         return False
@@ -64,7 +62,7 @@ def stage(
     schema = T.StructType([row_sets[0].schema[c] for c in columns])
     local_sets: list[LocalRows | Declined] = [rows.local for rows in row_sets]
     if small and [rows.is_local for rows in row_sets] == [False, True]:
-        # Stored rows are in this process already: collect only the desired ones.
+        # The driver has the stored rows: collect only the desired ones.
         small = fits_arrow(schema)
         if small:
             local_sets[0] = row_sets[0].select(columns).collect()
@@ -197,9 +195,8 @@ def stage_signed(
 
     Args:
         signed_rows: the output's columns and ``DIFF``; may contain equal rows.
-        stored_rows: the output's rows; None for none.
-        not_null: columns in which inserted rows may not have NULL; otherwise nothing is staged.
-            Those that are not the output's are functions of the row, and not stored.
+        not_null: columns in which inserted rows may not have NULL, else nothing is staged; those
+            that are not the output's are computed from the row and not stored.
     """
     all_columns = [*columns, *(c for c in not_null if c not in columns)]
     with ExitStack() as stack:
@@ -245,7 +242,7 @@ def stage_signed(
 
 
 def _equal(stored_rows: DataFrame, deletes: DataFrame, schema: T.StructType) -> DataFrame:
-    """The stored rows that may equal one to delete."""
+    """The stored rows that may equal a row to delete."""
     other = deletes.toDF(*(f"{GONE_}{i}" for i in range(len(schema))))
     conditions = [
         F.col(backtick(f.name)).eqNullSafe(F.col(f"{GONE_}{i}"))
@@ -263,7 +260,7 @@ def _stage_signed_few(
     schema: T.StructType,
     not_null: Collection[str],
 ) -> StagingOutcome | Declined:
-    """Stage it in the driver; declined if too many stored rows equal one to delete."""
+    """Stage in the driver; declined if too many stored rows equal a row to delete."""
     diffs = change.arrow.column(DIFF).to_pylist()
     if not diffs:
         return StagingOutcome.NOTHING

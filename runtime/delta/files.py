@@ -1,13 +1,11 @@
 """Rewrites, lists and deletes a table's files.
 
-Compaction is Delta's OPTIMIZE in a transaction of ours; few rows are read and written by this
-process. OPTIMIZE commits by itself, so on a local disk, where a commit must hold our lock, all
-writers would wait while it rewrites files; here only the commit holds the lock. A clustered table,
-or one with row tracking, is left to OPTIMIZE, under the lock.
+Delta's OPTIMIZE commits by itself, so on a local disk all writers would wait for its lock while it
+rewrites files. Here the files are rewritten in a transaction, and only its commit holds the lock. A
+clustered table, or one with row tracking, needs OPTIMIZE.
 
-:mod:`ctsql.runtime.maintenance.retention` decides which files may be deleted. Delta's VACUUM is not
-used: it does not know the needs of consumers, and for three files it takes four seconds of Spark
-jobs (19 the first time).
+:mod:`ctsql.runtime.maintenance.retention` decides which files may be deleted. Delta's VACUUM
+ignores the needs of consumers, and takes four seconds of Spark jobs for three files.
 """
 
 import os
@@ -36,14 +34,14 @@ from ctsql.runtime.spark.failures.storage_errors import translate_os_errors
 LOG_FOLDER = "_delta_log"
 CHANGE_FOLDER = "_change_data"
 ICEBERG_FOLDER = "metadata"
-"""Where a table with ``delta.universalFormat.enabledFormats`` has what readers of Iceberg need."""
+"""The folder for readers of Iceberg, with ``delta.universalFormat.enabledFormats``."""
 FEATURES_OF_OTHERS = ("clustering", "rowTracking")
 FEATURES_OF_LOGS = ("catalogManaged", "checkpointProtection", "v2Checkpoint")
 
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """The numbers of files before and after a compaction, and its version; None if nothing."""
+    """Numbers of files before and after a compaction, and its version; None if nothing was done."""
 
     before: int = 0
     after: int = 0
@@ -55,7 +53,7 @@ def compact(
 ) -> Compaction | None:
     """Rewrite the chosen files; None, with nothing changed, if a conflicting commit came first.
 
-    No row changes, so no T is minted. Delta opens the log only where something is to be done.
+    No row changes, so no T is assigned. Delta opens the log only if there are files to rewrite.
     """
     if not choose(table.files(table.version()).values()):
         return Compaction()
@@ -78,12 +76,12 @@ def compact(
             _discard(table, new_files)
             return None
         version = own_version
-    # After any other error the commit may be in, so nothing is discarded.
+    # After any other error the commit may have succeeded, so nothing is discarded.
     return Compaction(sum(map(len, bins)), len(new_files), version)
 
 
 def _few_rows(table: DeltaTable, files: Bin, version: int) -> LocalRows | Declined:
-    """The live rows of files; declined if they are not few, or only Spark reads them."""
+    """The live rows of files; declined if many, or if only Spark reads them."""
     if (sum_known(file.rows_count for file in files) or DRIVER_ROWS_MAX + 1) > DRIVER_ROWS_MAX:
         return TOO_MANY
     return live_rows(table, files, version)
@@ -94,7 +92,7 @@ def _discard(table: DeltaTable, files: Sequence[StagedFile]) -> None:
 
 
 def _find_landed(table: DeltaTable, files: Sequence[StagedFile], *, after: int) -> int | None:
-    """The version that added a staged file: a commit may be in although a conflict was raised."""
+    """The version that added a staged file: a commit may succeed although a conflict was raised."""
     paths = {file.path for file in files}
     for version in range(after + 1, table.version() + 1):
         if any(add.path in paths for add in table.commit_at(version).adds):
@@ -115,7 +113,7 @@ def optimize(table: DeltaTable) -> Compaction:
 
 
 def is_of_others(table: DeltaTable) -> bool:
-    """Whether it has a layout or row ids that only Delta's own OPTIMIZE keeps."""
+    """Whether only Delta's own OPTIMIZE keeps its layout or row ids."""
     return any(table.has_feature(name) for name in FEATURES_OF_OTHERS)
 
 
@@ -125,7 +123,7 @@ def is_of_others(table: DeltaTable) -> bool:
 def stored_files(table: DeltaTable) -> list[StoredFile]:
     """The data, change and vector files in a table's folder, without nested tables.
 
-    A copy for a transaction is none: what a killed process left of it is listed, its log too.
+    What a killed process left of a transaction's copy is listed, its log too.
     """
     here = table.log_files.table_folder
     with translate_spark_errors(), translate_os_errors(table.location):
@@ -135,7 +133,7 @@ def stored_files(table: DeltaTable) -> list[StoredFile]:
 
 
 _Entries = Iterator[tuple[str, Any, StoredFile | None]]
-"""The names in a folder, each with its path, and what a file is like; None for a folder."""
+"""Names in a folder, each with its path and, for a file, its size and time."""
 
 
 def _list(
@@ -154,7 +152,7 @@ def _list(
 
 
 def _is_of_others(folder: str) -> bool:
-    """Whether a folder has no files of the table's own, as Delta's VACUUM sees it."""
+    """Whether a folder has no files of the table, as in Delta's VACUUM."""
     is_hidden = folder.startswith(("_", ".")) and folder != CHANGE_FOLDER
     return is_hidden or folder == ICEBERG_FOLDER
 
@@ -187,8 +185,8 @@ def _entries_here(folder: str, prefix: str) -> _Entries:
 def delete_files(table: DeltaTable, files: Sequence[StoredFile]) -> list[StoredFile]:
     """Delete files of a table's folder except for live ones; returns the deleted ones.
 
-    Checks the live files again, by Delta's own reading of paths: a RESTORE may have brought a file
-    back since the decision. It makes no version, so it needs no lock.
+    Live files are read again, with Delta's reading of paths: a RESTORE may have revived a file. It
+    makes no version, so it needs no lock.
     """
     if not files:
         return []
@@ -220,7 +218,7 @@ def _live_places(table: DeltaTable) -> set[str]:
 def first_logged(table: DeltaTable) -> int:
     """The oldest version whose commit is still in the log.
 
-    Only a log's oldest files are deleted, so the oldest one known is valid while it exists.
+    Only a log's oldest files are deleted, so the cached version is valid while its file exists.
     """
     if table.oldest_seen is not None and table.has(table.oldest_seen):
         return table.oldest_seen
@@ -255,7 +253,7 @@ class TableFolder:
 
 
 def table_folders(gateway: Gateway, warehouse: str, *, leave_out: str) -> list[str]:
-    """The locations of the folders of a warehouse's tables: ``<warehouse>/<schema>/<folder>``."""
+    """The folders of a warehouse's tables: ``<warehouse>/<schema>/<folder>``."""
     here = local_path(warehouse)
     if here is not None:
         with translate_os_errors(warehouse):
@@ -281,7 +279,7 @@ def _folders_in(folder: Path) -> list[str]:
 
 
 def measure_folder(gateway: Gateway, location: str) -> TableFolder:
-    """A folder with the newest time, the bytes and the number of the files at any depth."""
+    """The newest time, the bytes and the number of the files at any depth."""
     folder = gateway.path(location)
     with translate_spark_errors():
         fs = folder.getFileSystem(gateway.hadoop_settings())

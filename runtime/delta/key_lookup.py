@@ -5,16 +5,21 @@
                     --> elsewhere: one scan, without deletion vectors, joined with the keys
                         --> driver --> rows that a deletion vector marks are dropped
 
-Exact for keys of types with bitwise equality: integers, decimals, texts, dates, instants, booleans.
-Spark handles other types, and more rows than :mod:`ctsql.runtime.rows.collect` allows.
+Exact for types with bitwise equality: integers, decimals, texts, dates, instants, booleans. Spark
+handles other types and more rows. A file's statistics need not be tight; without usable ones it may
+hold any value.
+
+Source: the Delta protocol, "Per-file Statistics".
 """
 
+import json
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, functions as F, types as T
@@ -30,24 +35,62 @@ from ctsql.runtime.delta.local_scan import (
     local_rows,
     rows_with_deleted,
 )
-from ctsql.runtime.delta.parquet.file_ranges import KeyRanges
-from ctsql.runtime.delta.parquet.parquet_reader import KeySet
+from ctsql.runtime.delta.parquet.parquet_reader import KeySet, meets
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.rows.collect import collect_bounded
 from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.rows.types import has_bitwise_equality, has_equality_in_files, has_read_bounds
 
 
+class KeyRanges:
+    """The wanted values of each key column, to be compared with files' statistics.
+
+    >>> ranges = KeyRanges({"k": [5, 3, None]})
+    >>> def bounds(low, high):
+    ...     return json.dumps({"minValues": {"k": low}, "maxValues": {"k": high}})
+    >>> [ranges.may_hold(bounds(*b)) for b in ((0, 2), (0, 3), (4, 4), (4, 9), (6, 9))]
+    [False, True, False, True, False]
+    >>> ranges.may_hold(None), ranges.may_hold("{}"), ranges.may_hold('{"minValues": null}')
+    (True, True, True)
+    """
+
+    def __init__(self, values_by_column: Mapping[str, Sequence[int | str | None]]) -> None:
+        """Integers or texts by column; NULL is never found."""
+        self._sorted_values: dict[str, list[Any]] = {
+            column: sorted(v for v in set(values) if v is not None)
+            for column, values in values_by_column.items()
+        }
+
+    @staticmethod
+    def of(schema: T.StructType, keys: Mapping[str, pa.ChunkedArray]) -> "KeyRanges":
+        """The values of the key columns that have statistics."""
+        python_values: dict[str, list[int | str | None]] = {}
+        for name, values in keys.items():
+            if has_read_bounds(schema[name].dataType):
+                with suppress(UnicodeDecodeError):  # Python has no text that is not UTF-8
+                    python_values[name] = values.to_pylist()
+        return KeyRanges(python_values)
+
+    def may_hold(self, statistics: str | None) -> bool:
+        """Whether a file with these statistics (JSON) may hold a wanted value in each column."""
+        stats = json.loads(statistics) if statistics else {}
+        low, high = (stats.get(bound) or {} for bound in ("minValues", "maxValues"))
+        return all(
+            meets(values, low.get(column), high.get(column))
+            for column, values in self._sorted_values.items()
+        )
+
+
 @dataclass(frozen=True)
 class Keys:
-    """The keys to look for: for each, in order, a column of few rows; one may be there twice."""
+    """The wanted keys: columns of few rows, in order; a column may occur twice."""
 
     rows: LocalRows
     columns: Sequence[str]
 
     @property
     def fields(self) -> list[T.StructField]:
-        """The columns with their types."""
+        """The key columns with their types."""
         return [self.rows.schema[name] for name in self.columns]
 
     @property
@@ -57,7 +100,7 @@ class Keys:
 
 
 def place_columns(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Select columns, one maybe twice, and number their names."""
+    """Select columns, possibly one twice, under numbered names."""
     return rows.select(*(F.col(backtick(n)).alias(_name(i)) for i, n in enumerate(columns)))
 
 
@@ -69,13 +112,12 @@ def find_with_keys(
     *,
     only_keys: bool = False,
 ) -> LocalRows | Declined | None:
-    """The rows at a version whose columns equal, in order, those of a key; None for none.
+    """The rows at a version whose columns equal, in order, those of a key; None for no rows.
 
     Declined if there are too many, or the types are not supported.
 
     Args:
-        only_keys: whether the other columns are not asked for; rows that Spark finds have them
-            all the same.
+        only_keys: the other columns are not needed; rows found by Spark have them anyway.
     """
     if not table.is_stored(version) or not _are_exact(table.schema_at(version), columns, keys):
         return Declined("Spark compares keys of these types, or says that there is no such column")
@@ -84,7 +126,7 @@ def find_with_keys(
     values = {columns[i]: keys.rows.arrow.column(keys.columns[i]) for i in plain}
     files = list(table.files(version).values())
     if not table.metadata_at(version).maps_columns:
-        ranges = KeyRanges(comparable_with_statistics(table.schema_at(version), values))
+        ranges = KeyRanges.of(table.schema_at(version), values)
         files = [file for file in files if ranges.may_hold(file.statistics)]
     if not files:
         return None
@@ -106,24 +148,12 @@ def find_with_keys(
     return matches if isinstance(matches, Declined) else _alive(table, version, matches)
 
 
-def comparable_with_statistics(
-    schema: T.StructType, keys: Mapping[str, pa.ChunkedArray]
-) -> dict[str, list[int | str | None]]:
-    """The values of the key columns that have statistics, as Python objects."""
-    python_values: dict[str, list[int | str | None]] = {}
-    for name, values in keys.items():
-        if has_read_bounds(schema[name].dataType):
-            with suppress(UnicodeDecodeError):  # Python has no text that is not UTF-8
-                python_values[name] = values.to_pylist()
-    return python_values
-
-
 def _name(place: int) -> str:
     return f"{KEY_}{place}"
 
 
 def _are_exact(schema: T.StructType, columns: Sequence[str], keys: Keys) -> bool:
-    """Whether each key has the type of its column, one with bitwise equality, and both are there.
+    """Whether each column exists and has its key's type, with bitwise equality.
 
     Another writer may have dropped or renamed a column.
     """

@@ -1,8 +1,8 @@
 """Reads few rows of tables on a local disk with Arrow instead of Spark, for a refresh.
 
-Spark plans a scan of a Delta table by two queries over the list of its files, and looks up the
-change feed file by file; a refresh of a few hundred rows has five or ten such scans. Where a
-function declines, :mod:`ctsql.runtime.views.table_deltas` reads the rows by Spark.
+Spark plans each scan of a Delta table by two queries over its list of files; a refresh of a few
+hundred rows has five or ten scans. If a function declines, Spark reads the rows
+(:mod:`ctsql.runtime.views.table_deltas`).
 """
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
@@ -15,7 +15,7 @@ from pyspark.sql import types as T
 from ctsql.catalog.declined import Declined
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.lowering import is_padded
-from ctsql.runtime.delta.key_lookup import comparable_with_statistics
+from ctsql.runtime.delta.key_lookup import KeyRanges
 from ctsql.runtime.delta.local_scan import (
     PLACES,
     ROWS_MAX,
@@ -23,7 +23,6 @@ from ctsql.runtime.delta.local_scan import (
     local_rows,
     move_local_rows,
 )
-from ctsql.runtime.delta.parquet.file_ranges import KeyRanges
 from ctsql.runtime.delta.parquet.parquet_reader import KeySet, NumberRange, having
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.actions import DataFile
@@ -34,16 +33,17 @@ from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
 from ctsql.runtime.rows.types import is_flat
 
 SMALL_MAX = 10_000
-"""The most rows of a table that is read whole."""
+"""The most rows of a table that is read as a whole."""
 STORED_MAX = 2_000
-"""The most rows of a view that is read whole where some of them are wanted."""
+"""The most rows of a view that is read as a whole for a lookup."""
 FILES_MAX = 10_000
 """The most files whose statistics are searched for keys."""
 OTHER_KEYS_SHARE = 1 / 8
-"""Of some keys, so many may be others than those that were looked up before."""
+"""The share of keys that may differ from an earlier lookup."""
 
+_NOT_READ = Declined("no rows of such keys were read, at a version that is read alike")
 Keys = tuple[LocalRows, Sequence[tuple[str, str]]]
-"""Few rows, and pairs of a table's column and one of these."""
+"""Few rows, and pairs of a table's column and a column of these."""
 
 
 def change_of(
@@ -51,7 +51,7 @@ def change_of(
 ) -> LocalRows | Declined:
     """The consolidated change of a table over some columns."""
     if movement.is_shared or movement.parts or not _is_readable(table, movement.version):
-        return Declined("the change is not that of whole files in the table")
+        return Declined("the change is not one of whole files in the table")
     if not table.versions.read_alike(max(movement.before, 0), movement.version):
         return Declined("files were read otherwise before")
     schema = table.schema_at(movement.version)
@@ -76,7 +76,7 @@ def _sign(rows: pa.Table, diff: int) -> pa.Table:
 def rows_of(
     table: DeltaTable, version: int, columns: Sequence[str], rows_max: int | None = None
 ) -> LocalRows | Declined:
-    """All rows of a small table; of so many rows at most, or ``SMALL_MAX``."""
+    """All rows of a table with at most ``rows_max`` rows, or ``SMALL_MAX``."""
     rows = _all(table, version, columns, SMALL_MAX if rows_max is None else rows_max)
     return rows if isinstance(rows, Declined) else rows.select(columns)
 
@@ -94,7 +94,7 @@ def _all(
 def rows_between(
     table: DeltaTable, files: Collection[DataFile], version: int, number_range: NumberRange
 ) -> LocalRows | Declined:
-    """The rows of some files with a whole number of a range."""
+    """The rows of files with a whole number in a range."""
     schema = table.schema_at(version)
     if not _is_readable(table, version) or any(map(is_padded, schema)):
         return Declined("Spark reads columns of these types, or of other names")
@@ -121,7 +121,7 @@ class StoredRows:
 
     @property
     def count(self) -> int | None:
-        """How many there are; None where the log does not say."""
+        """Their number; None if the log lacks it."""
         return self._table.rows_count(self._version)
 
     @property
@@ -140,7 +140,7 @@ class StoredRows:
         return near
 
     def with_keys(self, keys: RowSet, pairs: Sequence[tuple[str, str]]) -> RowSet:
-        """Those that have a key, NULL equal to NULL; ``pairs`` of these columns and the keys'."""
+        """The rows that have a key, NULL equal to NULL; ``pairs`` of a column and a key's."""
         rows = self.having(keys, pairs)
         # Keys that are not in the driver, or of other types, were not compared.
         is_compared = rows.is_local and keys.is_local and pairs
@@ -149,9 +149,9 @@ class StoredRows:
         return rows.with_keys(keys, pairs)
 
     def having(self, keys: RowSet, pairs: Sequence[tuple[str, str]]) -> RowSet:
-        """A superset of those that have a key, NULL equal to NULL.
+        """A superset of the rows that have a key, NULL equal to NULL.
 
-        Local rows have a key in the pairs that this process can compare.
+        Local rows have a key in the pairs that this process compares.
         """
         local_keys = keys.local
         if isinstance(local_keys, Declined):
@@ -176,7 +176,7 @@ def _is_readable(table: DeltaTable, version: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A read of some columns, of the rows that have a key of any set, or of all rows."""
+    """A read of some columns, of the rows with a key of any set, or of all rows."""
 
     table: DeltaTable
     fields: Sequence[T.StructField]
@@ -221,7 +221,7 @@ class _Read:
         return LocalRows(self.table.gateway.session, T.StructType([*self.fields, *PLACES]), rows)
 
     def move(self, before: int, rows: LocalRows | Declined, after: int) -> LocalRows | Declined:
-        """Derive the rows at a version from those at another one; declined stays declined."""
+        """Derive the rows at a version from those at another one."""
         if isinstance(rows, Declined):
             return rows
         was, now = self._files(before), self._files(after)
@@ -234,13 +234,14 @@ class _Read:
         )
         return new_rows if isinstance(new_rows, Declined) else rows.with_rows(rows.schema, new_rows)
 
-    def less(self, other: "_Read") -> "_Read | None":
-        """The same read of the keys that another one of one set lacks; None for too many."""
+    def less(self, other: "_Read") -> "_Read | Declined":
+        """The same read of the keys that another read of one set lacks; declined for too many."""
         (mine,), (others,) = self.sets, other.sets
         values, had = _values(mine), {*_values(others)}
         missing = [i for i, key in enumerate(values) if key not in had]
         odd = len(missing) + len(had.difference(values))
         if odd > len(values) * OTHER_KEYS_SHARE:
+            return Declined("too many other keys")
             return None
         places = pa.array(missing, pa.int64())
         columns = {name: column.take(places) for name, column in mine.columns.items()}
@@ -261,7 +262,7 @@ class _Read:
         schema = self.table.schema_at(version)
         # NULL equals NULL here, and statistics have no bounds of it.
         sets = [{c: v for c, v in one.columns.items() if not v.null_count} for one in self.sets]
-        ranges = [KeyRanges(comparable_with_statistics(schema, one)) for one in sets]
+        ranges = [KeyRanges.of(schema, one) for one in sets]
         return {p: f for p, f in files.items() if any(r.may_hold(f.statistics) for r in ranges)}
 
 
@@ -269,8 +270,8 @@ class Lookups:
     """A cache of keyed scans, for one refresh.
 
     A plan reads the same keys several times, before a change and after it. The rows at one version
-    are derived from those at another and from the files that differ; those of nearly the same
-    keys, from these and from the keys that differ.
+    are derived from those at another and from the files that differ; those of nearly the same keys,
+    from the earlier rows and the keys that differ.
     """
 
     def __init__(self) -> None:
@@ -284,9 +285,10 @@ class Lookups:
         keys: Sequence[Keys],
         also: Sequence[str] = (),
     ) -> LocalRows | Declined:
-        """A superset of the rows that have one of some keys, NULL equal to NULL.
+        """A superset of the rows that have one of the keys, NULL equal to NULL.
 
-        With the columns ``also``, which other reads of the same keys need, if they can be read.
+        Args:
+            also: columns for other reads of the same keys, read too if possible.
         """
         read = _Read.of(table, version, [*columns, *also], keys)
         if isinstance(read, Declined):
@@ -295,23 +297,23 @@ class Lookups:
             return read
         entry = self._reads.setdefault(read.identity, _CachedRead(read))
         rows = entry.derive(version)
-        if rows is None:
+        if rows is _NOT_READ:
             rows = self._derive_from_alike(read, version)
-        if rows is None:
+        if rows is _NOT_READ:
             rows = read.at(version)
         entry.rows_by_version[version] = rows
         return rows if isinstance(rows, Declined) else rows.select(columns)
 
-    def _derive_from_alike(self, read: _Read, version: int) -> LocalRows | Declined | None:
-        """The rows of nearly the same keys, and of the others; None if no such keys are known."""
+    def _derive_from_alike(self, read: _Read, version: int) -> LocalRows | Declined:
+        """The rows of a read of nearly the same keys, and those of the other keys."""
         if len(read.sets) != 1:
-            return None  # a row may have keys of several
+            return _NOT_READ  # a row may have keys of several
         for entry in self._reads.values():
             if not entry.rows_by_version or entry.read.shape != read.shape:
                 continue
             less = read.less(entry.read)
-            had = None if less is None else entry.derive(version)
-            if less is None or had is None or isinstance(had, Declined):
+            had = less if isinstance(less, Declined) else entry.derive(version)
+            if isinstance(less, Declined) or isinstance(had, Declined):
                 continue
             others = less.at(version)
             if isinstance(others, Declined):
@@ -319,25 +321,25 @@ class Lookups:
             # Only the wanted ones: else a third read of its keys would have some of them twice.
             rows = having(had.arrow, had.schema, read.sets[0])
             return had.with_rows(had.schema, pa.concat_tables([rows, others.arrow]))
-        return None
+        return _NOT_READ
 
 
 @dataclass(slots=True)
 class _CachedRead:
-    """A read with the rows that were found, by version."""
+    """A read with its rows by version."""
 
     read: _Read
     rows_by_version: dict[int, LocalRows | Declined] = field(default_factory=dict)
 
-    def derive(self, version: int) -> LocalRows | Declined | None:
-        """The rows at a version, from those at another one; None if files are read otherwise."""
+    def derive(self, version: int) -> LocalRows | Declined:
+        """The rows at a version, from those at another one."""
         if version in self.rows_by_version:
             return self.rows_by_version[version]
         table = self.read.table
         for v, rows in self.rows_by_version.items():
             if table.versions.read_alike(min(v, version), max(v, version)):
                 return self.read.move(v, rows, version)
-        return None
+        return _NOT_READ
 
 
 def _values(keys_: KeySet) -> list[Hashable]:

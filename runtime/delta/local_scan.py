@@ -1,7 +1,7 @@
 """Reads few rows of some files first and applies their deletion vectors afterwards.
 
-Delta's reader checks a vector for every row, and plans every scan with two queries over the list of
-files. To find few rows among many, it is cheaper to check the vectors for those rows only.
+Delta's reader checks a vector for every row, and plans each scan by two queries over the list of
+files. For few rows among many it is cheaper to check only those.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -34,20 +34,20 @@ from ctsql.runtime.spark.failures.errors import translate_spark_errors
 PLACES = (StructField(FILE_COLUMN, StringType()), StructField(ROW_COLUMN, LongType()))
 """The columns that locate a row."""
 ROWS_MAX = 100_000
-"""The most rows with a key, or changed rows, that are read here for a refresh."""
+"""The most rows with a key, or changed rows, that are read for a refresh."""
 CHANGES_KEPT_MAX = 8
-"""Changes whose rows are kept; the oldest goes."""
+"""Changes whose rows are cached; the oldest is evicted."""
 CHANGE_BYTES_MAX = 8 * 1024 * 1024
-"""What the rows of a change that is kept may take."""
+"""Bytes of a cached change."""
 TOO_MANY_HERE = Declined("more rows, or bytes, than this process reads")
 
 
 Changed = tuple[pa.Table, pa.Table]
-"""The rows that came, and those that went."""
+"""Inserted and deleted rows."""
 
 
 def rows_with_deleted(table: DeltaTable, files: Sequence[DataFile], version: int) -> DataFrame:
-    """The rows of some files, located, deleted ones included, by the metadata of a version."""
+    """The located rows of files, deleted ones included, by a version's metadata."""
     paths = table.plain_paths([file.path for file in files], version)
     if paths is not None:
         return table.add_locations(table.plain_rows(paths, version))
@@ -66,12 +66,12 @@ def local_rows(
 ) -> pa.Table | Declined:
     """Read the rows of files that have a key of any set, with their locations, without Spark.
 
-    Declined for more rows, and for a store, or values, that only Spark reads; so are the functions
+    Declined for more rows, and for stores or values that only Spark reads, as in the functions
     below.
 
     Args:
-        keys: empty for all rows. columns: with the keys'; None for all. rows_max: the bound.
-        was: earlier states of some files, by path: of these only the rows that were deleted then.
+        keys: empty for all rows. columns: with the keys'; None for all.
+        was: earlier states of files, by path: of these only the rows that were deleted then.
     """
     schema = table.schema_at(version)
     if columns is not None:
@@ -101,7 +101,7 @@ def local_rows(
 
 
 def live_rows(table: DeltaTable, files: Sequence[DataFile], version: int) -> LocalRows | Declined:
-    """All rows of some files, under the columns of a version, without their locations."""
+    """All rows of files, under a version's columns, without their locations."""
     rows = local_rows(table, files, version)
     if isinstance(rows, Declined):
         return rows
@@ -135,11 +135,11 @@ def move_local_rows(
 def local_change(
     table: DeltaTable, before: int, after: int, columns: Sequence[str]
 ) -> Changed | Declined:
-    """The rows that are only in the later, and only in the earlier of two versions of a table.
+    """The rows only in the later, and only in the earlier of two versions, with their locations.
 
-    With their locations. A row that moved from one file to another is in both. ``before`` is -1 for
-    an empty table; files are read alike at both. What the last calls read is kept, if it is little:
-    views of one table follow the same change, each by its own columns.
+    A row that moved to another file is in both. ``before`` is -1 for an empty table; files are read
+    alike at both versions. Small changes are cached: the views of a table read the same change,
+    each by its own columns.
     """
     recent, which = table.gateway.recent_rows, (table.log_files, before, after)
     change = recent.get(which)
@@ -164,7 +164,7 @@ def _read_change(
 ) -> Changed | Declined:
     old = table.files(before) if before >= 0 else {}
     new = table.files(after)
-    # By path: what is read later of the same files is put beside it, row by row.
+    # By path: columns read later of the same files are added row by row.
     new_files, old_files = (
         dict(sorted(select_changed(*both).items())) for both in ((new, old), (old, new))
     )
@@ -179,7 +179,7 @@ def _read_change(
 
 
 def _with_columns(rows: pa.Table, more: pa.Table) -> pa.Table:
-    """Rows with columns that were read later, of the same files: so they are in the same order."""
+    """Rows with columns read later of the same files, in the same order."""
     places = [place.name for place in PLACES]
     assert rows.select(places).equals(more.select(places))
     for field in more.schema:
@@ -191,7 +191,7 @@ def _with_columns(rows: pa.Table, more: pa.Table) -> pa.Table:
 def find_deleted(
     table: DeltaTable, version: int, places: Mapping[str, Sequence[int]]
 ) -> dict[str, BitMap64]:
-    """Those of some rows, by the full path of their file, that are deleted at a version."""
+    """The rows, by full path of their file, that are deleted at a version."""
     by_name = files_by_name(table, version)
     deleted_numbers = {}
     with translate_spark_errors():

@@ -35,7 +35,7 @@ from ctsql.catalog.declined import Declined
 from ctsql.catalog.names import backtick, backtick_all
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.planner.lowering import declare_as
-from ctsql.runtime.delta.log.snapshots import Snapshot
+from ctsql.runtime.delta.log.log_files import Snapshot
 from ctsql.runtime.delta.log.table_log import LOOKS_APART_MS
 from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable, Gateway
 from ctsql.runtime.delta.transaction import OptimisticTransaction

@@ -37,11 +37,9 @@ from ctsql.catalog.names import table_at
 from ctsql.runtime.delta.deletion_vectors import Vectors
 from ctsql.runtime.delta.internals.handle import DeltaHandle
 from ctsql.runtime.delta.internals.jvm import JvmObjects
-from ctsql.runtime.delta.log.log_files import LogFiles
-from ctsql.runtime.delta.log.snapshots import Snapshot
-from ctsql.runtime.delta.log_cleanup import KEEPS_LOG, keep_log
+from ctsql.runtime.delta.log.log_files import LogFiles, Snapshot
 from ctsql.runtime.delta.parquet.parquet_reader import forget as forget_layouts
-from ctsql.runtime.delta.stores.connector_store import ConnectorStore
+from ctsql.runtime.delta.stores.connector_store import ConnectorStore, HadoopStore
 from ctsql.runtime.delta.stores.file_stores import (
     LOCAL,
     ArrowStore,
@@ -50,17 +48,33 @@ from ctsql.runtime.delta.stores.file_stores import (
     open_bucket,
     path_in_store,
 )
-from ctsql.runtime.delta.stores.hadoop_store import HadoopStore
 from ctsql.runtime.delta.stores.locks import local_path
 from ctsql.runtime.delta.stores.log_stores import LocalStore, LogStore
 from ctsql.runtime.delta.table_rows import CHANGE_TYPE as CHANGE_TYPE, DeltaRows
 from ctsql.runtime.delta.transaction import OptimisticTransaction
 from ctsql.runtime.log.actions import sum_known
-from ctsql.runtime.log.table_metadata import TableMetadata
+from ctsql.runtime.log.protocol import Conflict
+from ctsql.runtime.log.table_metadata import TableMetadata, is_on
 from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.spark.failures.errors import conflict_errors, translate_spark_errors
 from ctsql.runtime.spark.failures.storage_errors import check_scheme, translate_os_errors
 from ctsql.runtime.spark.internals.jobs import cancel_jobs
+
+_CLEANUP = "delta.enableExpiredLogCleanup"
+_MARK = "ctsql.keepsLog"
+KEEPS_LOG = {_CLEANUP: "false"}
+"""Properties of tables that ctsql alone writes."""
+
+
+def _change_properties(transaction: OptimisticTransaction, *, keeps: bool) -> None:
+    with translate_spark_errors():
+        action = transaction.txn.metadata_action()
+        others = action["metaData"]["configuration"].items()
+        properties = {key: value for key, value in others if key not in (_CLEANUP, _MARK)}
+        own = {**KEEPS_LOG, _MARK: "true"} if keeps else {}
+        action["metaData"]["configuration"] = {**properties, **own}
+        transaction.txn.set_metadata(action)
+
 
 FILES_COUNTED_MAX = 500
 SMALL_CHECKPOINT_BYTES = 16 * 1024 * 1024
@@ -178,9 +192,21 @@ class Gateway(JvmObjects):
                 raise
 
     def keep_log(self, location: str, *, keeps: bool) -> None:
-        """See :func:`ctsql.runtime.delta.log_cleanup.keep_log`."""
+        """Switch a log's cleanup off; or on again, if ctsql has switched it off [own-setting].
+
+        The commit changes no row; it is retried after changes of the table's metadata.
+        """
         table = self.table(location)
-        keep_log(table, table.begin, keeps=keeps)
+        while True:
+            properties = table.configuration()
+            if is_on(properties, _CLEANUP) is False if keeps else _MARK not in properties:
+                return
+            transaction = table.begin()
+            _change_properties(transaction, keeps=keeps)
+            try:
+                transaction.commit(label="ctsql", epoch=0, metadata="{}")
+            except Conflict:
+                continue
 
     def exists(self, location: str) -> bool:
         """Whether the location has a folder for a Delta log."""

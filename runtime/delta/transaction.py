@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, functions as F
 from ctsql.catalog.declined import Declined
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.deletion_vectors import VectorFile, vector_file
-from ctsql.runtime.delta.internals.transaction import DeltaTransaction
+from ctsql.runtime.delta.internals.handle import DeltaTransaction
 from ctsql.runtime.delta.parquet.parquet_writer import has_forbidden_null, is_plain, write
 from ctsql.runtime.delta.stores.file_stores import path_in_store
 from ctsql.runtime.delta.stores.locks import commit_lock, split_location

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from ctsql.catalog.dependencies import closure, owner_of_quarantine
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item, Maintained, ObjectKind, Table
-from ctsql.runtime.delta.log_watch import LogWatch
+from ctsql.runtime.delta.log.table_log import LogWatch
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock

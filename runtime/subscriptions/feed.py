@@ -21,7 +21,7 @@ from ctsql.catalog.dependencies import closure
 from ctsql.catalog.errors import DataError
 from ctsql.catalog.items import Item, Table, View, was_dropped
 from ctsql.catalog.names import backtick
-from ctsql.runtime.delta.log_watch import LogWatch
+from ctsql.runtime.delta.log.table_log import LogWatch
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock

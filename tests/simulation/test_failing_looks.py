@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.runtime.delta.appends import Appends
+from ctsql.runtime.delta.clones import Appends
 from ctsql.runtime.statements.dml import transaction
 from ctsql.runtime.statements.dml.transaction import OpenTransaction
 from tests.simulation.memory_log import Rows

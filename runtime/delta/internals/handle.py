@@ -1,56 +1,147 @@
-"""Delta's own handle on a log: its snapshots, the rows of files, and its transactions.
+"""Delta's own handle on a log: snapshots, rows of files, transactions, deletion vectors.
 
-Delta opens a log by listing it and reading its state, in the JVM. The log is read by this process
-anyway (:mod:`ctsql.runtime.delta.log.log_files`), so Delta opens it only when Spark reads its rows,
-or something is committed to it: most logs that a process reads are those of tables that it does
-nothing else with.
+Delta opens a log by listing it and reading its state in the JVM. This process reads the log anyway
+(:mod:`ctsql.runtime.delta.log.log_files`), so Delta opens it only to read rows by Spark or to
+commit.
 """
 
-from collections.abc import Callable, Iterable
+import json
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
 from pyspark.sql import DataFrame
 
 from ctsql.runtime.delta.internals.jvm import JvmObjects
-from ctsql.runtime.delta.internals.transaction import DeltaTransaction
 from ctsql.runtime.log.actions import DataFile
+from ctsql.runtime.log.batches import StagedFile
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
-from ctsql.runtime.spark.internals.java import singleton
+from ctsql.runtime.spark.internals.java import java_frame, scala_items, singleton
+
+
+class DeltaTransaction:
+    """One transaction (``OptimisticTransaction``) with the actions to commit.
+
+    No public API deletes some rows and inserts others in one commit that fails after a conflicting
+    one. Needed: without it, ctsql writes nothing.
+    """
+
+    def __init__(self, jvm: JvmObjects, started: Any) -> None:
+        self._jvm = jvm
+        self._txn = started
+        self._actions: list[Any] = []
+        self.version_read = int(started.readVersion())
+
+    def snapshot(self) -> Any:
+        """The snapshot that it reads."""
+        return self._txn.snapshot()
+
+    def depend_on_application(self, app: str) -> None:
+        """Fail if another commit moves an application id first."""
+        self._txn.readTxn().addOne(app)
+
+    def depend_on_all(self) -> None:
+        """Fail if another commit changes any row first."""
+        self._txn.readWholeTable()
+
+    def depend_on_files(self, files: Iterable[Any]) -> None:
+        """Fail if another commit changes files first, as :meth:`JvmObjects.add_file` makes them."""
+        self._txn.trackFilesRead(self._jvm.seq(files))
+
+    def set_application(self, app: str, version: int, now_ms: int) -> None:
+        """A new version of an application id."""
+        self._txn.updateSetTransaction(app, version, self._jvm.option(now_ms))
+
+    def set_domain(self, domain: str, configuration: str, *, removed: bool) -> None:
+        """A domain metadata action."""
+        make = self._jvm.delta.actions.DomainMetadata
+        self._actions.append(make(domain, configuration, removed))
+
+    def add(self, action: str) -> None:
+        """An action, as a line of the log."""
+        self._actions.append(self._jvm.parse_action(action))
+
+    def remove(self, file: DataFile, now_ms: int) -> Any:
+        """Remove a file with its rows; returns the file for :meth:`depend_on_files`."""
+        add = self._jvm.add_file(file)
+        self._actions.append(add.removeWithTimestamp(now_ms, True))
+        return add
+
+    def replace(self, files: Iterable[DataFile], now_ms: int) -> None:
+        """Remove files whose rows other files have; fails if one is removed before."""
+        adds = [self._jvm.add_file(file) for file in files]
+        self.depend_on_files(adds)
+        self._actions += [add.removeWithTimestamp(now_ms, False) for add in adds]
+
+    def write(self, rows: DataFrame) -> list[StagedFile]:
+        """Write rows into new files by Spark; nothing is committed."""
+        return _staged(self._txn.writeFiles(java_frame(rows)))
+
+    def write_compact(self, rows: DataFrame) -> list[StagedFile]:
+        """Write rows of other files into one new file by Spark; nothing is committed."""
+        jvm = self._jvm
+        jrows = java_frame(rows.coalesce(1))
+        return _staged(self._txn.writeFiles(jrows, jvm.none, True, jvm.seq(())))
+
+    def metadata(self) -> Any:
+        """The table's ``metaData`` action, with ``equals`` and ``json()``."""
+        return self._txn.metadata()
+
+    def metadata_action(self) -> dict[str, Any]:
+        """The table's ``metaData`` action, as in the log."""
+        return dict(json.loads(self._txn.metadata().json()))
+
+    def set_metadata(self, action: Mapping[str, Any]) -> None:
+        """Another ``metaData`` action, for rows written later."""
+        self._txn.updateMetadata(self._jvm.parse_action(json.dumps(action)), False)
+
+    def features_of(self, action: Mapping[str, Any]) -> list[str]:
+        """The features of a new table with a ``metaData`` action, by its columns."""
+        jvm = self._jvm
+        metadata = jvm.parse_action(json.dumps(action))
+        protocol = jvm.delta.actions.Protocol.forNewTable(jvm.jsession, jvm.option(metadata))
+        return list(map(str, scala_items(protocol.readerAndWriterFeatureNames())))
+
+    def set_counts(self, counts: Mapping[str, int]) -> None:
+        """The counts for DESCRIBE HISTORY."""
+        self._txn.registerSQLMetrics(self._jvm.jsession, self._jvm.metrics(counts))
+
+    def commit(self, operation: Any) -> int:
+        """Commit, with an operation of :class:`JvmObjects`; returns the version."""
+        return int(self._txn.commit(self._jvm.seq(self._actions), operation))
+
+
+def _staged(files: Any) -> list[StagedFile]:
+    return [StagedFile(file.path(), file.json()) for file in scala_items(files)]
+
 
 UNLISTED_MAX = 100
-"""Commits after which a log is listed although this process knows the newest version.
+"""Commits after which a log is listed although this process has read the newest version.
 
-What Delta holds names each commit behind the checkpoint that its last list found, and each commit
-of this process goes through all of them. So the interval of checkpoints of ctsql's own tables.
+Delta's snapshot names each commit after the checkpoint of its last listing, and each commit
+iterates over them. So it is the interval of checkpoints of ctsql's own tables.
 """
 SNAPSHOTS_MAX = 8
-"""Of older versions, which other layouts of rows need."""
+"""Cached snapshots of older versions, for other layouts of rows."""
 
 
 class DeltaHandle:
-    """Delta's own handle (``DeltaLog``) on a table's log, opened when it is first used.
+    """Delta's own handle (``DeltaLog``) on a table's log, opened on first use.
 
     No public API reads some files of a version, or starts a transaction on one. Needed: without it,
     ctsql writes nothing.
-
-    Attributes:
-        is_open: whether it was opened.
     """
 
     def __init__(self, jvm: JvmObjects, open_log: Callable[[], Any]) -> None:
         self._jvm = jvm
         self._open = open_log
-        self.is_open = False
         self._listed_through = -1  # the newest version when Delta listed the log last
         self._snapshots: dict[int, Any] = {}  # of older versions
 
     @cached_property
     def log(self) -> Any:
         """The handle itself."""
-        log = self._open()
-        self.is_open = True
-        return log
+        return self._open()
 
     @property
     def log_folder(self) -> Any:
@@ -74,13 +165,12 @@ class DeltaHandle:
             return self.log_folder.getFileSystem(self.hadoop)
 
     def snapshot_at(self, version: int, written_ms: int | None) -> Any:
-        """Delta's own snapshot of a version, which is the newest one mostly.
+        """Delta's own snapshot of a version, mostly the newest one.
 
-        What Delta holds after a commit of this process spares listing the log, which takes the
-        longer the more commits there are.
+        Delta's snapshot after a commit of this process avoids listing the log.
 
         Args:
-            written_ms: the time of the commit's file, None for one that was cleaned up.
+            written_ms: the time of the commit's file, None if it was cleaned up.
         """
         with translate_spark_errors():
             java = self.log.unsafeVolatileSnapshot()
@@ -113,11 +203,7 @@ class DeltaHandle:
     def frame_of(
         self, snapshot: Any, files: Iterable[DataFile], action: str | None = None
     ) -> DataFrame:
-        """The rows of some files, lazily, by the metadata of a snapshot.
-
-        Args:
-            action: what Spark's page shows as their purpose.
-        """
+        """The rows of files, lazily, by a snapshot's metadata; Spark's UI shows ``action``."""
         with translate_spark_errors():
             adds = self._jvm.add_files(files)
             purpose = self._jvm.none if action is None else self._jvm.option(action)
@@ -125,10 +211,10 @@ class DeltaHandle:
         return DataFrame(rows, self._jvm.session)
 
     def change_feed(self, first: int, last: int, snapshot: Any, *, coarse: bool) -> DataFrame:
-        """The rows that commits changed, both inclusive, lazily, as the change feed has them.
+        """The rows that commits changed, both inclusive, lazily, as in the change feed.
 
         Args:
-            snapshot: by whose metadata files are read. coarse: compare files as a whole.
+            snapshot: its metadata defines how files are read. coarse: compare whole files.
         """
         jvm = self._jvm
         reader = singleton(jvm.delta.commands.cdc, "CDCReader")
@@ -144,3 +230,62 @@ class DeltaHandle:
         with translate_spark_errors():
             started = self.log.startTransaction(self._jvm.none, self._jvm.option(snapshot))
         return DeltaTransaction(self._jvm, started)
+
+
+class VectorStore:
+    """Reads and writes the deletion vectors of one table (``DeletionVectorStore``).
+
+    No public API does; Delta Kernel reads them only with all rows of a file. Needed: without it,
+    ctsql deletes no rows.
+    """
+
+    def __init__(self, jvm: JvmObjects, handle: DeltaHandle) -> None:
+        self._jvm = jvm
+        self._handle = handle
+
+    @cached_property
+    def _store(self) -> Any:
+        return self._jvm.vector_classes.stores.createInstance(self._handle.hadoop)
+
+    @cached_property
+    def _folder(self) -> Any:
+        """The folder of the table."""
+        return self._handle.log.dataPath()
+
+    def read(self, file: DataFile) -> bytes:
+        """The serialized vector of a file."""
+        vector = self._jvm.add_file(file).deletionVector()
+        bitmap = self._store.read(vector, self._folder)
+        return bytes(bitmap.serializeAsByteArray(self._jvm.vector_classes.portable))
+
+    def inline(self, data: bytes, count: int) -> str:
+        """The text of a vector of ``count`` rows in the log itself."""
+        return str(self._jvm.vector_classes.descriptors.inlineInLog(data, count).pathOrInlineDv())
+
+    def create(self, number: str) -> "VectorWriter":
+        """A new file of vectors, named by a UUID."""
+        classes, none = self._jvm.vector_classes, self._jvm.none
+        uuid = classes.uuid_of(number)
+        descriptor = classes.descriptors.onDiskWithRelativePath(uuid, "", 0, 0, none, none)
+        folder = self._store.pathWithFileSystem(self._folder)
+        file = self._store.createWriter(self._store.generateFileNameInTable(folder, uuid, ""))
+        return VectorWriter(str(descriptor.pathOrInlineDv()), file)
+
+
+class VectorWriter:
+    """A new file of vectors; ``id_in_log`` is its name in the log.
+
+    No public API writes one. Needed: without it, ctsql deletes no rows.
+    """
+
+    def __init__(self, id_in_log: str, writer: Any) -> None:
+        self.id_in_log = id_in_log
+        self._writer = writer
+
+    def write(self, data: bytes) -> int:
+        """Write a vector; returns its offset."""
+        return int(self._writer.write(data).offset())
+
+    def close(self) -> None:
+        """Close it."""
+        self._writer.close()

@@ -1,27 +1,31 @@
 """Delta's classes and objects in the JVM.
 
-A name below ``jvm`` costs a call for each dot, a tenth of a millisecond or more, so those that
-every commit needs are looked up once.
+Each dot of a name below ``jvm`` costs a call of a tenth of a millisecond or more, so the names for
+every commit are looked up once. Lists of thousands of files are parsed from JSON by few calls.
 """
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from ctsql.runtime.delta.internals.file_lists import FileLists
 from ctsql.runtime.log.actions import DataFile
 from ctsql.runtime.spark.internals.java import java, java_session, singleton
 
+FILES_A_CALL = 5_000
+_ANY_FILE = (
+    '{"add":{"path":"p","partitionValues":{},"size":0,"modificationTime":0,"dataChange":true}}'
+)
 ANSWER_CHARS_MAX = 4_000
-"""Of a text. A packet holds 8 KB, and a character may take two bytes."""
+"""Characters of an answer: a packet holds 8 KB, and a character may take two bytes."""
 _HALF = "?"
-"""What comes of one half of a sign that Java has as two."""
+"""How py4j returns one half of a surrogate pair."""
 
 
 class JvmObjects:
-    """The classes and objects of the JVM that one Spark session's commits need.
+    """The classes and objects of the JVM for one Spark session's commits.
 
     No public API opens a log or makes actions and operations of commits. Needed: without it, ctsql
     writes nothing.
@@ -49,13 +53,23 @@ class JvmObjects:
         return _VectorClasses(self)
 
     @cached_property
-    def file_lists(self) -> FileLists:
-        """Lists of many files."""
-        return FileLists(self.jvm)
+    def _parse_adds(self) -> Callable[[str], Any]:
+        mapper = singleton(self.delta.util, "JsonUtils").mapper()
+        kind = self.parse_action(_ANY_FILE).getClass()
+        adds = mapper.getTypeFactory().constructCollectionType(self._list().getClass(), kind)
+        return lambda text: mapper.readValue(text, adds)
+
+    def file_list(self, files: Sequence[DataFile]) -> Any:
+        """A Java list of Delta's own objects (AddFile)."""
+        java_list = self._list()
+        for first in range(0, len(files), FILES_A_CALL):
+            actions = [file.action for file in files[first : first + FILES_A_CALL]]
+            java_list.addAll(self._parse_adds(json.dumps(actions)))
+        return java_list
 
     def add_files(self, files: Iterable[DataFile]) -> Any:
         """A Scala Seq of Delta's own objects for some files."""
-        return self._to_seq(self.file_lists.to_java(list(files)))
+        return self._to_seq(self.file_list(list(files)))
 
     def seq(self, items: Iterable[Any]) -> Any:
         """A Scala Seq of JVM objects."""
@@ -69,15 +83,15 @@ class JvmObjects:
         return self.jsession.sessionState().newHadoopConf()
 
     def open_log(self, location: str) -> Any:
-        """Delta's handle on the log of a table, which Delta caches."""
+        """Delta's cached handle on the log of a table."""
         return self.delta.DeltaLog.forTable(self.jsession, location)
 
     def forget_log(self, path: Any) -> None:
-        """Let Delta drop its handle. Args: path: of Hadoop."""
+        """Let Delta drop its handle; ``path`` is Hadoop's."""
         self.delta.DeltaLog.invalidateCache(self.jsession, path)
 
     def vector_path(self, file: DataFile, folder: Any) -> Any | None:
-        """The path of the file with a file's vector; None for one that stands in the log."""
+        """The path of the file with a file's vector; None if the vector is in the log."""
         vector = self.add_file(file).deletionVector()
         return vector.absolutePath(folder) if vector.isOnDisk() else None
 
@@ -98,18 +112,18 @@ class JvmObjects:
         return to_scala(metrics)
 
     def append_operation(self) -> Any:
-        """What an INSERT's commit records that it is."""
+        """The operation of an INSERT's commit."""
         append, not_partitioned = self.jvm.org.apache.spark.sql.SaveMode.Append, self.seq(())
         others = (self.none for _ in range(7))
         write = getattr(self.delta, "DeltaOperations$Write")
         return write(append, self.option(not_partitioned), *others)
 
     def output_operation(self, label: str, epoch: int, metadata: str) -> Any:
-        """What the commit of an output records that it is: a batch of a stream."""
+        """The operation of an output's commit: a batch of a stream."""
         return self._streaming_update(self._update_mode, label, epoch, self.option(metadata))
 
     def optimize_operation(self) -> Any:
-        """What a compaction's commit records that it is."""
+        """The operation of a compaction's commit."""
         empty = self.seq(())
         optimize = getattr(self.delta, "DeltaOperations$Optimize")
         return optimize(empty, empty, False, self.none, False)
@@ -130,7 +144,7 @@ class JvmObjects:
             end = min(start + ANSWER_CHARS_MAX, length)
             piece = str(text.substring(start, end))
             while piece.endswith(_HALF) and end < length:
-                # Java has a sign beyond U+FFFF as two, which come as such only together.
+                # A surrogate pair arrives only as a whole.
                 end += 1
                 piece = str(text.substring(start, end))
             pieces.append(piece)

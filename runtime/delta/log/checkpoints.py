@@ -1,7 +1,7 @@
-"""Checkpoints of a log: their files by name, and what is in them.
+"""Checkpoints of a log: their files by name, and their contents.
 
-A checkpoint has all of a table's state at its version, in one Parquet file, in several, or (of
-version 2) in one of JSON or Parquet that names *sidecars* with the live files.
+A checkpoint has a table's state at its version in one Parquet file, in several, or (version 2) in
+one of JSON or Parquet that names *sidecars* with the live files.
 
 Source: the Delta protocol, "Checkpoints", "Checkpoint Schema", "V2 Spec", "Sidecar Files".
 """
@@ -24,7 +24,7 @@ _NAME = re.compile(
 _STATE = ("txn", "metaData", "protocol", "domainMetadata")
 _MAPS = ("partitionValues", "tags", "configuration")
 _PARSED = "stats_parsed"
-"""The statistics of a file with types; some writers leave out those in JSON."""
+"""A file's statistics with types; some writers omit those in JSON."""
 _REPEATED = {_PARSED, "partitionValues_parsed"}
 """Fields of ``add`` that repeat others with types."""
 
@@ -54,7 +54,7 @@ def complete_checkpoints(names: Iterable[str]) -> dict[int, tuple[str, ...]]:
 
 
 def read_state(store: LogStore, names: Sequence[str]) -> dict[str, Any]:
-    """What a checkpoint has besides files: table, protocol, transactions and domains.
+    """A checkpoint's table, protocol, transactions and domains.
 
     Raises OSError, ValueError or KeyError for a damaged file.
     """
@@ -96,7 +96,7 @@ def read_files(store: LogStore, names: Sequence[str]) -> dict[str, DataFile]:
 def _actions(
     store: LogStore, name: str, kinds: Sequence[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The actions of some kinds in a file, as a commit has them."""
+    """The actions of some kinds in a file, as in a commit."""
     if name.endswith(".json"):
         for line in store.read(name).split("\n"):
             for kind, action in json.loads(line or "{}").items():
@@ -132,7 +132,7 @@ def _parquet_actions(
 
 
 def _plain(action: dict[str, Any]) -> dict[str, Any]:
-    """The fields of an action as a commit has them: no NULLs, and maps as objects."""
+    """An action's fields as in a commit: no NULLs, and maps as objects."""
     fields = {name: value for name, value in action.items() if value is not None}
     for name in _MAPS:
         if isinstance(fields.get(name), list):  # a domain's configuration is a text
@@ -146,7 +146,7 @@ def _plain(action: dict[str, Any]) -> dict[str, Any]:
 
 
 def _as_json(statistics: dict[str, Any]) -> dict[str, Any]:
-    """Statistics as a commit has them; without bounds whose type JSON lacks, which are optional."""
+    """Statistics as in a commit, without bounds whose type JSON lacks."""
     fields: dict[str, Any] = {}
     for name, value in statistics.items():
         if isinstance(value, dict):

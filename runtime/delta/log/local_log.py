@@ -1,16 +1,14 @@
-"""Tables on a local disk, read by this process from their logs alone: no Spark, no rows.
+"""Tables on a local disk, read from their logs alone: no Spark, no rows.
 
-For what is answered from logs before Spark has started, or without it. What only Spark can do
-raises :class:`NeedsSpark`, and the caller does the same with Spark: there every answer is the
-same, as the same code runs over :class:`ctsql.runtime.delta.table.Gateway`.
+It answers questions before Spark has started, or without it. :class:`NeedsSpark` tells the caller
+to ask Spark, where the same code runs over :class:`ctsql.runtime.delta.table.Gateway`.
 """
 
 import os
 from pathlib import Path
 from typing import Never
 
-from ctsql.runtime.delta.log.log_files import LogFiles
-from ctsql.runtime.delta.log.snapshots import Snapshot
+from ctsql.runtime.delta.log.log_files import LogFiles, Snapshot
 from ctsql.runtime.delta.log.table_log import TableLog
 from ctsql.runtime.delta.stores.locks import local_path
 from ctsql.runtime.delta.stores.log_stores import LocalStore
@@ -21,11 +19,11 @@ _URI = "file:"
 
 
 class NeedsSpark(Exception):
-    """It cannot be told from logs on a local disk; the message says what it is."""
+    """Logs on a local disk do not have the answer; the message names the question."""
 
 
 class OnSpark:
-    """Whatever else is asked of it needs Spark."""
+    """All other attributes need Spark."""
 
     def __getattr__(self, name: str) -> Never:
         raise NeedsSpark(name)
@@ -43,7 +41,7 @@ class LocalTable(OnSpark, TableLog):
         return self.live_files.at(version)
 
     def begin(self) -> Never:
-        """Commits are Spark's."""
+        """Needs Spark."""
         raise NeedsSpark("a commit")
 
 
@@ -63,15 +61,15 @@ class LocalGateway(OnSpark):
         return table
 
     def output_table(self, location: str) -> LocalTable:
-        """The table of an output or of the timeline."""
+        """The same."""
         return self.table(location)
 
     def forget(self, location: str) -> None:
-        """Drop what is cached about a table."""
+        """Drop the cache of a table."""
         self._tables.pop(location, None)
 
     def qualify(self, location: str) -> str:
-        """A location as a full URI; a relative one is relative to this process's working folder."""
+        """A location as a full URI; a relative one is relative to the working folder."""
         folder = local_path(location)
         if folder is None:
             raise NeedsSpark(f"the store of {location}")
@@ -92,7 +90,7 @@ class LocalGateway(OnSpark):
 
 
 def _check_protocol(snapshot: Snapshot) -> None:
-    """Leave it to Delta to say whether it reads a table of this protocol."""
+    """Let Delta decide whether it reads a table of this protocol."""
     if not snapshot.is_understood:
         raise NeedsSpark("a table of another protocol")
 

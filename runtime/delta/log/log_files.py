@@ -1,22 +1,22 @@
-"""The reader of a Delta table's log, over a store that lists and reads files; needs no JVM.
+"""Reads a Delta table's log and the state that it records, over a store of files; needs no JVM.
 
-The state of a version is that of its checksum file. Without one it is rolled forward, from the
-newest state that was read, or from the newest checksum file or checkpoint in front of it. So are
-the live files. A checkpoint that cannot be read is passed over for an older one, as Delta does.
+The state of a version is in its checksum file. Without one it is rolled forward from the newest
+state that was read, or from the newest checksum file or checkpoint before it, as are the live
+files. An unreadable checkpoint is skipped for an older one, as in Delta.
 
-Source: the Delta protocol, "Delta Log Entries", "Checkpoints", "Version Checksum File".
+Source: the Delta protocol, "Delta Log Entries", "Checkpoints", "Version Checksum File", "Change
+    Metadata", "Transaction Identifiers", "Domain Metadata", "Protocol Evolution".
 """
 
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
 from ctsql.catalog.errors import CtsqlError, error, misuse
 from ctsql.runtime.delta.bounded_cache import BoundedCache
 from ctsql.runtime.delta.log.checkpoints import complete_checkpoints, read_files, read_state
-from ctsql.runtime.delta.log.snapshots import Snapshot
 from ctsql.runtime.delta.stores.log_stores import LogStore
 from ctsql.runtime.log.actions import (
     Commit,
@@ -26,16 +26,102 @@ from ctsql.runtime.log.actions import (
     parse_commit,
     roll_files,
 )
+from ctsql.runtime.log.table_metadata import TableMetadata
 from ctsql.runtime.spark.failures.storage_errors import damaged_file
+
+_READER_VERSIONS = (1, 2, 3)
+_READ_ALIKE = {
+    "columnMapping",
+    "deletionVectors",
+    "timestampNtz",
+    "typeWidening",
+    "typeWidening-preview",
+    "v2Checkpoint",
+    "vacuumProtocolCheck",
+    "variantType",
+    "variantType-preview",
+}
+"""Reader features of Delta 4.4 that do not change commits and checksum files."""
+
+
+class Snapshot:
+    """The state of a table at a version; -1 before the first commit."""
+
+    def __init__(self, version: int, fields: Mapping[str, Any]) -> None:
+        """Fields: table, protocol, transactions and domains; None for missing ones."""
+        self.version = version
+        self._table: TableMetadata | None = fields.get("table")
+        self._protocol: dict[str, Any] = fields.get("protocol") or {}
+        self._transactions: dict[str, int] = dict(fields.get("transactions") or {})
+        self._domains: dict[str, str] = dict(fields.get("domains") or {})
+
+    def after(self, commits: Iterable[Commit]) -> "Snapshot":
+        """The state after the commits that follow."""
+        fields = {
+            "table": self._table,
+            "protocol": self._protocol,
+            "transactions": self._transactions,
+            "domains": self._domains,
+        }
+        snapshot = Snapshot(self.version, fields)
+        for commit in commits:
+            snapshot._add(commit)
+        return snapshot
+
+    def _add(self, commit: Commit) -> None:
+        self.version = commit.version
+        self._table = commit.table or self._table
+        self._protocol = commit.protocol or self._protocol
+        self._transactions.update(commit.transactions)
+        for name, configuration in commit.domains:
+            self._domains.pop(name, None)
+            if configuration is not None:
+                self._domains[name] = configuration
+
+    @property
+    def is_understood(self) -> bool:
+        """Whether ctsql reads the log of a table with this protocol."""
+        features = set(self._protocol.get("readerFeatures") or ())
+        version = self._protocol.get("minReaderVersion")
+        return version in _READER_VERSIONS and features <= _READ_ALIKE
+
+    @property
+    def table_id(self) -> str:
+        """The table's globally unique id."""
+        return self.metadata.id
+
+    @property
+    def metadata(self) -> TableMetadata:
+        """The metadata; raises STORED_DATA_INVALID if the log has none."""
+        if self._table is None:
+            detail = f"No commit up to version {self.version} has the table's columns."
+            hint = "Restore the log from a copy and run it again."
+            what = "the log of a table"
+            raise error("STORED_DATA_INVALID", what=what, detail=detail, hint=hint)
+        return self._table
+
+    def transaction(self, app: str) -> int | None:
+        """The newest version of an application id."""
+        return self._transactions.get(app)
+
+    def domains(self) -> dict[str, str]:
+        """The domain metadata: name to configuration."""
+        return dict(self._domains)
+
+    def has_feature(self, name: str) -> bool:
+        """Whether the protocol lists a table feature."""
+        kinds = ("readerFeatures", "writerFeatures")
+        return any(name in (self._protocol.get(kind) or ()) for kind in kinds)
+
 
 BYTES_SETTING = "CTSQL_LOG_CACHE_MB"
 MB_DEFAULT = 64
 _COMMIT_SUFFIX = ".json"
 _CHECKSUM_SUFFIX = ".crc"
 ROLLED_MAX = 200
-"""The most commits that are read to roll a state forward rather than to read a newer one."""
+"""The most commits to roll a state forward instead of reading a newer one."""
 CHECKSUMS_TRIED_MAX = 3
-"""A writer whose newest checksum files lack something leaves it out of all."""
+"""A writer whose newest checksum files lack a field omits it in all."""
 _STATE = ("table", "protocol", "transactions", "domains")
 
 T = TypeVar("T")
@@ -53,22 +139,20 @@ class LogFiles:
         """Read nothing yet.
 
         Args:
-            location: the table's, for errors. check_protocol: raises an error for a newest state
-                whose protocol nobody here reads.
+            location: the table's, for errors.
+            check_protocol: raises for a newest state whose protocol is not readable.
         """
         self._location = location
         self._store = store
         self._check_protocol = check_protocol
         self.cache_key = object()
-        """Begins the names in :func:`log_cache` of what is kept of this log."""
+        """Prefix of this log's names in :func:`log_cache`."""
         self._newest: Snapshot | None = None
-
-    # ---- states and live files
 
     def newest(self) -> Snapshot | None:
         """The newest version with its state; None without a committed version.
 
-        Raises STORED_DATA_INVALID if the log lacks commits that no checkpoint stands for.
+        Raises STORED_DATA_INVALID if commits are missing after the last checkpoint.
         """
         last = None if self._newest is None else self._newest.version
         if last is None or not self.has(last):
@@ -93,9 +177,9 @@ class LogFiles:
         return self._newest
 
     def _names_behind(self, version: int | None = None) -> Sequence[str]:
-        """The names from the newest checkpoint on that a writer has named, at or before a version.
+        """The names from the last hinted checkpoint at or before a version on.
 
-        All names if none is there, and of a folder on a local disk.
+        All names if there is none, and on a local disk.
         """
         hinted = 0 if self.table_folder is not None else self._hinted()
         if hinted and (version is None or hinted <= version):
@@ -105,13 +189,13 @@ class LogFiles:
         return self.names()
 
     def _hinted(self) -> int:
-        """The version of the checkpoint that a writer has named last; 0 if unknown."""
+        """The version of the hinted checkpoint; 0 if unknown."""
         try:
             hint = json.loads(self.read_if_there("_last_checkpoint") or "{}")
         except (CtsqlError, ValueError) as problem:
             if isinstance(problem, CtsqlError) and problem.condition != "STORED_DATA_INVALID":
                 raise
-            return 0  # it only shortens a list, so a damaged one is ignored, as Delta does
+            return 0  # it only shortens a list: a damaged one is ignored, as in Delta
         version = hint.get("version") if isinstance(hint, dict) else None
         return version if isinstance(version, int) else 0
 
@@ -140,10 +224,7 @@ class LogFiles:
         in_checksum: Callable[[dict[str, Any]], T | None],
         in_checkpoint: Callable[[LogStore, Sequence[str]], T],
     ) -> tuple[int, T | None]:
-        """What the newest checksum file or checkpoint that has it tells, and its version.
-
-        -1 and None if none does: then the log is read from its first commit on.
-        """
+        """The newest version whose checksum file or checkpoint has a part of the state, and it."""
         found = in_checksum(self.checksum(version))
         if found is not None:
             return version, found
@@ -166,13 +247,11 @@ class LogFiles:
         return -1, None
 
     def checkpoint_bytes(self, version: int) -> int:
-        """The size of the checkpoint from which the live files of a version are read."""
+        """The size of the checkpoint with the live files of a version."""
         checkpoints = complete_checkpoints(self.names())
         base = max((v for v in checkpoints if v <= version), default=None)
         marks = (self._store.mark(name) for name in checkpoints.get(base, ()))  # type: ignore[arg-type]
         return sum(mark[1] for mark in marks if mark is not None)
-
-    # ---- commits and checksums
 
     def has(self, version: int) -> bool:
         """Whether this version is committed; one request to the store."""
@@ -209,7 +288,7 @@ class LogFiles:
         return commit
 
     def read_if_there(self, name: str) -> str | None:
-        """The text of a file; None where it was cleaned up while it was looked at."""
+        """The text of a file; None if it was cleaned up."""
         try:
             return self._store.read(name)
         except CtsqlError:
@@ -223,13 +302,11 @@ class LogFiles:
 
     @property
     def table_folder(self) -> str | None:
-        """The folder of the table, where this process reaches it."""
+        """The table's folder on a local disk."""
         return self._store.table_folder
 
     def may_mention(self, version: int, words: Sequence[str]) -> bool:
-        """Whether a commit's text has one of some words, or is parsed anyway.
-
-        That is much less work than to parse it.
+        """Whether a commit's text has one of some words, without parsing; True for a parsed commit.
 
         Raises HISTORY_LOST or STORED_DATA_INVALID as :meth:`commit_at`.
         """
@@ -249,14 +326,14 @@ class LogFiles:
         except (CtsqlError, ValueError, KeyError, TypeError) as problem:
             if isinstance(problem, CtsqlError) and problem.condition != "STORED_DATA_INVALID":
                 raise
-            return {}  # it only saves work, so a damaged one is ignored, as Delta does
+            return {}  # it only saves work: a damaged one is ignored, as in Delta
 
     def first_version(self, *, after: int) -> int | None:
         """The version of the first commit in the folder after a version; None without any."""
         return min((v for v in commit_versions(self.names()) if v > after), default=None)
 
     def check_whole(self) -> None:
-        """Raise STORED_DATA_INVALID if the last commit is damaged, or one in front is missing."""
+        """Raise STORED_DATA_INVALID if the last commit is damaged, or an earlier one is missing."""
         names = self.names()
         there = commit_versions(names)
         if there:
@@ -264,17 +341,17 @@ class LogFiles:
             self.check_none_missing(names, there)
 
     def check_none_missing(self, names: Iterable[str], there: set[int]) -> None:
-        """Raise STORED_DATA_INVALID if a commit is missing between others, or behind a checkpoint.
+        """Raise STORED_DATA_INVALID if a commit is missing between others, or after a checkpoint.
 
-        Those in front of a checkpoint may have been cleaned up, which takes the oldest first.
+        Commits before a checkpoint may have been cleaned up, oldest first.
 
         Args:
-            names: in the folder. there: the versions of the commits among them, at least one.
+            there: the versions of the commits among the names, at least one.
         """
         last = max(there)
         versions = (v for v in complete_checkpoints(names) if v <= last)
         first = 1 + max(versions, default=min(there) - 1)
-        # A listing may leave out what is committed while it is made.
+        # A listing may lack concurrent commits.
         for version in (v for v in range(first, last) if v not in there and not self.has(v)):
             path = f"{self._store.uri}/{commit_name(version)}"
             raise damaged_file(path, "it is missing, and later commits are there")
@@ -282,12 +359,10 @@ class LogFiles:
 
 @cache
 def log_cache() -> BoundedCache[Commit | dict[str, DataFile]]:
-    """The parsed commits and lists of live files that this process keeps, of all logs.
+    """The cached commits and lists of live files of this process, of all logs.
 
-    They take 64 MB together, or what ``CTSQL_LOG_CACHE_MB`` says.
-
-    Raises:
-        INVALID_USAGE: it is no whole number above zero.
+    At most 64 MB, or ``CTSQL_LOG_CACHE_MB``; raises INVALID_USAGE if that is no whole number above
+    zero.
     """
     told = os.environ.get(BYTES_SETTING) or str(MB_DEFAULT)
     if not told.isascii() or not told.isdigit() or int(told) == 0:
@@ -312,7 +387,7 @@ def _versions(names: Iterable[str], suffix: str) -> set[int]:
 
 
 def _state_in(checksum: dict[str, Any]) -> dict[str, Any] | None:
-    """What a checksum file has of a state, if that is all of it."""
+    """The state in a checksum file, if complete."""
     return checksum if all(checksum.get(kind) is not None for kind in _STATE) else None
 
 

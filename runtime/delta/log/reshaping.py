@@ -23,7 +23,7 @@ def align(
 ) -> DataFrame:
     """Convert rows to the columns of a later version.
 
-    Values that these cannot represent are NULL; callers must refuse to read such a column.
+    Values that do not fit are NULL; callers must refuse to read such a column.
     """
     return rows.select(*(_later_column(rows, old, new, f).alias(f.name) for f in schema.fields))
 
@@ -31,13 +31,13 @@ def align(
 def fill(
     rows: DataFrame, old: TableMetadata, new: TableMetadata, schema: T.StructType
 ) -> DataFrame:
-    """Add to rows of a version the new columns of a later one."""
+    """Add a later version's new columns to rows."""
     more = [f for f in schema.fields if fold(f.name) not in old.columns]
     return rows.select("*", *(_later_column(rows, old, new, f).alias(f.name) for f in more))
 
 
 def with_nulls(rows: DataFrame, columns: Iterable[CatalogColumn]) -> DataFrame:
-    """Rows with columns behind their own, all NULL."""
+    """Append columns of NULL to rows."""
     return rows.select("*", *(_null(column) for column in columns))
 
 
@@ -46,9 +46,9 @@ def _null(column: CatalogColumn) -> Column:
 
 
 def shown_under(rows: DataFrame, there: Schema, columns: Schema) -> DataFrame:
-    """Rows of an output under other columns than it had, by name.
+    """Rows of an output under other columns, by name; a column of another type is another column.
 
-    A column of another type is another one. What is beside the columns that were there stays.
+    Extra columns of the rows are kept.
     """
     if same_columns(there, columns):
         return rows

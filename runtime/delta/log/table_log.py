@@ -1,18 +1,231 @@
-"""A Delta table as its log has it: versions, commits, metadata, and what they record; no rows."""
+"""A Delta table as in its log: versions, commits, metadata, live files; no rows.
 
+[newest-metadata] the metadata of a version is that of the newest ``metaData`` action at or before
+    it. It is rolled forward and back over commits that are read anyway; without them it is that of
+    the state of that version.
+[same-table] a log that was started again at the same location is another table's, although Delta
+    continues with it silently. So each update first checks the file of the newest commit that was
+    read; on a local disk that costs no call of the JVM. If it is another file or none, the log is
+    opened again. Its table must have the known id, or have got a new one by a commit of this very
+    log, as by CREATE OR REPLACE TABLE .. AS of a foreign Spark.
+
+Source: the Delta protocol, "Change Metadata", "Version Checksum File".
+"""
+
+import os
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.runtime.delta.log.live_files import LiveFiles
-from ctsql.runtime.delta.log.log_files import LogFiles
-from ctsql.runtime.delta.log.snapshots import Snapshot
-from ctsql.runtime.delta.log.table_versions import Identity, TableVersions
+from ctsql.runtime.delta.log.log_files import LogFiles, Snapshot, log_cache
+from ctsql.runtime.delta.stores.locks import local_path
 from ctsql.runtime.log import clock
-from ctsql.runtime.log.actions import Commit
+from ctsql.runtime.log.actions import Commit, DataFile, roll_files
 from ctsql.runtime.log.table_metadata import TableMetadata, compare_columns
+from ctsql.runtime.spark.failures.storage_errors import lost_commit
+
+VERSIONS_CACHED_MAX = 8
+"""Cached lists of live files of a table, if the bound of the process allows it."""
+ROLLED_MAX = 2_000
+"""The most commits to roll a list of live files forward."""
+
+
+class LiveFiles:
+    """The live files of one table.
+
+    Attributes:
+        forget: evicts caches of files, by path, that are removed.
+    """
+
+    def __init__(self, log: LogFiles) -> None:
+        self._log = log
+        self._listed_versions: list[int] = []  # their lists may be in the cache
+        self.forget: Callable[[Iterable[str]], None] = lambda _: None
+
+    def at(self, version: int) -> dict[str, DataFile]:
+        """The files of a version, by path as the log writes it; raises HISTORY_LOST."""
+        below, files = self._near(version)
+        if below == version:
+            return files
+        if below is None:
+            files = self._log.files_at(version)
+        else:
+            commits = [self._log.commit_at(v) for v in range(below + 1, version + 1)]
+            files = roll_files(dict(files), commits)
+            self.forget({r.path for c in commits for r in c.removes} - files.keys())
+        memory = sum(file.memory for file in files.values())
+        log_cache().keep(self._name(version), files, memory)
+        others = [v for v in self._listed_versions if v != version]
+        self._listed_versions = [*others[1 - VERSIONS_CACHED_MAX :], version]
+        return files
+
+    def has(self, version: int) -> bool:
+        """Whether the files are listed by reading at most few commits."""
+        return self._near(version)[0] is not None
+
+    def _name(self, version: int) -> tuple[object, str, int]:
+        return self._log.cache_key, "files", version
+
+    def _near(self, version: int) -> tuple[int | None, dict[str, DataFile]]:
+        """A version at or shortly before with cached files, and these; None without one."""
+        for below in sorted(self._listed_versions, reverse=True):
+            if version - ROLLED_MAX < below <= version:
+                files = log_cache().find(self._name(below))
+                if isinstance(files, dict):
+                    return below, files
+        return None, {}
+
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+KNOWN_MAX = 64
+READ_MAX = 32
+"""The most commits to roll the metadata of a version."""
+LAYOUTS_MAX = 8
+
+ReplacedError = Callable[[str], CtsqlError]
+"""Makes the error for a replaced table, from its detail."""
+
+
+class TableVersions:
+    """The metadata of a table's versions, and how their rows are read."""
+
+    def __init__(self, log: LogFiles, update: Callable[[], Snapshot]) -> None:
+        self.log = log
+        self._update = update
+        self._metadata_by_version: dict[int, TableMetadata] = {}
+        self._version_by_layout: dict[str, int] = {}
+        self.schemas: dict[str, StructType] = {}
+
+    def metadata(self, version: int) -> TableMetadata:
+        """The metadata of a version; raises HISTORY_LOST if the log no longer has it."""
+        metadata = self._metadata_by_version.get(version)
+        if metadata is None:
+            metadata = self._roll(version) or self.log.snapshot_at(version).metadata
+            if len(self._metadata_by_version) >= KNOWN_MAX:
+                del self._metadata_by_version[min(self._metadata_by_version)]
+            self._metadata_by_version[version] = metadata
+        return metadata
+
+    def _roll(self, version: int) -> TableMetadata | None:
+        below = max((v for v in self._metadata_by_version if v < version), default=None)
+        above = min((v for v in self._metadata_by_version if v > version), default=None)
+        try:
+            if below is not None and self._are_near(below, version):
+                tables = (self.log.commit_at(v).table for v in range(version, below, -1))
+                return next((m for m in tables if m is not None), self._metadata_by_version[below])
+            if above is not None and self._are_near(version, above):
+                commits = [self.log.commit_at(v) for v in range(version + 1, above + 1)]
+                if all(c.table is None for c in commits):
+                    return self._metadata_by_version[above]
+        except CtsqlError as problem:
+            if problem.condition != "HISTORY_LOST":
+                raise
+        return None
+
+    def _are_near(self, first: int, last: int) -> bool:
+        """Whether the commits between two versions are few, or cached."""
+        return last - first <= READ_MAX or all(
+            self.log.remembers(v) for v in range(first + 1, last + 1)
+        )
+
+    def read_like(self, version: int) -> int:
+        """A version whose files are read in the same way; the newest, if possible."""
+        newest = self._update().version
+        layout = self.metadata(version).layout
+        if layout == self.metadata(newest).layout:
+            return newest
+        if len(self._version_by_layout) >= LAYOUTS_MAX and layout not in self._version_by_layout:
+            del self._version_by_layout[next(iter(self._version_by_layout))]
+        return self._version_by_layout.setdefault(layout, version)
+
+    def read_alike(self, first: int, last: int) -> bool:
+        """Whether files are read alike at all versions first..last, both inclusive."""
+        layout = self.metadata(first).layout
+        changes = (self.log.commit_at(v).table for v in range(first + 1, last + 1))
+        return all(m is None or m.layout == layout for m in changes)
+
+
+class Identity:
+    """The identity of the table at a location.
+
+    Attributes:
+        expected: its required id; None while unknown. owner: the id of the object that owns it.
+    """
+
+    def __init__(self, location: str, forget_snapshot: Callable[[], None]) -> None:
+        self._forget_snapshot = forget_snapshot
+        self._location = location
+        folder = local_path(location)
+        self._folder = None if folder is None else f"{folder}/_delta_log"
+        self._newest_mark: tuple[int, object] | None = None  # a version, and the mark of its commit
+        self.newest = -1
+        self.expected: str | None = None
+        self.owner: str | None = None
+        self.replaced_error: ReplacedError | None = None
+
+    def expect(self, owner: str, table_id: str | None, replaced_error: ReplacedError) -> None:
+        """Set the owner of the table, and its id if known."""
+        self.owner, self.replaced_error = owner, replaced_error
+        if self.expected is None and table_id is not None:
+            self.expected = table_id
+            self._forget_snapshot()
+
+    def forget(self) -> None:
+        """Forget the newest commit; the expected id is kept."""
+        self._newest_mark = None
+
+    def _mark(self, log: LogFiles, version: int) -> object:
+        """Identifies a commit's file among files of its name; None without a file."""
+        if self._folder is None:
+            return log.mark(version)
+        try:
+            status = os.stat(f"{self._folder}/{version:020d}.json")
+        except OSError:
+            return None  # reading the log will raise the error
+        return status.st_ino, status.st_mtime_ns, status.st_size
+
+    def is_same(self, log: LogFiles, *, near: bool) -> bool:
+        """Whether the newest commit read is the same file; ``near``: if that is no round trip."""
+        if self._newest_mark is None or (near and self._folder is None):
+            return True
+        version, mark = self._newest_mark
+        return self._mark(log, version) == mark
+
+    def take(self, versions: TableVersions, snapshot: Snapshot) -> None:
+        """Store the newest snapshot.
+
+        Raises:
+            TABLE_REPLACED: it is another table's. STORED_DATA_INVALID: it is older than the last
+                one.
+        """
+        new_id, version = snapshot.table_id, snapshot.version
+        if self.replaced_error is not None:
+            table_id = self.expected
+            if table_id not in (None, new_id) and not _had(versions, version, str(table_id)):
+                raise self.replaced_error(
+                    f"Its id is {new_id}; that of the table known is {table_id}."
+                )
+            if version < self.newest:
+                raise lost_commit(self._location, version + 1)
+        self.expected, self.newest = new_id, version
+        self._newest_mark = (version, self._mark(versions.log, version))
+
+
+def _had(versions: TableVersions, version: int, table_id: str) -> bool:
+    """Whether a commit of this log changed the table's id from this one."""
+    while version > 0 and versions.log.has(version):
+        table = versions.log.commit_at(version).table
+        if table is not None and versions.metadata(version - 1).id == table_id:
+            return True
+        version -= 1
+    return False
+
 
 LOOKS_APART_MS = 3_600_000
-"""After a longer pause, of a computer that slept, commits may have come and been cleaned up."""
+"""After a longer pause (of a sleeping computer) commits may have been made and cleaned up."""
 
 
 class TableLog(ABC):
@@ -28,26 +241,24 @@ class TableLog(ABC):
 
     @abstractmethod
     def _open_log(self) -> LogFiles:
-        """The files of the log; none was read yet."""
+        """The files of the log, unread."""
 
     def _read_log(self) -> None:
-        """Open the log, and know nothing of it yet."""
+        """Open the log, with empty caches."""
         self.log_files = self._open_log()
         self.live_files = LiveFiles(self.log_files)
         self.versions = TableVersions(self.log_files, self.update)
         self._snapshot: Snapshot | None = None
 
     def _read_log_anew(self) -> None:
-        """Open the log again, and use what was read of it before."""
+        """Open a replaced log again."""
         self._read_log()
-
-    # ---- which table it is
 
     def _forget_snapshot(self) -> None:
         self._snapshot = None
 
     def check_same(self, *, near: bool = False) -> None:
-        """Check that the log is still the one that was read; ``near``: if that costs no round trip.
+        """Check that the log was not replaced; ``near``: only if that costs no round trip.
 
         Raises:
             TABLE_REPLACED: another table is there now. NOT_A_DELTA_TABLE: none is.
@@ -63,21 +274,18 @@ class TableLog(ABC):
             self._read_log_anew()
             self.update()
 
-    # ---- versions and commits
-
     def has(self, version: int) -> bool:
         """Whether this version is committed; one request to the store."""
         return self.log_files.has(version)
 
     def _is_there(self, version: int) -> bool:
-        """The same; the store is not asked for a commit that was read, as our own are."""
+        """The same, without a request for a cached commit, as ours are."""
         return self.log_files.remembers(version) or self.has(version)
 
     def oldest_kept_after(self, version: int) -> int | None:
-        """The oldest commit after a version, where the one that follows it is not in the log.
+        """The oldest commit after a version, if commits after it were cleaned up; else None.
 
-        None if none does, as nearly always; that takes no listing. Otherwise those in between were
-        cleaned up, and the version's own with them.
+        Mostly None, without a listing.
         """
         snapshot = self._snapshot
         if self.has(version) if snapshot is None else snapshot.version <= version:
@@ -85,11 +293,11 @@ class TableLog(ABC):
         return self.log_files.first_version(after=version) if self.version() > version else None
 
     def check_whole(self) -> None:
-        """Raise STORED_DATA_INVALID if its last commit is damaged, or one in front is missing."""
+        """Raise STORED_DATA_INVALID if the last commit is damaged, or an earlier one is missing."""
         self.log_files.check_whole()
 
     def update(self) -> Snapshot:
-        """The newest snapshot; lists the log if there is another, raises as :meth:`check_same`."""
+        """The newest snapshot; raises as :meth:`check_same`."""
         if self._snapshot is not None:
             # Else the next commit is missing, and ours would take its place.
             self._look(near=clock.now_ms() - self._looked_ms < LOOKS_APART_MS)
@@ -135,8 +343,6 @@ class TableLog(ABC):
                 raise
             return None
 
-    # ---- what the commits have recorded
-
     def transaction_version(self, app: str, snapshot: Snapshot) -> int | None:
         """The version of an application id as of a snapshot."""
         return snapshot.transaction(app)
@@ -153,8 +359,6 @@ class TableLog(ABC):
     def has_feature(self, name: str) -> bool:
         """Whether the table's protocol lists a table feature."""
         return self.update().has_feature(name)
-
-    # ---- metadata
 
     @property
     def metadata(self) -> TableMetadata:
@@ -179,7 +383,7 @@ class TableLog(ABC):
         return dict(self.metadata.configuration)
 
     def reshapes(self, version: int) -> bool:
-        """Whether a commit changes the columns of existing rows; True if that is unknown."""
+        """Whether a commit changes the columns of existing rows; True if unknown."""
         if version <= 0 or self.commit_at(version).table is None:
             return False
         try:
@@ -189,3 +393,26 @@ class TableLog(ABC):
                 raise
             return True
         return bool(compare_columns(before, self.metadata_at(version)))
+
+
+class LogWatch:
+    """Polls logs for new versions, by one file of each log."""
+
+    def __init__(self) -> None:
+        self._versions: dict[str, int] = {}
+        self._asked_ms = clock.now_ms()
+
+    def note(self, table: TableLog, version: int) -> None:
+        """Record that a table was read up to a version."""
+        self._versions[table.location] = version
+
+    def has_new_version(self, tables: Iterable[TableLog]) -> bool:
+        """Whether any of the tables has, or may have, a version that was not recorded."""
+        asked_ms, self._asked_ms = self._asked_ms, clock.now_ms()
+        if self._asked_ms - asked_ms >= LOOKS_APART_MS:
+            self._versions.clear()  # the next commits may have been cleaned up
+        for table in tables:
+            version = self._versions.get(table.location)
+            if version is None or table.has(version + 1):
+                return True
+        return False

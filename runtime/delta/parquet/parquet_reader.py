@@ -4,13 +4,14 @@ Meant for a thousand rows, among millions or in a new file. Arrow reads the key 
 the row groups whose statistics allow a key, and the other columns only of row groups with a match.
 Each thread reads a row group, in batches, so memory is bounded by the matching rows.
 
-Key columns of whole numbers are kept for the next keys
-(:mod:`ctsql.runtime.delta.parquet.key_columns`).
+Decoding the key column takes most of the time, and the next change reads the same column of the
+same immutable file. So key columns of whole numbers are cached.
 
-Only for columns whose values Arrow reads as Spark does: no nested ones, and no dates or instants
-of an old calendar. Arrow casts a file's values to the table's types and refuses lossy casts.
+Only for columns that Arrow reads as Spark does: no nested ones, and no dates or instants of an old
+calendar. Arrow casts a file's values to the table's types and refuses lossy casts.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -30,22 +31,84 @@ from pyspark.sql import types as T
 from ctsql.catalog.names import fold
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.bounded_cache import BoundedCache
-from ctsql.runtime.delta.parquet.file_ranges import meets
-from ctsql.runtime.delta.parquet.key_columns import KeyColumn, column_cache, may_be_kept
 from ctsql.runtime.delta.stores.file_stores import FileStore
 from ctsql.runtime.rows.collect import DRIVER_ROW_BYTES_MAX, DRIVER_ROWS_MAX
 from ctsql.runtime.rows.types import arrow_schema
 
+BYTES_MAX = 128 * 1024 * 1024
+"""Bytes of all cached columns."""
+COLUMN_BYTES_MAX = BYTES_MAX // 4
+"""Bytes of a cached column of a row group."""
+ROUNDS = 4
+"""See :class:`BoundedCache`."""
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumn:
+    """A row group's column in row order, as 32 or 64 bits; ``is_sorted``: ascending."""
+
+    values: npt.NDArray[Any]
+    is_sorted: bool
+
+    @staticmethod
+    def of(read: pa.ChunkedArray) -> "KeyColumn":
+        """The values of a column of whole numbers without NULL."""
+        values = read.to_numpy()
+        if not len(values) or _width(values.min(), values.max()) == 4:
+            values = values.astype(np.int32)
+        return KeyColumn(values, bool(np.all(values[1:] >= values[:-1])))
+
+    def places(self, numbers: Numbers) -> Numbers:
+        """The rows with one of some sorted, distinct numbers; the column is sorted."""
+        bounds = np.iinfo(self.values.dtype)  # numbers of another type would copy all values
+        numbers = numbers[(numbers >= bounds.min) & (numbers <= bounds.max)].astype(bounds.dtype)
+        low = np.searchsorted(self.values, numbers, "left")
+        counts = np.searchsorted(self.values, numbers, "right") - low
+        starts = np.repeat(low - np.cumsum(counts) + counts, counts)
+        return starts + np.arange(len(starts))
+
+
+def meets(values: Sequence[Any], low: Any, high: Any) -> bool:
+    """Whether one of the sorted values may be within the bounds; True for other types of bounds."""
+    if not values:
+        return False
+    kind = type(values[0])
+    if type(low) is not kind or type(high) is not kind:
+        return True
+    first = bisect_left(values, low)
+    return first < len(values) and bool(values[first] <= high)
+
+
+def _width(low: int, high: int) -> int:
+    """The cached bytes of a number between bounds."""
+    bounds = np.iinfo(np.int32)
+    return 4 if bounds.min <= low and high <= bounds.max else 8
+
+
+def may_be_kept(group: pq.RowGroupMetaData, place: int, kind: pa.DataType) -> bool:
+    """Whether a row group's column has whole numbers without NULL, and fits."""
+    if not pa.types.is_signed_integer(kind):
+        return False
+    stats = group.column(place).statistics
+    if stats is None or not stats.has_null_count or stats.null_count or not stats.has_min_max:
+        return False
+    return bool(group.num_rows * _width(stats.min, stats.max) <= COLUMN_BYTES_MAX)
+
+
+column_cache: BoundedCache[KeyColumn] = BoundedCache(BYTES_MAX, rounds=ROUNDS)
+
+
 BATCH_ROWS = 1 << 16
-"""Rows that are read at a time; the bounds are checked after each batch."""
+"""Rows of a batch; the bounds are checked after each one."""
 BATCH_BYTES = 32 * 1024 * 1024
-"""Their bytes by the file's statistics; dictionary-encoded texts may take more."""
+"""Bytes of a batch by the file's statistics; dictionary-encoded texts may be larger."""
 LAYOUT_BYTES_MAX = 128 * 1024 * 1024
-"""What all layouts of files that are kept take together."""
+"""Bytes of all cached layouts."""
 FOOTER_GROWS = 16
-"""So many times as much a layout takes in memory as the footer in the file, roughly."""
+"""A layout takes roughly so many times the bytes of its footer."""
 ENTRY_BYTES = 2_048
-"""What anything that is kept takes beside that, with its name; most files have a few rows."""
+"""Bytes of a cached entry with its name, in addition."""
 _SPARK_VERSION = b"org.apache.spark.version"
 _OLD_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 
@@ -57,10 +120,9 @@ _Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class ScannedFile:
-    """A file to read, at a path of a store; ``name`` is the location reported for its rows.
+    """A file to read; ``name`` is the location reported for its rows, ``size`` is in bytes.
 
-    ``size`` is in bytes. ``deletion_vector`` are the numbers of rows to skip, ``only`` those of
-    rows to read; None for all.
+    ``deletion_vector`` are the numbers of rows to skip, ``only`` of rows to read, None for all.
     """
 
     name: str
@@ -86,18 +148,14 @@ class KeySet:
 
 @dataclass(frozen=True, slots=True)
 class NumberRange:
-    """Whole numbers; a wanted row has one of them in a column.
-
-    Attributes:
-        after: exclusive. until: inclusive; None for no bound.
-    """
+    """Whole numbers of a column after ``after``, through ``until`` (None: unbounded)."""
 
     column: str
     after: int
     until: int | None
 
     def meets(self, low: int | None, high: int | None) -> bool:
-        """Whether numbers within bounds may be of the range; None for a bound that is not known.
+        """Whether numbers within bounds may be in the range; None for an unknown bound.
 
         >>> wanted = NumberRange("turn", 4, 5)
         >>> [wanted.meets(*bounds) for bounds in ((5, 7), (6, 7), (3, 4), (None, 5), (5, None))]
@@ -109,7 +167,7 @@ class NumberRange:
 
 
 class OnlySpark(Exception):
-    """The files are damaged, or have values that Arrow reads otherwise than Spark."""
+    """The files are damaged, or Arrow reads their values differently from Spark."""
 
 
 class TooMany(Exception):
@@ -117,7 +175,7 @@ class TooMany(Exception):
 
 
 def has_old_calendar(metadata: Mapping[bytes, bytes]) -> bool:
-    """Whether dates and instants before 1900 may be those of the Julian calendar.
+    """Whether dates and instants before 1900 may be in the Julian calendar.
 
     >>> has_old_calendar({b"org.apache.spark.version": b"2.4.8"})
     True
@@ -137,11 +195,10 @@ def find(
     """Read the rows that have a key of any set, with their locations; without a set, all rows.
 
     Args:
-        schema: of the rows, with the keys' columns; see :func:`is_flat`. keys: sets, or ranges.
+        schema: of the rows, with the keys' columns; see :func:`is_flat`.
         rows_max, bytes_max: the bounds of the result.
 
-    Raises:
-        OnlySpark, TooMany.
+    Raises OnlySpark or TooMany.
     """
     try:
         search = _Search(arrow_schema(schema), keys, rows_max, bytes_max)
@@ -159,13 +216,13 @@ def find(
 
 
 def having(rows: pa.Table, schema: T.StructType, keys: KeySet) -> pa.Table:
-    """The rows, with their schema, that have a key of a set."""
+    """The rows that have a key of a set."""
     key_set = _Keys(keys, arrow_schema(schema))
     return rows.take(pa.array(key_set.numbers([rows.column(name) for name in key_set.names])))
 
 
 def drop_deleted(rows: pa.Table, deletion_vectors: Mapping[str, BitMap64]) -> pa.Table:
-    """Keep the rows that are in some files, by name, and not deleted there."""
+    """Keep the rows that are in files, by name, and not deleted there."""
     files = rows.column(FILE_COLUMN).combine_chunks().dictionary_encode()
     codes, numbers = files.indices.to_numpy(), rows.column(ROW_COLUMN).to_numpy()
     is_deleted = np.zeros(len(numbers), bool)
@@ -194,7 +251,7 @@ _layouts: BoundedCache[_Layout] = BoundedCache(LAYOUT_BYTES_MAX)
 
 
 def _layout(file: ScannedFile) -> _Layout:
-    """The layout of a file, read once as long as it is used."""
+    """The layout of a file, cached."""
     identity = file.store, file.path
     layout = _layouts.find(identity)
     if layout is None:
@@ -205,7 +262,7 @@ def _layout(file: ScannedFile) -> _Layout:
 
 
 def forget(store: FileStore, paths: Iterable[str]) -> None:
-    """Drop what is kept of the layouts of files that are no longer in a table."""
+    """Evict the layouts of removed files."""
     for path in paths:
         _layouts.drop((store, path))
 
@@ -223,9 +280,9 @@ def _read_layout(file: ScannedFile) -> _Layout:
 class _Keys:
     """The keys of a set, encoded for comparison column by column.
 
-    The code of a value is its index among the distinct values of its column; the code of a key's
-    first n columns is the index among the distinct combinations in all keys. So types do not
-    matter, and NULL is a value like others.
+    A value's code is its index among the distinct values of its column; the code of a key's first n
+    columns is the index among the distinct combinations in all keys. So types do not matter, and
+    NULL is a value like others.
     """
 
     def __init__(self, keys: KeySet, schema: pa.Schema) -> None:
@@ -274,14 +331,14 @@ class _Keys:
         return True
 
     def numbers(self, columns: Sequence[pa.Array | pa.ChunkedArray]) -> _Numbers:
-        """The numbers of the rows that have a key, given their values in the keys' columns."""
+        """The numbers of the rows with a key, given their key columns."""
         maybe = None
         if self._endings is not None and not columns[0].null_count:
             maybe = np.flatnonzero(self._endings[columns[0].to_numpy() & _ENDING])
         return self._among(maybe, columns)
 
     def numbers_in(self, columns: Sequence[KeyColumn]) -> _Numbers:
-        """The same, of columns without NULL that are kept."""
+        """The same, of cached columns."""
         first = columns[0]
         if self._numbers is None or self._endings is None:
             maybe = None
@@ -294,7 +351,7 @@ class _Keys:
     def _among(
         self, maybe: _Numbers | None, columns: Sequence[pa.Array | pa.ChunkedArray]
     ) -> _Numbers:
-        """The numbers of the rows that have a key, of those that may have one; None for all."""
+        """The numbers of the rows with a key among ``maybe``; None for all rows."""
         first = columns[0] if maybe is None else columns[0].take(pa.array(maybe))
         first = first.cast(self._values[0].type)
         codes = pc.index_in(first, value_set=self._values[0])
@@ -308,7 +365,7 @@ class _Keys:
 
 
 class _Range:
-    """A range of whole numbers, to be looked for as keys are."""
+    """A range of whole numbers, with the methods of :class:`_Keys`."""
 
     def __init__(self, number_range: NumberRange) -> None:
         self._range = number_range
@@ -319,7 +376,7 @@ class _Range:
         return self._range.column in layout.names
 
     def may_be_in(self, group: pq.RowGroupMetaData, layout: _Layout) -> bool:
-        """Whether a row group may hold one of them, by its statistics."""
+        """Whether a row group may hold one, by its statistics."""
         place = layout.places.get(self._range.column)
         bounds = None if place is None else group.column(place).statistics
         if bounds is None or not bounds.has_min_max:
@@ -327,12 +384,12 @@ class _Range:
         return self._range.meets(bounds.min, bounds.max)
 
     def numbers(self, columns: Sequence[pa.Array | pa.ChunkedArray]) -> _Numbers:
-        """The numbers of the rows that have one, given their values."""
+        """The numbers of the rows in the range."""
         (values,) = columns
         return self._numbers_within(values)
 
     def numbers_in(self, columns: Sequence[KeyColumn]) -> _Numbers:
-        """The same, of a column without NULL that is kept."""
+        """The same, of a cached column."""
         return self._numbers_within(pa.array(columns[0].values))
 
     def _numbers_within(self, values: pa.Array | pa.ChunkedArray) -> _Numbers:
@@ -343,21 +400,21 @@ class _Range:
 
 
 def _whole_numbers(values: pa.Array) -> _Numbers | None:
-    """The keys but NULL, sorted, if they are integers."""
+    """The keys except NULL, sorted, if they are integers."""
     if values.type not in (pa.int32(), pa.int64()):
         return None
     return np.unique(values.drop_null().to_numpy().astype(np.int64))
 
 
 def _endings(numbers: _Numbers) -> npt.NDArray[np.bool_]:
-    """The set of low bits of integer keys: rejects most rows in a fifth of the time."""
+    """The low bits of integer keys: they reject most rows in a fifth of the time."""
     endings = np.zeros(_ENDING + 1, bool)
     endings[numbers & _ENDING] = True
     return endings
 
 
 def _join(codes: pa.Array, column: pa.Array, values: pa.Array) -> pa.Array:
-    """Extend the codes of some columns by one more; NULL if its value is in no key."""
+    """Extend codes by one more column; NULL if its value is in no key."""
     wide = pc.multiply(codes.cast(pa.int64()), len(values))
     return pc.add(wide, pc.index_in(column, value_set=values).cast(pa.int64()))
 
@@ -367,7 +424,7 @@ def _valid(codes: pa.Array | pa.ChunkedArray) -> _Numbers:
 
 
 def _has_raw(kind: pa.DataType) -> bool:
-    """Whether values are ordered like the raw numbers or bytes of a file's statistics."""
+    """Whether values are ordered like the raw bounds in a file's statistics."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
@@ -406,7 +463,7 @@ class _Group:
 
 
 class _Search:
-    """The wanted rows, and how much of the bounds is left."""
+    """The wanted rows, and what remains of the bounds."""
 
     def __init__(
         self,
@@ -515,9 +572,9 @@ class _Search:
     def _key_columns(
         self, parquet_file: pq.ParquetFile, group: _Group, names: list[str]
     ) -> dict[str, KeyColumn] | None:
-        """Some columns of a group as they are kept, read now if need be; None where they are not.
+        """Cached columns of a group, read now if missing; None if they are not cached.
 
-        They are not kept if few rows of the file are read.
+        They are not cached if few rows of the file are read.
         """
         layout, metadata = group.layout, group.layout.footer.row_group(group.number)
         if group.file.only is not None:
@@ -600,4 +657,4 @@ _ALIKE = (
     pa.types.is_date, lambda t: pa.types.is_string(t) or pa.types.is_large_string(t),
     lambda t: pa.types.is_binary(t) or pa.types.is_large_binary(t),
 )  # fmt: skip
-"""Kinds of types within which Arrow casts, and raises rather than lose digits."""
+"""Kinds of types within which Arrow casts, and raises if digits would be lost."""

@@ -6,7 +6,7 @@ from zlib import crc32
 
 from ctsql.catalog.items import Item, Record
 from ctsql.catalog.names import table_at
-from ctsql.runtime.delta.log_cleanup import KEEPS_LOG
+from ctsql.runtime.delta.table import KEEPS_LOG
 from ctsql.runtime.delta.table_rows import ENABLE_VECTORS
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults

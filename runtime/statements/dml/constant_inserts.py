@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ctsql.catalog.declined import Declined
-from ctsql.runtime.delta.appends import complete, constants
+from ctsql.runtime.delta.clones import complete, constants
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.protocol import Conflict

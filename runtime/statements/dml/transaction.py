@@ -25,8 +25,7 @@ from pyspark.sql import DataFrame
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item
-from ctsql.runtime.delta.appends import Appends
-from ctsql.runtime.delta.clones import Clone
+from ctsql.runtime.delta.clones import Appends, Clone
 from ctsql.runtime.delta.stores.locks import commit_lock
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults

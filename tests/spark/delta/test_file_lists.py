@@ -80,14 +80,14 @@ def test_lists_hold_what_delta_reads_one_by_one(
     con: Connection, warehouse: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With deletion vectors, partitions, tags and statistics."""
-    monkeypatch.setattr("ctsql.runtime.delta.internals.file_lists.FILES_A_CALL", 2)
+    monkeypatch.setattr("ctsql.runtime.delta.internals.jvm.FILES_A_CALL", 2)
     con.execute(TABLES)
     _partitioned(con, warehouse)
     for name in ("a", "b"):
         table = _table(con, name)
         files = list(table.files(table.version()).values())
         assert len(files) > 2
-        made = table.gateway.file_lists.to_java(files)
+        made = table.gateway.file_list(files)
         assert made.equals(_one_by_one(table, files))
 
 
@@ -105,7 +105,7 @@ def test_without_calls_for_each_file(
     con.execute(TABLES)
     expected = con.execute("SELECT * FROM a ORDER BY k, s").fetchall()
     files = _by_delta(_table(con, "a"))
-    monkeypatch.setattr("ctsql.runtime.delta.internals.file_lists.FILES_A_CALL", 2)
+    monkeypatch.setattr("ctsql.runtime.delta.internals.jvm.FILES_A_CALL", 2)
     for checkpoint in (False, True):
         again = connect(str(warehouse), spark=con.spark)
         again.start()

@@ -8,7 +8,7 @@ import pytest
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.delta import files
-from ctsql.runtime.delta.stores.hadoop_store import HadoopStore
+from ctsql.runtime.delta.stores.connector_store import HadoopStore
 from ctsql.runtime.delta.stores.locks import local_path
 from ctsql.runtime.delta.stores.log_stores import LocalStore
 from ctsql.runtime.log.actions import StoredFile

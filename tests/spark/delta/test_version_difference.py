@@ -6,8 +6,8 @@ from pyspark.sql import functions as F
 from ctsql.api import Connection
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.runtime.delta import deletion_vectors
+from ctsql.runtime.delta.change_feed import changed_between
 from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable
-from ctsql.runtime.delta.version_difference import changed_between
 from ctsql.runtime.rows.multiset import consolidate_change_feed
 from tests.helpers.opened import table_of
 

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, strategies as st
 
-from ctsql.runtime.delta.parquet.key_columns import KeyColumn, may_be_kept
+from ctsql.runtime.delta.parquet.parquet_reader import KeyColumn, may_be_kept
 
 NUMBERS = st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3), max_size=30)
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from ctsql.runtime.delta.log.log_files import LogFiles, commit_name
-from ctsql.runtime.delta.log.table_log import LOOKS_APART_MS, TableLog
-from ctsql.runtime.delta.log_watch import LogWatch
+from ctsql.runtime.delta.log.table_log import LOOKS_APART_MS, LogWatch, TableLog
 from ctsql.runtime.delta.stores.log_stores import LocalStore
 from ctsql.runtime.log import clock
 

@@ -8,7 +8,7 @@ from delta.exceptions import ConcurrentAppendException
 from pyspark.errors import PySparkException
 
 from ctsql.catalog.errors import EnvironmentProblem
-from ctsql.runtime.delta.internals.transaction import DeltaTransaction
+from ctsql.runtime.delta.internals.handle import DeltaTransaction
 from ctsql.runtime.delta.transaction import OptimisticTransaction
 from ctsql.runtime.log.protocol import Conflict
 

@@ -10,9 +10,8 @@ import pytest
 from pyroaring import BitMap64
 
 from ctsql.catalog.declined import Declined
-from ctsql.runtime.delta.change_feed import few_changed
+from ctsql.runtime.delta.change_feed import _files_to_read, changed_between, few_changed, reads_less
 from ctsql.runtime.delta.keyed_scan import FILES_MAX
-from ctsql.runtime.delta.version_difference import _files_to_read, changed_between, reads_less
 from ctsql.runtime.log.actions import DataFile, parse_commit, roll_files
 from ctsql.runtime.log.table_changes import Movement
 

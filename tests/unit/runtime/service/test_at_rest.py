@@ -10,7 +10,7 @@ import pytest
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, ObjectKind
-from ctsql.runtime.delta.log_watch import LogWatch
+from ctsql.runtime.delta.log.table_log import LogWatch
 from ctsql.runtime.service.service import Service
 from tests.unit.planner.binding.catalog_by_hand import FEED, PAGES, item
 from tests.unit.runtime.service.engine_by_hand import Engine

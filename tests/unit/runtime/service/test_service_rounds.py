@@ -8,7 +8,7 @@ import pytest
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import ObjectKind
-from ctsql.runtime.delta.log_watch import LogWatch
+from ctsql.runtime.delta.log.table_log import LogWatch
 from ctsql.runtime.service.events import Event, EventKind
 from ctsql.runtime.service.service import Service
 from tests.unit.planner.binding.catalog_by_hand import FEED, item
