@@ -21,9 +21,9 @@ from ctsql.runtime.spark.start.environment import (
     delta_coordinate,
     delta_jars,
     ivy_jars_folder,
+    spark_home,
 )
 from ctsql.runtime.spark.start.jvm_options import class_path
-from ctsql.runtime.spark.start.plain_start import spark_home
 from ctsql.runtime.spark.versions import DELTA, NEWEST, OLDEST, as_text, untested
 
 

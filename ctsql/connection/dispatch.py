@@ -20,7 +20,7 @@ from ctsql.planner.syntax.tokens.replaceable_calls import with_schema
 from ctsql.results.result import Result
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
-from ctsql.runtime.spark.internals.functions import describe_functions, function_names
+from ctsql.runtime.spark.internals.sessions import describe_functions, function_names
 from ctsql.runtime.statements.definitions.alter import Alteration
 from ctsql.runtime.statements.definitions.alter_task import TaskAlteration
 from ctsql.runtime.statements.definitions.alter_view import (

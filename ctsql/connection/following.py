@@ -13,7 +13,7 @@ from ctsql.catalog.spans import Source
 from ctsql.connection.open_warehouse import OpenWarehouse
 from ctsql.planner.syntax import ast as st, parse
 from ctsql.results.subscription import Subscription
-from ctsql.runtime.spark.first_import import import_pyspark
+from ctsql.runtime.spark.versions import import_pyspark
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ctsql.catalog.errors import CtsqlError, InterfaceError, check_text, error
-from ctsql.runtime.spark.first_import import import_pyspark
+from ctsql.runtime.spark.versions import import_pyspark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -238,7 +238,7 @@ class OpenWarehouse:
         """What logs on a local disk say while no Spark has started; None where they do not."""
         from ctsql.runtime.delta.log.local_log import NeedsSpark
         from ctsql.runtime.log_reader import LocalLogReader
-        from ctsql.runtime.spark.start.plain_start import is_plain
+        from ctsql.runtime.spark.start.environment import is_plain
 
         if self.started or self._closed or self._spark or not is_plain(self._master):
             return None

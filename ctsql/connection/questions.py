@@ -16,7 +16,7 @@ def known(con: OpenWarehouse) -> Vocabulary:
     """What completion can offer."""
     with con._running("known") as engine:
         from ctsql.connection.settings import DESCRIPTIONS
-        from ctsql.runtime.spark.internals.functions import function_names
+        from ctsql.runtime.spark.internals.sessions import function_names
 
         catalog, columns_of = engine.refresh_catalog(), engine.relations.columns_now
         return Vocabulary(

@@ -57,7 +57,7 @@ def _each_of(statements: str, connection: Any) -> "Iterator[Callable[[], list[Ro
 
 
 def _start(connection: Any) -> "list[Row]":
-    from ctsql.runtime.spark.internals.class_names import check_classes
+    from ctsql.runtime.spark.internals.sessions import check_classes
 
     with connection._running("self-test") as engine:
         check_classes(engine.session)
@@ -102,7 +102,7 @@ def _of_the_rest(connection: Any) -> "list[Row]":
 
     Called directly: such statements would take most of the time.
     """
-    from ctsql.runtime.spark.running_jobs import running_jobs
+    from ctsql.runtime.spark.job_metrics import running_jobs
 
     with connection._running("self-test") as engine:
         engine.for_thread().mint()

@@ -143,7 +143,7 @@ class Runner:
         def label() -> str:
             if not self.connection.started:
                 return "starting Spark..."
-            from ctsql.runtime.spark.running_jobs import running_jobs  # there now
+            from ctsql.runtime.spark.job_metrics import running_jobs  # there now
 
             jobs = running_jobs()
             return idle if jobs is None else jobs.line()

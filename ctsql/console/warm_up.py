@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING
 from ctsql.catalog.errors import error, misuse
 from ctsql.connection.self_test import self_test
 from ctsql.runtime.spark.start.class_archive import archive_folder, archive_of, keep
-from ctsql.runtime.spark.start.environment import check_java, delta_jars
+from ctsql.runtime.spark.start.environment import check_java, delta_jars, is_plain, spark_home
 from ctsql.runtime.spark.start.jvm_options import class_path
-from ctsql.runtime.spark.start.plain_start import is_plain, spark_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,7 +85,7 @@ def _train(draft: Path, warehouse: Path) -> None:
     """Run the statements, and have their JVM write the draft of an archive."""
     from ctsql.api import connect
     from ctsql.runtime.spark.failures.errors import translate_spark_errors
-    from ctsql.runtime.spark.internals.jvm import jvm_process
+    from ctsql.runtime.spark.internals.java import jvm_process
     from ctsql.runtime.spark.start.session import training_session
 
     session = training_session(draft)

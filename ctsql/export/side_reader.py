@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ctsql.runtime.delta.log.local_log import NeedsSpark
 from ctsql.runtime.log_reader import LocalLogReader, LogReader
-from ctsql.runtime.spark.start.plain_start import is_plain
+from ctsql.runtime.spark.start.environment import is_plain
 
 if TYPE_CHECKING:
     from ctsql.api import Connection

@@ -44,8 +44,7 @@ from ctsql.runtime.log.actions import Commit, DataFile
 from ctsql.runtime.log.batches import StagedDelete, StagedFile
 from ctsql.runtime.log.protocol import Conflict
 from ctsql.runtime.log.table_metadata import TableMetadata
-from ctsql.runtime.rows.row_set import RowSet, row_set
-from ctsql.runtime.spark.checkpoint import computed
+from ctsql.runtime.rows.row_set import RowSet, computed, row_set
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 
 FILES_KEPT_MAX = 16

@@ -14,7 +14,7 @@ from ctsql.runtime.log_reader import LocalLogReader, LogReader
 from ctsql.runtime.monitoring.quarantined import NAME as QUARANTINE, quarantined
 from ctsql.runtime.monitoring.system_tables import as_arrow, system_rows
 from ctsql.runtime.rows.row_set import LocalRows
-from ctsql.runtime.spark.internals.empty_tables import empty
+from ctsql.runtime.spark.internals.plans import empty
 
 
 class SystemRows:

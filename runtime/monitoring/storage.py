@@ -8,7 +8,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
 from ctsql.runtime.log.actions import sum_known
 from ctsql.runtime.log_reader import LogReader
-from ctsql.runtime.spark.first_import import import_pyspark
+from ctsql.runtime.spark.versions import import_pyspark
 from ctsql.runtime.warehouse.times.replaced_tables import UNREADABLE
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from ctsql.planner.rules import transform
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.spark.analyzer import ColumnsOf, EmptySources, SparkAnalyst
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
-from ctsql.runtime.spark.internals.empty_tables import empty
+from ctsql.runtime.spark.internals.plans import empty
 from ctsql.runtime.statements.objects.name_resolution import Namespace
 from ctsql.runtime.warehouse.relations import Relations
 from ctsql.runtime.warehouse.warehouse import Warehouse

@@ -20,8 +20,8 @@ from ctsql.catalog.errors import CtsqlError, error, misuse
 from ctsql.catalog.names import did_you_mean, fold
 from ctsql.catalog.schemas import Column
 from ctsql.runtime.rows.types import arrow_schema
-from ctsql.runtime.spark.internals.empty_tables import empty
 from ctsql.runtime.spark.internals.java import has_java_frame
+from ctsql.runtime.spark.internals.plans import empty
 from ctsql.runtime.spark.internals.temporary import in_session
 
 _INDEX = re.compile(r"__index_level_\d+__")

@@ -31,6 +31,7 @@ from ctsql.runtime.spark.internals.held_rows import (
     frame_over,
     rows_in_jvm,
 )
+from ctsql.runtime.spark.internals.sessions import setting
 from ctsql.runtime.spark.missing import or_else
 
 
@@ -297,3 +298,13 @@ def persisted(rows: DataFrame) -> Iterator[DataFrame]:
         yield frame
     finally:
         frame.unpersist()
+
+
+def computed(frame: DataFrame) -> DataFrame:
+    """The rows, computed now and held by Spark, without their lineage.
+
+    Spark 4.2 also keeps constraints, and fails with "key not found" on a union over columns that
+    are NOT NULL; so they are disabled.
+    """
+    with setting(frame.sparkSession, "spark.sql.constraintPropagation.enabled", "false"):
+        return frame.localCheckpoint(eager=True)

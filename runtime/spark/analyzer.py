@@ -1,7 +1,6 @@
-"""What Spark's analyser says about a statement, without reading a row.
+"""Asks Spark's analyser about a statement, with an empty table for each relation.
 
-Every relation is given to Spark as an empty table with the right columns, so that binding a
-definition costs no job and does not depend on data.
+Binding a definition runs no job and does not depend on data.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,8 +27,8 @@ from ctsql.planner.lowering.spark_types import type_name
 from ctsql.planner.nodes import Delete, Get, Merge, Node, Query, Role, Update, descend
 from ctsql.planner.rules import transform
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
-from ctsql.runtime.spark.internals.empty_tables import empty
 from ctsql.runtime.spark.internals.plans import (
+    empty,
     has_union,
     is_assignable,
     is_by_row,
@@ -69,7 +68,7 @@ class EmptySources:
     deletes = inserts
 
     def changes(self, object_id: str, at: int) -> DataFrame:
-        """An empty table like the object, with their copies."""
+        """An empty table like the object, with ``DIFF``."""
         return self.contents(object_id, at).withColumn(DIFF, F.lit(0).cast("bigint"))
 
     def stored_rows(self, object_id: str) -> DataFrame | None:
@@ -82,7 +81,7 @@ class EmptySources:
 
 
 class HeldSources(EmptySources):
-    """Relations whose rows are given, by object; nothing else is read."""
+    """Relations with given rows, by object."""
 
     def __init__(self, session: SparkSession, rows: Mapping[str, DataFrame]) -> None:
         super().__init__(session, lambda _: ())
@@ -94,7 +93,7 @@ class HeldSources(EmptySources):
 
 
 class UnknownSources(EmptySources):
-    """Empty tables, the same one for one object."""
+    """Empty tables, one for each object."""
 
     def __init__(self, session: SparkSession, columns_of: ColumnsOf) -> None:
         super().__init__(session, columns_of)
@@ -108,11 +107,7 @@ class UnknownSources(EmptySources):
 
 
 class SparkAnalyst:
-    """The planner's ``Analyst``, by Spark.
-
-    Args:
-        sources: what gives the empty tables, where it is not a new one.
-    """
+    """The planner's ``Analyst``, by Spark; ``sources`` replace new empty tables."""
 
     def __init__(
         self, session: SparkSession, columns_of: ColumnsOf, sources: EmptySources | None = None
@@ -124,7 +119,7 @@ class SparkAnalyst:
     def columns(self, query: Query) -> tuple[Column, ...]:
         """Names and types of a query's result."""
         rows = self._analyse(query)
-        # Spark says of a union that its columns are those of the first query.
+        # The metadata of a union's columns is that of the first query.
         is_mixed = has_union(rows)
         return tuple(
             Column(
@@ -137,7 +132,7 @@ class SparkAnalyst:
         )
 
     def is_deterministic(self, query: Query) -> bool:
-        """Does Spark know of no part that gives another result each time?"""
+        """Does Spark find no non-deterministic part?"""
         return self._is_definite(self._analyse(query))
 
     def _is_definite(self, rows: DataFrame) -> bool:
@@ -157,7 +152,7 @@ class SparkAnalyst:
             return lower_query(transform(query), self._context, self._own(query))
 
     def _own(self, query: Query) -> dict[int, DataFrame]:
-        """Empty tables for the places where a task reads itself."""
+        """Empty tables for the relations in which a task reads itself."""
         return {
             i: self._like(node)
             for i, node in enumerate(query.relations)
@@ -174,7 +169,7 @@ class SparkAnalyst:
         return self._sources.like(self._sources.own[node.object_id])
 
     def set_own(self, object_id: str, columns: Sequence[Column]) -> None:
-        """Say what an output being defined looks like."""
+        """Set the columns of an output that is being defined."""
         self._sources.own[object_id] = tuple(columns)
 
     def check_predicate(self, delete: Delete, columns: Sequence[Column]) -> None:
@@ -193,7 +188,7 @@ class SparkAnalyst:
     def assigned_types(
         self, statement: Update | Merge, columns: Sequence[Column]
     ) -> list[tuple[str, ...]]:
-        """The types of assigned values; conditions are analysed with them."""
+        """The types of assigned values; conditions are analysed too."""
         node = transform(statement)
         ctes = node.ctes if isinstance(node, Update) else None
         view = StatementView(OutputState(None, self._sources.like(columns)), self._context, ctes)
@@ -205,7 +200,7 @@ class SparkAnalyst:
             return [tuple(type_name(f.dataType) for f in frame.schema)[1:] for frame in frames]
 
     def _value_of_rows(self, node: Update | Merge, view: StatementView) -> CtsqlError:
-        """The refusal of the first value that is not one of one row."""
+        """The error for the first value that is not computed from one row."""
         alone: list[Update | Merge]
         if isinstance(node, Update):
             alone = [replace(node, assignments=(one,)) for one in node.assignments]
@@ -231,12 +226,12 @@ class SparkAnalyst:
         return tuple(types)
 
     def assignable(self, value_type: str, column_type: str) -> bool:
-        """ANSI store assignment, as Spark's INSERT has it."""
+        """ANSI store assignment, as in Spark's INSERT."""
         return is_assignable(self._session, value_type, column_type)
 
 
 def _assigned(node: Update | Merge, view: StatementView) -> list[DataFrame]:
-    """For each clause the values it assigns, behind a column of ours."""
+    """For each clause its assigned values, after one extra column."""
     if isinstance(node, Merge):
         return assigned_values(node, view)
     pieces: list[str | Query] = ["SELECT 1"]

@@ -1,7 +1,7 @@
-"""Which columns of a table a definition reads, as Spark's optimizer leaves them.
+"""Which columns of a table a definition reads, by Spark's optimized plan.
 
-That a definition still has a meaning without a column does not say that it never read it: ``x`` may
-then be a column of the query around it, or another item of the same SELECT.
+A definition that is valid without a column may still have read it: ``x`` may then resolve to a
+column of an outer query, or to another item of the same SELECT.
 """
 
 from collections.abc import Collection, Iterator
@@ -29,7 +29,7 @@ _BY_NAME = frozenset(
         *("Tail", "Window", "WindowGroupLimit"),
     }
 )
-"""Operators that name the columns which they read; any other reads all that it is given."""
+"""Operators that name the columns they read; other operators read all columns."""
 
 
 def reads_columns(
@@ -42,8 +42,7 @@ def reads_columns(
     """Whether a definition reads one of some columns of a table.
 
     Args:
-        columns_of: the columns by which the definition was bound.
-        table: the id of an object. names: of columns of it, folded.
+        columns_of: the columns with which it was bound. names: folded column names.
     """
     sources = _Sources(session, columns_of)
     rows = optimized_plan(sources.contents(table, 0))
@@ -58,7 +57,7 @@ def is_read(plan: PlanOperator, table: tuple[Any, ...], places: Collection[int])
     """Whether a query reads some columns of a table.
 
     Args:
-        plan: optimized. table: the parts of the table's own plan. places: of the columns.
+        table: the parts of the table's own plan. places: of the columns.
     """
     rdds = {part for part in table if _is_rdd(part)}
     columns = {
@@ -98,7 +97,7 @@ def _is_rdd(part: Any) -> bool:
 
 
 def _outermost(part: Any) -> Iterator[PlanOperator | Attribute]:
-    """The plans and the columns in a part, without those inside of a plan."""
+    """The plans and columns in a part, without those inside of a plan."""
     match part:
         case PlanOperator() | Attribute():
             yield part
@@ -112,7 +111,7 @@ def _outermost(part: Any) -> Iterator[PlanOperator | Attribute]:
 
 
 def _nodes(part: Any) -> Iterator[PlanOperator]:
-    """A plan's operators, those of subqueries in expressions included."""
+    """A plan's operators, those of subqueries included."""
     for one in _outermost(part):
         if isinstance(one, PlanOperator):
             yield one
@@ -120,7 +119,7 @@ def _nodes(part: Any) -> Iterator[PlanOperator]:
 
 
 def _used_columns(plan: PlanOperator) -> Iterator[int]:
-    """The ids of the columns that a query returns, or that something in it reads."""
+    """The ids of the columns that a query returns or reads."""
     yield from plan.outputs
     for node in _nodes(plan):
         if node.children:

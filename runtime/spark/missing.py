@@ -1,9 +1,9 @@
-"""What the release of Spark or Delta in this process lacks, and the ways without it.
+"""Methods that this release of Spark or Delta lacks, and the alternatives.
 
-A private method may be gone in another release. py4j raises an error at the call; the traceback
-says which function of the two ``internals`` packages called, and the docstring of that one what is
-lost. If another way gives the same (:func:`or_else`), it is taken from then on; if not, the
-statement fails with SPARK_VERSION (:mod:`ctsql.runtime.spark.failures.errors`).
+A private method may be gone in another release. py4j raises an error at the call; the traceback has
+the function of the two ``internals`` packages that called it, and that function's docstring what is
+lost. If there is an alternative (:func:`or_else`), it is used from then on; if not, the statement
+fails with SPARK_VERSION (:mod:`ctsql.runtime.spark.failures.errors`).
 """
 
 import re
@@ -25,9 +25,9 @@ _REFUSED = re.compile(
     r"((?:Method|Constructor) .+ does not exist|\S+ does not exist in the JVM"
     r"|'JavaPackage' object is not callable)"
 )
-"""What py4j says of a method and of a class that the JVM does not have."""
+"""py4j's texts for a missing method or class."""
 FAILURES = (Py4JError, AttributeError, ImportError, TypeError)
-"""What is raised where something is missing, among other things."""
+"""Exceptions that may mean that something is missing."""
 _LOSS = re.compile(
     r"(?:Needed|A\s+fast\s+path|Optional):\s+(without\s+it,.+?)\.(?:\s|$)", re.DOTALL
 )
@@ -37,11 +37,11 @@ _INTERNALS = (f"{_ROOMS}spark.internals.", f"{_ROOMS}delta.internals.")
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A method, class or attribute that is not there.
+    """A missing method, class or attribute.
 
     Attributes:
-        function: that called it, as ``spark.internals.sessions.active``. what: in py4j's words.
-        loss: what is lost, as the docstring of the function says it. Both empty: not of internals.
+        function: its caller, as ``spark.internals.sessions.active``. what: in py4j's words.
+        loss: from the docstring of the function. Both are empty outside of internals.
     """
 
     function: str
@@ -53,11 +53,11 @@ class Missing:
 
 
 found: dict[str, Missing] = {}
-"""What this process has met, by function."""
+"""All that is missing in this process so far, by function."""
 
 
 def missing_of(problem: BaseException | None) -> Missing | None:
-    """What a call did not find, which is noted; None for a failure of any other kind."""
+    """The missing part that a call failed on, which is recorded; None for another failure."""
     if isinstance(problem, CtsqlError):
         problem = problem.__cause__  # where it was translated already
     what = None if problem is None else _what(problem)
@@ -84,7 +84,7 @@ def _what(problem: BaseException) -> str | None:
 
 
 def _caller(frame: FrameType) -> tuple[str, str] | None:
-    """The public function of the internals that a frame runs, and what is lost without it."""
+    """The public function of the internals in a frame, and what is lost without it."""
     module = frame.f_globals.get("__name__", "")
     if not module.startswith(_INTERNALS):
         return None
@@ -100,10 +100,10 @@ def _caller(frame: FrameType) -> tuple[str, str] | None:
 
 
 def or_else(slow: Callable[..., Any], *needs: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Make a function a fast path: once a method is missing, ``slow`` gives the same instead.
+    """Make a function a fast path: once a method is missing, ``slow`` is used instead.
 
     Args:
-        needs: the modules of internals whose functions it needs, all of them; else itself.
+        needs: modules of internals that it needs as a whole; else itself.
     """
 
     def decorate(fast: Callable[P, T]) -> Callable[P, T]:

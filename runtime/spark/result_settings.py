@@ -1,8 +1,8 @@
-"""The settings of Spark by which one query gives other rows. Pure.
+"""The settings of Spark that change a query's rows. Pure.
 
-A definition means the same in every process and on every machine, so the engine's sessions leave
-these at Spark's defaults, whatever ``spark-defaults.conf`` or a caller's session has, and SET does
-not change them (docs/decisions/0145-settings-that-change-results.md).
+A definition means the same in every process, so the engine's sessions keep these at Spark's
+defaults, whatever ``spark-defaults.conf`` or a caller's session has, and SET does not change them
+(docs/decisions/0145-settings-that-change-results.md).
 
 Source: ``SQLConf`` of Spark 4.2.
 """
@@ -16,7 +16,7 @@ _KINDS = (
     "spark.sql.legacy.",
     "spark.sql.parser.",
 )
-"""How the names of these settings begin."""
+"""Prefixes of the names of these settings."""
 _NAMES = frozenset({
     "spark.sql.avro.datetimeRebaseModeInRead",
     "spark.sql.avro.datetimeRebaseModeInWrite",
@@ -74,7 +74,7 @@ _FOLDED_KINDS = tuple(kind.lower() for kind in _KINDS)
 
 
 def changes_results(name: str) -> bool:
-    """Whether a query may give other rows, or fail, by a setting of Spark; case does not count.
+    """Whether a setting, in any case, may change a query's rows or make it fail.
 
     >>> changes_results("spark.sql.mapKeyDedupPolicy"), changes_results("SPARK.SQL.ansi.enabled")
     (True, True)

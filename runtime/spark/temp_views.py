@@ -1,4 +1,4 @@
-"""Names in Spark's SQL for DataFrames, gone when the work is done."""
+"""Temporary names in Spark's SQL for DataFrames."""
 
 from collections.abc import Hashable
 from contextlib import ExitStack
@@ -11,7 +11,7 @@ from ctsql.planner.lowering import temporary_view
 
 
 class TemporaryNames:
-    """A context manager: inside, :meth:`of` gives each thing one name; behind it there is none."""
+    """A context manager: inside, :meth:`of` gives each thing one name."""
 
     def __init__(self) -> None:
         self._stack = ExitStack()
@@ -33,7 +33,7 @@ class TemporaryNames:
         return self._names.get(thing)
 
     def of(self, thing: Hashable, rows: DataFrame) -> str:
-        """The name of a thing; ``rows`` are what it means if it has none yet."""
+        """The name of a thing; a new name means ``rows``."""
         name = self._names.get(thing)
         if name is None:
             name = self._names[thing] = self._stack.enter_context(temporary_view(rows))

@@ -1,4 +1,7 @@
-"""The releases of Spark and Delta that ctsql runs on; no other place lists them."""
+"""The releases of Spark and Delta that ctsql runs on, and the import of PySpark."""
+
+import threading
+from importlib import import_module
 
 Version = tuple[int, ...]
 
@@ -25,7 +28,7 @@ def parse(text: str) -> Version:
 
 
 def as_text(version: Version) -> str:
-    """The numbers as a release is called."""
+    """The name of a release."""
     return ".".join(map(str, version))
 
 
@@ -33,7 +36,7 @@ TESTED = f"Spark {as_text(OLDEST)} to {as_text(NEWEST)} with Delta {as_text(DELT
 
 
 def untested(spark: str, delta: str) -> str:
-    """A warning about releases that the tests have not run on, or builds of others; else empty."""
+    """A warning about untested releases, and builds of others; else empty."""
     is_apache = spark.replace(".", "").isdigit()
     if is_apache and OLDEST <= parse(spark) <= NEWEST and parse(delta)[: len(DELTA)] == DELTA:
         return ""
@@ -41,7 +44,20 @@ def untested(spark: str, delta: str) -> str:
 
 
 def at_least(*version: int) -> bool:
-    """Is the PySpark of this process, whose JVM is of the same release, as new as this or newer?"""
+    """Is this process's PySpark, and so its JVM, at least of this release?"""
     from pyspark import __version__
 
     return parse(__version__) >= version
+
+
+_LOCK = threading.RLock()
+
+
+def import_pyspark() -> None:
+    """Import PySpark, or wait until another thread has; starts no Spark.
+
+    A thread that imports a module of PySpark while another thread imports the package fails with
+    ``_DeadlockError``. Code that may be the first to import PySpark calls this before.
+    """
+    with _LOCK:
+        import_module("pyspark")

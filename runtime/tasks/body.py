@@ -53,9 +53,8 @@ from ctsql.runtime.log.table_changes import Movement
 from ctsql.runtime.rows.collect import collect_bounded, unadaptive
 from ctsql.runtime.rows.multiset import consolidate
 from ctsql.runtime.rows.prepared_rows import derive
-from ctsql.runtime.rows.row_set import LocalRows, RowSet, persisted
+from ctsql.runtime.rows.row_set import LocalRows, RowSet, computed, persisted
 from ctsql.runtime.spark.analyzer import HeldSources
-from ctsql.runtime.spark.checkpoint import computed
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.tasks.constraints import check_none_broken
 from ctsql.runtime.tasks.seen_rows import lower_seen, sources_of

@@ -30,7 +30,7 @@ from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
 from ctsql.runtime.rows.key_predicates import may_equal
 from ctsql.runtime.rows.multiset import consolidate_all, consolidate_change_feed
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
-from ctsql.runtime.spark.internals.empty_tables import empty
+from ctsql.runtime.spark.internals.plans import empty
 from ctsql.runtime.warehouse.query_engine import StoredTable
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse

@@ -24,7 +24,7 @@ from ctsql.planner.binding import BoundDefinition, bind_stored
 from ctsql.planner.nodes import TaskWrite
 from ctsql.runtime.log.table_changes import due_changes
 from ctsql.runtime.log.write_handle import Output
-from ctsql.runtime.spark.first_import import import_pyspark
+from ctsql.runtime.spark.versions import import_pyspark
 from ctsql.runtime.warehouse.times.replaced_tables import replaced_error
 from ctsql.runtime.warehouse.times.timeline import Timeline
 

@@ -1,1 +1,1 @@
-"""What exceptions of Spark and of stores mean in ctsql's words."""
+"""Translates exceptions of Spark and of stores into ctsql's errors."""

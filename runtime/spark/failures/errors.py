@@ -1,15 +1,19 @@
-"""Spark's and Delta's exceptions as errors of ours.
+"""Translates Spark's and Delta's exceptions into errors of ctsql.
 
-Every call into Spark that can fail for a reason a person should read runs inside
-:func:`translate_spark_errors`. A stack trace is never shown first; it stays as ``__cause__``.
+Calls into Spark run inside :func:`translate_spark_errors`. The stack trace is kept as
+``__cause__``. Spark computes rows long after it read a text, and an error of a row quotes that
+text; the last texts are kept to find the place in the user's text.
 
-Trap: in Python Delta's conflict classes are siblings, not subclasses of one another, so they are
-listed one by one; and they are only raised as such after ``import delta``.
+In Python Delta's conflict classes are siblings, not subclasses of one another, and are raised only
+after ``import delta``.
 """
 
 import re
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import pyspark
 from delta import exceptions as delta_errors
@@ -35,11 +39,52 @@ from ctsql.runtime.spark.failures.messages import (
     plain_message,
     thrown_by,
 )
-from ctsql.runtime.spark.failures.sent_texts import SentText, sent_texts
 from ctsql.runtime.spark.failures.storage_errors import storage_problem
-from ctsql.runtime.spark.internals.functions import function_names
+from ctsql.runtime.spark.internals.sessions import function_names
 from ctsql.runtime.spark.missing import FAILURES, Missing, missing_of
 from ctsql.runtime.spark.versions import TESTED
+
+TEXTS_MAX = 1_000
+"""The most texts kept; an error of an older one is shown without its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentText:
+    """A text that Spark was given, made from the user's text ``within``.
+
+    Attributes:
+        relation_name: maps ctsql's names in messages to the user's names.
+    """
+
+    spark_text: SparkText
+    within: Span
+    relation_name: Callable[[str], str] | None
+
+
+class SentTexts:
+    """The last texts, as Spark quotes them. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_text: OrderedDict[str, SentText] = OrderedDict()
+
+    def remember(self, text: SentText) -> None:
+        """Store a text; of equal texts the last one counts."""
+        key = text.spark_text.text
+        with self._lock:
+            self._by_text[key] = text
+            self._by_text.move_to_end(key)
+            if len(self._by_text) > TEXTS_MAX:
+                self._by_text.popitem(last=False)
+
+    def find(self, text: str) -> SentText | None:
+        """The quoted text; None if it is not kept."""
+        with self._lock:
+            return self._by_text.get(text)
+
+
+sent_texts = SentTexts()
+
 
 _CONFLICTS = (
     delta_errors.ConcurrentAppendException,
@@ -85,12 +130,12 @@ _COLUMN_OF_SCHEMA = re.compile(r"^ \|-- (.+?): ", re.MULTILINE)
 
 
 def conflict_errors() -> tuple[type[BaseException], ...]:
-    """The exceptions by which Delta says that another commit came first."""
+    """The exceptions that Delta raises if another commit came first."""
     return _CONFLICTS
 
 
 def is_lost(problem: CtsqlError) -> bool:
-    """Is Spark gone, so that nothing of this process will work again?"""
+    """Has this process lost its connection to Spark?"""
     error_types = (Py4JNetworkError, ConnectionError)
     return problem.condition == "SPARK_ERROR" and isinstance(problem.__cause__, error_types)
 
@@ -104,12 +149,12 @@ def translate_spark_errors(
     within: Span | None = None,
     relation_name: Callable[[str], str] | None = None,
 ) -> Iterator[None]:
-    """Run calls into Spark; what they raise becomes an error of ours.
+    """Run calls into Spark; their exceptions become errors of ctsql.
 
     Args:
-        spark_text: the text Spark was given, to find the place of a mistake in it.
+        spark_text: the text for Spark, to find the place of an error in it.
         within: the user's text that ``spark_text`` was made from.
-        relation_name: gives back the user's name for a name of ours in a message.
+        relation_name: maps ctsql's names in messages to the user's names.
     """
     if spark_text is not None and within is not None:
         sent_texts.remember(SentText(spark_text, within, relation_name))
@@ -131,7 +176,7 @@ def translate_spark_errors(
 
 
 def lacks(*missing: Missing) -> CtsqlError:
-    """The error of methods that this release does not have."""
+    """The error for methods that this release of Spark or Delta lacks."""
     return error(
         "SPARK_VERSION",
         version=pyspark.__version__,
@@ -141,7 +186,7 @@ def lacks(*missing: Missing) -> CtsqlError:
 
 
 def _lost(problem: Py4JError | ConnectionError) -> CtsqlError:
-    """The error of a call that finds no JVM, or not the one that it was made for."""
+    """The error for a call without a JVM, or with another JVM than before."""
     return error(
         "SPARK_ERROR",
         message="the connection to Spark was lost",
@@ -165,13 +210,13 @@ def _span(throwable: Throwable, spark_text: SparkText | None, within: Span | Non
 
 
 def _quoted_text(throwable: Throwable) -> SentText | None:
-    """The text that a throwable quotes, where it is one of ours."""
+    """The text of ctsql that a throwable quotes."""
     texts = (sent_texts.find(place.text) for place in throwable.places)
     return next((text for text in texts if text is not None), None)
 
 
 def _parse_places(throwable: Throwable, text: str) -> Iterator[Place]:
-    """Where Spark's parser stopped: it says line and column, and the token."""
+    """The place of an error of Spark's parser, by line, column and token."""
     place = _PARSE_PLACE.search(throwable.text)
     token = throwable.parameters.get("error", "").strip("'")
     if place is not None and throwable.condition == "PARSE_SYNTAX_ERROR" and token:
@@ -187,10 +232,10 @@ def _from_spark(
     relation_name: Callable[[str], str] | None,
 ) -> CtsqlError:
     chain = thrown_by(problem)
-    # A value may be any text, also that of an error of the disk: what is about a row comes first.
+    # A value may contain the text of a disk error: errors of rows come first.
     bad_row = data_error(chain)
     throwable = bad_row or chain[0]
-    # Rows are computed after their text was read, inside of another call.
+    # Rows are computed after their text was read, inside another call.
     quote = None if spark_text is not None else _quoted_text(throwable)
     if quote is not None:
         spark_text, within, relation_name = quote.spark_text, quote.within, quote.relation_name
@@ -231,8 +276,8 @@ def _from_spark(
 
 
 def _place(chain: Sequence[Throwable]) -> str:
-    """The record and the file that a chain is about, if any."""
-    # A task that failed tells the folder that it was to write into.
+    """The record and the file of an error, if any."""
+    # A failed task names the folder that it was writing to.
     causes = [t for t in chain if t.condition != "TASK_WRITE_FAILED"]
     parameters = {name: value for t in causes for name, value in t.parameters.items()}
     if "path" not in parameters:
@@ -242,7 +287,7 @@ def _place(chain: Sequence[Throwable]) -> str:
 
 
 def _last_part(name: str) -> str:
-    """The last part of a qualified name as Spark writes it: each part in backticks.
+    """The last part of a qualified name as Spark writes it.
 
     >>> _last_part("`t`.`a.b`"), _last_part("`one``two`"), _last_part("plain")
     ('a.b', 'one`two', 'plain')
@@ -251,7 +296,7 @@ def _last_part(name: str) -> str:
 
 
 def _column_counts(throwable: Throwable) -> tuple[int, int] | None:
-    """Of rows that have not as many columns as are to be filled: both counts."""
+    """Given and wanted numbers of columns, if that is the error."""
     parameters = throwable.parameters
     if throwable.condition == "DELTA_METADATA_MISMATCH":
         table, _, rows = throwable.text.partition("Data schema:")
@@ -274,18 +319,14 @@ def _parts(name: str) -> list[str]:
 def _unknown_column(
     name: list[str], proposals: Sequence[list[str]], span: Span | None
 ) -> CtsqlError:
-    """The error of a column that Spark does not find.
-
-    Args:
-        proposals: the names that Spark proposes, in parts.
-    """
+    """The error of an unknown column; ``proposals`` are Spark's, in parts."""
     column = name[-1]
     visible = [parts for parts in proposals if not parts[-1].startswith(PREFIX)]
     proposals = [[part for part in parts if not part.startswith(PREFIX)] for parts in visible]
     columns = [parts[-1] for parts in proposals]
     hint = did_you_mean(column, columns)
     others = [".".join(parts) for parts in proposals if fold(parts[-1]) == fold(column)]
-    if len(name) > 1 and others:  # the column is there, of another relation
+    if len(name) > 1 and others:  # another relation has the column
         quoted = " or ".join(f'"{other}"' for other in others)
         hint = f"Did you mean {quoted}?"
         column, columns = ".".join(name), [".".join(parts) for parts in proposals]
@@ -296,7 +337,7 @@ def _unknown_column(
 def _about_the_statement(
     throwable: Throwable, span: Span | None, within: Span | None, message: str
 ) -> CtsqlError | None:
-    """The error of a statement that Spark does not run; None when it is another kind."""
+    """The error of a statement that Spark refuses; None for another kind."""
     condition, parameters = throwable.condition, throwable.parameters
     if condition.startswith("UNRESOLVED_COLUMN"):
         name, proposals = parameters.get("objectName", ""), parameters.get("proposal", "")

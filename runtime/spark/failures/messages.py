@@ -1,12 +1,11 @@
-"""What Spark's and Delta's throwables say of themselves, and their messages as a person reads them.
+"""Reads Spark's and Delta's throwables, and makes their messages readable.
 
-An exception that Python sees is often a wrapper: a task of Spark that failed on a row says
-TASK_WRITE_FAILED, and the row's own error is a cause of it. :func:`thrown_by` gives what each
-throwable of the chain says, outermost first. The condition and the SQLSTATE tell what it is, not
-the class: Python knows a dozen of Spark's classes and none of Delta's.
+The exception that Python sees is often a wrapper: a failed task says TASK_WRITE_FAILED, and the
+row's error is a cause of it. The condition and the SQLSTATE identify an error, not its class:
+Python has a dozen of Spark's classes and none of Delta's.
 
 Source: Spark's error-conditions.json and Delta's delta-error-classes.json, whose sentences
-tests/unit/runtime/spark/test_messages.py runs through :func:`plain_message`.
+    tests/unit/runtime/spark/test_messages.py runs through :func:`plain_message`.
 """
 
 import re
@@ -18,7 +17,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from ctsql.planner.syntax.ast import ClockKind
-from ctsql.runtime.spark.internals.throwables import causes, is_a, spark_error_utils
+from ctsql.runtime.spark.internals.java import causes, is_a, spark_error_utils
 
 # 22 data exception, 23 constraint violation; an analysis that says so looked at values as well.
 _DATA_STATES = ("22", "23")
@@ -47,9 +46,9 @@ _ENDS = re.compile(r"(?<=[.!?])\s+")
 _SETTING = re.compile(
     r"(?:If|To|You can|You may|Please) .*\b(?:set|disable|enable)\b.*\bspark(?:\.\w+){2}", re.DOTALL
 )
-"""A sentence that advises a setting of Spark's, which is ctsql's to set."""
+"""A sentence that advises a Spark setting; ctsql sets those."""
 _ELSEWHERE = re.compile(r"For more (?:information|details)\b")
-"""A sentence that leads to Spark's documentation."""
+"""A sentence that refers to Spark's documentation."""
 _CLOCKS = {
     kind: re.compile(re.escape(kind.sql("@")).replace("@", r"-?\d+L?"))
     for kind in (ClockKind.DATE, ClockKind.LOCAL_TIMESTAMP, ClockKind.TIMESTAMP)  # inner ones last
@@ -63,7 +62,7 @@ _CLOCK_CALLS = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Which part of a text that Spark was given a throwable is about; ``text`` where it says it."""
+    """The part of a text that a throwable is about; ``text`` if quoted."""
 
     start: int
     stop: int
@@ -73,7 +72,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Throwable:
-    """What one throwable says: condition and state are empty where it has none."""
+    """One throwable; condition and state are empty if it has none."""
 
     kind: str
     text: str
@@ -85,7 +84,7 @@ class Throwable:
 
     @property
     def is_data_error(self) -> bool:
-        """Can a row not be computed or not be stored, for what the row holds?"""
+        """Is the error caused by a row's values?"""
         if self.condition == NESTED_VOID:
             return False  # it has the state of data, and is about the type
         if self.condition.startswith(_DATA_CONDITIONS) or self.state.startswith(_DATA_STATES):
@@ -96,7 +95,7 @@ class Throwable:
 
 
 def thrown_by(problem: PySparkException | Py4JJavaError) -> list[Throwable]:
-    """What an exception and its causes say, outermost first."""
+    """An exception and its causes, outermost first."""
     chain = [_of_java(java) for java in causes(problem)]
     if chain or isinstance(problem, Py4JJavaError):
         return chain
@@ -112,7 +111,7 @@ def thrown_by(problem: PySparkException | Py4JJavaError) -> list[Throwable]:
 
 
 def _of_java(java: JavaObject) -> Throwable:
-    """What a Java throwable says, by Spark's own help for Python."""
+    """Read a Java throwable, by Spark's help for Python."""
     kinds = (k for k in _ARITHMETIC if is_a(java, k))
     kind = next(kinds, str(java.getClass().getName()))
     text = str(java.getMessage() or "")
@@ -133,7 +132,7 @@ def _of_java(java: JavaObject) -> Throwable:
 
 
 def _place(context: JavaObject) -> Place:
-    """The place that Spark's SQLQueryContext tells."""
+    """The place in Spark's SQLQueryContext."""
     text = context.sqlText()
     return Place(
         context.startIndex(),
@@ -144,12 +143,12 @@ def _place(context: JavaObject) -> Place:
 
 
 def data_error(chain: Sequence[Throwable]) -> Throwable | None:
-    """The one of a chain that tells which row cannot be computed and why; None: no row is."""
+    """The throwable about a row, if any."""
     return next((throwable for throwable in reversed(chain) if throwable.is_data_error), None)
 
 
 def plain_message(text: str) -> str:
-    """A Spark message without its condition, SQLSTATE, the text it quotes and Spark's settings."""
+    """A Spark message without condition, SQLSTATE, quoted text and Spark settings."""
     text = _QUOTED.split(text.strip(), maxsplit=1)[0]
     text = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", text)
     sentences = [s for s in _ENDS.split(text) if not (_SETTING.match(s) or _ELSEWHERE.match(s))]
@@ -175,7 +174,7 @@ def broken_check(text: str) -> str:
 
 
 def name_clocks(message: str) -> str:
-    """A message with the calls that a person types instead of the T that was put in their place.
+    """A message with the functions that the user typed, instead of their replacement.
 
     >>> name_clocks('cannot resolve "(CAST(timestamp_millis(0) AS DATE) > id)"')
     'cannot resolve "(current_date() > id)"'
@@ -186,7 +185,7 @@ def name_clocks(message: str) -> str:
 
 
 def as_message(message: str) -> str:
-    """A sentence as a message: first letter small unless it is a name, no full stop."""
+    """A sentence as a message: lower case unless it begins with a name, no full stop."""
     message = message.rstrip(".")
     if len(message) > 1 and message[0].isupper() and message[1].islower():
         message = message[0].lower() + message[1:]

@@ -1,4 +1,4 @@
-"""What stores and the operating system refuse, as errors of ours; needs no Spark."""
+"""Errors of stores and the operating system as errors of ctsql; needs no Spark."""
 
 import re
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ _NEWER = re.compile(r"\[DELTA_(?:UNSUPPORTED_FEATURES\w*|INVALID_PROTOCOL_VERSIO
 
 
 def storage_problem(text: str) -> CtsqlError | None:
-    """The error for what a store, Hadoop or Delta said; None if it is about something else."""
+    """The error for a message of a store, Hadoop or Delta; None if it is about something else."""
     for checksum in _CHECKSUMS:
         match = checksum.search(text)
         if match:
@@ -67,14 +67,14 @@ def storage_problem(text: str) -> CtsqlError | None:
 
 
 def damaged_file(path: str, how: str) -> CtsqlError:
-    """A file of a table that is there and cannot be what was written; the caller raises it."""
+    """The error for a damaged file of a table; the caller raises it."""
     detail = f"{path}: {how}."
     hint = "Restore the file from a copy and run it again; nothing is written until then."
     return error("STORED_DATA_INVALID", what="a file of a table", detail=detail, hint=hint)
 
 
 def check_scheme(location: str) -> None:
-    """Refuse what Spark reads and cannot write: STORAGE_ERROR."""
+    """Raise STORAGE_ERROR for a location that Spark cannot write."""
     scheme = location.partition(":")[0].lower()
     if scheme in ("http", "https"):
         message = f"Spark cannot write to {scheme}: locations"
@@ -83,11 +83,7 @@ def check_scheme(location: str) -> None:
 
 
 def lost_commit(location: str, version: int) -> CtsqlError:
-    """A commit of a table that was read, and whose file is gone with all later ones; to be raised.
-
-    Args:
-        version: the first of those that are gone.
-    """
+    """The error for a commit that was read before and is missing with all later ones."""
     path = f"{location}/_delta_log/{version:020d}.json"
     detail = f"{path}: it was read before and is missing."
     hint = "Restore the file from a copy. If there is none: 'When a disk or a log fails' in "
@@ -97,7 +93,7 @@ def lost_commit(location: str, version: int) -> CtsqlError:
 
 @contextmanager
 def translate_os_errors(path: str) -> Iterator[None]:
-    """Run Python's own file calls; what the system refuses becomes an error of ours."""
+    """Run Python's file calls; their OSError becomes an error of ctsql."""
     try:
         yield
     except OSError as problem:
@@ -105,7 +101,7 @@ def translate_os_errors(path: str) -> Iterator[None]:
 
 
 def os_error(path: str, problem: OSError) -> CtsqlError:
-    """The error for what the system refused to do with a file."""
+    """The error for an OSError about a file."""
     detail = f"{path}: {problem.strerror or problem}"
     storage_error = storage_problem(detail)
     if storage_error is None:

@@ -1,9 +1,9 @@
-"""Few rows in the driver's JVM, and their way to this process and back, without a Spark job.
+"""Few rows in the driver's JVM: to this process and back, without a Spark job.
 
-``DataFrame.toArrow`` runs a job even for rows that the driver's JVM holds, and ``createDataFrame``
-makes some fifty calls into the JVM. Here both are a few calls, by Spark's own converters; so the
-values are what Spark makes of them. The bytes go through a file, as PySpark's do: an answer of
-more than 8 KB over the socket waits 40 ms for an acknowledgement.
+``DataFrame.toArrow`` runs a job even for rows in the driver's JVM, and ``createDataFrame`` makes
+some fifty calls. Here both are a few calls, by Spark's own converters, so values are converted as
+by Spark. The bytes go through a file, as in PySpark: an answer of more than 8 KB over the socket
+waits 40 ms for an acknowledgement.
 """
 
 import json
@@ -30,21 +30,18 @@ from ctsql.runtime.spark.internals.sessions import settings_of, without_code
 from ctsql.runtime.spark.missing import or_else
 
 HELD_ROWS = "spark.internals.held_rows"
-"""A caller that has rows from one of these functions needs the others, too."""
+"""A caller that uses one of these functions needs the others too."""
 _UNBOUNDED = 2**62
-"""Rows, and bytes, of one batch: all go in one."""
+"""Rows and bytes of a batch: there is one batch."""
 _LENGTH_BYTES = 4
-"""What Spark writes before each batch."""
+"""Bytes that Spark writes before each batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class JvmRows:
     """Few rows in the driver's JVM, as a sequence, and their columns.
 
-    Each may have more values at its end than there are columns, which nobody reads.
-
-    Attributes:
-        arrow: the rows for this process, where it has them.
+    A row may have more values than columns at its end. ``arrow`` is a copy in this process, if any.
     """
 
     rows: Any
@@ -53,7 +50,7 @@ class JvmRows:
 
 
 class _Classes:
-    """What the JVM keeps and converts rows with."""
+    """The JVM's classes that hold and convert rows."""
 
     def __init__(self, jvm: Any) -> None:
         spark, collections = jvm.org.apache.spark, jvm.scala.collection
@@ -71,11 +68,11 @@ class _Classes:
 
 
 _classes = lru_cache(maxsize=2)(_Classes)
-"""Looked up once: a name below ``jvm`` costs a call for each dot."""
+"""Looked up once: each dot of a name below ``jvm`` costs a call."""
 
 
 def physical_plan(rows: DataFrame) -> Any:
-    """What Spark runs for a query, planned now under the settings of now.
+    """A query's physical plan, made now under the current settings.
 
     No public API gives plans but as text. A fast path: without it, small refreshes run jobs.
     """
@@ -83,7 +80,7 @@ def physical_plan(rows: DataFrame) -> Any:
 
 
 def columns_of(rows: DataFrame) -> Any:
-    """The columns of a query, with the ids that Spark gave them.
+    """The columns of a query, with Spark's ids.
 
     No public API gives plans but as text. A fast path: without it, small refreshes run jobs.
     """
@@ -93,8 +90,8 @@ def columns_of(rows: DataFrame) -> Any:
 def execute(session: SparkSession, plan: Any) -> Any:
     """Run a physical plan; its rows, as a sequence in the JVM.
 
-    Tasks have the session's settings as local properties, where Spark puts them for the queries
-    that it runs itself (``SQLExecution.withSQLConfPropagated``); else they would have the defaults.
+    Tasks get the session's settings as local properties, as in
+    ``SQLExecution.withSQLConfPropagated``.
 
     No public API runs a plan without listeners, and keeps its rows in the JVM. A fast path: without
     it, small refreshes run jobs.
@@ -128,7 +125,7 @@ def rows_in_jvm(rows: DataFrame) -> JvmRows:
 
 
 def collect_in_jvm(rows: DataFrame) -> JvmRows:
-    """The rows, computed now; without a job where the driver's JVM holds them.
+    """The rows, computed now; without a job if the driver's JVM holds them.
 
     No public API keeps rows in the JVM. A fast path: without it, ``toArrow`` runs a job.
     """
@@ -146,9 +143,7 @@ def _frame_by_arrow(session: SparkSession, rows: Any, output: Any) -> DataFrame:
 
 @or_else(_frame_by_arrow)
 def frame_over(session: SparkSession, rows: Any, output: Any) -> DataFrame:
-    """Rows that the JVM holds, as a DataFrame; ``output`` are their columns.
-
-    New columns, else a join with what the rows were made of had one column on both sides.
+    """Rows that the JVM holds, as a DataFrame with new columns, to be joined with its origin.
 
     No public API makes a DataFrame of Spark's own rows. A fast path: without it, small refreshes
     run jobs.
@@ -159,7 +154,7 @@ def frame_over(session: SparkSession, rows: Any, output: Any) -> DataFrame:
 
 
 def arrow_of_rows(session: SparkSession, jvm_rows: Any, output: Any) -> pa.Table:
-    """Rows that the JVM holds, of the columns ``output``, as this process has them; one at least.
+    """At least one row that the JVM holds, of the columns ``output``, as Arrow.
 
     The public API, ``toArrow``, runs a job. A fast path: without it, that one does.
     """
@@ -184,10 +179,7 @@ def frame_of_stream(session: SparkSession, path: str, schema: str) -> DataFrame:
     """A DataFrame over a file with an Arrow stream of one batch, whose rows the JVM then holds.
 
     The public API, ``createDataFrame``, makes some fifty calls. A fast path: without it, that one
-    does.
-
-    Args:
-        schema: Spark's, as JSON.
+    does. ``schema`` is Spark's, as JSON.
     """
     classes = _classes(java(session))
     with without_code(session):

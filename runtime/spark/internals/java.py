@@ -1,18 +1,23 @@
-"""Java and Scala over py4j.
+"""Java and Scala over py4j: objects, the process of the JVM, exceptions.
 
-Any module may call public Java (``java.*``, Hadoop's file systems, Delta Kernel) on what
-:func:`java` returns. A name below it costs a call for each dot, a tenth of a millisecond or more,
-so a name that is used often is looked up once.
+Any module may call public Java (``java.*``, Hadoop's file systems, Delta Kernel) on the result of
+:func:`java`. Each dot of a name below it costs a call of a tenth of a millisecond or more, so
+frequent names are looked up once.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache, reduce
-from typing import Any
+from subprocess import Popen
+from typing import IO, Any
 
-from py4j.java_gateway import JavaPackage
-from py4j.protocol import Py4JError
-from pyspark import SparkContext
+from py4j.java_gateway import JavaGateway, JavaObject, JavaPackage, is_instance_of
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import DataFrame, SparkSession
+
+from ctsql.runtime.spark.versions import at_least
 
 
 def java(session: SparkSession) -> Any:
@@ -24,7 +29,7 @@ def java(session: SparkSession) -> Any:
 
 
 def java_session(session: SparkSession) -> Any:
-    """The JVM's session, as its public Scala API has it.
+    """The JVM's session, with its public Scala API.
 
     No public API gives it. Needed: without it, nothing works.
     """
@@ -114,7 +119,7 @@ def singleton(package: Any, name: str) -> Any:
 
 
 def java_class(package: Any, name: str) -> Any:
-    """A class; py4j takes the name of one that is not there for that of a package."""
+    """A class; py4j returns a package for an unknown name."""
     found = reduce(getattr, name.split("."), package)
     if isinstance(found, JavaPackage):
         raise Py4JError(f"{name} does not exist in the JVM")
@@ -139,3 +144,85 @@ def in_order(sequence: Any) -> Iterator[Any]:
 def class_name(thing: Any) -> str:
     """The name of an object's class, without its package."""
     return str(thing.getClass().getSimpleName())
+
+
+def start_jvm(conf: SparkConf, output: IO[bytes]) -> None:
+    """Start the JVM and the process's ``SparkContext``; Java prints to ``output``.
+
+    The public API, ``SparkSession.builder``, lets Java print to the terminal. Needed: without it,
+    each start prints Spark's and Ivy's lines.
+    """
+    from pyspark.java_gateway import launch_gateway
+
+    both = {"stdout": output, "stderr": output}
+    gateway = launch_gateway(conf, both)  # type: ignore[no-untyped-call]
+    SparkContext(conf=conf, gateway=gateway)
+
+
+def jvm_process() -> Popen[bytes]:
+    """The process of the JVM that was started.
+
+    No public API ends the JVM before this process. Needed: without it, ``ctsql warm-up`` cannot
+    make an archive, which Java writes at its end.
+    """
+    gateway = SparkContext._gateway
+    assert gateway is not None  # it was started
+    process: Popen[bytes] = gateway.proc
+    return process
+
+
+_CHAIN_MAX = 12
+
+
+def causes(problem: PySparkException | Py4JJavaError) -> list[JavaObject]:
+    """The Java throwable of an exception and its causes, outermost first; none of Python's own.
+
+    No public API gives the causes. Needed: without it, an error on a row could not be told from
+    other errors of a job.
+    """
+    if isinstance(problem, Py4JJavaError):
+        return list(_chain(problem.java_exception))
+    return list(_chain(problem._origin)) if isinstance(problem, CapturedException) else []
+
+
+def _chain(java: JavaObject | None) -> Iterator[JavaObject]:
+    for _ in range(_CHAIN_MAX):
+        if java is None:
+            return
+        yield java
+        java = java.getCause()
+
+
+def is_a(thing: JavaObject, class_name: str) -> bool:
+    """Whether an object of Java's is of a class or interface.
+
+    No public API of PySpark reports it. Needed: without it, nothing works.
+    """
+    return bool(is_instance_of(SparkContext._gateway, thing, class_name))
+
+
+def spark_error_utils() -> Any:
+    """Reads the condition, the state, the parameters and the places of a ``SparkThrowable``.
+
+    No public API reads them of a cause. Needed: without it, errors have no condition.
+    """
+    gateway = SparkContext._gateway
+    assert gateway is not None  # it threw
+    return gateway.jvm.PythonErrorUtils if at_least(4, 1) else _AskedDirectly(gateway)
+
+
+class _AskedDirectly:
+    """The methods of Spark 4.1's ``PythonErrorUtils``, by Java's reflection.
+
+    py4j does not find the methods of Delta's exceptions by their interface alone.
+    """
+
+    def __init__(self, gateway: JavaGateway) -> None:
+        self._types = gateway.new_array(gateway.jvm.java.lang.Class, 0)
+        self._arguments = gateway.new_array(gateway.jvm.java.lang.Object, 0)
+
+    def __getattr__(self, name: str) -> Callable[[JavaObject], Any]:
+        def ask(java: JavaObject) -> Any:
+            return java.getClass().getMethod(name, self._types).invoke(java, self._arguments)
+
+        return ask

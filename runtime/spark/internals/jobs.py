@@ -1,4 +1,4 @@
-"""Jobs of Spark: how many, how far, what they read and wrote; cancelled, forgotten."""
+"""Jobs of Spark: their number, progress, rows and bytes; cancelling and forgetting them."""
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
@@ -13,15 +13,15 @@ from ctsql.runtime.spark.missing import or_else
 from ctsql.runtime.spark.versions import at_least
 
 LISTENER_MS = 2_000
-"""How long to wait for Spark's own counters to take in what has just ended."""
+"""How long to wait until Spark's counters are complete."""
 
 
 @or_else(lambda _: 0)
 def jobs_started(session: SparkSession) -> int:
-    """How many jobs an application has started, which is the number of the next one.
+    """The number of jobs that an application has started, which is the id of the next one.
 
-    No public API counts jobs. Optional: without it, refreshes have no figures, and none to choose
-    a strategy by.
+    No public API counts jobs. Optional: without it, refreshes have no figures, and none to choose a
+    strategy by.
     """
     return int(_context(session.sparkContext)[1].numTotalJobs())
 
@@ -34,7 +34,7 @@ def _context(context: SparkContext) -> tuple[Any, Any]:
 
 @or_else(lambda *_: [0] * 4)
 def totals_of(session: SparkSession, jobs: Iterable[int]) -> list[int]:
-    """The rows and bytes that jobs read, then those that they wrote, shuffles aside.
+    """The rows and bytes that jobs read, then those that they wrote, without shuffles.
 
     No public API of PySpark gives them; the REST API of Spark's UI does, which is off. Optional:
     without it, refreshes have no such figures.
@@ -53,7 +53,7 @@ def totals_of(session: SparkSession, jobs: Iterable[int]) -> list[int]:
 
 
 def _stages(store: Any, job: int) -> list[Any]:
-    """The stages of a job that ran; none of one that Spark no longer remembers."""
+    """The completed stages of a job; none if Spark has forgotten it."""
     stages = []
     try:
         ids = store.job(job).stageIds().iterator()
@@ -69,10 +69,10 @@ def _stages(store: Any, job: int) -> list[Any]:
 
 @or_else(lambda: None)
 def running_tasks() -> tuple[int, int, int] | None:
-    """Of the jobs that run in this process: tasks done, all tasks, rows read; None without Spark.
+    """Tasks done, all tasks and rows read of the running jobs; None without Spark.
 
-    No public API counts rows; ``statusTracker`` counts tasks. Optional: without it, no progress
-    is shown.
+    No public API counts rows; ``statusTracker`` counts tasks. Optional: without it, no progress is
+    shown.
     """
     context = SparkContext._active_spark_context
     if context is None:
@@ -106,11 +106,11 @@ def cancel_jobs(session: SparkSession, group: str) -> None:
 
 
 def forget_ended_queries(session: SparkSession) -> None:
-    """Make Spark 4.2 forget the jobs of queries that have ended; one call where there are none.
+    """Make Spark 4.2 forget the jobs of ended queries.
 
     Spark 4.2 remembers the jobs of a query, and all that they read, until the query ends. The jobs
-    of ``toLocalIterator`` run after that and are remembered for ever: some megabytes for each
-    refresh that writes deletions by Spark, and for each result that is iterated.
+    of ``toLocalIterator`` run later and are never forgotten: some megabytes for each refresh that
+    writes deletions by Spark, and for each result that is iterated.
 
     No public API forgets them; Spark before 4.2 does not remember them. Needed: without it, a
     service that runs for weeks runs out of memory.

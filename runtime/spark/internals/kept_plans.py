@@ -1,6 +1,6 @@
-"""Physical plans that are made once over empty leaves, and run with rows in their places.
+"""Physical plans made once over empty leaves, and run with rows in their places.
 
-What these functions give is opaque to their caller. All of them are a fast path, kept plans.
+Their results are opaque to the caller. All of them are a fast path, kept plans.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,7 +32,7 @@ _CHANGEABLE = (
     "SQL_TABLE_FUNCTION",
     *(["VARIABLE_REFERENCE"] if at_least(4, 1) else []),
 )
-"""Kinds of expressions that can be defined again, and then give other rows."""
+"""Kinds of expressions that can be redefined, and then give other rows."""
 _LAST_COMMIT = "spark.databricks.delta.lastCommitVersionInSession"
 _LEAF = "RDDScanExec"
 _CONSTANTS = ("LocalTableScanExec", "OneRowRelationExec", "EmptyRelationExec")
@@ -48,7 +48,7 @@ class _Classes:
         self.leaf = sql.execution.LogicalRDD
         self.patterns = [getattr(sql.catalyst.trees.TreePattern, name)() for name in _CHANGEABLE]
         self.one_task, self.as_input = sql.execution.CoalesceExec, sql.execution.InputAdapter
-        # So no rows are exchanged for a join or for groups. coalesce() above a leaf does not do:
+        # So no rows are exchanged for a join or for groups. coalesce() above a leaf is not enough:
         # Spark moves semi joins below it, and then exchanges the rows of the leaf.
         self.partitioning = singleton(sql.catalyst.plans.physical, "SinglePartition")
         self.no_order = singleton(jvm.scala.collection.immutable, "Nil")
@@ -63,7 +63,7 @@ def _settings_of_conf(session: SparkSession) -> Any:
 
 @or_else(_settings_of_conf)
 def settings_now(session: SparkSession) -> Any:
-    """A copy of all settings, but what Delta notes there of each commit, to be compared.
+    """A copy of all settings, to be compared, without the last commit that Delta stores there.
 
     The public API, ``conf.getAll``, takes two calls for each. A fast path: without it, that one
     does.
@@ -74,7 +74,7 @@ def settings_now(session: SparkSession) -> Any:
 
 
 def fixed_columns(rows: DataFrame) -> Any | None:
-    """The columns of a query that gives the same rows for the same rows; None for any other.
+    """The columns of a query that returns the same rows for the same rows; None for another query.
 
     No public API says whether a query is deterministic. A fast path: without it, queries are
     planned each time.
@@ -86,7 +86,7 @@ def fixed_columns(rows: DataFrame) -> Any | None:
 
 
 def empty_leaf(session: SparkSession, output: Any) -> tuple[DataFrame, int]:
-    """A DataFrame of one partition with some columns, and the number that its leaf has in a plan.
+    """A DataFrame of one partition with some columns, and the number of its leaf in a plan.
 
     No public API makes a DataFrame of one partition whose size Spark's optimizer does not see. A
     fast path: without it, queries are planned each time.
@@ -110,10 +110,8 @@ def empty_leaf(session: SparkSession, output: Any) -> tuple[DataFrame, int]:
 def find_leaves(plan: Any, places: Mapping[int, int]) -> list[tuple[Any, Any, int]] | str:
     """The leaves of a physical plan, with columns and places; a text says why it is not kept.
 
-    No public API gives plans but as text. A fast path: without it, queries are planned each time.
-
-    Args:
-        places: by the numbers of the leaves.
+    ``places`` are by the numbers of the leaves. No public API gives plans but as text. A fast path:
+    without it, queries are planned each time.
     """
     if not plan.subqueriesAll().isEmpty():
         return "the plan has a subquery"

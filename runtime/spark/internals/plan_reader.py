@@ -1,7 +1,7 @@
-"""Spark's optimized plans as values of Python, read once over the gateway.
+"""Spark's optimized plans as Python values, read once over the gateway.
 
-What is neither a plan nor an expression is kept by its parts if it has parts, else by its text.
-Ids that Spark gives to expressions are kept where a column is made or read, and nowhere else.
+A part that is neither plan nor expression is represented by its parts, or by its text. Ids of
+expressions are kept only if a column is made or read.
 """
 
 from collections.abc import Iterator
@@ -10,8 +10,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from ctsql.runtime.spark.internals.java import in_order, query_execution, scala_items
-from ctsql.runtime.spark.internals.throwables import is_a
+from ctsql.runtime.spark.internals.java import in_order, is_a, query_execution, scala_items
 
 _CATALYST = "org.apache.spark.sql.catalyst"
 _KINDS = {
@@ -47,11 +46,7 @@ class Alias:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An operator or function of an expression, and all that it is made of.
-
-    Attributes:
-        name: the class. parts: expressions, plans, texts, and tuples of these.
-    """
+    """An operator or function of an expression: its class and its arguments."""
 
     name: str
     parts: tuple[Any, ...]
@@ -62,8 +57,8 @@ class PlanOperator:
     """An operator of a plan.
 
     Attributes:
-        name: the class, without its package. outputs: the ids of its columns.
-        parts: what it is made of, in order; :data:`CHILD` for a child, or for the list of them.
+        outputs: the ids of its columns.
+        parts: in order; :data:`CHILD` for a child, or for the list of them.
     """
 
     name: str
@@ -76,7 +71,7 @@ CHILD = ("child",)
 
 
 _kind_of: dict[str, str] = {}
-"""The kind of each class, by its name, as far as one has been met."""
+"""The kind of each class met so far, by its name."""
 
 
 def optimized_plan(frame: DataFrame) -> PlanOperator:
@@ -88,10 +83,10 @@ def optimized_plan(frame: DataFrame) -> PlanOperator:
 
 
 class _Reader:
-    """Reads one plan, in few calls: a plan has thousands of parts."""
+    """Reads one plan by few calls: a plan has thousands of parts."""
 
     def plan(self, plan: Any, name: str | None = None) -> PlanOperator:
-        """``name``: of its class, where it is known."""
+        """``name``: of its class, if known."""
         children = list(in_order(plan.children()))
         return PlanOperator(
             _short(name or _class_of(plan)),
@@ -101,7 +96,7 @@ class _Reader:
         )
 
     def _argument(self, part: Any, children: list[Any]) -> Any:
-        """What a node is made of: a child of it, the list of its children, or anything else."""
+        """A part of a node: a child, the list of its children, or another part."""
         name = _class_of(part)
         if not children or name is None:
             return self._part(part, name)
@@ -125,7 +120,7 @@ class _Reader:
         return kind
 
     def _part(self, thing: Any, name: str | None) -> Any:
-        """``name``: of its class; None for what Python has its own type for."""
+        """``name``: of its class; None for Python's own types."""
         if name is None:
             return thing
         match self._kind(thing, name):
@@ -165,7 +160,7 @@ class _Reader:
 
 
 def _class_of(thing: Any) -> str | None:
-    """The name of an object's class; None for what Python has its own type for."""
+    """The name of an object's class; None for Python's own types."""
     if thing is None or isinstance(thing, str | int | float | bool | bytes):
         return None
     return str(thing.getClass().getName())
@@ -181,5 +176,5 @@ def _is_among(part: Any, children: list[Any]) -> bool:
 
 
 def _arguments(product: Any) -> Iterator[Any]:
-    """What a case class is made of."""
+    """The fields of a case class."""
     return (product.productElement(at) for at in range(product.productArity()))

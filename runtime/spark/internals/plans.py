@@ -1,13 +1,18 @@
-"""What Spark's plans say about a query."""
+"""Facts about a query by Spark's plans, analysed INSERTs, and empty tables to ask about."""
 
 import re
-from functools import lru_cache
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, types as T
 
+from ctsql.catalog.declined import Declined
+from ctsql.catalog.names import backtick
+from ctsql.catalog.schemas import Column, plain_type
 from ctsql.runtime.spark.internals.java import (
     class_name,
+    frame_of_plan,
     in_order,
     java,
     java_session,
@@ -18,7 +23,7 @@ from ctsql.runtime.spark.missing import or_else
 from ctsql.runtime.spark.versions import at_least
 
 ASSIGNMENTS_CACHED_MAX = 10_000
-"""Pairs of types."""
+"""Cached pairs of types."""
 _FIELDS_MAX = 10_000_000
 _CONSTANTS = ("LocalRelation", "OneRowRelation")
 _OF_SEVERAL_ROWS = ("Aggregate", "Generate", "Window")
@@ -26,7 +31,7 @@ _ROW_BY_ROW = ("Project", "Filter", "Union", "Generate", "LogicalRelation")
 
 
 def is_definite(rows: DataFrame) -> bool:
-    """Whether a query has no random function, no clock, and no text that means a day or a moment.
+    """Whether a query has no random function, no clock, and no literal like 'today'.
 
     No public API says whether a query is deterministic. Needed: without it, views and tasks could
     not refuse such queries.
@@ -43,7 +48,7 @@ def is_definite_plan(session: SparkSession, plan: Any) -> bool:
     clock, special = _classes(java(session))
     if not plan.deterministic() or plan.containsPattern(clock):
         return False
-    # 'now', 'today' and their like, cast to a date or an instant, are replaced only later.
+    # 'now', 'today' and their like, cast to a date or an instant, are replaced later.
     return bool(special.apply(plan).fastEquals(plan))
 
 
@@ -55,7 +60,7 @@ def _classes(jvm: Any) -> tuple[Any, Any]:
 
 
 def is_by_row(rows: DataFrame) -> bool:
-    """Whether each value of a SELECT is one of one row: no aggregate, window or generator.
+    """Whether each value of a SELECT is computed from one row: no aggregate, window or generator.
 
     No public API reports it. Needed: without it, such a value in SET or VALUES would fail when the
     statement runs.
@@ -88,7 +93,7 @@ def reads_range(rows: DataFrame) -> bool:
 
 @or_else(lambda _: False)
 def are_constants(rows: DataFrame) -> bool:
-    """Whether rows are made of those of a text only, so that no table is read for them.
+    """Whether rows are constants of a text: no table is read for them.
 
     No public API reports it. A fast path: without it, Spark runs each INSERT.
     """
@@ -98,11 +103,11 @@ def are_constants(rows: DataFrame) -> bool:
 
 @or_else(lambda _: False)
 def is_row_by_row(rows: DataFrame) -> bool:
-    """Whether the first row costs little, so that to keep all of them costs more than to ask.
+    """Whether the first row is cheap, so that persisting all rows costs more than reading one.
 
     No public API reports it. A fast path: without it, rows are kept before the first is read.
     """
-    # Of another DataFrame: one whose plan is known does not notice that it is persisted later.
+    # Of another DataFrame: one with a plan does not notice that it is persisted later.
     waiting = [query_execution(rows.select("*")).optimizedPlan()]
     while waiting:
         node = waiting.pop()
@@ -135,7 +140,7 @@ def optimized_text(rows: DataFrame) -> str:
 
 @lru_cache(maxsize=ASSIGNMENTS_CACHED_MAX)
 def is_assignable(session: SparkSession, value_type: str, column_type: str) -> bool:
-    """ANSI store assignment of one type to another, as Spark's INSERT has it.
+    """ANSI store assignment of one type to another, as in Spark's INSERT.
 
     No public API says which types may be stored. Needed: without it, such an assignment would fail
     when the statement runs.
@@ -144,3 +149,93 @@ def is_assignable(session: SparkSession, value_type: str, column_type: str) -> b
     cast = java(session).org.apache.spark.sql.catalyst.expressions.Cast
     source, target = parser.parseDataType(value_type), parser.parseDataType(column_type)
     return value_type == "void" or bool(cast.canANSIStoreAssign(source, target))
+
+
+_VALUES = ("LocalRelation", "UnresolvedInlineTable")
+"""The parsed form of VALUES."""
+
+
+class AnalysedInsert:
+    """A statement, analysed.
+
+    No public API analyses an INSERT without running it. Needed: without it, tables with constraints
+    and transactions take no INSERT, and rows of constants take a job.
+    """
+
+    def __init__(self, session: SparkSession, text: str, target: Any | None = None) -> None:
+        """Analyse a statement; raises errors of Spark's parser and analyser.
+
+        Args:
+            target: of an earlier statement into this table, with the same metadata; else Spark
+                lists the table's log.
+        """
+        self._session = session
+        self._text = text
+        state = java_session(session).sessionState()
+        plan = state.sqlParser().parsePlan(text)
+        self._by_known = target is not None and _inserts_values(plan)
+        if self._by_known:
+            fields = range(2, plan.productArity() + 1)  # seven before Spark 4.2, now nine
+            others = (getattr(plan, f"copy$default${n}")() for n in fields)
+            plan = plan.copy(target, *others)
+        # In this mode Spark analyses a command and does not run it.
+        self._plan = state.executePlan(plan, _skip(java(session))).analyzed()
+
+    @property
+    def target(self) -> Any | None:
+        """The resolved table, for the next statement; None for another command."""
+        return self._plan.table() if self._plan.nodeName() == "AppendData" else None
+
+    @cached_property
+    def rows(self) -> DataFrame | Declined:
+        """The appended rows, lazily, under the names and types of the table's columns.
+
+        Columns that it does not fill may be missing. Declined if it overwrites, for example, or has
+        options.
+        """
+        if self._plan.nodeName() != "AppendData" or not self._plan.writeOptions().isEmpty():
+            return Declined(str(self._plan.nodeName()))
+        return frame_of_plan(self._session, self._plan.query())
+
+    def run(self) -> DataFrame:
+        """Let Spark run it."""
+        if self._by_known:
+            return AnalysedInsert(self._session, self._text).run()
+        return frame_of_plan(self._session, self._plan)
+
+
+def _inserts_values(plan: Any) -> bool:
+    """Whether it is INSERT INTO ... VALUES, which does not read the target."""
+    if plan.nodeName() != "InsertIntoStatement":
+        return False
+    return plan.query().nodeName() in _VALUES
+
+
+@lru_cache(maxsize=2)
+def _skip(jvm: Any) -> Any:
+    return jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
+
+
+def _created(session: SparkSession, columns: Sequence[Column]) -> DataFrame:
+    ddl = ", ".join(f"{backtick(c.name)} {plain_type(c.type)}" for c in columns)
+    return session.createDataFrame([], ddl or T.StructType())
+
+
+@or_else(_created)
+def empty(session: SparkSession, columns: Sequence[Column]) -> DataFrame:
+    """An empty table that Spark plans like one with rows; all columns may be NULL.
+
+    The public API, ``createDataFrame``, takes sixty calls. A fast path: without it, that one does.
+    """
+    types, texts = _type_classes(java(session))
+    ddl = ", ".join(f"{backtick(c.name)} {c.type}" for c in columns)
+    fields = types.StructType.fromDDL(ddl) if columns else types.StructType()
+    schema = texts.replaceCharVarcharWithStringInSchema(fields)
+    rows = session.sparkContext._jsc.emptyRDD()
+    return DataFrame(java_session(session).createDataFrame(rows, schema), session)
+
+
+@lru_cache(maxsize=2)
+def _type_classes(jvm: Any) -> tuple[Any, Any]:
+    sql = jvm.org.apache.spark.sql
+    return sql.types, sql.catalyst.util.CharVarcharUtils

@@ -1,14 +1,45 @@
-"""Sessions of Spark: clones, settings without checks, the active one, rules of the optimizer."""
+"""Sessions of Spark: clones, settings, the active one, rules, built-in functions."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
+from py4j.java_gateway import JavaObject
 from pyspark.sql import SparkSession
 
-from ctsql.runtime.spark.internals.java import java, java_session, singleton
+from ctsql.runtime.spark.internals.java import (
+    java,
+    java_class,
+    java_session,
+    running_java,
+    singleton,
+)
 from ctsql.runtime.spark.missing import or_else
+from ctsql.runtime.spark.versions import at_least
+
+_OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer"
+_STREAMING = "org.apache.spark.sql.execution.streaming"
+
+PUSH_PROJECTION = f"{_OPTIMIZER}.PushProjectionThroughUnion"
+"""A rule that fails with "key not found" on a correlated subquery over UNION ALL."""
+MERGE_SUBQUERIES = f"{_OPTIMIZER}.{'MergeSubplans' if at_least(4, 2) else 'MergeScalarSubqueries'}"
+"""The rule that merges subqueries."""
+CHECKPOINT_FILES = (
+    f"{_STREAMING}{'.checkpointing' if at_least(4, 1) else ''}.FileSystemBasedCheckpointFileManager"
+)
+"""Writes the checkpoints of streams by Hadoop's file systems."""
+
+
+def check_classes(session: SparkSession) -> None:
+    """Check that each class exists: Spark ignores an unknown rule, and fails late on another class.
+
+    No public API has rules by another name. Needed: without it, a correlated subquery over UNION
+    ALL fails, or no plan with two totals of the same rows is kept, or a stream does not start.
+    """
+    for name in (PUSH_PROJECTION, MERGE_SUBQUERIES, CHECKPOINT_FILES):
+        java_class(java(session), name)
+
 
 _FACTORY = "spark.sql.codegen.factoryMode"
 
@@ -34,7 +65,7 @@ def clone_session(session: SparkSession) -> SparkSession:
 
 @or_else(lambda session: list(session.conf.getAll))
 def names_set(session: SparkSession) -> list[str]:
-    """The names of the settings that a session was given values of, by few calls of the JVM.
+    """The names of a session's explicit settings.
 
     The public API, ``conf.getAll``, makes two calls for each. A fast path: without it, that one
     does.
@@ -59,7 +90,7 @@ def compare_not_in_by_value(session: SparkSession) -> None:
 
 @lru_cache(maxsize=16)
 def settings_of(session: SparkSession) -> Any:
-    """A session's settings as they are at any time, by name: a map of Java, looked up once.
+    """A session's live settings, by name: a map of Java, looked up once.
 
     No public API gives a live map. A fast path: without it, ``conf.get`` and ``conf.set`` are used.
     """
@@ -89,7 +120,7 @@ def replace_setting(session: SparkSession, name: str, value: str | None) -> str 
 
 @contextmanager
 def setting(session: SparkSession, name: str, value: str) -> Iterator[None]:
-    """A session with another value of a setting, for what is planned inside."""
+    """Another value of a setting, for plans made inside."""
     before = replace_setting(session, name, value)
     try:
         yield
@@ -99,10 +130,9 @@ def setting(session: SparkSession, name: str, value: str) -> Iterator[None]:
 
 @contextmanager
 def without_code(session: SparkSession) -> Iterator[None]:
-    """A session that evaluates expressions as they are, and makes no code for them, for few rows.
+    """Evaluate expressions without generated code, for few rows.
 
-    As Spark does itself with constants, and where code does not compile. The setting is for Spark's
-    own tests.
+    Spark does so for constants, and if code does not compile. The setting is for Spark's own tests.
     """
     with setting(session, _FACTORY, "NO_CODEGEN"):
         yield
@@ -133,3 +163,45 @@ def active(session: SparkSession) -> Iterator[None]:
 @lru_cache(maxsize=2)
 def _session_class(jvm: Any) -> Any:
     return jvm.org.apache.spark.sql.classic.SparkSession
+
+
+_REGISTRIES = ("FunctionRegistry", "TableFunctionRegistry")
+
+
+@or_else(list)
+def function_names() -> list[str]:
+    """The names, in order; none where Spark does not run.
+
+    The public API, ``SHOW FUNCTIONS``, runs a query. Optional: without it, an unknown function has
+    no hint, and the shell completes no names.
+    """
+    return sorted({name for name, _ in _spark_functions()})
+
+
+@or_else(lambda names: [(name, "") for name in sorted(set(names))])
+def describe_functions(names: list[str]) -> list[tuple[str, str]]:
+    """Each of these functions with a short description.
+
+    The public API, ``DESCRIBE FUNCTION``, runs a query for each. Optional: without it, SHOW
+    FUNCTIONS gives names only.
+    """
+    name_set = set(names)
+    descriptions: dict[str, str] = {}
+    for name, registry in _spark_functions():
+        if name in name_set and name not in descriptions:
+            jvm = running_java()
+            assert jvm is not None  # it listed the name
+            identifier = jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name)
+            usage = str(registry.lookupFunction(identifier).get().getUsage())
+            descriptions[name] = " ".join(usage.replace("_FUNC_", name).split())
+    return sorted(descriptions.items())
+
+
+def _spark_functions() -> Iterator[tuple[str, JavaObject]]:
+    jvm = running_java()
+    if jvm is None:
+        return
+    for kind in _REGISTRIES:
+        registry = getattr(jvm.org.apache.spark.sql.catalyst.analysis, kind)
+        for name in str(registry.functionSet().mkString(",")).split(","):
+            yield name.rpartition(".")[2], registry.builtin()

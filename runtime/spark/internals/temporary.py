@@ -1,7 +1,7 @@
 """Temporary views and functions of the caller's session.
 
-The engine evaluates SQL in its own session, next to the caller's. A query of the caller's sees
-both; a definition must not, as other processes run it.
+The engine has its own session. A query of the caller sees temporary objects; a definition must not,
+because other processes run it.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from ctsql.runtime.spark.versions import at_least
 
 _GLOBAL = "global_temp"
 _SESSION = "system.session."
-"""What the names of a session's own functions begin with, in its registry."""
+"""Prefix of a session's own functions in its registry."""
 
 
 def has_view(caller: SparkSession, parts: tuple[str, ...]) -> bool:
@@ -87,14 +87,14 @@ def with_functions(session: SparkSession, caller: SparkSession) -> Iterator[None
 
 
 def _functions(session: SparkSession) -> list[Any]:
-    """The identifiers of a session's temporary functions, as its registry knows them.
+    """The identifiers of a session's temporary functions in its registry.
 
-    Since Spark 4.2 they begin with the name of a schema there, which the catalog leaves out.
+    Since Spark 4.2 they begin with a schema, which the catalog omits.
     """
     state = _state(session)
     names = list(in_order(state.catalog().listTemporaryFunctions()))
     if not names or not at_least(4, 2):
-        return names  # none, as nearly always; the registry has hundreds of Spark's own
+        return names  # mostly none; the registry has hundreds of Spark's own
     return [
         name
         for name in in_order(state.functionRegistry().listFunction())

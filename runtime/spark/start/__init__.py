@@ -1,1 +1,1 @@
-"""How a session of Spark begins, and its settings."""
+"""Starts sessions of Spark, with their settings."""

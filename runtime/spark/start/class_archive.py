@@ -1,12 +1,12 @@
-"""The archive of classes that lets the JVM start without reading them from their JARs again.
+"""An archive of loaded classes, from which the JVM starts faster.
 
-Two thirds of a start is loading and checking some fifteen thousand classes. Java can write what it
-made of them to a file (class-data sharing) and map that file the next time. ``ctsql warm-up`` makes
+Two thirds of a start is loading and checking some fifteen thousand classes. Java can write the
+result to a file (class-data sharing) and map that file at the next start. ``ctsql warm-up`` makes
 one for a Java and a class path, below the user's cache folder (:mod:`ctsql.console.warm_up`).
 
-Java checks the archive itself (its own build, the JARs' sizes and times) and, by ``-Xshare:auto``,
-continues without an archive that does not fit. It does not check that the file is whole, and would
-crash. So the file's name contains its size, and a file of another size is not used.
+Java checks its own build and the JARs' sizes and times and, by ``-Xshare:auto``, continues without
+an archive that does not fit. A truncated file would crash it. So the file's name contains its size,
+and a file of another size is not used.
 
 Source: JEP 350 (dynamic archives, Java 13).
 """
@@ -25,16 +25,12 @@ _NAME = re.compile(r"(?P<key>.+)-(?P<size>\d+)\.jsa")
 
 
 def archive_folder() -> Path:
-    """Where archives are kept; the folder need not exist."""
+    """The folder of archives; it need not exist."""
     return user_cache_path("ctsql") / "classes"
 
 
 def archive_of(java: Java, jars: Sequence[Path]) -> Path | None:
-    """The archive of a Java and a class path; None if there is none that is whole.
-
-    Args:
-        jars: the JARs of the class path. After a JAR was replaced another archive is needed.
-    """
+    """The valid archive of a Java and the JARs of a class path, if any."""
     try:
         folder = archive_folder()
     except RuntimeError:  # the user has no home folder, so nobody has made one
@@ -58,11 +54,7 @@ def record(draft: Path) -> list[str]:
 
 
 def keep(draft: Path, java: Java, jars: Sequence[Path]) -> Path:
-    """Make a draft, which a JVM has written in the same file system, the archive.
-
-    Returns:
-        The archive, which replaces those of the same Java and class path.
-    """
+    """Rename a JVM's draft to the archive; replaces those of the same Java and class path."""
     with draft.open("rb") as file:
         os.fsync(file.fileno())
     key, folder = _key(java, jars), archive_folder()

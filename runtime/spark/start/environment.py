@@ -1,26 +1,21 @@
-"""What must be there before Spark starts: a Java that can run it, and Delta's JAR files.
+"""Checks what Spark needs before it starts: a Java, Delta's JAR files, the configuration.
 
-Starting Spark is the only step that depends on the machine: on which Java is found, on the JARs
-having been fetched, on the network if not. Every failure of it is recognised here and becomes
-one sentence and what to type; PySpark itself shows a stack trace that says only that the gateway
-exited.
+A start depends on the machine. Each known failure becomes one sentence and what to type; PySpark
+itself shows only that the gateway exited.
 
-Why it is this way
-    Spark's ``--packages`` has Ivy resolve every transitive dependency of Delta at each start,
-    although Spark brings most of them. Delta needs two JARs beyond Spark's own (:data:`JARS`). When
-    they are in Ivy's folder they are named directly: Ivy is not asked, no network is needed, and a
-    start takes 4.4 s instead of 6.4 s (medians of three, two cores, Ivy's cache filled).
-    What the JVM writes goes to a file, not to the terminal: Ivy's report, Spark's warnings and
-    the lines Delta prints to standard output are not results. The file is read when a start
-    fails.
+Spark's ``--packages`` has Ivy resolve all dependencies of Delta at each start, although Spark
+brings most of them. Delta needs two more JARs (:data:`JARS`). If Ivy's folder has them they are
+named directly: no network is needed, and a start takes 4.4 s instead of 6.4 s (two cores).
 
-Source: apache/spark pull request 55827, which quotes docs/index.md: "Spark runs on Java
-17/21/25"; delta-spark 4.4, ``delta/pip_utils.py``, for the Maven coordinate. The texts of
-failures are what Spark 4.2 wrote when they were brought about; those of the host's name, memory
-and disk are the JVM's usual ones and were not.
+In a *plain start* the master is local and Spark has no extra configuration. Then paths are those of
+the local disk, Delta's JARs may be on the class path, and the JVM may have ctsql's options.
 
-This module can be run: ``python -m ctsql.runtime.spark.start.environment`` checks Java with nothing
-but the standard library, says what is missing in three lines and exits with 1.
+Source: Spark's docs/index.md, "Spark runs on Java 17/21/25"; delta-spark 4.4,
+    ``delta/pip_utils.py``, for the Maven coordinate. The texts of failures are Spark 4.2's and the
+    JVM's.
+
+``python -m ctsql.runtime.spark.start.environment`` checks Java with the standard library alone and
+exits with 1 if it is missing.
 """
 
 import os
@@ -28,14 +23,91 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 
 from ctsql.catalog.errors import CtsqlError, error, sentence_of
-from ctsql.runtime.spark.start.plain_start import configured
+
+LOCAL = "local[*]"
+_KEY_END = re.compile(r"(?<!\\)(?:\s*[=:]\s*|\s+)")
+_ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_LOCAL = re.compile(r"local(\[[^\[\]]*\])?")
+CONFIGURED_BY = (
+    "PYSPARK_SUBMIT_ARGS",
+    "PYSPARK_GATEWAY_PORT",
+    "SPARK_CONF_DIR",
+    "SPARK_DIST_CLASSPATH",
+    "HADOOP_CONF_DIR",
+    "YARN_CONF_DIR",
+)
+"""Environment variables that configure Spark."""
+
+
+def is_plain(master: str | None, environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether a start is plain; ``master`` None for the default, which is local."""
+    return (
+        _LOCAL.fullmatch(master or LOCAL) is not None
+        and not any(environ.get(name) for name in CONFIGURED_BY)
+        and not any((home / "conf").exists() for home in _homes(environ))
+    )
+
+
+def configured(name: str, environ: Mapping[str, str] = os.environ) -> str | None:
+    """The value of a setting in ``spark-defaults.conf``; None without one.
+
+    Source: Spark's documentation, "Dynamically Loading Spark Properties"; ``java.util.Properties``.
+    """
+    own = environ.get("SPARK_CONF_DIR")
+    folders = [Path(own)] if own else [home / "conf" for home in _homes(environ)]
+    setting = None
+    for file in (folder / "spark-defaults.conf" for folder in folders):
+        text = file.read_text("utf-8", errors="replace") if file.is_file() else ""
+        for key, value in _properties(text):
+            if key == name:
+                setting = value or None  # the last one counts
+    return setting
+
+
+def _properties(text: str) -> Iterator[tuple[str, str]]:
+    """The keys and values of a Java properties file; a backslash continues a line."""
+    lines = iter(text.splitlines())
+    for line in lines:
+        entry = line.lstrip()
+        if entry[:1] in ("", "#", "!"):
+            continue
+        while (len(entry) - len(entry.rstrip("\\"))) % 2:
+            entry = entry[:-1] + next(lines, "").lstrip()
+        key, *value = _KEY_END.split(entry, maxsplit=1)
+        yield _plain(key), _plain("".join(value)).strip()
+
+
+def _plain(text: str) -> str:
+    """Unescape a text of Java's properties."""
+
+    def one(match: re.Match[str]) -> str:
+        sign = match[1]
+        return chr(int(sign[1:], 16)) if len(sign) > 1 else _ESCAPES.get(sign, sign)
+
+    return _ESCAPED.sub(one, text)
+
+
+def spark_home() -> Path:
+    """Spark's folder, in a plain start."""
+    return _homes(os.environ)[0]
+
+
+def _homes(environ: Mapping[str, str]) -> list[Path]:
+    """Spark's folder: ``SPARK_HOME``, or PySpark's own."""
+    spec = find_spec("pyspark")
+    own = [] if spec is None or spec.origin is None else [Path(spec.origin).parent]
+    home = environ.get("SPARK_HOME")
+    return [Path(home)] if home else own
+
 
 JAVA_OLDEST = 17  # the oldest release Spark 4.2 runs on
 JAVA_SECONDS_MAX = 30  # a JVM that takes longer to say its version will not run Spark
@@ -57,7 +129,7 @@ _VERSION = re.compile(r'version "([^"]+)"')
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java that was found: its program, its version as it says it, and its major number."""
+    """A Java: its program, its version as printed, and its major number."""
 
     program: Path
     version: str
@@ -65,13 +137,10 @@ class Java:
 
 
 def major_version(version: str) -> int:
-    """The number people call a Java by.
+    """The major number of a Java version; raises ValueError for another text.
 
     >>> [major_version(v) for v in ("17.0.15", "1.8.0_392", "21", "17-ea", "25+36-LTS")]
     [17, 8, 21, 17, 25]
-
-    Raises:
-        ValueError: the text does not begin with a number.
     """
     numbers = re.match(r"(?:1\.(?=\d))?(\d+)", version)
     if numbers is None:
@@ -82,8 +151,7 @@ def major_version(version: str) -> int:
 def check_java(environ: Mapping[str, str] | None = None) -> Java:
     """Find the Java that Spark will use, and check that Spark can run on it.
 
-    Looks where ``spark-submit`` looks: ``JAVA_HOME`` if it is set, and then nowhere else;
-    otherwise ``java`` on ``PATH``.
+    Searches as ``spark-submit``: only ``JAVA_HOME`` if it is set, otherwise ``PATH``.
 
     Raises:
         JAVA_NOT_FOUND: there is none, or it does not start.
@@ -127,7 +195,7 @@ def java_program(environ: Mapping[str, str]) -> Path:
 
 @lru_cache(maxsize=2)
 def _java_says(program: Path) -> str:
-    """What ``java -version`` prints; empty for a program that only points to a download."""
+    """The output of ``java -version``; empty for a program that only points to a download."""
     try:
         process = subprocess.run(
             [str(program), "-version"],
@@ -164,36 +232,35 @@ def _versions() -> dict[str, str]:
 
 
 def ivy_jars_folder() -> Path:
-    """Where Spark's Ivy puts the JARs it has fetched, and where they may be put by hand."""
-    # As it is for a user without a home folder, as containers have; Path.home() fails there.
+    """The folder of JARs fetched by Spark's Ivy, or put there by hand."""
+    # Path.home() fails for a user without a home folder, as in containers.
     return Path(os.path.expanduser("~"), IVY_FOLDER, "jars")
 
 
 def delta_jars(folder: Path | None = None) -> tuple[Path, ...]:
-    """Delta's JARs if every one of them has been fetched already, else nothing.
+    """Delta's JARs if all have been fetched, else none.
 
     Args:
-        folder: where to look instead of :func:`ivy_jars_folder`.
+        folder: searched instead of :func:`ivy_jars_folder`.
     """
     folder = ivy_jars_folder() if folder is None else folder
     jars = tuple(folder / name.format(**_versions()) for name in JARS)
-    # Unlike Path.is_file this is false, and no error, in a folder that may not be read.
+    # Unlike Path.is_file it is no error if the folder may not be read.
     return jars if all(map(os.path.isfile, jars)) else ()
 
 
 def delta_coordinate() -> str:
-    """The name of Delta's package in a Maven repository."""
+    """Delta's Maven coordinate."""
     return COORDINATE.format(**_versions())
 
 
 def spark_builder_config(*, folder: Path | None = None) -> dict[str, str]:
-    """The setting that brings Delta's JARs into Spark, with what is configured for the same.
+    """``spark.jars`` or, if they must be fetched, ``spark.jars.packages`` with Delta's JARs.
+
+    The configured entries are kept.
 
     Args:
-        folder: where to look for fetched JARs instead of :func:`ivy_jars_folder`.
-
-    Returns:
-        ``spark.jars`` when nothing has to be fetched, else ``spark.jars.packages``.
+        folder: searched for JARs instead of :func:`ivy_jars_folder`.
     """
     jars = [str(jar) for jar in delta_jars(folder)]
     name = "spark.jars" if jars else "spark.jars.packages"
@@ -240,12 +307,11 @@ _KNOWN = (
 
 
 def explain_start_failure(exc: BaseException, *, chatter: str = "") -> CtsqlError:
-    """The condition behind a failed start of Spark; the caller raises it.
+    """The error for a failed start of Spark; the caller raises it.
 
     Args:
-        exc: what PySpark raised.
-        chatter: what the JVM wrote until then. PySpark's exception says only that the gateway
-            exited, so without it most failures are a plain ``SPARK_ERROR``.
+        exc: PySpark's exception, which mostly says only that the gateway exited.
+        chatter: the JVM's output until then.
     """
     if isinstance(exc, CtsqlError):
         return exc
@@ -291,7 +357,7 @@ def _download_hint() -> str:
 
 
 def _cause_line(text: str) -> str:
-    """The line that says most: the last ``Caused by``, else the first exception, else the first."""
+    """The most telling line: the last ``Caused by``, else the first exception, else the first."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith("Caused by:")]
     exceptions = [line for line in lines if re.search(r"(Exception|Error)\b", line)]
@@ -300,7 +366,7 @@ def _cause_line(text: str) -> str:
 
 
 def main() -> int:
-    """Say whether Java is as it must be; the exit status is 1 if it is not."""
+    """Check Java and print what is wrong; the exit status is 1 then."""
     try:
         check_java()
     except CtsqlError as problem:

@@ -1,9 +1,8 @@
-"""How the JVM of the process's session is started: its class path and its options.
+"""The class path and options of the process's JVM.
 
-Delta's JARs stand on the class path of a plain start
-(:mod:`ctsql.runtime.spark.start.plain_start`). Otherwise they are given by ``spark.jars``, which
-also sends them to executors, and puts them into the class loader where further packages are; and
-the JVM has the options that were configured for it, and none of ours.
+In a plain start (:mod:`ctsql.runtime.spark.start.environment`) Delta's JARs are on the class path.
+Otherwise ``spark.jars`` also sends them to executors and puts them into the class loader of further
+packages, and the JVM has only its configured options.
 """
 
 import os
@@ -12,12 +11,17 @@ from enum import Enum
 from pathlib import Path
 
 from ctsql.runtime.spark.start import class_archive
-from ctsql.runtime.spark.start.environment import Java, delta_jars, spark_builder_config
-from ctsql.runtime.spark.start.plain_start import is_plain, spark_home
+from ctsql.runtime.spark.start.environment import (
+    Java,
+    delta_jars,
+    is_plain,
+    spark_builder_config,
+    spark_home,
+)
 
 
 class Life(Enum):
-    """How long a JVM is going to be used."""
+    """How long a JVM will be used."""
 
     SHORT = "one command"
     LONG = "until the process ends"
@@ -41,11 +45,7 @@ _OPTIONS = {
 
 
 def jvm_settings(java: Java, master: str, life: Life, draft: Path | None = None) -> dict[str, str]:
-    """Spark's settings for the JVM, with Delta's JARs.
-
-    Args:
-        draft: an archive of classes to write, in a plain start.
-    """
+    """Spark's settings for the JVM, with Delta's JARs; ``draft``: an archive to write."""
     jars = delta_jars()
     if not jars or not is_plain(master):
         return spark_builder_config()

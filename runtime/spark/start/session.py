@@ -1,33 +1,108 @@
 """Spark sessions: one for the process, started on first need; and the engine's own.
 
-The engine evaluates SQL in its own session, made by ``newSession()``: it shares the context
-(and the executors) with the process's or the caller's session, whose settings stay as they are.
+The engine evaluates SQL in its own session, made by ``newSession()``: it shares the context and the
+executors with the process's or the caller's session, whose settings are unchanged.
 """
 
 import logging
+import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile, gettempdir
 
+from py4j.protocol import Py4JError
+from pyspark import SparkConf
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ctsql.catalog.errors import error
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
-from ctsql.runtime.spark.internals.class_names import MERGE_SUBQUERIES, PUSH_PROJECTION
 from ctsql.runtime.spark.internals.java import (
     has_class,
     has_java_session,
     is_stopped,
     java,
     java_context,
+    start_jvm,
 )
-from ctsql.runtime.spark.internals.sessions import compare_not_in_by_value, names_set, setting
+from ctsql.runtime.spark.internals.sessions import (
+    CHECKPOINT_FILES,
+    MERGE_SUBQUERIES,
+    PUSH_PROJECTION,
+    compare_not_in_by_value,
+    names_set,
+    setting,
+)
 from ctsql.runtime.spark.result_settings import changes_results
+from ctsql.runtime.spark.start.environment import LOCAL, Java, check_java, explain_start_failure
 from ctsql.runtime.spark.start.jvm_options import Life, jvm_settings
-from ctsql.runtime.spark.start.jvm_start import start_spark
-from ctsql.runtime.spark.start.plain_start import LOCAL
-from ctsql.runtime.spark.start.start_settings import DELTA, start_settings
+
+
+def start_spark(
+    settings: Mapping[str, str], jvm: Callable[[Java], Mapping[str, str]] = lambda _: {}
+) -> SparkSession:
+    """Start Spark in a process without a session; the JVM prints into a temporary file.
+
+    Args:
+        jvm: further settings, for the Java that was found.
+
+    Raises:
+        JAVA_NOT_FOUND, JAVA_UNSUPPORTED, JAR_DOWNLOAD_FAILED, SPARK_ERROR: see
+            :func:`ctsql.runtime.spark.start.environment.explain_start_failure`.
+    """
+    options = {**settings, **jvm(check_java())}
+    conf = SparkConf(loadDefaults=False).setAll(list(options.items()))
+    with translate_spark_errors(), TemporaryFile() as chatter:
+        try:
+            start_jvm(conf, chatter)
+            return SparkSession.builder.getOrCreate()
+        except (PySparkException, Py4JError, OSError) as problem:
+            chatter.seek(0)
+            output = chatter.read().decode(errors="replace")
+            raise explain_start_failure(problem, chatter=output) from problem
+
+
+DRIVER_MEMORY = "2g"
+DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+"""They give a session Delta Lake."""
+_STATIC = {
+    **DELTA,
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # On a local disk Hadoop's default file context starts a process for every rename.
+    "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
+    "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES,
+    "spark.sql.catalogImplementation": "in-memory",
+    # By default Spark caches a hundred generated classes, and a refresh runs more than that.
+    "spark.sql.codegen.cache.maxEntries": "5000",
+    # One class loader for all sessions; else each session compiles the same code again.
+    "spark.sql.artifact.isolation.enabled": "false",
+    # A broadcast, hash or sort takes at least one page; with the default of 64 MB on few cores, a
+    # dozen small joins took all of the memory.
+    "spark.buffer.pageSize": "4m",
+    # Else each function of a Column sends the place of its Python call: a third of all calls.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+}
+
+
+def start_settings(master: str | None) -> dict[str, str]:
+    """The settings except those of the JVM; ``master`` None for the default."""
+    return {
+        "spark.app.name": "ctsql",
+        # It takes precedence over spark-defaults.conf, so the variable must be able to override it.
+        "spark.driver.memory": os.environ.get("SPARK_DRIVER_MEMORY", DRIVER_MEMORY),
+        "spark.master": master or LOCAL,
+        # Nothing is stored there, but Spark makes the folder.
+        "spark.sql.warehouse.dir": Path(gettempdir(), "ctsql-spark-warehouse").as_uri(),
+        "spark.sql.shuffle.partitions": str(min(os.cpu_count() or 2, 8)),
+        **_STATIC,
+    }
+
 
 _ADD_DELTA = "\n".join([
     "Add these lines to its builder, and Delta's JARs by delta.configure_spark_with_delta_pip;",
@@ -39,24 +114,20 @@ _RUNTIME = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.sources.default": "delta",
-    # Without it there are no bounds of instants within a file, and all of it is read to find some.
+    # Else files have no bounds of instants.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # A limited read looks at some partitions in its first job, not at one and then at more; of
-    # thousands of small files there are hundreds.
+    # Partitions that the first job of a limited read covers.
     "spark.sql.limit.initialNumPartitions": "8",
     "spark.sql.storeAssignmentPolicy": "ANSI",
-    # Spark's own join for NOT IN compares the bits of floating-point numbers, so that -0.0 is not
-    # in (0.0), and its other joins compare values. Which one it takes depends on sizes.
+    # This join for NOT IN compares the bits of floating-point numbers, the other joins the values.
     "spark.sql.optimizeNullAwareAntiJoin": "false",
-    # This rule fails with "key not found" on a correlated subquery over UNION ALL. Spark pushes
-    # filters and prunes columns through UNION ALL without it.
+    # Spark pushes filters and prunes columns through UNION ALL without this rule.
     _EXCLUDED_RULES: PUSH_PROJECTION,
-    # Parquet's writers give each page a checksum, and its readers look at none unless asked to.
+    # Readers of Parquet do not check the checksums of pages by default.
     "parquet.page.verify-checksum.enabled": "true",
-    # Delta refuses to read columns that are mapped by id without it. It sets it itself, but only in
-    # a session that has asked for such a table in SQL.
+    # For columns mapped by id; Delta sets it only in a session that has read such a table by SQL.
     "spark.sql.parquet.fieldId.read.enabled": "true",
-    # What only helps to find a call in a program, or Spark's authors: paid for by every query.
+    # They cost time in each query, and help only to debug.
     "spark.sql.dataFrameQueryContext.enabled": "false",
     "spark.sql.lightweightPlanChangeValidation": "false",
     "spark.sql.ui.explainMode": "simple",
@@ -68,9 +139,9 @@ _RUNTIME = {
     "spark.databricks.delta.properties.defaults.enableDeletionVectors": "true",
     "spark.databricks.delta.properties.defaults.enableInCommitTimestamps": "true",
     # A commit waits for its checkpoint. Delta's default is 10. Outputs and the timeline have other
-    # intervals, so that few checkpoints fall on the same tick.
+    # intervals, so few checkpoints fall on the same tick.
     "spark.databricks.delta.properties.defaults.checkpointInterval": "103",
-    # The engine follows logs itself and pins versions; age alone is no reason to refuse.
+    # The engine pins versions: age alone is no reason to refuse.
     "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false",
 }
 
@@ -79,7 +150,7 @@ _process_session: SparkSession | None = None
 
 
 def process_session(master: str | None = None, life: Life = Life.LONG) -> SparkSession:
-    """The process's session; started by the first call, for as long as that one says.
+    """The process's session; the first call starts it, for ``life``.
 
     Raises:
         JAVA_NOT_FOUND, JAVA_UNSUPPORTED, JAR_DOWNLOAD_FAILED: with what to do about it.
@@ -110,10 +181,9 @@ def _start(master: str | None, life: Life, draft: Path | None = None) -> SparkSe
 
 
 def _write_no_checksum_files(session: SparkSession) -> None:
-    """Let Hadoop write no hidden file (``.NAME.crc``) beside each file of the local disk.
+    """Let Hadoop write no ``.NAME.crc`` files on the local disk; existing ones are still checked.
 
-    Parquet's pages, deletion vectors and Delta's state have their own checksums, on every store.
-    Files of checksums that others wrote are still compared.
+    Parquet's pages, deletion vectors and Delta's state have their own checksums.
     """
     jvm, configuration = java(session), java_context(session).hadoopConfiguration()
     local = jvm.org.apache.hadoop.fs.FileSystem.get(jvm.java.net.URI("file:///"), configuration)
@@ -121,7 +191,7 @@ def _write_no_checksum_files(session: SparkSession) -> None:
 
 
 def _check(base: SparkSession) -> None:
-    """Raise an error where the caller's session was stopped or cannot use Delta Lake."""
+    """Raise an error if the caller's session was stopped or cannot use Delta Lake."""
     if not has_java_session(base):
         detail = "It is a Spark Connect session, which has no JVM in this process."
         hint = "Give a classic session: SparkSession.builder.master(...).getOrCreate()."
@@ -143,7 +213,7 @@ def _check(base: SparkSession) -> None:
 
 
 def engine_session(base: SparkSession) -> SparkSession:
-    """A session of the engine's own beside the given one, with the settings it needs.
+    """A session for the engine with its settings, in the context of the given one.
 
     Raises:
         SPARK_WITHOUT_DELTA, SPARK_ERROR: the given session has no Delta Lake, or was stopped.
@@ -168,7 +238,7 @@ def delta_version(session: SparkSession) -> str:
 
 
 def reset_setting(session: SparkSession, name: str) -> None:
-    """Give a setting of an engine's session ctsql's own value again, or Spark's default."""
+    """Reset a setting of an engine's session to ctsql's value, or Spark's default."""
     if name in _RUNTIME:
         session.conf.set(name, _RUNTIME[name])
     else:
@@ -177,7 +247,7 @@ def reset_setting(session: SparkSession, name: str) -> None:
 
 @contextmanager
 def without_merged_subqueries(session: SparkSession) -> Iterator[None]:
-    """A session that does not make one subquery of several, for what is planned inside."""
+    """Spark does not merge subqueries of plans made inside."""
     rules = f"{session.conf.get(_EXCLUDED_RULES)},{MERGE_SUBQUERIES}"
     with setting(session, _EXCLUDED_RULES, rules):
         yield

@@ -18,7 +18,7 @@ from ctsql.runtime.delta.clones import complete, constants
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.protocol import Conflict
-from ctsql.runtime.spark.internals.inserts import AnalysedInsert
+from ctsql.runtime.spark.internals.plans import AnalysedInsert
 
 _COMPACTS = "delta.autoOptimize"
 """Begins the table properties that make Spark's own INSERT compact files."""

@@ -32,8 +32,7 @@ from ctsql.runtime.engine import Engine, read_objects
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.failures.messages import thrown_by
-from ctsql.runtime.spark.internals.empty_tables import empty
-from ctsql.runtime.spark.internals.inserts import AnalysedInsert
+from ctsql.runtime.spark.internals.plans import AnalysedInsert, empty
 from ctsql.runtime.statements.dml.changed_rows import change_rows
 from ctsql.runtime.statements.dml.column_defaults import stored_default
 from ctsql.runtime.statements.dml.constant_inserts import append_constants

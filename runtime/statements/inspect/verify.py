@@ -10,7 +10,7 @@ from ctsql.catalog.times import CLOSED
 from ctsql.planner.syntax.ast import VerifyView
 from ctsql.runtime.rows.collect import collect_bounded
 from ctsql.runtime.rows.multiset import repeat_by_diff, signed_difference
-from ctsql.runtime.spark.checkpoint import computed
+from ctsql.runtime.rows.row_set import computed
 from ctsql.runtime.statements.objects.name_resolution import OnNames
 from ctsql.runtime.statements.objects.refresh_view import check_not_finished
 from ctsql.runtime.tasks.progress import check_not_suspended

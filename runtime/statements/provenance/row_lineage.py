@@ -34,8 +34,7 @@ from ctsql.planner.rules import transform
 from ctsql.planner.syntax import RewrittenText
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.rows.collect import collect_bounded
-from ctsql.runtime.rows.row_set import RowSet, SparkRows
-from ctsql.runtime.spark.checkpoint import computed
+from ctsql.runtime.rows.row_set import RowSet, SparkRows, computed
 from ctsql.runtime.spark.failures.storage_errors import FILE_MISSING
 from ctsql.runtime.spark.temp_views import TemporaryNames
 from ctsql.runtime.views.change_plans import types_given

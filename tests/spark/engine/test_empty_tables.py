@@ -4,7 +4,7 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.catalog.schemas import Column
-from ctsql.runtime.spark.internals.empty_tables import empty
+from ctsql.runtime.spark.internals.plans import empty
 
 pytestmark = pytest.mark.spark
 

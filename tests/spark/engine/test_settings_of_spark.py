@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from ctsql.api import Connection, connect as open_connection
 from ctsql.catalog.errors import NotSupported
-from ctsql.runtime.spark.internals import class_names
+from ctsql.runtime.spark.internals import sessions as class_names
 from tests.helpers.opened import check_rows
 
 pytestmark = pytest.mark.spark

@@ -13,7 +13,7 @@ from ctsql.runtime.spark.start.environment import (
     explain_start_failure,
     spark_builder_config,
 )
-from ctsql.runtime.spark.start.jvm_start import start_spark
+from ctsql.runtime.spark.start.session import start_spark
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the stand-in for Java is a script")
 

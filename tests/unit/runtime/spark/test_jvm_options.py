@@ -7,9 +7,8 @@ import pytest
 
 from ctsql.runtime.spark.start import environment, jvm_options
 from ctsql.runtime.spark.start.class_archive import archive_folder, keep
-from ctsql.runtime.spark.start.environment import Java
+from ctsql.runtime.spark.start.environment import CONFIGURED_BY, Java
 from ctsql.runtime.spark.start.jvm_options import Life, class_path, jvm_settings, option_text
-from ctsql.runtime.spark.start.plain_start import CONFIGURED_BY
 
 JAVA = Java(Path("/usr/bin/java"), "17.0.15", 17)
 

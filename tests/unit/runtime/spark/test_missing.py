@@ -9,10 +9,9 @@ from pyspark import SparkContext
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
-from ctsql.runtime.spark.internals.java import java_class, singleton
-from ctsql.runtime.spark.internals.jvm import jvm_process
+from ctsql.runtime.spark.internals.java import java_class, jvm_process, singleton
 from ctsql.runtime.spark.missing import found, missing_of, or_else
-from ctsql.runtime.spark.start.jvm_start import start_spark
+from ctsql.runtime.spark.start.session import start_spark
 
 CALL = "An error occurred while calling o5.gone. Trace:\npy4j.Py4JException: "
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ctsql.runtime.spark.start.plain_start import CONFIGURED_BY, configured, is_plain
+from ctsql.runtime.spark.start.environment import CONFIGURED_BY, configured, is_plain
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ import pytest
 from pyspark.errors import PySparkAttributeError
 
 from ctsql.catalog.errors import EnvironmentProblem
-from ctsql.runtime.spark.start.session import engine_session
-from ctsql.runtime.spark.start.start_settings import DELTA
+from ctsql.runtime.spark.start.session import DELTA, engine_session
 
 
 class Remote:
