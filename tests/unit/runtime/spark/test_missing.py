@@ -124,8 +124,8 @@ def test_the_start_of_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr("pyspark.java_gateway.launch_gateway")
     with pytest.raises(CtsqlError, match="SPARK_VERSION") as told:
         start_spark({})
-    assert "(spark.internals.jvm.start_jvm): without it, each start" in str(told.value.detail)
+    assert "(spark.internals.java.start_jvm): without it, each start" in str(told.value.detail)
     monkeypatch.delattr(SparkContext, "_gateway")
     with pytest.raises(CtsqlError, match="SPARK_VERSION") as told, translate_spark_errors():
         jvm_process()
-    assert "(spark.internals.jvm.jvm_process)" in str(told.value.detail)
+    assert "(spark.internals.java.jvm_process)" in str(told.value.detail)
