@@ -4,8 +4,9 @@ Case follows Spark: names are kept as they were typed and compared without regar
 """
 
 import difflib
+import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
 from ctsql.catalog.errors import error
@@ -133,6 +134,16 @@ def folder_part(name: str) -> str:
     ('odd_name', 128)
     """
     return re.sub(r"[^A-Za-z0-9_]", "_", name)[:_FOLDER_CHARACTERS_MAX]
+
+
+def free_name(name: str, names_in_use: Container[str]) -> str:
+    """The name, or the first of name_2, name_3 ..., that is not among some folded names.
+
+    >>> free_name("A", {"a", "a_2"})
+    'A_3'
+    """
+    numbered = (f"{name}_{number}" for number in itertools.count(2))
+    return next(n for n in itertools.chain([name], numbered) if fold(n) not in names_in_use)
 
 
 def near(name: str, candidates: Iterable[str]) -> list[str]:

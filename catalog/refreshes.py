@@ -94,8 +94,9 @@ class Stretch:
 
     def to_json(self) -> list[Any]:
         """What the catalog keeps of it."""
-        parts = None if self.parts is None else [_part_json(p) for p in self.parts]
-        return [self.start, parts]
+        if self.parts is None:
+            return [self.start, None]
+        return [self.start, [[type(p).__name__.lower(), *astuple(p)] for p in self.parts]]
 
     @staticmethod
     def from_json(raw: list[Any]) -> "Stretch":
@@ -113,10 +114,6 @@ class Stretch:
 
 
 _KINDS: dict[str, type[Every] | type[Cron] | type[At]] = {"every": Every, "cron": Cron, "at": At}
-
-
-def _part_json(part: RefreshPart) -> list[Any]:
-    return [type(part).__name__.lower(), *astuple(part)]
 
 
 def refresh_text(parts: tuple[RefreshPart, ...] | None) -> str:

@@ -53,36 +53,12 @@ _HOMES = {
 }
 
 __all__ = [
-    "CatalogError",
-    "CommitLost",
-    "CommitUnknown",
-    "Connection",
-    "CtsqlError",
-    "DataError",
-    "DatabaseError",
-    "EnvironmentProblem",
-    "Error",
-    "IntegrityError",
-    "InterfaceError",
-    "InternalError",
-    "NotSupported",
-    "NotSupportedError",
-    "OperationalError",
-    "ProgrammingError",
-    "Result",
-    "Row",
-    "StatementError",
-    "Subscription",
-    "UpperMismatch",
-    "Warning",
-    "Writer",
-    "__version__",
-    "apilevel",
-    "connect",
-    "execute",
-    "paramstyle",
-    "threadsafety",
-]
+    "CatalogError", "CommitLost", "CommitUnknown", "Connection", "CtsqlError", "DataError",
+    "DatabaseError", "EnvironmentProblem", "Error", "IntegrityError", "InterfaceError",
+    "InternalError", "NotSupported", "NotSupportedError", "OperationalError", "ProgrammingError",
+    "Result", "Row", "StatementError", "Subscription", "UpperMismatch", "Warning", "Writer",
+    "__version__", "apilevel", "connect", "execute", "paramstyle", "threadsafety",
+]  # fmt: skip
 
 
 class Warning(UserWarning):

@@ -11,7 +11,7 @@ from enum import Enum
 from ctsql.catalog.names import Name, fold
 from ctsql.catalog.refreshes import RefreshPart
 from ctsql.catalog.spans import Source, Span
-from ctsql.planner.binding import qualify
+from ctsql.planner.binding.binder import qualify
 from ctsql.planner.syntax import ast as st, splice
 from ctsql.planner.syntax.tokens.qualified_names import QualifiedNames
 from ctsql.planner.syntax.tokens.tokenizer import words_of

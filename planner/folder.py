@@ -14,7 +14,7 @@ from ctsql.catalog.errors import CtsqlError, error, unknown_relation
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, fold, quarantine_name
 from ctsql.catalog.spans import Source, Span
-from ctsql.planner.binding import qualify
+from ctsql.planner.binding.binder import qualify
 from ctsql.planner.syntax import ast as st, parse, split
 
 Defining = (

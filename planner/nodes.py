@@ -349,29 +349,10 @@ class ViewWrite:
 
 
 Node = (
-    Get
-    | InsertsInput
-    | DeletesInput
-    | ChangesInput
-    | NormalReference
-    | SelfReference
-    | External
-    | Query
-    | ViewReference
-    | Assign
-    | Insert
-    | Delete
-    | Update
-    | MergeClause
-    | Merge
-    | Constraint
-    | Transaction
-    | TimesExtract
-    | TimesReduce
-    | WrittenOutput
-    | TaskWrite
-    | ViewWrite
-)
+    Get | InsertsInput | DeletesInput | ChangesInput | NormalReference | SelfReference | External
+    | Query | ViewReference | Assign | Insert | Delete | Update | MergeClause | Merge | Constraint
+    | Transaction | TimesExtract | TimesReduce | WrittenOutput | TaskWrite | ViewWrite
+)  # fmt: skip
 
 
 def children(node: Node) -> Iterator[Node]:

@@ -14,7 +14,7 @@ from ctsql.catalog import times
 from ctsql.catalog.errors import CONDITIONS, bad_option, invalid, unknown_relation
 from ctsql.catalog.names import Name, did_you_mean
 from ctsql.catalog.spans import Span
-from ctsql.planner.binding import qualify
+from ctsql.planner.binding.binder import qualify
 from ctsql.planner.folder import FileDefinition, Folder
 from ctsql.planner.syntax import ast as st, splice
 from ctsql.planner.syntax.statements.options import LOCATION

@@ -20,7 +20,8 @@ from ctsql.catalog.errors import (
 )
 from ctsql.catalog.items import Item, MaterializedView, Task
 from ctsql.catalog.spans import Span
-from ctsql.planner.lowering import Context, lower_query
+from ctsql.planner.lowering.context import Context
+from ctsql.planner.lowering.queries import lower_query
 from ctsql.planner.nodes import External, Node, NormalReference as Reference, Query, descend
 from ctsql.runtime.delta.overlay import ReadOnlyGateway
 from ctsql.runtime.delta.stores.locks import folder_lock

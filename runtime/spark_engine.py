@@ -7,7 +7,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ctsql.catalog.declined import Declined
 from ctsql.planner.ivm import Input, PrintedQuery, TableUse, Text
-from ctsql.planner.lowering import Context, lower_view, without_padding
+from ctsql.planner.lowering.context import Context
+from ctsql.planner.lowering.spark_types import without_padding
+from ctsql.planner.lowering.view import lower_view
 from ctsql.planner.nodes import Transaction, ViewWrite
 from ctsql.planner.shapes import Shapes
 from ctsql.runtime.delta.diff_writer import stage

@@ -53,7 +53,7 @@ def commits(con: OpenWarehouse, name: str) -> "list[ObjectCommit]":
     Args:
         name: as SQL spells it.
     """
-    from ctsql.planner.binding import qualify
+    from ctsql.planner.binding.binder import qualify
     from ctsql.runtime.statements.inspect.commits import commits
 
     target = relation_of(name)

@@ -98,9 +98,9 @@ def _read(path: Path, variables: Mapping[str, str] | None) -> Source:
     return Source(substitute(text, variables or {}), str(path))
 
 
-def sql_file(path: Path, variables: Mapping[str, str] | None = None) -> Source:
+def sql_file(path: Path) -> Source:
     """One file; INVALID_USAGE: it is not UTF-8. OSError: it cannot be read."""
     try:
-        return _read(path, variables)
+        return _read(path, None)
     except UnicodeDecodeError as problem:
         raise misuse(f"{path} {_why(problem)}") from problem

@@ -120,11 +120,6 @@ class Bars:
     median: float
 
 
-def seconds_of(refresh: Refresh) -> float | None:
-    """The seconds that a refresh took."""
-    return refresh.seconds
-
-
 def rows_of(refresh: Refresh) -> float | None:
     """The rows that a refresh inserted and deleted."""
     if refresh.rows_inserted is None or refresh.rows_deleted is None:

@@ -102,7 +102,7 @@ class Site:
             "object.html",
             seen=latest,
             details=details,
-            seconds=drawing.bars(last, [drawing.seconds_of(r) for r in last]),
+            seconds=drawing.bars(last, [r.seconds for r in last]),
             rows=drawing.bars(last, [drawing.rows_of(r) for r in last]),
             strategies=drawing.strategies(last),
         )

@@ -86,7 +86,7 @@ def difference_lines(difference: Difference, has_styles: bool = False) -> Iterat
     signed_rows = [("-", row) for row in difference.missing] + [
         ("+", row) for row in difference.surplus
     ]
-    cells = [(sign, _cells(row, kinds)) for sign, row in signed_rows]
+    cells = [(sign, list(map(_cell, row, kinds))) for sign, row in signed_rows]
     widths = widths_of([row for _, row in cells], len(kinds))
     table = PlainTable(difference.columns, kinds, widths)
     yield f" {table.line(table.heads)}"
@@ -106,10 +106,6 @@ def _legend(difference: Difference) -> str:
             more = f", the first {ROWS_SHOWN} are shown" if count > ROWS_SHOWN else ""
             parts.append(f"{sign} {what}: {count} row{'' if count == 1 else 's'}{more}")
     return f"({'; '.join(parts)})"
-
-
-def _cells(row: Sequence[object], kinds: Sequence[str]) -> list[str]:
-    return [_cell(value, kind) for value, kind in zip(row, kinds, strict=True)]
 
 
 def _cell(value: object, kind: str) -> str:

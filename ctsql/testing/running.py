@@ -18,7 +18,8 @@ from ctsql.catalog.declined import Declined
 from ctsql.catalog.errors import CtsqlError, Error, StatementError
 from ctsql.catalog.spans import Span
 from ctsql.planner.folder import Folder
-from ctsql.planner.lowering import Context, lower_query
+from ctsql.planner.lowering.context import Context
+from ctsql.planner.lowering.queries import lower_query
 from ctsql.planner.nodes import NormalReference, Query
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.testing import STEP_MS, TestPlan, at_time, plan_test, typed_values

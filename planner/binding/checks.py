@@ -1,6 +1,5 @@
 """Refusals of a definition whose names and types are known."""
 
-import itertools
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -10,7 +9,7 @@ from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.dependencies import outputs_of
 from ctsql.catalog.errors import CtsqlError, error, invalid, not_supported
 from ctsql.catalog.items import Item
-from ctsql.catalog.names import check_new_name, fold, quote
+from ctsql.catalog.names import check_new_name, fold, free_name, quote
 from ctsql.catalog.reserved_columns import OF_SPARK, PREFIX
 from ctsql.catalog.schemas import Column, check_unique
 from ctsql.catalog.spans import Span
@@ -67,10 +66,7 @@ def column_list_hint(columns: Sequence[Column], creates: str) -> str:
     names: list[str] = []
     for place, column in enumerate(columns, start=1):
         base = re.sub(f"[{re.escape(NAME_FORBIDDEN)}]+", "_", column.name).strip("_")
-        base = base or f"column_{place}"
-        later = (f"{base}_{number}" for number in itertools.count(2))
-        taken = {fold(name) for name in names}
-        names.append(next(n for n in itertools.chain([base], later) if fold(n) not in taken))
+        names.append(free_name(base or f"column_{place}", set(map(fold, names))))
     return f"Type: {creates} ({', '.join(map(quote, names))}) AS ..."
 
 
@@ -86,9 +82,7 @@ def name_unnamed(columns: Sequence[Column], sql: SqlText) -> tuple[Column, ...]:
     for place, column in enumerate(columns, start=1):
         if fold(column.name) not in quoted_names and has_forbidden(column.name):
             call = _CALL.match(column.name)
-            base = call.group(1) if call else f"column_{place}"
-            later = (f"{base}_{number}" for number in itertools.count(2))
-            name = next(n for n in itertools.chain([base], later) if fold(n) not in names)
+            name = free_name(call.group(1) if call else f"column_{place}", names)
             names.add(fold(name))
             column = replace(column, name=name)
         result.append(column)

@@ -87,7 +87,8 @@ def without_broken(view: st.CreateMaterializedView, columns: Sequence[str]) -> s
         message = quote_text(
             f'constraint "{constraint.name}" is broken: {constraint.rule} does not hold for '
         )
-        row = f"to_json(named_struct({_pairs(columns)}))"
+        pairs = ", ".join(f"{quote_text(c)}, {backtick(c)}" for c in columns)
+        row = f"to_json(named_struct({pairs}))"
         failure = f"CAST(raise_error(concat({message}, {row})) AS BOOLEAN)"
         condition = f"CASE WHEN NOT {holds} THEN {failure} ELSE {condition} END"
     return over_query(view, columns, ", ".join(map(backtick, columns)), f" WHERE {condition}")
@@ -208,7 +209,3 @@ def _alone(constraint: st.ConstraintDef) -> str:
     nulls = " OR ".join(f"{backtick(name)} IS NULL" for name in constraint.columns)
     key = ", ".join(map(backtick, constraint.columns))
     return f"({nulls} OR count(*) OVER (PARTITION BY {key}) = 1)"
-
-
-def _pairs(columns: Sequence[str]) -> str:
-    return ", ".join(f"{quote_text(c)}, {backtick(c)}" for c in columns)

@@ -27,7 +27,7 @@ from pyspark.sql import DataFrame, functions as F, types as T
 from ctsql.catalog.declined import Declined
 from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import FILE_COLUMN, KEY_, ROW_COLUMN
-from ctsql.planner.lowering import is_padded
+from ctsql.planner.lowering.spark_types import is_padded
 from ctsql.runtime.delta.local_scan import (
     PLACES,
     TOO_MANY_HERE,

@@ -14,7 +14,7 @@ from pyspark.sql import types as T
 
 from ctsql.catalog.declined import Declined
 from ctsql.catalog.reserved_columns import DIFF
-from ctsql.planner.lowering import is_padded
+from ctsql.planner.lowering.spark_types import is_padded
 from ctsql.runtime.delta.key_lookup import KeyRanges
 from ctsql.runtime.delta.local_scan import (
     PLACES,

@@ -15,7 +15,8 @@ from ctsql.catalog.items import Item, MaterializedView
 from ctsql.catalog.names import backtick
 from ctsql.catalog.schemas import Column
 from ctsql.planner.binding.constraints import QUARANTINE_REASON
-from ctsql.planner.lowering import Context, lower_query
+from ctsql.planner.lowering.context import Context
+from ctsql.planner.lowering.queries import lower_query
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.rows.given_rows import rows_for
 from ctsql.runtime.tasks.constraints import as_quarantined

@@ -28,8 +28,9 @@ from ctsql.catalog.items import (
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.schemas import Column, keeps_columns, lacking, same_columns
 from ctsql.catalog.spans import Source
-from ctsql.planner.binding import BoundDefinition, bind_task, qualify
+from ctsql.planner.binding.binder import BoundDefinition, qualify
 from ctsql.planner.binding.checks import check_listed, check_table_columns
+from ctsql.planner.binding.task import bind_task
 from ctsql.planner.definition_parts import Part, Words
 from ctsql.planner.folder import Defining, FileDefinition, define
 from ctsql.planner.nodes import Query

@@ -11,7 +11,7 @@ from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.items import Item
 from ctsql.catalog.names import fold
 from ctsql.catalog.schemas import Column
-from ctsql.planner.lowering import temporary_view
+from ctsql.planner.lowering.context import temporary_view
 from ctsql.planner.lowering.queries import run_text
 from ctsql.planner.nodes import ChangesInput, Node, Query, Relation, ViewReference
 from ctsql.planner.rules import transform

@@ -31,7 +31,7 @@ from ctsql.catalog.items import (
 )
 from ctsql.catalog.names import Name, fold
 from ctsql.catalog.schemas import keeps_columns, same_columns
-from ctsql.planner.binding import BoundDefinition
+from ctsql.planner.binding.binder import BoundDefinition
 from ctsql.planner.bodies.reads import snapshot_inputs
 from ctsql.planner.definition_parts import Part
 from ctsql.planner.folder import FileDefinition, Folder

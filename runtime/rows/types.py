@@ -7,7 +7,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from ctsql.catalog.schemas import decimal_size
-from ctsql.planner.lowering import is_padded
+from ctsql.planner.lowering.spark_types import is_padded
 from ctsql.runtime.spark.versions import at_least
 
 _TIMEZONE: dict[str, Any] = {"timezone": "UTC"} if at_least(4, 2) else {}

@@ -14,16 +14,11 @@ from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.schemas import Column
 from ctsql.planner.binding.checks import indefinite, not_by_row
 from ctsql.planner.bodies.delete_by_key import KeyLookup
-from ctsql.planner.lowering import (
-    Context,
-    OutputState,
-    StatementView,
-    assigned_values,
-    declared_type,
-    lower_query,
-)
-from ctsql.planner.lowering.queries import run_text
-from ctsql.planner.lowering.spark_types import type_name
+from ctsql.planner.lowering.context import Context
+from ctsql.planner.lowering.merge import assigned_values
+from ctsql.planner.lowering.output_state import OutputState, StatementView
+from ctsql.planner.lowering.queries import lower_query, run_text
+from ctsql.planner.lowering.spark_types import declared_type, type_name
 from ctsql.planner.nodes import Delete, Get, Merge, Node, Query, Role, Update, descend
 from ctsql.planner.rules import transform
 from ctsql.runtime.spark.failures.errors import translate_spark_errors

@@ -10,7 +10,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from ctsql.catalog.names import fold
-from ctsql.planner.lowering import Context, lower_query, lower_relation, lower_transaction
+from ctsql.planner.lowering.context import Context
+from ctsql.planner.lowering.queries import lower_query, lower_relation
+from ctsql.planner.lowering.transaction import lower_transaction
 from ctsql.planner.nodes import Query, TaskWrite, ViewWrite
 from ctsql.planner.rules import transform
 from ctsql.runtime.spark.analyzer import ColumnsOf, UnknownSources

@@ -7,7 +7,7 @@ from typing import Self
 
 from pyspark.sql import DataFrame
 
-from ctsql.planner.lowering import temporary_view
+from ctsql.planner.lowering.context import temporary_view
 
 
 class TemporaryNames:

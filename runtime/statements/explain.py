@@ -3,8 +3,12 @@
 from ctsql.catalog.errors import not_supported
 from ctsql.catalog.items import RECORDS, MaterializedView, Task
 from ctsql.catalog.spans import Source
-from ctsql.planner.binding import bind_task, qualify
-from ctsql.planner.lowering import Context, lower_query, lower_transaction, lower_view
+from ctsql.planner.binding.binder import qualify
+from ctsql.planner.binding.task import bind_task
+from ctsql.planner.lowering.context import Context
+from ctsql.planner.lowering.queries import lower_query
+from ctsql.planner.lowering.transaction import lower_transaction
+from ctsql.planner.lowering.view import lower_view
 from ctsql.planner.nodes import Node, Query, TaskWrite, ViewWrite
 from ctsql.planner.rules import transform
 from ctsql.planner.syntax import ast as st, parse

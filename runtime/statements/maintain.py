@@ -13,7 +13,7 @@ from ctsql.catalog.dependencies import check_outlined, closure, outputs_of
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item, Task
 from ctsql.catalog.names import Name
-from ctsql.planner.binding import qualify
+from ctsql.planner.binding.binder import qualify
 from ctsql.planner.syntax.ast import Maintain, Show
 from ctsql.runtime.delta import files as adapter
 from ctsql.runtime.delta.files import Compaction

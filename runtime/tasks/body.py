@@ -33,16 +33,15 @@ from ctsql.catalog.reserved_columns import BROKEN, DIFF, FILE_COLUMN, ROW_COLUMN
 from ctsql.planner.bodies.delete_by_key import KeyLookup, sole_lookup
 from ctsql.planner.bodies.reads import reads_of
 from ctsql.planner.bodies.row_local import carry_time, carry_time_below
-from ctsql.planner.lowering import (
-    Context,
-    OutputState,
+from ctsql.planner.lowering.context import Context
+from ctsql.planner.lowering.output_state import OutputState, union_all
+from ctsql.planner.lowering.transaction import (
     base,
     lower_inserts,
     lower_statements,
     lower_transaction,
     outputs_of,
     proposals,
-    union_all,
 )
 from ctsql.planner.nodes import Delete, Insert, TaskWrite, Transaction, output_of
 from ctsql.planner.shapes import Shapes

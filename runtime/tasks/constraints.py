@@ -30,7 +30,7 @@ from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.names import backtick_all
 from ctsql.catalog.reserved_columns import BROKEN
 from ctsql.catalog.schemas import quote_text
-from ctsql.planner.lowering import AS_JSON, row_text
+from ctsql.planner.lowering.constraints import AS_JSON, row_text
 from ctsql.planner.nodes import Constraint
 from ctsql.planner.syntax.ast import OnViolation
 from ctsql.runtime.rows.row_set import AnyRows, LocalRows, SparkRows, persisted, row_set

@@ -28,7 +28,7 @@ from ctsql.catalog.declined import Declined
 from ctsql.catalog.items import Item
 from ctsql.catalog.names import backtick, backtick_all
 from ctsql.catalog.reserved_columns import BROKEN, FILE_COLUMN, KEY_, ROW_COLUMN
-from ctsql.planner.lowering import AS_JSON
+from ctsql.planner.lowering.constraints import AS_JSON
 from ctsql.planner.nodes import Constraint
 from ctsql.planner.syntax.ast import OnViolation
 from ctsql.runtime.delta.key_lookup import Keys, find_with_keys, place_columns

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, functions as F
 from ctsql.catalog.dependencies import quarantine_copied, written_under
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
-from ctsql.planner.lowering import union_all
+from ctsql.planner.lowering.output_state import union_all
 from ctsql.planner.nodes import TaskWrite
 from ctsql.runtime.delta.change_feed import InputChange
 from ctsql.runtime.tasks.constraints import as_quarantined, check_rows, quarantine_rows

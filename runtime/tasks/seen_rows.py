@@ -14,7 +14,8 @@ from ctsql.catalog.declined import Declined
 from ctsql.catalog.names import backtick_all
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.bodies.reads import reads_of
-from ctsql.planner.lowering import Context, lower_relation
+from ctsql.planner.lowering.context import Context
+from ctsql.planner.lowering.queries import lower_relation
 from ctsql.planner.nodes import InsertsInput, Node, TaskWrite, ViewReference, descend
 from ctsql.runtime.delta.change_feed import InputChange
 from ctsql.runtime.rows.multiset import consolidate

@@ -39,7 +39,7 @@ from ctsql.catalog.declined import Declined
 from ctsql.catalog.dependencies import outputs_of
 from ctsql.catalog.errors import CtsqlError, DataError, EnvironmentProblem, StatementError, error
 from ctsql.catalog.items import Item
-from ctsql.planner.lowering import union_all
+from ctsql.planner.lowering.output_state import union_all
 from ctsql.planner.updates import inserts_input
 from ctsql.runtime.log.failures import (
     find_recorded,

@@ -3,10 +3,11 @@
 from pyspark.sql import functions as F
 
 from ctsql.catalog.items import Item
-from ctsql.planner.binding import Binder
+from ctsql.planner.binding.binder import Binder
 from ctsql.planner.binding.constraints import kept_texts, over_query
 from ctsql.planner.binding.definitions import definition_of
-from ctsql.planner.lowering import Context, lower_query
+from ctsql.planner.lowering.context import Context
+from ctsql.planner.lowering.queries import lower_query
 from ctsql.planner.rules import transform
 from ctsql.planner.syntax import ast as st
 from ctsql.runtime.spark.failures.errors import translate_spark_errors

@@ -36,7 +36,8 @@ from ctsql.planner.ivm import (
     temporal_plan,
 )
 from ctsql.planner.ivm.algebra.reasons import NOTES, REFUSALS
-from ctsql.planner.lowering import Context, lower_query
+from ctsql.planner.lowering.context import Context
+from ctsql.planner.lowering.queries import lower_query
 from ctsql.planner.nodes import NormalReference, Query, ViewReference, ViewWrite, descend
 from ctsql.planner.rules import transform
 from ctsql.planner.syntax import RewrittenText, rewrite

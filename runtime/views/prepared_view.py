@@ -11,7 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ctsql.catalog.declined import Declined
 from ctsql.planner.bodies.reads import reads_of
-from ctsql.planner.lowering import Context, lower_view
+from ctsql.planner.lowering.context import Context
+from ctsql.planner.lowering.view import lower_view
 from ctsql.planner.nodes import ViewWrite
 from ctsql.planner.shapes import Shapes
 from ctsql.runtime.rows.prepared_rows import derive

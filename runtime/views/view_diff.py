@@ -4,7 +4,8 @@ from collections.abc import Hashable
 
 from ctsql.catalog.declined import Declined
 from ctsql.catalog.reserved_columns import BROKEN, DIFF
-from ctsql.planner.lowering import cast_to_stored, check_contents, with_refused
+from ctsql.planner.lowering.constraints import with_refused
+from ctsql.planner.lowering.view import cast_to_stored, check_contents
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.delta.diff_writer import StagingOutcome, stage_signed
 from ctsql.runtime.rows.prepared_rows import derive

@@ -28,7 +28,7 @@ from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item
 from ctsql.catalog.names import fold
 from ctsql.catalog.schemas import Schema, find, lacking
-from ctsql.planner.lowering import fields_of
+from ctsql.planner.lowering.spark_types import fields_of
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.write_handle import Committed, UpperMoved, disturbance_error
 from ctsql.runtime.warehouse.relations import columns_in, columns_of

@@ -17,7 +17,7 @@ from ctsql.catalog.schemas import Column
 from ctsql.planner.binding.analyst import Analyst
 from ctsql.planner.bodies.delete_by_key import KeyLookup
 from ctsql.planner.ivm import Input, PrintedQuery, Text
-from ctsql.planner.lowering import Sources
+from ctsql.planner.lowering.context import Sources
 from ctsql.planner.nodes import TaskWrite, Transaction, ViewWrite
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.staging import Staging

@@ -20,7 +20,8 @@ from ctsql.catalog.items import (
 )
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.times import TIME_MAX
-from ctsql.planner.binding import BoundDefinition, bind_stored
+from ctsql.planner.binding.binder import BoundDefinition
+from ctsql.planner.binding.task import bind_stored
 from ctsql.planner.nodes import TaskWrite
 from ctsql.runtime.log.table_changes import due_changes
 from ctsql.runtime.log.write_handle import Output
@@ -278,7 +279,7 @@ def columns_in(text: str) -> tuple[Column, ...]:
 def columns_of(schema: "StructType") -> tuple[Column, ...]:
     """The columns of a stored table, by its schema."""
     import_pyspark()
-    from ctsql.planner.lowering import declared_type  # imports Spark's types
+    from ctsql.planner.lowering.spark_types import declared_type  # imports Spark's types
 
     return tuple(
         Column(f.name, declared_type(f), f.nullable, f.metadata.get("comment")) for f in schema

@@ -41,8 +41,8 @@ from ctsql.catalog.names import fold
 from ctsql.catalog.refreshes import RefreshPart, Stretch
 from ctsql.catalog.schemas import Column, Schema, keeps_columns, same_columns
 from ctsql.catalog.times import CLOSED
-from ctsql.planner.binding import refresh_parts
-from ctsql.planner.lowering import fields_of
+from ctsql.planner.binding.binder import refresh_parts
+from ctsql.planner.lowering.spark_types import fields_of
 from ctsql.planner.nodes import Node, NormalReference, ViewReference, children
 from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.runtime.log.table_metadata import is_on

@@ -24,7 +24,7 @@ from ctsql.catalog.dependencies import all_readers, closure, subscribers
 from ctsql.catalog.items import Item, Maintained, MaterializedView, Table, Task, View
 from ctsql.catalog.refreshes import At, RefreshPart
 from ctsql.catalog.times import CLOSED
-from ctsql.planner.binding import may_wait
+from ctsql.planner.binding.definitions import may_wait
 from ctsql.planner.bodies.row_local import only_loses_rows
 from ctsql.planner.nodes import TaskWrite, ViewWrite
 from ctsql.runtime.log import table_changes

@@ -14,7 +14,8 @@ from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.schemas import same_columns
 from ctsql.catalog.spans import Span
 from ctsql.planner.bodies.delete_by_key import KeyLookup
-from ctsql.planner.lowering import EMPTY, Context, lower_query
+from ctsql.planner.lowering.context import EMPTY, Context
+from ctsql.planner.lowering.queries import lower_query
 from ctsql.planner.nodes import ChangesInput, DeletesInput, InsertsInput
 from ctsql.planner.rules import transform
 from ctsql.runtime.delta.change_feed import InputChange

@@ -178,10 +178,7 @@ def _read_options(cursor: TokenCursor, target: st.RelationRef, kind: ObjectKind)
 
 
 def _inside(cursor: TokenCursor, options: Sequence[str]) -> Tokens:
-    inside = cursor.group()
-    if not inside:
-        cursor.position -= 1
-        cursor.fail("an option", words=options)
+    inside = cursor.group("an option", filled=True, words=options)
     cursor.end()
     return inside
 

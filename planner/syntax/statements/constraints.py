@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ctsql.catalog.errors import invalid, not_supported
-from ctsql.catalog.names import check_new_name, fold, quote
+from ctsql.catalog.names import check_new_name, fold, free_name, quote
 from ctsql.planner.syntax.ast import ConstraintDef, OnViolation
 from ctsql.planner.syntax.statements.refusals import refusal
 from ctsql.planner.syntax.tokens.sqltext import analyse
-from ctsql.planner.syntax.tokens.token_reader import TokenCursor
+from ctsql.planner.syntax.tokens.token_reader import TokenCursor, column_names
 from ctsql.planner.syntax.tokens.tokenizer import span_of
 
 CONSTRAINTS_MAX = 60  # of one output: which of them a row breaks is kept in the bits of a number
@@ -56,10 +56,7 @@ def read_constraint(cursor: TokenCursor, column: str | None = None) -> Constrain
         is_unique = True
         columns = (column,) if column is not None else _names(cursor)
     elif cursor.accept("CHECK"):
-        inside = cursor.group("a condition")
-        if not inside:
-            cursor.position -= 1
-            cursor.fail("a condition")
+        inside = cursor.group("a condition", filled=True)
         predicate = analyse(span_of(inside), form="predicate", tokens=inside)
         if predicate.relations:
             why = "A constraint looks at the row that is written, and at nothing else."
@@ -85,16 +82,9 @@ def read_constraint(cursor: TokenCursor, column: str | None = None) -> Constrain
 
 
 def _names(cursor: TokenCursor) -> tuple[str, ...]:
-    group = cursor.group("columns")
-    if not group:
-        cursor.position -= 1
-        cursor.fail("a column")
-    inside = TokenCursor(group, of="list")
-    names = [inside.name("a column").text]
-    while inside.accept(","):
-        names.append(inside.name("a column").text)
-    inside.end()
-    return tuple(names)
+    if not cursor.at("("):
+        cursor.fail('"(" and columns')
+    return tuple(token.text for token in column_names(cursor))
 
 
 def with_names(constraints: Sequence[ConstraintDef]) -> tuple[ConstraintDef, ...]:
@@ -129,14 +119,8 @@ def _free_name(constraint: ConstraintDef, names_in_use: set[str]) -> str:
     kind = "not_null" if constraint.columns else "check"
     if constraint.unique:
         kind = "unique"
-    base = "_".join(
-        [*(constraint.columns or ((constraint.column,) if constraint.column else ())), kind]
-    )
-    number, name = 1, base
-    while fold(name) in names_in_use:
-        number += 1
-        name = f"{base}_{number}"
-    return name
+    columns = constraint.columns or ((constraint.column,) if constraint.column else ())
+    return free_name("_".join([*columns, kind]), names_in_use)
 
 
 def constraint_text(constraint: ConstraintDef) -> str:

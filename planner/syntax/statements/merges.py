@@ -70,11 +70,7 @@ def _source(cursor: TokenCursor, verb: int) -> tuple[st.SqlText, str, st.Relatio
     ref: st.RelationRef | None = None
     start = cursor.position
     if cursor.at("("):
-        place = cursor.position
-        inside = cursor.group()
-        if not inside:
-            cursor.position = place
-            cursor.fail("a query in the parentheses")
+        inside = cursor.group("a query", filled=True)
         text = analyse(span_of(inside), form="query", tokens=inside)
         alias = quote(SOURCE)
     else:

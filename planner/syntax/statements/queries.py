@@ -5,17 +5,7 @@ from dataclasses import replace
 from ctsql.catalog.errors import error, invalid, not_supported
 from ctsql.catalog.names import fold
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.ast import (
-    ColumnDef,
-    CopyFrom,
-    CopyTo,
-    Dml,
-    FileRef,
-    Instant,
-    RelationRef,
-    Select,
-    rows_of,
-)
+from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.file_refs import file_ref, read_options
 from ctsql.planner.syntax.tokens.sqltext import TIME_TRAVEL, analyse
@@ -32,7 +22,7 @@ TIME_HINT = "A time is milliseconds since 1970 or a timestamp in quotes."
 _AS_OF_HINT = "AS OF takes milliseconds since 1970 or a timestamp in quotes."
 
 
-def read_query(tokens: Tokens) -> Select | Dml:
+def read_query(tokens: Tokens) -> st.Select | st.Dml:
     """Read a query, or a DML statement that begins with WITH."""
     verb = verb_behind_with(tokens)
     if verb is not None:
@@ -43,12 +33,12 @@ def read_query(tokens: Tokens) -> Select | Dml:
         raise syntax_error(tokens[0].span, "found AS OF, expected a query in front of it")
     text = analyse(span_of(query), form="query", tokens=query)
     if place is None:
-        return Select(span=span_of(tokens), query=text)
+        return st.Select(span=span_of(tokens), query=text)
     cursor = TokenCursor(tokens, start=place + 2)
     time = read_instant(cursor, _AS_OF_HINT)
     if cursor.current is not None:
         cursor.fail("the end of the statement", hint="AS OF stands last.")
-    return Select(span=span_of(tokens), query=text, as_of=time.value, as_of_span=time.span)
+    return st.Select(span=span_of(tokens), query=text, as_of=time.value, as_of_span=time.span)
 
 
 def verb_behind_with(tokens: Tokens) -> int | None:
@@ -74,7 +64,7 @@ def _is_as_of(tokens: Tokens, index: int) -> bool:
     return tokens[index + 2].upper not in (*_BEHIND_ALIAS, ")")
 
 
-def read_instant(cursor: TokenCursor, hint: str) -> Instant:
+def read_instant(cursor: TokenCursor, hint: str) -> st.Instant:
     """Read a time: milliseconds, or a timestamp in quotes."""
     begin = cursor.here.start
     typed = cursor.accept("TIMESTAMP")
@@ -84,13 +74,13 @@ def read_instant(cursor: TokenCursor, hint: str) -> Instant:
     cursor.take()
     span = Span(token.source, begin, token.stop)
     if token.kind is Kind.STRING:
-        return Instant(value=token.text, span=span)
+        return st.Instant(value=token.text, span=span)
     if typed or not token.text.isdigit():
         raise syntax_error(span, f'found "{span.text}", expected a time', hint=hint)
-    return Instant(value=int(token.text), span=span)
+    return st.Instant(value=int(token.text), span=span)
 
 
-def read_dml(tokens: Tokens, *, start: int = 0) -> Dml:
+def read_dml(tokens: Tokens, *, start: int = 0) -> st.Dml:
     """Read INSERT, UPDATE, DELETE or MERGE, whose verb is at ``start``, behind a WITH clause."""
     cursor = TokenCursor(tokens, start=start)
     verb = cursor.take().upper
@@ -113,7 +103,7 @@ def read_dml(tokens: Tokens, *, start: int = 0) -> Dml:
     if verb == "MERGE":
         _refuse_duplicates(tokens)
     text = analyse(span_of(tokens), form="statement", tokens=tokens, targets=[target])
-    return Dml(span=span_of(tokens), verb=verb, target=target, text=text)
+    return st.Dml(span=span_of(tokens), verb=verb, target=target, text=text)
 
 
 def _refuse_duplicates(merge: Tokens) -> None:
@@ -128,7 +118,7 @@ def _refuse_duplicates(merge: Tokens) -> None:
             seen.update(fold(token.text) for token in group[-1:])
 
 
-def parameters_inserted(statement: Dml) -> tuple[list[str], list[str]] | None:
+def parameters_inserted(statement: st.Dml) -> tuple[list[str], list[str]] | None:
     """The columns and parameters of ``INSERT INTO t (columns) VALUES (?, ...)``; None for others.
 
     The name of ``?`` is empty; without a column list there are no columns.
@@ -154,7 +144,7 @@ def _groups(tokens: Tokens) -> list[Tokens]:
     return tk.cut_at_commas(tokens) if tokens else []
 
 
-def _insert_target(cursor: TokenCursor) -> RelationRef:
+def _insert_target(cursor: TokenCursor) -> st.RelationRef:
     if not cursor.accept("INTO") and not cursor.accept("OVERWRITE"):
         cursor.fail("INTO or OVERWRITE", words=("INTO", "OVERWRITE"))
     if cursor.at("DIRECTORY") or cursor.at("LOCAL", "DIRECTORY"):
@@ -167,7 +157,7 @@ def _insert_target(cursor: TokenCursor) -> RelationRef:
     return target
 
 
-def read_copy(cursor: TokenCursor) -> CopyFrom | CopyTo:
+def read_copy(cursor: TokenCursor) -> st.CopyFrom | st.CopyTo:
     """COPY table [(columns)] FROM 'file' ..., COPY table | (query) TO 'file' ...
 
     Raises SYNTAX_ERROR, INVALID_STATEMENT, INVALID_OPTION, FILE_FORMAT_UNKNOWN.
@@ -176,7 +166,7 @@ def read_copy(cursor: TokenCursor) -> CopyFrom | CopyTo:
         place = cursor.here
         inside = cursor.group()
         select = read_query(inside) if inside else None
-        if not isinstance(select, Select):
+        if not isinstance(select, st.Select):
             raise syntax_error(place, "expected a query in the parentheses")
         return _copy_to(cursor, select)
     target = cursor.relation("a table, or a query in parentheses")
@@ -185,29 +175,29 @@ def read_copy(cursor: TokenCursor) -> CopyFrom | CopyTo:
         cursor.expect("FROM")
         file, _ = _read_file(cursor, writes=False)
         cursor.end()
-        return CopyFrom(span=cursor.span, target=target, columns=columns, file=file)
+        return st.CopyFrom(span=cursor.span, target=target, columns=columns, file=file)
     if not cursor.at("TO"):
         cursor.fail("FROM or TO", words=("FROM", "TO"))
-    return _copy_to(cursor, Select(span=target.span, query=rows_of(target)))
+    return _copy_to(cursor, st.Select(span=target.span, query=st.rows_of(target)))
 
 
-def _columns(cursor: TokenCursor) -> tuple[ColumnDef, ...]:
+def _columns(cursor: TokenCursor) -> tuple[st.ColumnDef, ...]:
     names = []
     for group in cut_at_commas(cursor.group()):
         if len(group) != 1 or not group[0].is_name:
             cursor.fail("a list of columns, and FROM behind it")
-        names.append(ColumnDef(name=group[0].text, span=group[0].span))
+        names.append(st.ColumnDef(name=group[0].text, span=group[0].span))
     return tuple(names)
 
 
-def _copy_to(cursor: TokenCursor, select: Select) -> CopyTo:
+def _copy_to(cursor: TokenCursor, select: st.Select) -> st.CopyTo:
     cursor.expect("TO")
     file, overwrite = _read_file(cursor, writes=True)
     cursor.end()
-    return CopyTo(span=cursor.span, select=select, file=file, overwrite=overwrite)
+    return st.CopyTo(span=cursor.span, select=select, file=file, overwrite=overwrite)
 
 
-def _read_file(cursor: TokenCursor, *, writes: bool) -> tuple[FileRef, bool]:
+def _read_file(cursor: TokenCursor, *, writes: bool) -> tuple[st.FileRef, bool]:
     """Read ``'path' [[WITH] (options)]``: the file, and whether it may be overwritten."""
     for name in ("STDIN", "STDOUT"):
         if cursor.at(name):

@@ -72,7 +72,8 @@ def read_task_form(cursor: TokenCursor) -> tk.Tokens | None:
     source = cursor.relation("the table it follows")
     options = options or _options(cursor)
     cursor.expect("WHILE" if retain else "USING")
-    inner = tk.span_of(_group(cursor, "the predicate" if retain else "the query")).text
+    what = "the predicate" if retain else "the query"
+    inner = tk.span_of(cursor.group(what, filled=True)).text
     options = options or _options(cursor)
     cursor.end()
     source_text = source.span.text
@@ -93,14 +94,6 @@ def _options(cursor: TokenCursor) -> str:
     begin = cursor.take().start
     cursor.group()
     return " " + cursor.since(begin).text
-
-
-def _group(cursor: TokenCursor, what: str) -> tk.Tokens:
-    place = cursor.here
-    inside = cursor.group(what)
-    if not inside:
-        raise syntax_error(place, f"found nothing in (), expected {what}")
-    return inside
 
 
 def read_flow(cursor: TokenCursor, *, or_replace: bool) -> st.CreateFlow:

@@ -66,10 +66,7 @@ def read_subscribe(cursor: TokenCursor) -> Subscribe:
 
 
 def _query(cursor: TokenCursor) -> SqlText:
-    place = cursor.here
-    inside = cursor.group()
-    if not inside:
-        raise syntax_error(place, "the query is missing", hint="Type: SUBSCRIBE TO (SELECT ...)")
+    inside = cursor.group("a query", filled=True)
     query = read_query(inside)
     if not isinstance(query, Select) or query.as_of_span is not None or query.query.parameters:
         message = "a subscription follows a query, which reads and takes no parameters"

@@ -140,11 +140,18 @@ class TokenCursor:
             parts.append(self.name("a name after the dot"))
         return parts
 
-    def group(self, what: str = "") -> Tokens:
-        """Read a group in parentheses; return the tokens between them."""
+    def group(self, what: str = "", *, filled: bool = False, words: Iterable[str] = ()) -> Tokens:
+        """Read a group in parentheses; return the tokens between them.
+
+        Args:
+            filled: fail if there are none; ``words`` are then as for :meth:`fail`.
+        """
         if not self.at("("):
             self.fail(f'"(" and {what}' if what else '"("')
         start, stop = self.position + 1, tk.closing(self.tokens, self.position)
+        if filled and start == stop:
+            self.position += 1
+            self.fail(what, words=words)
         self.position = stop + 1
         return self.tokens[start:stop]
 

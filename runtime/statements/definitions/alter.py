@@ -23,7 +23,7 @@ from ctsql.catalog.items import (
 )
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, check_new_name, fold, quarantine_name
 from ctsql.catalog.spans import Span
-from ctsql.planner.binding import qualify
+from ctsql.planner.binding.binder import qualify
 from ctsql.planner.syntax import ast as st
 from ctsql.runtime.statements.definitions.dropped import delete_folders, dropped
 from ctsql.runtime.statements.objects.failed_task import retry_failed, skip_failed

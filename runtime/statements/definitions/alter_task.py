@@ -11,7 +11,8 @@ from ctsql.catalog.items import Item, Task
 from ctsql.catalog.names import fold, quote
 from ctsql.catalog.schemas import Column, Schema, same_columns
 from ctsql.catalog.spans import Source, Span
-from ctsql.planner.binding import bind_task, qualify
+from ctsql.planner.binding.binder import qualify
+from ctsql.planner.binding.task import bind_task
 from ctsql.planner.lowering.spark_types import type_name
 from ctsql.planner.syntax import ast as st, splice
 from ctsql.planner.syntax.statements.columns import column_text

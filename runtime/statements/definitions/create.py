@@ -45,11 +45,12 @@ from ctsql.catalog.schemas import (
 )
 from ctsql.catalog.spans import Source, Span
 from ctsql.catalog.system_tables import is_system, made_in_system
-from ctsql.planner.binding import BoundDefinition, bind_task, qualify, refresh_parts
+from ctsql.planner.binding.binder import BoundDefinition, qualify, refresh_parts
 from ctsql.planner.binding.checks import (
     check_listed,
     check_table_columns,
 )
+from ctsql.planner.binding.task import bind_task
 from ctsql.planner.nodes import descend
 from ctsql.planner.syntax import ast as st, parse, parse_as
 from ctsql.planner.syntax.statements.options import (

@@ -10,7 +10,7 @@ from ctsql.catalog.dependencies import flow_targets
 from ctsql.catalog.errors import CtsqlError, not_supported
 from ctsql.catalog.items import Item, ObjectKind, Task
 from ctsql.catalog.names import Name
-from ctsql.planner.binding import qualify
+from ctsql.planner.binding.binder import qualify
 from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.planner.syntax.statements.auto_cdc import FlowTexts, compile_flow
 from ctsql.planner.syntax.tokens.tokenizer import say_the_same

@@ -14,7 +14,7 @@ from ctsql.catalog.errors import CtsqlError, capitalised, error, unknown_relatio
 from ctsql.catalog.items import Item, ObjectKind, Table
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.times import to_iso
-from ctsql.planner.binding import qualify
+from ctsql.planner.binding.binder import qualify
 from ctsql.planner.syntax import ast as st
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock

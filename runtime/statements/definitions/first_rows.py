@@ -13,7 +13,8 @@ from ctsql.catalog.errors import bad_option, error, not_supported
 from ctsql.catalog.items import Definition, Item, Maintained, ObjectKind, Reading, Table, Task
 from ctsql.catalog.names import fold, quote
 from ctsql.catalog.schemas import shown_columns
-from ctsql.planner.binding import BoundDefinition, bind_task, qualify
+from ctsql.planner.binding.binder import BoundDefinition, qualify
+from ctsql.planner.binding.task import bind_task
 from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.planner.syntax.statements.constraints import constraint_text
 from ctsql.runtime.engine import Engine

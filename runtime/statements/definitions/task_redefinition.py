@@ -24,7 +24,8 @@ from ctsql.catalog.errors import DataError
 from ctsql.catalog.items import Item, Reading, Task, altered_meanwhile
 from ctsql.catalog.schemas import Schema
 from ctsql.catalog.spans import Span
-from ctsql.planner.binding import BoundDefinition, bind_task
+from ctsql.planner.binding.binder import BoundDefinition
+from ctsql.planner.binding.task import bind_task
 from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.statements.definitions.cutover import PreparedChange, beginning

@@ -33,7 +33,8 @@ from ctsql.catalog.errors import DataError, bad_option, error, not_supported, ou
 from ctsql.catalog.items import Definition, Item, MaterializedView, ObjectKind, Task, TaskOutput
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.spans import Span
-from ctsql.planner.binding import BoundDefinition, bind_task, qualify
+from ctsql.planner.binding.binder import BoundDefinition, qualify
+from ctsql.planner.binding.task import bind_task
 from ctsql.planner.bodies.reads import snapshot_inputs
 from ctsql.planner.syntax import ast as st, parse_as, splice
 from ctsql.planner.syntax.statements.options import COALESCE, STORAGE_OPTIONS

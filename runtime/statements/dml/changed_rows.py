@@ -18,7 +18,7 @@ from ctsql.catalog.names import backtick, fold
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN, VALUE_
 from ctsql.catalog.schemas import Column, get
 from ctsql.planner.binding.checks import not_assignable, not_by_row
-from ctsql.planner.lowering import temporary_view
+from ctsql.planner.lowering.context import temporary_view
 from ctsql.planner.lowering.spark_types import type_name
 from ctsql.planner.lowering.store_assignment import as_stored, may_store
 from ctsql.planner.syntax.ast import Assignment

@@ -21,8 +21,8 @@ from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, ObjectKind, Table
 from ctsql.catalog.names import quote, table_at
 from ctsql.catalog.spans import Span
-from ctsql.planner.binding import Binder, qualify
-from ctsql.planner.lowering import Context, temporary_view
+from ctsql.planner.binding.binder import Binder, qualify
+from ctsql.planner.lowering.context import Context, temporary_view
 from ctsql.planner.lowering.queries import register_views, relation_rows, spark_text
 from ctsql.planner.rules import resolve_roles
 from ctsql.planner.syntax.ast import Dml, Edit, RelationRef, SqlText

@@ -20,7 +20,9 @@ from ctsql.catalog.system_tables import (
     is_system,
 )
 from ctsql.catalog.times import CLOSED
-from ctsql.planner.binding import check_holds_rows, definition_span, qualify
+from ctsql.planner.binding.binder import qualify
+from ctsql.planner.binding.checks import check_holds_rows
+from ctsql.planner.binding.definitions import definition_span
 from ctsql.planner.nodes import Constraint, ViewWrite
 from ctsql.planner.syntax import ast as st, parse, parse_as, splice
 from ctsql.planner.syntax.tokens.qualified_names import QualifiedNames

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from ctsql.catalog import times
 from ctsql.catalog.dependencies import outputs_of
 from ctsql.catalog.items import Item, MaterializedView, Table, Task
-from ctsql.planner.binding import qualify
+from ctsql.planner.binding.binder import qualify
 from ctsql.planner.nodes import Constraint
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.ast import OnViolation

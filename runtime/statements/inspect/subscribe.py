@@ -6,8 +6,8 @@ from ctsql.catalog import times
 from ctsql.catalog.errors import error, out_of_range
 from ctsql.catalog.items import Item, View
 from ctsql.catalog.names import Name
-from ctsql.planner.binding import check_holds_rows, qualify
-from ctsql.planner.binding.checks import refuse_clock, refuse_nondeterministic
+from ctsql.planner.binding.binder import qualify
+from ctsql.planner.binding.checks import check_holds_rows, refuse_clock, refuse_nondeterministic
 from ctsql.planner.nodes import Node
 from ctsql.planner.syntax.ast import CreateView, RelationRef, Subscribe
 from ctsql.runtime.engine import Engine

@@ -27,8 +27,8 @@ from ctsql.catalog.names import (
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
 from ctsql.catalog.system_tables import is_system, made_in_system
-from ctsql.planner.binding import Binder, qualify
 from ctsql.planner.binding.analyst import Analyst
+from ctsql.planner.binding.binder import Binder, qualify
 from ctsql.planner.syntax.ast import CreateContinualTask, RelationRef
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.tasks.tallies import QUARANTINE_COLUMNS

@@ -28,7 +28,7 @@ from ctsql.planner import nodes as lp
 from ctsql.planner.ivm import Input, PlainView, Relation, TableUse, Text
 from ctsql.planner.ivm.algebra.reasons import REFUSALS
 from ctsql.planner.ivm.lineage import Contribution, trace, wanted_columns, whole_query
-from ctsql.planner.lowering import Context
+from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.queries import rewrite_text
 from ctsql.planner.rules import transform
 from ctsql.planner.syntax import RewrittenText

@@ -7,8 +7,9 @@ from ctsql.catalog.errors import not_supported
 from ctsql.catalog.items import Item, MaterializedView, View
 from ctsql.catalog.names import backtick, fold
 from ctsql.catalog.reserved_columns import FILE_COLUMN, NOTE, ROW_COLUMN, TIME, VERSION
-from ctsql.planner.binding import qualify
-from ctsql.planner.lowering import Context, lower_query
+from ctsql.planner.binding.binder import qualify
+from ctsql.planner.lowering.context import Context
+from ctsql.planner.lowering.queries import lower_query
 from ctsql.planner.syntax.ast import RelationRef, RowQuestion, Select
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.statements.objects.name_resolution import OnNames

@@ -16,8 +16,9 @@ from ctsql.catalog.items import Item, Table, Task, TaskOutput, View
 from ctsql.catalog.names import fold
 from ctsql.catalog.reserved_columns import NUMBER
 from ctsql.catalog.schemas import Column, Schema, lacking, signature
-from ctsql.planner.binding import Binder, bind_task
+from ctsql.planner.binding.binder import Binder
 from ctsql.planner.binding.definitions import definition_of
+from ctsql.planner.binding.task import bind_task
 from ctsql.planner.nodes import Query, TaskWrite, ViewWrite
 from ctsql.planner.syntax import ast as st
 from ctsql.runtime.engine import Engine

@@ -6,7 +6,7 @@ from ctsql.catalog.declined import Declined
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import Telling
-from ctsql.planner.lowering import cast_to_stored
+from ctsql.planner.lowering.view import cast_to_stored
 from ctsql.runtime.views.outcomes import Outcome, StagedDiff, Way
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy

@@ -10,7 +10,7 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.names import backtick, backtick_all, fold, quote, table_at
 from ctsql.catalog.schemas import Column, plain_type
 from ctsql.catalog.spans import Span
-from ctsql.planner.lowering import temporary_view
+from ctsql.planner.lowering.context import temporary_view
 from ctsql.planner.syntax.ast import FileRef
 from ctsql.runtime.delta.table import Gateway
 from ctsql.runtime.spark.failures.errors import translate_spark_errors

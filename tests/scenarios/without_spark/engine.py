@@ -18,8 +18,10 @@ from ctsql.catalog.declined import Declined
 from ctsql.catalog.names import backtick_all
 from ctsql.catalog.reserved_columns import BROKEN, DIFF, FILE_COLUMN, ROW_COLUMN
 from ctsql.catalog.schemas import Column, plain_type
-from ctsql.planner.lowering import Context, declared_type, fields_of, lower_view
+from ctsql.planner.lowering.context import Context
+from ctsql.planner.lowering.spark_types import declared_type, fields_of
 from ctsql.planner.lowering.store_assignment import may_store
+from ctsql.planner.lowering.view import lower_view
 from ctsql.planner.nodes import Query, Transaction, ViewWrite
 from ctsql.runtime.delta.table_rows import CHANGE_TYPE
 from ctsql.runtime.rows.multiset import cancel

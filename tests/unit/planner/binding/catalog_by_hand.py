@@ -9,7 +9,8 @@ from ctsql.catalog.items import Item, ObjectKind, Reading
 from ctsql.catalog.names import Name, fold, unquote
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Source
-from ctsql.planner.binding import Binder, BoundDefinition, bind_task
+from ctsql.planner.binding.binder import Binder, BoundDefinition
+from ctsql.planner.binding.task import bind_task
 from ctsql.planner.nodes import Delete, Get, Merge, Node, Query, Update, ViewReference
 from ctsql.planner.syntax import parse, rewrite
 from ctsql.planner.syntax.ast import (

@@ -4,7 +4,7 @@ import pytest
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import ObjectKind
-from ctsql.planner.binding import BoundDefinition
+from ctsql.planner.binding.binder import BoundDefinition
 from ctsql.planner.nodes import (
     Assign,
     ChangesInput,
@@ -190,7 +190,7 @@ def test_a_stored_definition_means_what_it_meant() -> None:
     from dataclasses import replace
 
     from ctsql.catalog.names import Name
-    from ctsql.planner.binding import bind_stored
+    from ctsql.planner.binding.task import bind_stored
 
     sql = "CREATE CONTINUAL TASK t (k INT) ON INPUT feed AS (INSERT INTO t SELECT key FROM feed)"
     bound = bind(sql)

@@ -13,7 +13,8 @@ from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Definition, ObjectKind
 from ctsql.catalog.spans import Source
-from ctsql.planner.binding import may_wait, refresh_parts
+from ctsql.planner.binding.binder import refresh_parts
+from ctsql.planner.binding.definitions import may_wait
 from ctsql.planner.syntax import parse, split
 from ctsql.planner.syntax.ast import CreateContinualTask, CreateMaterializedView
 from tests.helpers.items import changed

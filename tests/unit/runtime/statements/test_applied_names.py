@@ -8,7 +8,7 @@ from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.items import ObjectKind, Reading
 from ctsql.catalog.names import Name
 from ctsql.catalog.schemas import Column
-from ctsql.planner.binding import bind_stored
+from ctsql.planner.binding.task import bind_stored
 from ctsql.planner.nodes import NormalReference, descend
 from ctsql.runtime.statements.definitions.view_replacement import Replacement
 from ctsql.runtime.statements.objects.name_resolution import Namespace

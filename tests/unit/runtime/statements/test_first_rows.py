@@ -5,7 +5,7 @@ from ctsql.catalog.items import Definition, Item, ObjectKind
 from ctsql.catalog.names import Name
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.stored_items import item_text, read_item
-from ctsql.planner.binding import bind_stored
+from ctsql.planner.binding.task import bind_stored
 from ctsql.planner.explain import explain
 from ctsql.planner.nodes import TaskWrite
 from ctsql.runtime.statements.definitions.first_rows import copy_of, with_first_rows
