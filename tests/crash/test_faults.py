@@ -20,7 +20,7 @@ HALFWAY = "outputs_halfway"
 STATE_COMMITTED = "state_committed"
 """Only a view with a table beside it comes there: tests/spark/views/test_state_tables.py."""
 OF_COLUMNS = ("columns_added", "table_prepared", "tables_altered")
-"""Only where columns are changed: test_task_columns, test_columns_added, test_alter_table, and
+"""Only where columns are changed: test_definitions_killed, test_alter_table, and
 test_altered_by_folder_killed."""
 EACH_TIME = ("output_committed", "timeline_committed")
 """The simulation is killed anywhere in every run; what is slow here is the process around it."""

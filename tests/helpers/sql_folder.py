@@ -9,9 +9,11 @@ from ctsql.catalog.spans import Source
 from ctsql.pipelines import apply, plan
 from ctsql.planner.folder import Folder, read_folder
 from ctsql.runtime.pipelines.plan import FolderPlan, PlannedChange
+from ctsql.runtime.statements.inspect.dump import dump
+from tests.helpers.opened import engine_of
 from tests.helpers.processes import SECONDS_MAX, start_program
 
-_PROGRAM = """
+APPLY = """
 import sys
 from pathlib import Path
 from ctsql.api import connect
@@ -56,8 +58,13 @@ def statuses(made: FolderPlan) -> dict[str, str]:
 
 def moments_of(con: Connection) -> tuple[int, int]:
     """The newest version of the catalog, and the newest T."""
-    with con._running("test") as engine:
-        return engine.catalog_store.table.version(), engine.timeline.refresh()
+    engine = engine_of(con)
+    return engine.catalog_store.table.version(), engine.timeline.refresh()
+
+
+def dumped(con: Connection) -> list[str]:
+    """The statements that make all that is in the warehouse."""
+    return [text for _, text in dump(engine_of(con))]
 
 
 def apply_killed(warehouse: Path, place: Path, text: str, fault: str) -> None:
@@ -84,6 +91,6 @@ def _apply_by_processes(
         folder = place / f"sql{number}"
         folder.mkdir()
         (folder / "all.sql").write_text(text)
-        running.append(start_program(_PROGRAM, str(warehouse), str(folder), fault=fault))
+        running.append(start_program(APPLY, str(warehouse), str(folder), fault=fault))
     ended = [(p, *p.communicate(timeout=SECONDS_MAX)) for p in running]
     return [(said.strip(), process.returncode, problems) for process, said, problems in ended]

@@ -1,5 +1,6 @@
 """Plays scenarios through the public interface, and compares rows as multisets."""
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -13,8 +14,10 @@ from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.spark.versions import as_text, at_least
 from tests.scenarios.scenario_text import (
+    Connect as Switch,
     Query,
     Refusal,
+    Remember,
     Require,
     Restart,
     Scenario,
@@ -31,23 +34,39 @@ Connect = Callable[[], Connection]
 
 def play(scenario: Scenario, connect: Connect) -> None:
     """Run the steps in order; the first that is not as it says fails."""
-    con = connect()
+    open_ones, now = {"first": connect()}, "first"
+    times: dict[str, int] = {}
     for line, step in zip(scenario.lines, scenario.steps, strict=True):
+        con, at = open_ones[now], f"{scenario.name}.slt:{line}"
         match step:
-            case Statement(sql):
-                con.execute(sql)
+            case Statement(sql, status):
+                told = con.execute(_with_times(sql, times)).status
+                assert status in (None, told), f"{at}: {told}"
             case Query(sql, rows):
-                found = [tuple(map(as_written, row)) for row in con.execute(sql).fetchall()]
-                assert_rows(found, rows, f"{scenario.name}.slt:{line}: {sql}")
-            case Refusal(sql, condition):
-                expect_error(con, sql, condition)
+                held = con.execute(_with_times(sql, times)).fetchall()
+                found = [tuple(map(as_written, row)) for row in held]
+                assert_rows(found, rows, f"{at}: {sql}")
+            case Refusal(sql, condition, _, parts):
+                refused = str(expect_error(con, _with_times(sql, times), condition))
+                assert [part for part in parts if part not in refused] == [], f"{at}: {refused}"
             case Restart():
                 con.close()
-                con = connect()
+                open_ones[now] = connect()
+            case Switch(name):
+                now = name
+                if name not in open_ones:
+                    open_ones[name] = connect()
+            case Remember(name):
+                times[name] = con.now()
             case Sleep(seconds):
                 time.sleep(seconds)
             case Require(release) if not at_least(*release):
-                pytest.skip(f"{scenario.name}.slt:{line}: the rest is of Spark {as_text(release)}")
+                pytest.skip(f"{at}: the rest is of Spark {as_text(release)}")
+
+
+def _with_times(sql: str, times: Mapping[str, int]) -> str:
+    """A text with the Ts in it that were given names."""
+    return re.sub(r"\$(\w+)", lambda name: str(times.get(name[1], name[0])), sql)
 
 
 def expect_error(con: Connection, sql: str, condition: str | None = None) -> CtsqlError:
@@ -70,7 +89,7 @@ def assert_rows(rows: Iterable[Iterable[Any]], expected: Iterable[Iterable[Any]]
     """Compare two multisets of rows."""
     left, right = multiset(rows), multiset(expected)
     missing, surplus = list((right - left).elements()), list((left - right).elements())
-    assert (missing, surplus) == ([], []), at
+    assert (missing, surplus) == ([], []), f"{at}: {missing} missing, {surplus} too many"
 
 
 def multiset(rows: Iterable[Iterable[Any]]) -> Counter[Any]:

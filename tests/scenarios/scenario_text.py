@@ -16,27 +16,43 @@ Then come records, with a blank line between two:
     1  one
     2  NULL
 
+    statement error UNKNOWN_RELATION
+    SELECT * FROM gone
+    ----
+    UNDROP TABLE gone
+
     restart
+
+    connection other
+
+    remember before
+
+    query
+    SELECT * FROM t AS OF $before
+    ----
 
     sleep 0.5
 
     # Why what comes means something else before.
     require spark 4.1
 
-``statement ok`` may hold several statements. ``statement error`` must be refused by an error of
-ours; with a condition, by that one. ``query`` names its rows in any order, with their copies; two
+``statement ok`` may hold several statements; after ``----`` comes the status of the last one.
+``statement error`` must be refused by an error of ours; with a condition, by that one; each line
+after ``----`` is part of its text. ``query`` names its rows in any order, with their copies; two
 spaces or more, or a tab, stand between two values. A value is a number, ``true``, ``false``,
 ``NULL``, or a text as it is; a text that looks like one of these, is empty, begins or ends with a
 space, or holds two spaces, is written in single quotes, as in SQL. Dates, times and what consists
 of several values are the text that Python prints of them. ``restart`` closes the connection and
-opens another one. An older Spark does not go on after ``require``.
+opens another one. ``connection`` goes on as another process would, which opens the warehouse the
+first time; the one of the beginning is ``first``. ``remember`` gives the newest T a name. An older
+Spark does not go on after ``require``.
 
 A file in one of the folders runs by itself, and twice: ``test_scenarios.py`` plays it on Spark,
 ``test_without_spark.py`` in this process on DuckDB, in a second, unless it is listed there.
 
-Source: sqllogictest's ``statement ok``, ``statement error``, ``query`` and ``----``; its letters
-for the types of columns are left out, because a value says itself what it is. ``require`` is
-DuckDB's.
+Source: sqllogictest's ``statement ok``, ``statement error``, ``query``, ``connection`` and
+``----``; its letters for the types of columns are left out, because a value says itself what it is.
+``require`` is DuckDB's.
 """
 
 import re
@@ -58,9 +74,10 @@ _CONDITION = re.compile(r"[A-Z][A-Z_]*")
 
 @dataclass(frozen=True)
 class Statement:
-    """Statements that must succeed."""
+    """Statements that must succeed, the last one with a status."""
 
     sql: str
+    status: str | None = None
 
 
 @dataclass(frozen=True)
@@ -78,11 +95,26 @@ class Refusal:
     sql: str
     condition: str | None
     about: str
+    parts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Restart:
     """Close, and connect again."""
+
+
+@dataclass(frozen=True)
+class Connect:
+    """Go on by the connection of a name."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Remember:
+    """Give the newest T a name."""
+
+    name: str
 
 
 @dataclass(frozen=True)
@@ -99,7 +131,7 @@ class Require:
     spark: Version
 
 
-Step = Statement | Query | Refusal | Restart | Sleep | Require
+Step = Statement | Query | Refusal | Restart | Connect | Remember | Sleep | Require
 
 
 @dataclass(frozen=True)
@@ -161,20 +193,25 @@ def _blocks(text: str) -> list[tuple[int, list[str]]]:
 
 def _step(record: list[str], comment: str) -> Step:
     head, *body = record
+    cut = body.index("----") if "----" in body else len(body)
+    sql, told = body[:cut], tuple(body[cut + 1 :])
     match head.split():
-        case ["statement", "ok"]:
-            return Statement(_sql(body))
+        case ["statement", "ok"] if len(told) <= 1:
+            return Statement(_sql(sql), *told)
         case ["statement", "error"]:
-            return Refusal(_sql(body), None, comment)
+            return Refusal(_sql(sql), None, comment, told)
         case ["statement", "error", condition] if _CONDITION.fullmatch(condition):
-            return Refusal(_sql(body), condition, comment)
+            return Refusal(_sql(sql), condition, comment, told)
         case ["query"] if "----" in body:
-            cut = body.index("----")
-            return Query(_sql(body[:cut]), tuple(row(line) for line in body[cut + 1 :]))
+            return Query(_sql(sql), tuple(map(row, told)))
         case ["query"]:
             raise ValueError("the rows of a query come after a line of four dashes")
         case ["restart"] if not body:
             return Restart()
+        case ["connection", name] if not body:
+            return Connect(name)
+        case ["remember", name] if not body:
+            return Remember(name)
         case ["sleep", seconds] if not body:
             return Sleep(float(seconds))
         case ["require", "spark", release] if not body:

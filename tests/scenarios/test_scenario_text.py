@@ -10,8 +10,10 @@ import pytest
 from tests.conftest import VECTORS
 from tests.scenarios import scenario_text
 from tests.scenarios.scenario_text import (
+    Connect,
     Query,
     Refusal,
+    Remember,
     Require,
     Restart,
     Scenario,
@@ -81,6 +83,9 @@ tags: mv ddl
 statement error NO_SUCH
 SELECT 1
   FROM t
+----
+first part
+second
 
 query
 SELECT 2
@@ -93,19 +98,31 @@ sleep 0.5
 restart
 
 require spark 4.1
+
+connection other
+
+remember early
+
+statement ok
+DROP TABLE t
+----
+DROP TABLE
 """
     assert read("x", text) == Scenario(
         "x",
         "Shows all.",
         frozenset({"mv", "ddl"}),
         (
-            Refusal("SELECT 1\n  FROM t", "NO_SUCH", "why"),
+            Refusal("SELECT 1\n  FROM t", "NO_SUCH", "why", ("first part", "second")),
             Query("SELECT 2", (row("# location  'it''s'  NULL  true  -1  1.50"), ("",))),
             Sleep(0.5),
             Restart(),
             Require((4, 1)),
+            Connect("other"),
+            Remember("early"),
+            Statement("DROP TABLE t", "DROP TABLE"),
         ),
-        (7, 11, 17, 19, 21),
+        (7, 14, 20, 22, 24, 26, 28, 30),
     )
     assert read("x", text).steps[1].rows[0][:5] == ("# location", "it's", None, True, -1)  # type: ignore[union-attr]
 
@@ -119,6 +136,7 @@ require spark 4.1
         ("statement ok", 1),
         ("query\nSELECT 1\n----\n'one", 1),
         ("restart\nSELECT 1", 1),
+        ("statement ok\nSELECT 1\n----\none\ntwo", 1),
         ("require delta 4.4", 1),
     ],
 )

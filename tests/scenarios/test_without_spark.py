@@ -15,6 +15,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.planner.binding import task as binding
 from ctsql.planner.lowering import lost_columns, transaction as lowering
 from ctsql.runtime.log.table_changes import StoredVersion
+from ctsql.runtime.statements.definitions import task_replacement
 from ctsql.runtime.tasks import runs, sink as tasks
 from ctsql.runtime.views import refresh
 from ctsql.runtime.warehouse.schedules import Schedules
@@ -45,6 +46,7 @@ NEEDS_SPARK = {
     "rows_changed_by_subqueries": ("DEFAULT", "DuckDB has no DEFAULT in SET"),
     "wrong_names_in_merges": ("MERGE", "MERGE into a table"),
     "tables_with_defaults": ("DefaultColumn", "Delta computes defaults"),
+    "views_with_other_columns": ("'sparkContext'", PLANS),
     "task_begins_with_the_rows_of_a_table": ("bitwiseAND", OF_KEYS),
 }
 """By name what is missing first, as the error tells it, and why it is not there."""
@@ -59,6 +61,7 @@ def _no_spark() -> Iterator[None]:
         columns_of_sql(),
         mock.patch.dict(lost_columns._known_keys, clear=True),
         mock.patch.multiple(refresh, follow_changes=follow_changes, fill_state=fill_state),
+        mock.patch.object(task_replacement, "check_history"),  # no file is ever removed here
     ):
         yield
 
@@ -102,14 +105,14 @@ def _newest(versions: Versions, item: Any, at: int) -> StoredVersion:
     return StoredVersion(versions._relations.table(item).version())
 
 
-_MATCH, _OPTION = lowering._match, binding._option
+_MATCH, _OPTION = lowering.matching_rows, binding.option_of
 PLANTED: dict[str, tuple[tuple[object, str, Any], str]] = {
     "an option is not read": (
-        (binding, "_option", _reads_no_snapshot_option),
+        (binding, "option_of", _reads_no_snapshot_option),
         "snapshot_false_then_changes",
     ),
     "a DELETE does not see what was proposed before it": (
-        (lowering, "_match", _deletes_only_stored),
+        (lowering, "matching_rows", _deletes_only_stored),
         "delete_after_insert_and_the_new_rows",
     ),
     "the last due time is left out": (

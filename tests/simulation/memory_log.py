@@ -357,13 +357,14 @@ class MemoryTransaction:
         self._all_read = False
 
     def set_columns(self, schema: str) -> None:
-        """Rows are opaque here: they know their columns themselves."""
+        """Give the table more columns."""
+        metadata = metadata_action(self.table.configuration(), schema)
+        self._actions.append(json.dumps(metadata))
 
     def overwrite_with_schema(self, schema: str) -> None:
         """Give the table other columns, and take away all that it holds."""
         self.depend_on_all()
-        metadata = metadata_action(self.table.configuration(), schema)
-        self._actions.append(json.dumps(metadata))
+        self.set_columns(schema)
         for file in self.table.files(self.version_read).values():
             self._actions.append(file.line("remove", data_change=True))
 

@@ -11,9 +11,16 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.cli.folder_commands import exit_code, lines_of
 from ctsql.pipelines import apply
 from ctsql.runtime.pipelines.plan import read_plan
-from ctsql.runtime.statements.inspect.dump import dump
 from tests.helpers.opened import check_rows
-from tests.helpers.sql_folder import applied, change_of, folder_of, moments_of, planned, statuses
+from tests.helpers.sql_folder import (
+    applied,
+    change_of,
+    dumped,
+    folder_of,
+    moments_of,
+    planned,
+    statuses,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -39,11 +46,6 @@ CREATE MATERIALIZED VIEW sums AS SELECT k, sum(v) AS s FROM whole GROUP BY k;
 CREATE CONTINUAL TASK log (k INT, v INT) ON INPUT t AS (INSERT INTO log SELECT k, v FROM t);
 CREATE MATERIALIZED VIEW notes AS SELECT note, count(*) AS n FROM whole GROUP BY note;
 """
-
-
-def _dumped(con: Connection) -> list[str]:
-    with con._running("test") as engine:
-        return [text for _, text in dump(engine)]
 
 
 def test_tables_become_what_the_folder_says(connect: Callable[[], Connection]) -> None:
@@ -101,7 +103,7 @@ def test_tables_become_what_the_folder_says(connect: Callable[[], Connection]) -
     before = moments_of(con)
     again = applied(con, NEW)
     assert (exit_code(again), moments_of(con)) == (0, before)
-    assert set(statuses(planned(con, *_dumped(con))).values()) == {"unchanged"}
+    assert set(statuses(planned(con, *dumped(con))).values()) == {"unchanged"}
 
 
 REFUSED = """
@@ -275,11 +277,11 @@ def test_an_attached_table_is_dumped_as_it_is(
     con.execute(f"CREATE TABLE t LOCATION '{place}'")
     con.spark.sql(f"ALTER TABLE delta.`{place}` ADD COLUMNS (c INT)")
     con.execute("ALTER TABLE t ADD COLUMN d INT; COMMENT ON COLUMN t.c IS 'third'")
-    dumped = _dumped(con)
-    assert "ALTER" not in "".join(dumped)
+    told = dumped(con)
+    assert "ALTER" not in "".join(told)
     assert "ALTER" not in str(con.execute("SHOW CREATE t").fetchall())
     con.execute("DROP TABLE t")
-    con.execute("".join(dumped))
+    con.execute("".join(told))
     check_rows(con, "SELECT a, b, c, d FROM t")
 
 

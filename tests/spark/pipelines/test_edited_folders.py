@@ -9,6 +9,7 @@ import pytest
 from ctsql.api import Connection, connect as open_connection
 from ctsql.cli.folder_commands import exit_code
 from tests.conftest import TEST_MASTER
+from tests.helpers.opened import engine_of
 from tests.helpers.sql_folder import applied, planned
 from tests.scenarios.runner import assert_rows
 
@@ -78,18 +79,18 @@ class EditedFolder:
 
 def _shapes(con: Connection) -> dict[str, object]:
     """Columns, types, defaults and constraints of all objects, in no order."""
-    with con._running("test") as engine:
-        catalog = engine.refresh_catalog()
-        found: dict[str, object] = {
-            str(i.name): {(c.name, c.type, c.nullable) for c in engine.relations.columns_now(i)}
-            for i in catalog
-        }
-        (table,) = (i for i in catalog if str(i.name) == "t")
-        metadata = engine.relations.table(table).metadata
-        found["defaults"] = {
-            name: column.field["metadata"].get("CURRENT_DEFAULT")
-            for name, column in metadata.columns.items()
-        }
+    engine = engine_of(con)
+    catalog = engine.refresh_catalog()
+    found: dict[str, object] = {
+        str(i.name): {(c.name, c.type, c.nullable) for c in engine.relations.columns_now(i)}
+        for i in catalog
+    }
+    (table,) = (i for i in catalog if str(i.name) == "t")
+    metadata = engine.relations.table(table).metadata
+    found["defaults"] = {
+        name: column.field["metadata"].get("CURRENT_DEFAULT")
+        for name, column in metadata.columns.items()
+    }
     shown = con.execute("SHOW CONSTRAINTS FOR t")
     told = [shown.columns.index(name) for name in ("constraint_name", "rule")]
     found["constraints"] = {str([row[place] for place in told]) for row in shown.fetchall()}

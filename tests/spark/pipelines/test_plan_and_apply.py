@@ -11,9 +11,16 @@ from ctsql.catalog.items import Maintained
 from ctsql.cli.folder_commands import exit_code, lines_of
 from ctsql.pipelines import apply
 from ctsql.runtime.pipelines.plan import read_plan
-from ctsql.runtime.statements.inspect.dump import dump
-from tests.helpers.opened import check_rows
-from tests.helpers.sql_folder import applied, change_of, folder_of, moments_of, planned, statuses
+from tests.helpers.opened import check_rows, engine_of
+from tests.helpers.sql_folder import (
+    applied,
+    change_of,
+    dumped,
+    folder_of,
+    moments_of,
+    planned,
+    statuses,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -53,13 +60,8 @@ def test_a_folder_is_applied_once(connect: Callable[[], Connection]) -> None:
     check_rows(other, "SELECT * FROM named", ("a", 5))
     check_rows(other, "SELECT k FROM ups", (1,), (1,))
     check_rows(other, "SELECT * FROM dim", (1, 5), (2, -1))
-    with con._running("test") as engine:
-        assert (
-            len({i.created_at for i in engine.refresh_catalog() if isinstance(i, Maintained)}) == 1
-        )
-    with con._running("test") as engine:
-        dumped = [text for _, text in dump(engine)]
-    assert set(statuses(planned(con, *dumped)).values()) == {"unchanged"}
+    assert len({i.created_at for i in engine_of(con).catalog if isinstance(i, Maintained)}) == 1
+    assert set(statuses(planned(con, *dumped(con))).values()) == {"unchanged"}
     before = moments_of(con)
     again = applied(con, TABLES, TASKS, VIEWS)
     assert (exit_code(again), moments_of(con)) == (0, before)
@@ -106,14 +108,12 @@ def test_changes_come_into_force_together(connect: Callable[[], Connection]) -> 
     assert "    reads raw: about 2 rows, " in told
     version, _ = moments_of(con)
     applied(con, TABLES, views, tasks, prune=True)
-    with con._running("test") as engine:
-        now = engine.refresh_catalog()
-        at = {i.created_at for i in now if i.name.name in ("middle", "more")}
-        (task,) = (i for i in now if i.name.name == "log")
-        assert at == {engine.timeline.task(task.id).revisions[-1][0]}
-        assert engine.catalog_store.table.version() <= version + 4, (
-            "proposed, written, forgotten twice"
-        )
+    engine = engine_of(con)
+    now = engine.refresh_catalog()
+    at = {i.created_at for i in now if i.name.name in ("middle", "more")}
+    (task,) = (i for i in now if i.name.name == "log")
+    assert at == {engine.timeline.task(task.id).revisions[-1][0]}
+    assert engine.catalog_store.table.version() <= version + 4, "proposed, written, forgotten twice"
     check_rows(con, "SELECT * FROM named", ("a", 5))
     check_rows(con, "SELECT * FROM more", (5,))
     con.execute("INSERT INTO raw VALUES (1, 9)")
@@ -268,9 +268,7 @@ def test_views_and_tasks_change_with_their_quarantines(connect: Callable[[], Con
     check_rows(con, "SELECT k FROM plain", (1,), (2,), (3,), (4,))
     with pytest.raises(CtsqlError, match="UNKNOWN_RELATION"):
         con.execute("SELECT * FROM plain_quarantine")
-    with con._running("test") as engine:
-        dumped = [text for _, text in dump(engine)]
-    assert set(statuses(planned(con, *dumped)).values()) == {"unchanged"}
+    assert set(statuses(planned(con, *dumped(con))).values()) == {"unchanged"}
 
 
 def test_letters_of_names_do_not_count(con: Connection) -> None:

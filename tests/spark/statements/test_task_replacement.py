@@ -3,7 +3,6 @@
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -67,77 +66,6 @@ def test_replay_is_as_if_the_body_had_been_there(con: Connection, warehouse: Pat
     assert not [i for i in engine_of(con).refresh_catalog() if i.replaces is not None]
 
 
-def test_replay_from_the_middle(con: Connection) -> None:
-    """What the task held before the T stays, also by a body that reads the task itself."""
-    con.execute(
-        "CREATE TABLE t (k INT, v INT); INSERT INTO t VALUES (1, 1);"
-        "CREATE CONTINUAL TASK x (k INT, v INT) ON INPUT t AS ("
-        "  DELETE FROM x WHERE k IN (SELECT k FROM t);"
-        "  INSERT INTO x SELECT k, max(v) FROM t GROUP BY k)"
-    )
-    con.execute("INSERT INTO t VALUES (1, 5), (2, 2); SELECT * FROM x")
-    middle = con.now()
-    con.execute("INSERT INTO t VALUES (2, 7); INSERT INTO t VALUES (3, 3); SELECT * FROM x")
-    con.execute(
-        f"REPLAY CONTINUAL TASK x FROM {middle + 1} AS ("
-        "  INSERT INTO x SELECT k, v + (SELECT count(*) FROM x) FROM t)"
-    )
-    assert_rows(con.execute("SELECT * FROM x").fetchall(), [(1, 5), (2, 2), (2, 9), (3, 6)], "")
-    con.execute(f"REPLAY CONTINUAL TASK x FROM {middle}")
-    wanted = [(1, 1), (1, 6), (2, 3), (2, 10), (3, 7)]
-    assert_rows(con.execute("SELECT * FROM x").fetchall(), wanted, "by the body of now")
-    expect_error(con, f"REPLAY CONTINUAL TASK x FROM {middle + 10**9}", "AS_OF_OUT_OF_RANGE")
-
-
-def test_another_process_ticks_on(connect: Callable[[], Connection]) -> None:
-    """What another process has run and written meanwhile is neither lost nor there twice."""
-    con, other = connect(), connect()
-    con.execute(
-        "CREATE TABLE t (k INT);"
-        "CREATE CONTINUAL TASK x (k INT) ON INPUT t AS (INSERT INTO x SELECT k FROM t)"
-    )
-    for k in range(3):
-        con.execute(f"INSERT INTO t VALUES ({k})")
-    con.execute(
-        "CREATE REPLACEMENT CONTINUAL TASK r FOR x FROM '2026-01-01' AS ("
-        "INSERT INTO r SELECT k * 10 FROM t)"
-    )
-    other.execute("INSERT INTO t VALUES (3); SELECT * FROM x; SELECT * FROM r")
-    other.execute("INSERT INTO t VALUES (4); SELECT * FROM x")
-    con.execute("ALTER CONTINUAL TASK x APPLY REPLACEMENT r")
-    other.execute("INSERT INTO t VALUES (5)")
-    wanted = [(10 * k,) for k in range(6)]
-    assert_rows(other.execute("SELECT * FROM x").fetchall(), wanted, "other")
-    assert_rows(con.execute("SELECT * FROM x").fetchall(), wanted, "own")
-    ((_, shown),) = con.execute("SHOW CREATE x").fetchall()
-    assert "INSERT INTO x SELECT k * 10" in shown
-    assert "REPLACEMENT" not in shown
-
-
-def test_a_task_that_has_failed_goes_on(con: Connection) -> None:
-    """From the T at which it stands, or an earlier one; a replacement with SNAPSHOT, too."""
-    con.execute(
-        "CREATE TABLE t (k INT); CREATE CONTINUAL TASK x (k INT) ON INPUT t AS ("
-        "INSERT INTO x SELECT 10 DIV k FROM t); INSERT INTO t VALUES (5); INSERT INTO t VALUES (0)"
-    )
-    expect_error(con, "SELECT * FROM x", "TASK_FAILED")
-    con.execute("INSERT INTO t VALUES (2)")
-    refused = expect_error(con, f"{REPLAY} AS (INSERT INTO x SELECT 20 DIV k FROM t)")
-    assert refused.condition == "REPLAY_FAILED"
-    con.execute(f"{REPLAY} AS (INSERT INTO x SELECT try_divide(10, k) FROM t)")
-    con.execute("INSERT INTO t VALUES (1)")
-    assert_rows(con.execute("SELECT * FROM x").fetchall(), [(2,), (None,), (5,), (10,)], "replayed")
-    con.execute("ALTER CONTINUAL TASK x AS (INSERT INTO x SELECT 10 DIV k FROM t)")
-    con.execute("INSERT INTO t VALUES (0)")
-    expect_error(con, "SELECT * FROM x", "TASK_FAILED")
-    con.execute(
-        "CREATE REPLACEMENT CONTINUAL TASK r FOR x AS (INSERT INTO x SELECT k FROM t);"
-        "ALTER CONTINUAL TASK x APPLY REPLACEMENT r; INSERT INTO t VALUES (7)"
-    )
-    wanted = [(5,), (0,), (2,), (1,), (0,), (7,)]
-    assert_rows(con.execute("SELECT * FROM x").fetchall(), wanted, "replaced")
-
-
 def test_history_that_is_gone_is_told_first(con: Connection, warehouse: Path) -> None:
     """Nothing is changed: not the catalog, not the timeline, no folder is made."""
     con.execute(
@@ -160,26 +88,6 @@ def test_history_that_is_gone_is_told_first(con: Connection, warehouse: Path) ->
     con.execute("INSERT INTO t VALUES (10); SELECT * FROM x")
     con.execute(f"REPLAY CONTINUAL TASK x FROM {con.now()}")
     assert_rows(con.execute("SELECT * FROM x").fetchall(), [(10,)], "what is kept is enough")
-
-
-def test_a_view_that_was_followed_only_lately_is_no_input(con: Connection) -> None:
-    """The Ts that a replacement begins with were passed over then: two commits are one T of it."""
-    con.execute("""
-        CREATE TABLE t (k INT);
-        CREATE MATERIALIZED VIEW m AS SELECT sum(k) AS s FROM t;
-        CREATE CONTINUAL TASK x (s BIGINT) ON INPUT t AS (INSERT INTO x SELECT k FROM t)""")
-    early = con.now()
-    con.execute("INSERT INTO t VALUES (1); INSERT INTO t VALUES (2); SELECT * FROM m")
-    con.execute("CREATE CONTINUAL TASK f (s BIGINT) ON INPUT m AS (INSERT INTO f SELECT s FROM m)")
-    late = con.now()
-    body = "ON INPUT m AS (INSERT INTO r SELECT s FROM m)"
-    told = expect_error(con, f"CREATE REPLACEMENT CONTINUAL TASK r FOR x FROM {early} {body}")
-    assert told.condition == "NOT_SUPPORTED"
-    assert "Type: SNAPSHOT" in told.hint
-    con.execute("INSERT INTO t VALUES (3); INSERT INTO t VALUES (4)")
-    con.execute(f"CREATE REPLACEMENT CONTINUAL TASK r FOR x FROM {late + 1} {body}")
-    wanted = [(1,), (2,), (6,), (10,)]
-    assert_rows(con.execute("SELECT * FROM r").fetchall(), wanted, "each T")
 
 
 LISTS = (
@@ -243,27 +151,6 @@ def _held(con: Connection, task: str, outputs: str, called: str = "") -> list[li
     return [sorted(map(str, found)) for found in (*rows, of_quarantine)]
 
 
-def test_a_replacement_brings_a_quarantine(con: Connection) -> None:
-    """A task without one gets it with the rows, and one whose replacement has none keeps it."""
-    con.execute(
-        "CREATE TABLE t (k INT); INSERT INTO t VALUES (1), (-1);"
-        "CREATE CONTINUAL TASK x (k INT) ON INPUT t AS (INSERT INTO x SELECT k FROM t);"
-        "CREATE REPLACEMENT CONTINUAL TASK r FOR x ("
-        "  k INT CHECK (k > 0) ON VIOLATION QUARANTINE) AS (INSERT INTO r SELECT k FROM t);"
-        "ALTER CONTINUAL TASK x APPLY REPLACEMENT r; INSERT INTO t VALUES (2), (-2)"
-    )
-    away = "SELECT relation, row_json FROM x_quarantine"
-    wanted = [("default.x", '{"k":-1}'), ("default.x", '{"k":-2}')]
-    assert_rows(con.execute(away).fetchall(), wanted, "quarantine")
-    assert_rows(con.execute("SELECT k FROM x").fetchall(), [(1,), (2,)], "output")
-    con.execute(
-        "CREATE REPLACEMENT CONTINUAL TASK r FOR x (k INT) AS (INSERT INTO r SELECT k FROM t);"
-        "ALTER CONTINUAL TASK x APPLY REPLACEMENT r"
-    )
-    assert_rows(con.execute(away).fetchall(), [], "nothing is set aside")
-    assert_rows(con.execute("SELECT k FROM x").fetchall(), [(1,), (2,), (-1,), (-2,)], "all")
-
-
 def test_changes_that_wait_are_in_once(con: Connection) -> None:
     """With COALESCE: a replay by the same body changes nothing, a snapshot counts each row once."""
     con.execute("CREATE TABLE t (k INT); INSERT INTO t VALUES (0)")
@@ -290,64 +177,3 @@ def test_changes_that_wait_are_in_once(con: Connection) -> None:
     time.sleep(2.1)
     whole = con.execute("SELECT count(*), sum(k) FROM t").fetchall()
     assert con.execute("SELECT sum(n), sum(s) FROM x").fetchall() == whole
-
-
-def test_what_is_refused(con: Connection) -> None:
-    """Each by its condition, and nothing is changed."""
-    con.execute(
-        "CREATE TABLE t (k INT); CREATE TABLE u (k INT);"
-        "CREATE CONTINUAL TASK x (k INT) ON INPUT t WITH (SNAPSHOT = false) AS ("
-        "  INSERT INTO x SELECT k FROM t);"
-        "CREATE CONTINUAL TASK y (k INT) ON INPUT x AS (INSERT INTO y SELECT k FROM x);"
-        "CREATE CONTINUAL TASK two OUTPUTS (o (k INT), p (k INT)) ON INPUT t AS ("
-        "  INSERT INTO o SELECT k FROM t; INSERT INTO p SELECT k FROM t)"
-    )
-    made = "CREATE REPLACEMENT CONTINUAL TASK r FOR"
-    body = "AS (INSERT INTO r SELECT k FROM t)"
-    differ = "REPLACEMENT_COLUMNS_DIFFER"
-    for what, condition in (
-        (f"{made} x (k BIGINT) ON INPUT t {body}", differ),
-        (f"{made} x AS (INSERT INTO r SELECT k FROM y)", "RECURSIVE_DEFINITION"),
-        (f"{made} two {body}", "TASK_WRITES_FOREIGN_TABLE"),
-        (f"{made} two OUTPUTS (p (k INT), o (k INT)) {body}", "NOT_SUPPORTED"),
-        (f"{made} two OUTPUTS (o (k INT), q (v INT)) AS (DELETE FROM o)", differ),
-        (f"{made} two (k INT) ON INPUT t {body}", "NOT_SUPPORTED"),
-        (f"{made} x OUTPUTS (o (k INT)) ON INPUT t {body}", "NOT_SUPPORTED"),
-        (f"{made} x WITH (COALESCE = '1 hour') {body}", "INVALID_OPTION"),
-        (f"{made} o {body}", "WRONG_OBJECT_KIND"),
-        (f"{made} x WITH (SNAPSHOT = true) {body}", "INVALID_OPTION"),
-        (f"{made} x AS (INSERT INTO y SELECT k FROM t)", "TASK_WRITES_FOREIGN_TABLE"),
-        (f"{made} nothing {body}", "UNKNOWN_RELATION"),
-        ("CREATE REPLACEMENT CONTINUAL TASK y FOR x AS (DELETE FROM y)", "OBJECT_EXISTS"),
-        (
-            f"{REPLAY} AS (INSERT INTO y SELECT 1)",
-            "TASK_WRITES_FOREIGN_TABLE",
-        ),
-        ("REPLAY CONTINUAL TASK t FROM '2026-01-01'", "WRONG_OBJECT_KIND"),
-        ("ALTER CONTINUAL TASK x APPLY REPLACEMENT y", "REPLACEMENT_OF_ANOTHER"),
-    ):
-        expect_error(con, what, condition)
-    con.execute(
-        f"{made} x ON INPUT u WITH (ON ERROR = 'skip') AS (INSERT INTO x SELECT k + 1 FROM u)"
-    )
-    con.execute("INSERT INTO u VALUES (1); INSERT INTO t VALUES (5)")
-    assert_rows(con.execute("SELECT * FROM r").fetchall(), [(2,)], "another input")
-    for what, condition in (
-        (f"{made}2 x {body}", "SYNTAX_ERROR"),
-        ("CREATE REPLACEMENT CONTINUAL TASK r2 FOR x AS (DELETE FROM r2)", "REPLACEMENT_EXISTS"),
-        ("CREATE REPLACEMENT CONTINUAL TASK r2 FOR r AS (DELETE FROM r2)", "NOT_SUPPORTED"),
-        ("DROP CONTINUAL TASK x", "DEPENDENT_OBJECTS"),
-        ("CREATE VIEW v AS SELECT * FROM r", "REPLACEMENT_NOT_READ"),
-        ("ALTER CONTINUAL TASK y APPLY REPLACEMENT r", "REPLACEMENT_OF_ANOTHER"),
-    ):
-        expect_error(con, what, condition)
-    con.execute("ALTER CONTINUAL TASK r RENAME TO better; ALTER CONTINUAL TASK x RENAME TO z")
-    ((_, shown),) = con.execute("SHOW CREATE better").fetchall()
-    assert "REPLACEMENT CONTINUAL TASK better FOR z SNAPSHOT" in shown
-    con.execute("DROP CONTINUAL TASK better; UNDROP CONTINUAL TASK better")
-    con.execute("ALTER CONTINUAL TASK z APPLY REPLACEMENT better; INSERT INTO u VALUES (2)")
-    assert_rows(con.execute("SELECT * FROM z").fetchall(), [(2,), (3,)], "by the other input")
-    assert_rows(con.execute("SELECT * FROM y").fetchall(), [(5,), (2,), (3,)], "the change once")
-    ((_, shown),) = con.execute("SHOW CREATE z").fetchall()
-    assert "SNAPSHOT = false" in shown
-    assert "ON ERROR = 'skip'" in shown

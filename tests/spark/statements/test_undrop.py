@@ -106,45 +106,6 @@ def test_a_task_has_each_t_of_a_view_that_was_read_meanwhile(
     assert len(con.commits("m")) == before + 1, "nobody can have back what followed it"
 
 
-def test_what_is_in_the_way_is_named_and_nothing_changes(con: Connection, warehouse: Path) -> None:
-    """Another object of the name, what is read is gone, columns that are gone, rows that are."""
-    con.execute(SET_UP)
-    con.execute("DROP VIEW p; DROP MATERIALIZED VIEW m; DROP TABLE t CASCADE")
-    _refused(con, "UNDROP VIEW p", "UNDROP_BLOCKED", "UNDROP CONTINUAL TASK c")
-    con.execute("CREATE TABLE t (x INT)")
-    _refused(con, "UNDROP TABLE t", "UNDROP_BLOCKED", "ALTER TABLE t RENAME TO")
-    assert _shown(con) == {"t", "c", "p", "m"}
-    con.execute("ALTER TABLE t RENAME TO t2")
-    assert _status(con, "UNDROP TABLE t") == "UNDROP TABLE (with continual task c)"
-    con.execute("UNDROP MATERIALIZED VIEW m; UNDROP VIEW p")
-    check_rows(con, "SELECT * FROM m", (1, 1))
-    con.execute("CREATE VIEW q AS SELECT k FROM p; DROP VIEW q")
-    con.execute("CREATE OR REPLACE VIEW p AS SELECT v FROM c")
-    _refused(con, "UNDROP VIEW q", "UNDROP_BLOCKED", "no column k")
-    _refused(con, "UNDROP VIEW never", "UNKNOWN_RELATION", "SHOW DROPPED")
-    expect_error(con, "UNDROP SUBSCRIPTION 'r'", "NOT_SUPPORTED")
-
-
-def test_a_schema_comes_back_with_all_in_it(con: Connection) -> None:
-    """The schema, its objects, and those outside that read them."""
-    con.execute("CREATE SCHEMA s; CREATE TABLE s.t (k INT); INSERT INTO s.t VALUES (7)")
-    con.execute("CREATE VIEW v AS SELECT k FROM s.t; DROP SCHEMA s CASCADE")
-    expect_error(con, "UNDROP VIEW nope", "UNKNOWN_RELATION")
-    assert _status(con, "UNDROP SCHEMA s") == "UNDROP SCHEMA (with table s.t, view v)"
-    check_rows(con, "SELECT * FROM v", (7,))
-    _refused(con, "UNDROP SCHEMA s", "UNKNOWN_SCHEMA", "SHOW DROPPED")
-
-
-def test_the_newest_of_a_name_comes_back_first(con: Connection) -> None:
-    """Dropped twice: the second one; once that has another name, the first."""
-    for value in (1, 2):
-        con.execute(f"CREATE TABLE t (k INT); INSERT INTO t VALUES ({value}); DROP TABLE t")
-    con.execute("UNDROP TABLE t")
-    check_rows(con, "SELECT * FROM t", (2,))
-    con.execute("ALTER TABLE t RENAME TO second; UNDROP TABLE t")
-    check_rows(con, "SELECT * FROM t", (1,))
-
-
 def test_purge_and_maintain_remove_for_good(con: Connection, warehouse: Path) -> None:
     """PURGE deletes the folders at once, MAINTAIN those that were dropped before RETAIN."""
     con.execute("CREATE TABLE a (k INT); CREATE TABLE b (k INT); CREATE TABLE d (k INT)")
@@ -183,15 +144,3 @@ def test_a_folder_that_others_use_stays(con: Connection, tmp_path: Path) -> None
     con.execute("UNDROP MATERIALIZED VIEW w; DROP MATERIALIZED VIEW w PURGE")
     con.execute(made)
     check_rows(con, "SELECT * FROM w", (3,))
-
-
-def test_a_flow_comes_back_whole(con: Connection) -> None:
-    """Its task and its target."""
-    con.execute(
-        "CREATE TABLE e (id INT, n INT, at INT); CREATE FLOW f AS AUTO CDC INTO x FROM e "
-        "KEYS (id) SEQUENCE BY at; INSERT INTO e VALUES (1, 1, 1); DROP FLOW f"
-    )
-    con.execute("INSERT INTO e VALUES (1, 2, 2)")
-    assert _status(con, "UNDROP FLOW f") == "UNDROP FLOW (with materialized view x)"
-    check_rows(con, "SELECT id, n FROM x", (1, 2))
-    con.execute("DROP FLOW f")

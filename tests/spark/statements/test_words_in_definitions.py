@@ -6,7 +6,7 @@ An option is what the parser read behind WITH, and nothing that only looks like 
 import pytest
 
 from ctsql.api import Connection
-from ctsql.planner.syntax.parse import _PLANS, DML_VERBS
+from ctsql.planner.syntax.parse import DML_VERBS, EXPLAIN_FORMATS
 from ctsql.planner.syntax.statements import options
 from ctsql.planner.syntax.statements.commands import COMMANDS
 
@@ -17,12 +17,12 @@ WORDS = sorted(
         word.lower()
         for phrase in (
             *options.TASK_OPTIONS,
-            *options._VIEW_KNOWN,
+            *options.VIEW_OPTIONS,
             "CREATE OR REPLACE REPLACEMENT CONTINUAL TASK MATERIALIZED VIEW IF NOT EXISTS",
             "ON INPUT OUTPUTS AS WITH COMMENT WHERE BACKFILL FROM TRANSFORM RETAIN REFRESH",
             *COMMANDS,
             *DML_VERBS,
-            *_PLANS,
+            *EXPLAIN_FORMATS,
             "INSERTS", "DELETES", "CHANGES", "CONTENTS", "FLOW", "CDC", "KEYS", "SEQUENCE BY",
             "ITERATIONS = FIXPOINT", "ALIGNED TO", "CREATION", "AS OF", "SNAPSHOT", "UP TO NOW",
             "TRIMESTER", "REFRESHED", "COALESCED",

@@ -9,15 +9,11 @@ import pytest
 from ctsql.api import Connection, connect as open_connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
-from ctsql.runtime.delta.transaction import OptimisticTransaction
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.statements.definitions import create
 from ctsql.runtime.views.refresh_policy import Strategy
-from ctsql.runtime.views.sink import ViewSink
-from ctsql.runtime.warehouse.sources import StoredSources
 from tests.conftest import TEST_MASTER
-from tests.helpers.opened import engine_of, item_of
-from tests.helpers.processes import Process
+from tests.helpers.opened import item_of
 from tests.helpers.table_folder import (
     data_files,
     folder,
@@ -27,6 +23,7 @@ from tests.helpers.table_folder import (
     transaction,
     versions,
 )
+from tests.helpers.turns import turn_at
 from tests.helpers.view_reports import rows, said
 from tests.scenarios.runner import assert_rows
 
@@ -171,33 +168,6 @@ def test_between_the_catalog_and_the_table(awaiting: Connection) -> None:
 
 
 @pytest.mark.slow
-def test_one_with_an_old_catalog_writes_nothing(
-    shop: Connection, connect: Callable[[], Connection]
-) -> None:
-    """Neither the old columns nor the old rows; its read says that it is to be run again."""
-    late = connect()
-    late.execute("SELECT * FROM m")
-    old, table = engine_of(late), folder(shop, "m")
-    item = _item(late)
-    for query in (NEW, OLD):
-        _replace(shop, query)
-        commits = len(log(table))
-        shop.execute("INSERT INTO t VALUES (4, 4)")
-        fresh = engine_of(shop).mint_fresh()
-        old.timeline.refresh()
-        ViewSink(old.warehouse, item).advance(fresh, full=True)
-        assert len(log(table)) == commits
-        assert old.relations.item(item.id) == item
-        with pytest.raises(CtsqlError) as refused:
-            StoredSources(old.warehouse).contents(item.id, fresh)
-        assert refused.value.condition == "VIEW_REPLACED"
-        shop.execute("DELETE FROM t WHERE k = 4")
-        late.execute("SELECT * FROM m")
-        item = _item(late)
-    assert_rows(late.execute("SELECT * FROM m").fetchall(), OLD_ROWS, "looked again")
-
-
-@pytest.mark.slow
 def test_what_was_bound_to_older_columns_is_not_read(
     shop: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,56 +193,8 @@ def test_what_was_bound_to_older_columns_is_not_read(
 
 
 @pytest.mark.slow
-def test_subscriptions_are_outdated(shop: Connection) -> None:
-    """By other columns; not by another query with the same ones, of which the change is told."""
-    shop.execute("SUBSCRIBE TO m UP TO NOW AS 'named'").fetchall()
-    with shop.subscribe("m") as live:
-        told = iter(live)
-        assert {next(told).row for _ in OLD_ROWS} == set(OLD_ROWS)
-        _replace(shop, "SELECT k, sum(v) * 2 AS s FROM t GROUP BY k")
-        changed = shop.execute("SUBSCRIBE TO m UP TO NOW AS 'named'").fetchall()
-        assert sorted(row[1:] for row in changed) == [
-            (-1, 1, 15),
-            (-1, 2, 20),
-            (1, 1, 30),
-            (1, 2, 40),
-        ]
-        _replace(shop)
-        for again in (lambda: list(told), lambda: shop.execute("SUBSCRIBE TO m AS 'named'")):
-            with pytest.raises(CtsqlError) as outdated:
-                again()
-            assert outdated.value.condition == "SUBSCRIPTION_OUTDATED"
-    begun = shop.execute("SUBSCRIBE TO m FROM 1 UP TO NOW").fetchall()
-    assert_rows([row[2:] for row in begun], NEW_ROWS, "from its replacement on")
-
-
-REFUSED = [
-    ("SELECT s FROM m", "SELECT k FROM t", "COLUMNS_IN_USE"),
-    (None, "SELECT k AS `a b` FROM t", "INVALID_NAME"),
-    (None, "SELECT 'x' COLLATE UTF8_LCASE AS i FROM t", "INVALID_STATEMENT"),
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("reader", "query", "condition"), REFUSED)
-def test_refused_while_nothing_is_changed(
-    reader: str | None, query: str, condition: str, shop: Connection
-) -> None:
-    """Somebody reads it; no table has such columns."""
-    if reader is not None:
-        shop.execute(f"CREATE VIEW above AS {reader}")
-    before, commits = _item(shop), len(log(folder(shop, "m")))
-    with pytest.raises(CtsqlError) as refused:
-        _replace(shop, query)
-    assert refused.value.condition == condition
-    assert (_item(shop), len(log(folder(shop, "m")))) == (before, commits)
-
-
-@pytest.mark.slow
-def test_the_next_refreshes_follow(
-    con: Connection, connect: Callable[[], Connection], warehouse: Path
-) -> None:
-    """With a state table of its own, after a restart and by another process; OPTIMIZE, MAINTAIN."""
+def test_the_next_refreshes_follow(con: Connection, connect: Callable[[], Connection]) -> None:
+    """With a state table of its own, after a restart, OPTIMIZE and MAINTAIN."""
     averages = "SELECT k, avg(v) AS a FROM t GROUP BY k"
     more = "SELECT k % 2 AS odd, avg(v) AS a, count(DISTINCT v) AS n FROM t GROUP BY k % 2"
     con.execute(TABLE + f"CREATE MATERIALIZED VIEW m {FOLLOW} AS {averages}")
@@ -295,39 +217,9 @@ def test_the_next_refreshes_follow(
     again.spark.sql(f"OPTIMIZE delta.`{table}`")
     assert rows(again, "SELECT * FROM m") == rows(again, other)
     assert said(again, "m")["strategy"] == Strategy.STATE_TABLE.value
-    process = Process(warehouse, ["INSERT INTO t VALUES (1, 1)", "SELECT * FROM m"])
-    process.wait_ready()
-    process.go()
-    assert process.finish()[0] == 0
-    assert rows(again, "SELECT * FROM m") == rows(again, other)
-    assert said(again, "m")["strategy"] == Strategy.STATE_TABLE.value
     _replace(again, more, FOLLOW)
     assert rows(again, "SELECT * FROM m") == rows(again, more)
     assert len(_anew(table)) == 2
-
-
-@pytest.mark.slow
-def test_options_of_the_view(con: Connection) -> None:
-    """A column list, a comment, ASSERT NOT NULL and refresh times are those of the new one."""
-    con.execute(TABLE + f"CREATE MATERIALIZED VIEW m COMMENT 'old' AS {OLD}")
-    con.execute(
-        "CREATE OR REPLACE MATERIALIZED VIEW m (`Key`, total, at_once) COMMENT 'new' "
-        "WITH (ASSERT NOT NULL total, REFRESH EVERY '1 day') "
-        "AS SELECT k, sum(v), struct(k AS a, map(k, v) AS b) FROM t GROUP BY k, v"
-    )
-    held = con.execute("SELECT Key, total FROM m").fetchall()
-    assert_rows(held, [(1, 5), (1, 10), (2, 20)], "refreshed at once")
-    described = {str(r[0]): r for r in con.execute("DESCRIBE EXTENDED m").fetchall()}
-    assert described["# comment"][1] == "new"
-    assert described["at_once"][1] == "struct<a:int,b:map<int,int>>"
-    con.execute("INSERT INTO t VALUES (5, NULL)")
-    assert_rows(con.execute("SELECT Key, total FROM m").fetchall(), held, "until tomorrow")
-    with pytest.raises(CtsqlError, match="is NULL"):
-        con.execute("REFRESH MATERIALIZED VIEW m")
-    _replace(con, "SELECT * FROM t WHERE k > 100")
-    assert con.execute("SELECT * FROM m").fetchall() == []
-    assert not any("add" in action for action in log(folder(con, "m"))[-1])
-    assert con.execute("VERIFY m").fetchall() == []
 
 
 TYPES = (
@@ -352,31 +244,16 @@ def test_any_types(shop: Connection) -> None:
 
 
 @pytest.mark.slow
-def test_replaced_before_its_first_refresh(con: Connection) -> None:
-    """Nothing was written yet: the table waits for the columns as well."""
-    con.execute(TABLE + f"CREATE MATERIALIZED VIEW m WITH (REFRESH AT '2100-01-01') AS {OLD}")
-    assert _refused(con, "SELECT * FROM m").condition == "AS_OF_OUT_OF_RANGE"
-    _replace(con)
-    assert_rows(con.execute("SELECT * FROM m").fetchall(), NEW_ROWS, "refreshed at once")
-    assert len(_anew(folder(con, "m"))) == 1
-
-
-@pytest.mark.slow
 def test_rows_that_come_while_it_is_written(
     awaiting: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody else's append makes the commit fail; the next one takes the rows away too."""
-    table, commit = folder(awaiting, "m"), OptimisticTransaction._end_with
+    table = folder(awaiting, "m")
     wrong = awaiting.spark.createDataFrame([(7, 7)], "k INT, s BIGINT").coalesce(1)
-
-    def after_another(txn: OptimisticTransaction, operation: Any) -> int:
-        if '"name":"n"' in txn.txn.metadata().schemaString():
-            monkeypatch.undo()
-            wrong.write.format("delta").mode("append").save(str(table))
-        return commit(txn, operation)
-
-    monkeypatch.setattr(OptimisticTransaction, "_end_with", after_another)
+    append = wrong.write.format("delta").mode("append")
+    turn = turn_at(monkeypatch, "output_staged", lambda: append.save(str(table)))
     assert_rows(awaiting.execute("SELECT * FROM m").fetchall(), NEW_ROWS, "finished")
+    assert turn.has_come
     assert_rows(rows_at(awaiting, table, len(log(table)) - 2), [*OLD_ROWS, (7, 7)], "another's")
     assert _anew(table) == [len(log(table)) - 1]
     assert not orphans(table)
