@@ -127,10 +127,10 @@ class Notebook:
     """The magics of one kernel, and the connection that they use."""
 
     def __init__(self, shell: "InteractiveShell") -> None:
-        self._shell = shell
+        self.shell = shell
         self._worker = Worker()
         self._connection: Connection | None = None
-        self._cells: list[LiveCell] = []
+        self.cells: list[LiveCell] = []
 
     @property
     def connection(self) -> "Connection":
@@ -160,7 +160,7 @@ class Notebook:
             problem._render_traceback_ = lambda: lines  # type: ignore[attr-defined]
             raise
         if options.output is not None:
-            self._shell.user_ns[options.output] = last
+            self.shell.user_ns[options.output] = last
             return None
         return last
 
@@ -171,7 +171,7 @@ class Notebook:
         if options.warehouse is not None:
             self._connection = connect(options.warehouse)
         if options.connection is not None:
-            connection = self._shell.user_ns.get(options.connection)
+            connection = self.shell.user_ns.get(options.connection)
             if not isinstance(connection, Connection):
                 message = f"{options.connection} is no connection"
                 detail = f'Make one: {options.connection} = ctsql.connect("warehouse")'
@@ -183,7 +183,7 @@ class Notebook:
         from IPython.display import display
 
         output: object = None
-        variables = CallerVariables({}, namespace=self._shell.user_ns)
+        variables = CallerVariables({}, namespace=self.shell.user_ns)
         for span in split(source):
             if output is not None:
                 display(output)  # type: ignore[no-untyped-call]
@@ -202,8 +202,8 @@ class Notebook:
             handle = display("waiting for changes", display_id=True)  # type: ignore[no-untyped-call]
             assert handle is not None  # since it has an id
             cell = LiveCell(result, handle)
-            self._cells = [c for c in self._cells if c.is_alive()]
-            self._cells.append(cell)
+            self.cells = [c for c in self.cells if c.is_alive()]
+            self.cells.append(cell)
             cell.start()
             return None
         if not result.has_rows:
@@ -212,11 +212,11 @@ class Notebook:
         return result
 
     def _stop(self) -> None:
-        for cell in self._cells:
+        for cell in self.cells:
             cell.stop()
-        for cell in self._cells:
+        for cell in self.cells:
             cell.join()
-        self._cells.clear()
+        self.cells.clear()
 
     def completions(self, context: "CompletionContext") -> dict[str, Any]:
         """What Tab offers in a cell of SQL, or in a line of it."""

@@ -20,14 +20,14 @@ from openlineage.client.generated.nominal_time_run import NominalTimeRunFacet
 from ctsql.runtime.service.events import Event
 
 NAMESPACE = "ctsql"
-_waiting: "queue.Queue[RunEvent]" = queue.Queue(10_000)
+waiting: "queue.Queue[RunEvent]" = queue.Queue(10_000)
 
 
 def send(event: Event) -> None:
     """Take an event of the service; if 10,000 wait already, drop it."""
     if event.time is not None and (event.refresh or (event.condition and event.name)):
         try:
-            _waiting.put_nowait(run_event(event, event.time))
+            waiting.put_nowait(run_event(event, event.time))
         except queue.Full:
             sys.stderr.write("OpenLineage: an event was dropped\n")
 
@@ -58,8 +58,8 @@ def _instant(milliseconds: int) -> str:
 def _send_all() -> None:
     client = OpenLineageClient()
     while True:
-        client.emit(_waiting.get())
-        _waiting.task_done()
+        client.emit(waiting.get())
+        waiting.task_done()
 
 
 threading.Thread(target=_send_all, daemon=True).start()

@@ -42,23 +42,23 @@ def examine(warehouse: str, master: str | None) -> Iterator[Finding]:
     ``warehouse`` is its folder, which need not exist; nothing is left there.
     """
     yield Finding("Python", f"{sys.version.split()[0]}, {sys.executable}")
-    java = _found("Java", _java)
+    java = finding("Java", _java)
     yield java
     yield _spark()
     yield Finding("Delta", version("delta-spark"))
-    yield _found("JARs", _jars)
+    yield finding("JARs", _jars)
     folder = local_path(warehouse)
     if folder is not None:
-        yield _found("warehouse", lambda: _store(folder))
+        yield finding("warehouse", lambda: _store(folder))
     if not java.remedy:
-        yield _found("archive", _archive)
+        yield finding("archive", _archive)
         remedy = "Set TMPDIR to a folder that you can write"
-        yield _found("self-test", lambda: _self_test(master), remedy)
+        yield finding("self-test", lambda: run_self_test(master), remedy)
         if folder is None:
-            yield _found("warehouse", lambda: _remote_store(warehouse, master))
+            yield finding("warehouse", lambda: remote_store(warehouse, master))
 
 
-def _found(
+def finding(
     name: str,
     look: Callable[[], str],
     remedy: str = "Give ctsql a folder that it can write: ctsql -w FOLDER doctor",
@@ -114,7 +114,7 @@ def _store(path: Path) -> str:
     return f"{path}: files are written, renamed, listed and locked"
 
 
-def _remote_store(location: str, master: str | None) -> str:
+def remote_store(location: str, master: str | None) -> str:
     """The same as far as stores have it, by Spark's connector."""
     from ctsql.runtime.spark.failures.errors import translate_spark_errors
     from ctsql.runtime.spark.internals.java import java, java_context
@@ -135,7 +135,8 @@ def _remote_store(location: str, master: str | None) -> str:
     return f"{location}: files are written, renamed, listed and deleted"
 
 
-def _self_test(master: str | None) -> str:
+def run_self_test(master: str | None) -> str:
+    """Run statements in a new warehouse; reports their number, the time and missing fast paths."""
     from ctsql.runtime.spark.missing import found
 
     start = time.monotonic()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 WAITING_MAX = 20  # the most requests that wait for the collecting thread; others get 503
 
 
-class _Application:
+class MetricsApplication:
     """Prometheus' WSGI application as an ASGI one, which collects in another thread."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -39,6 +39,7 @@ class _Application:
         self._waiting = 0
 
     async def __call__(self, scope: Any, _receive: Any, send: Any) -> None:
+        """Answer a request; status 503 while too many wait."""
         status, headers, body = "503 Service Unavailable", list[tuple[str, str]](), b""
         if self._waiting < WAITING_MAX:
             self._waiting += 1
@@ -97,7 +98,7 @@ class Metrics:
         registry = CollectorRegistry()
         registry.register(ServiceMetrics(self._counts, self.pulse, Lags(self._lags), self._memory))
         ProcessCollector(registry=registry)
-        with http_server.served(_Application(registry), host, port, "metrics") as address:
+        with http_server.served(MetricsApplication(registry), host, port, "metrics") as address:
             yield f"{address}/metrics"
 
     def _lags(self) -> Sequence[LagRow]:

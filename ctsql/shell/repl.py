@@ -87,12 +87,12 @@ class Repl:
     """The loop; ``run`` ends when the user leaves."""
 
     def __init__(self, runner: Runner) -> None:
-        self._runner = runner
-        self._settings: OutputSettings = runner.settings
+        self.runner = runner
+        self.settings: OutputSettings = runner.settings
         self._starter = Starter(runner.connection)
         self._completer = CatalogCompleter(runner.connection)
-        self._display = DisplaySettings(self._settings)
-        self._terminal_out: TextIO = self._settings.out
+        self._display = DisplaySettings(self.settings)
+        self._terminal_out: TextIO = self.settings.out
         self._terminal_limit: int | None = ROWS_SHOWN  # of rows, while they go to a file
         self._last = ""  # the last text that was run
         self._prefill = ""  # what the next prompt begins with
@@ -109,17 +109,17 @@ class Repl:
     def run(self, *, rc_file: Path | None = None) -> int:
         """Read and run until the user leaves; returns 0. ``rc_file`` is run first, if it exists."""
         session = prompt_session(self._completer)
-        self._runner.confirm = _confirm
+        self.runner.confirm = ask_to_confirm
         self._starter.begin()
         Thread(target=self._tell_failures, daemon=True).start()
-        mode = ", read-only" if self._runner.connection.read_only else ""
-        self._say(f"ctsql on {self._runner.connection.warehouse}{mode}. Type \\? for help.")
+        mode = ", read-only" if self.runner.connection.read_only else ""
+        self._say(f"ctsql on {self.runner.connection.warehouse}{mode}. Type \\? for help.")
         if rc_file is not None and not self._feed_settings(rc_file):
             return OK
         while True:
             try:
                 with patch_stdout(raw=True):
-                    is_open = self._runner.connection.in_transaction
+                    is_open = self.runner.connection.in_transaction
                     default, self._prefill = self._prefill, ""
                     text = session.prompt(PROMPT_OPEN if is_open else PROMPT, default=default)
             except KeyboardInterrupt:
@@ -128,7 +128,7 @@ class Repl:
                 break
             if not self.feed(text):
                 break
-        if self._runner.connection.in_transaction:
+        if self.runner.connection.in_transaction:
             self._say("The open transaction is rolled back.")
         self._close_output()
         return OK
@@ -146,9 +146,9 @@ class Repl:
         except KeyboardInterrupt:
             self._say("cancelled")
         except (Error, OSError) as problem:
-            self._settings.fail(problem)
+            self.settings.fail(problem)
         except Defect as defect:
-            self._settings.fail(defect.__cause__ or defect)
+            self.settings.fail(defect.__cause__ or defect)
         if self._display.timing and command_is_timed(text):
             self._say(f"Time: {time.monotonic() - start:.3f} s")
         return True
@@ -160,7 +160,7 @@ class Repl:
         try:
             lines = _read(str(path)).split("\n")
         except CtsqlError as problem:
-            self._settings.fail(problem)
+            self.settings.fail(problem)
             return True
         text = ""
         for line in lines:
@@ -185,7 +185,7 @@ class Repl:
                 self._actions[command.name](command.argument)
                 return
             self._wait_for_spark(statement)
-            self._runner.run_span(Source(statement, PROMPT_NAME).whole())
+            self.runner.run_span(Source(statement, PROMPT_NAME).whole())
 
     def _end(self, text: str, command: Command) -> None:
         """Do what a command at the end of a text, or about the last one, asks for."""
@@ -204,16 +204,16 @@ class Repl:
         if command.name == "watch":
             self._watch(text, command.argument)
             return
-        before = self._settings.expanded
+        before = self.settings.expanded
         if command.name == "run_expanded":
-            self._settings.expanded = True
+            self.settings.expanded = True
         try:
             with self._rows_to(command.argument) as file:
                 code = self._run_text(text, PROMPT_NAME)
                 if file is not None and code == OK:
                     file.publish()
         finally:
-            self._settings.expanded = before
+            self.settings.expanded = before
 
     def _edit(self, text: str, file: str) -> None:
         try:
@@ -240,7 +240,7 @@ class Repl:
         source = Source(text, name)
         self._wait_for_spark(text)
         try:
-            return self._runner.run_source(source)
+            return self.runner.run_source(source)
         finally:
             self._completer.stale = True
 
@@ -250,30 +250,30 @@ class Repl:
             is_logged,  # which imports much, and the prompt comes first
         )
 
-        if self._runner.connection.started or (text and is_logged(text)):
+        if self.runner.connection.started or (text and is_logged(text)):
             return
         start = time.monotonic()
-        with self._settings.progress.running(lambda: "starting Spark..."):
+        with self.settings.progress.running(lambda: "starting Spark..."):
             self._starter.wait()
         seconds = time.monotonic() - start
-        if seconds >= SLOW_START_SECONDS and not self._settings.quiet:
+        if seconds >= SLOW_START_SECONDS and not self.settings.quiet:
             from ctsql.console.warm_up import would_help
 
-            if would_help(self._runner.connection.spark):
+            if would_help(self.runner.connection.spark):
                 self._say(f"waited {seconds:.0f} s for Spark; `ctsql warm-up` makes starts faster")
 
     def _say(self, text: str) -> None:
-        self._settings.note(text)
+        self.settings.note(text)
 
     def _tell_failures(self) -> None:
         """Say which objects have failed; what cannot be told now is told by what reads them."""
         with suppress(Error, OSError):
-            for line in failure_lines(self._runner.connection.status().to_dicts()):
+            for line in failure_lines(self.runner.connection.status().to_dicts()):
                 self._say(line)
 
     def _tell_connection(self) -> None:
         self._wait_for_spark("")
-        connection = self._runner.connection
+        connection = self.runner.connection
         facts = [
             ("warehouse", connection.warehouse),
             ("schema", connection.search_schema),
@@ -291,8 +291,8 @@ class Repl:
 
     def _copy(self, argument: str) -> None:
         self._wait_for_spark("")
-        with copy_statement(argument, sys.stdin, self._settings.out) as statement:
-            self._runner.run_span(Source(statement, PROMPT_NAME).whole())
+        with copy_statement(argument, sys.stdin, self.settings.out) as statement:
+            self.runner.run_span(Source(statement, PROMPT_NAME).whole())
 
     def _read_file(self, argument: str) -> None:
         self._run_text(_read(argument), argument)
@@ -301,8 +301,8 @@ class Repl:
         stream = self._open_output(argument) if argument else None
         self._close_output()
         if stream is not None:
-            self._terminal_limit = self._settings.limit
-            self._settings.out, self._settings.limit = stream, None
+            self._terminal_limit = self.settings.limit
+            self.settings.out, self.settings.limit = stream, None
         self._say(f"Rows go to {argument or 'the terminal'}.")
 
     def _open_output(self, file: str) -> OutputFile:
@@ -310,7 +310,7 @@ class Repl:
         if fault is not None:
             raise misuse(f"{file} {fault}")
         path = user_path(file)
-        check_output(path, self._runner.connection.warehouse)
+        check_output(path, self.runner.connection.warehouse)
         try:
             return OutputFile(path)
         except OSError as problem:
@@ -318,13 +318,13 @@ class Repl:
             raise misuse(message) from problem
 
     def _close_output(self) -> None:
-        out = self._settings.out
+        out = self.settings.out
         if out is not self._terminal_out:
             assert isinstance(out, OutputFile)  # nothing else stands in for the terminal
             if not out.is_empty:  # if only errors came, the file stays as it was
                 out.publish()
             out.close()
-            self._settings.out, self._settings.limit = self._terminal_out, self._terminal_limit
+            self.settings.out, self.settings.limit = self._terminal_out, self._terminal_limit
 
     @contextmanager
     def _rows_to(self, file: str) -> Iterator[OutputFile | None]:
@@ -332,16 +332,16 @@ class Repl:
         if not file:
             yield None
             return
-        out, limit = self._settings.out, self._settings.limit
+        out, limit = self.settings.out, self.settings.limit
         with self._open_output(file) as stream:
-            self._settings.out, self._settings.limit = stream, None
+            self.settings.out, self.settings.limit = stream, None
             try:
                 yield stream
             finally:
-                self._settings.out, self._settings.limit = out, limit
+                self.settings.out, self.settings.limit = out, limit
 
 
-def _confirm(question: str) -> bool:
+def ask_to_confirm(question: str) -> bool:
     """Ask the user; Ctrl-C and Ctrl-D say no."""
     try:
         return confirm(question)

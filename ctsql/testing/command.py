@@ -71,7 +71,7 @@ def run_tests(
     """
     cases, folder = selection.suite.cases, selection.suite.folder
     count = workers_for(len(cases)) if workers is None else min(workers, len(cases))
-    run = _Run(cases, tell)
+    run = CommandRun(cases, tell)
     with (
         tempfile.TemporaryDirectory(prefix="ctsql-test-", ignore_cleanup_errors=True) as root,
         ExitStack() as stack,
@@ -96,7 +96,7 @@ def run_tests(
     return run.outcomes
 
 
-class _Run:
+class CommandRun:
     """Tests; each is run by one worker. ``tell`` is as for :func:`run_tests`."""
 
     def __init__(self, cases: Sequence[Case], tell: Callable[[Outcome], None]) -> None:

@@ -45,7 +45,7 @@ def bind_task(
     output_items = list(binder.own.values())
     bodies = {o.id: BodyBinder(binder, o, roles, column_defs[n]) for n, o in binder.own.items()}
     statements = tuple(bodies[_target(binder, s.target, own).id].bind(s) for s in statement.body)
-    iterations = _option(statement, "ITERATIONS") or 1
+    iterations = option_of(statement, "ITERATIONS") or 1
     assert isinstance(iterations, int) or iterations == FIXPOINT  # the parser gives nothing else
     transaction = lp.Transaction(
         statements=statements,
@@ -71,9 +71,9 @@ def bind_task(
         input_views=tuple(node for node in input_nodes if isinstance(node, lp.ViewReference)),
         times=None,
         transaction=transaction,
-        snapshot=_option(statement, "SNAPSHOT") is not False and statement.backfill is None,
-        skip_errors=_option(statement, "ON ERROR") == "skip",
-        quarantine_errors=_option(statement, "ON ERROR") == "quarantine",
+        snapshot=option_of(statement, "SNAPSHOT") is not False and statement.backfill is None,
+        skip_errors=option_of(statement, "ON ERROR") == "skip",
+        quarantine_errors=option_of(statement, "ON ERROR") == "quarantine",
         trim=_every(statement, "TRIM EVERY"),
         coalesce=_every(statement, "COALESCE"),
     )
@@ -149,13 +149,13 @@ def _target(binder: Binder, ref: st.RelationRef, own: Item) -> Item:
     return output
 
 
-def _option(statement: st.CreateContinualTask, name: str) -> object:
+def option_of(statement: st.CreateContinualTask, name: str) -> object:
     """The value of an option; None when it is not given."""
     return next((o.value for o in statement.options if o.name == name), None)
 
 
 def _every(statement: st.CreateContinualTask, name: str) -> Every | None:
-    value = _option(statement, name)
+    value = option_of(statement, name)
     return value if isinstance(value, Every) else None
 
 

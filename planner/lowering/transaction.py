@@ -122,13 +122,13 @@ def _step(
     where, alias = statement.where, statement.alias
     stored_rows, inserts, victims = output.stored_rows, output.inserts, output.victims
     if stored_rows is not None:
-        victims = union_all(victims, _match(view, stored_rows, alias, where, keep=False))
+        victims = union_all(victims, matching_rows(view, stored_rows, alias, where, keep=False))
     if where is None:
         return OutputState(None, union_all(*fresh), victims)
     if stored_rows is not None and later:
-        stored_rows = _match(view, stored_rows, alias, where, keep=True)
+        stored_rows = matching_rows(view, stored_rows, alias, where, keep=True)
     if inserts is not None:
-        inserts = _match(view, inserts, alias, where, keep=True)
+        inserts = matching_rows(view, inserts, alias, where, keep=True)
     return OutputState(stored_rows, union_all(inserts, *fresh), victims)
 
 
@@ -195,7 +195,7 @@ def _check_types(statement: lp.Insert, into: Sequence[str], rows: DataFrame) -> 
             )
 
 
-def _match(
+def matching_rows(
     view: StatementView, rows: DataFrame, alias: str, where: lp.Query | None, *, keep: bool
 ) -> DataFrame:
     """The rows for which a predicate is true, or (keep) those for which it is false or NULL."""

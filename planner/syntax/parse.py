@@ -19,7 +19,7 @@ _QUERY_STARTS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
 
 _KNOWN = (*_QUERY_STARTS[:-1], *DML_VERBS, "CREATE", "EXPLAIN", *COMMANDS)
 _Known = TypeVar("_Known", bound=Statement)
-_PLANS = ("EXTENDED", "FORMATTED", "CODEGEN", "COST", "LOGICAL", "ANALYZE")
+EXPLAIN_FORMATS = ("EXTENDED", "FORMATTED", "CODEGEN", "COST", "LOGICAL", "ANALYZE")
 
 
 def parse(span: Span) -> Statement:
@@ -78,7 +78,7 @@ def _explain(tokens: Tokens) -> Explain:
         target = cursor.relation("the view's name")
         cursor.end()
         return Explain(span=span, analyze=True, kind=ObjectKind.MATERIALIZED_VIEW, target=target)
-    if cursor.upper() in _PLANS:
+    if cursor.upper() in EXPLAIN_FORMATS:
         what = f"EXPLAIN {cursor.upper()}"
         raise not_supported(cursor.here, what, hint="Type EXPLAIN or EXPLAIN PHYSICAL.")
     if cursor.current is None:

@@ -44,8 +44,8 @@ def changed_between(table: DeltaTable, before: int, after: int) -> DataFrame:
     old, new = table.files(before) if before >= 0 else {}, table.files(after)
     if not reads_less(commits, old, new):
         return table.change_rows(before + 1, after)
-    new_files = _files_to_read(table.vectors, new, old)
-    old_files = _files_to_read(table.vectors, old, new)
+    new_files = files_to_read(table.vectors, new, old)
+    old_files = files_to_read(table.vectors, old, new)
     if new_files is None or old_files is None:
         return table.change_rows(before + 1, after)
     inserts = table.frame_of(new_files, after).withColumn(CHANGE_TYPE, F.lit("insert"))
@@ -74,7 +74,7 @@ def reads_less(commits: Iterable[Commit], old: Files, new: Files) -> bool:
     return sum(file.size for file in differ.values()) <= per_commit
 
 
-def _files_to_read(vectors: Vectors, files: Files, others: Files) -> list[DataFile] | None:
+def files_to_read(vectors: Vectors, files: Files, others: Files) -> list[DataFile] | None:
     """The files with rows that others lack; of a file in both only these rows, if counted.
 
     None if these rows are too many for a vector in a task.

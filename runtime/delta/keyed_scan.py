@@ -87,7 +87,7 @@ def _all(
     count = table.rows_count(version) if table.is_stored(version) else None
     if count is None or count > most:
         return Declined(f"the log does not say that it has at most {most} rows")
-    read = _Read.of(table, version, columns, ())
+    read = KeyedRead.of(table, version, columns, ())
     return read if isinstance(read, Declined) else read.at(version)
 
 
@@ -162,7 +162,7 @@ class StoredRows:
                 return self._near
             rows = having(self._near.arrow, self._near.schema, key_set)
             return self._near.with_rows(self._near.schema, rows)
-        read = _Read.of(self._table, self._version, self._names, [(local_keys, pairs)])
+        read = KeyedRead.of(self._table, self._version, self._names, [(local_keys, pairs)])
         near = read if isinstance(read, Declined) else read.at(self._version)
         if not isinstance(near, Declined):
             return near
@@ -175,7 +175,7 @@ def _is_readable(table: DeltaTable, version: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class KeyedRead:
     """A read of some columns, of the rows with a key of any set, or of all rows."""
 
     table: DeltaTable
@@ -185,7 +185,7 @@ class _Read:
     @staticmethod
     def of(
         table: DeltaTable, version: int, columns: Sequence[str], keys: Sequence[Keys]
-    ) -> "_Read | Declined":
+    ) -> "KeyedRead | Declined":
         """Add the keys' columns, by the schema of a version; declined if only Spark can read it."""
         schema = table.schema_at(version)
         key_sets = [_key_set(schema, *key) for key in keys]
@@ -196,7 +196,7 @@ class _Read:
         fields = [f for f in schema.fields if f.name in names]
         if not is_flat(T.StructType(fields)):
             return Declined("Spark reads columns of these types")
-        return _Read(table, fields, sets)
+        return KeyedRead(table, fields, sets)
 
     @property
     def identity(self) -> Hashable:
@@ -211,6 +211,7 @@ class _Read:
         return self.table.location, tuple(self._columns), kinds, by
 
     def at(self, version: int) -> LocalRows | Declined:
+        """The rows at a version of the table."""
         files = self._files(version)
         if isinstance(files, Declined):
             return files
@@ -234,7 +235,7 @@ class _Read:
         )
         return new_rows if isinstance(new_rows, Declined) else rows.with_rows(rows.schema, new_rows)
 
-    def less(self, other: "_Read") -> "_Read | Declined":
+    def less(self, other: "KeyedRead") -> "KeyedRead | Declined":
         """The same read of the keys that another read of one set lacks; declined for too many."""
         (mine,), (others,) = self.sets, other.sets
         values, had = _values(mine), {*_values(others)}
@@ -290,9 +291,9 @@ class Lookups:
         Args:
             also: columns for other reads of the same keys, read too if possible.
         """
-        read = _Read.of(table, version, [*columns, *also], keys)
+        read = KeyedRead.of(table, version, [*columns, *also], keys)
         if isinstance(read, Declined):
-            read = _Read.of(table, version, columns, keys)
+            read = KeyedRead.of(table, version, columns, keys)
         if isinstance(read, Declined):
             return read
         entry = self._reads.setdefault(read.identity, _CachedRead(read))
@@ -304,7 +305,7 @@ class Lookups:
         entry.rows_by_version[version] = rows
         return rows if isinstance(rows, Declined) else rows.select(columns)
 
-    def _derive_from_alike(self, read: _Read, version: int) -> LocalRows | Declined:
+    def _derive_from_alike(self, read: KeyedRead, version: int) -> LocalRows | Declined:
         """The rows of a read of nearly the same keys, and those of the other keys."""
         if len(read.sets) != 1:
             return _NOT_READ  # a row may have keys of several
@@ -328,7 +329,7 @@ class Lookups:
 class _CachedRead:
     """A read with its rows by version."""
 
-    read: _Read
+    read: KeyedRead
     rows_by_version: dict[int, LocalRows | Declined] = field(default_factory=dict)
 
     def derive(self, version: int) -> LocalRows | Declined:

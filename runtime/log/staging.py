@@ -28,35 +28,35 @@ class Staging:
 
     def __init__(self, table: LogTable, txn: LogTransaction) -> None:
         self._table = table
-        self._txn = txn
-        self._inserts: list[StagedFile] = []
+        self.txn = txn
+        self.inserts: list[StagedFile] = []
         self._deletes: list[StagedDelete] = []
 
     def stage(self, rows: Any) -> None:
         """Write rows, a DataFrame or rows in the driver, into files."""
-        self._inserts += self._txn.stage(rows)
+        self.inserts += self.txn.stage(rows)
         faults.point("output_staged")
 
     def stage_shared(self, rows: Any, times: Sequence[int]) -> list[int]:
         """Stage rows of several Ts, partition i those of times[i]; returns the Ts with rows."""
-        files_by_time = [(times[parse_partition(file)], file) for file in self._txn.stage(rows)]
-        self._inserts += [tag(file, time) for time, file in files_by_time]
+        files_by_time = [(times[parse_partition(file)], file) for file in self.txn.stage(rows)]
+        self.inserts += [tag(file, time) for time, file in files_by_time]
         faults.point("output_staged")
         return sorted({time for time, _ in files_by_time})
 
     def delete_rows(self, victims: Iterable[tuple[str, Collection[int]]]) -> None:
         """Stage the deletion of stored rows; see :meth:`LogTransaction.stage_deletes`."""
-        deletes, remaining = self._txn.stage_deletes(victims)
+        deletes, remaining = self.txn.stage_deletes(victims)
         self._deletes += deletes
-        self._inserts += remaining
+        self.inserts += remaining
 
     def part(self, time: int) -> BatchPart:
         """The staged changes as the part of a T."""
-        return BatchPart(time, tuple(self._inserts), tuple(self._deletes))
+        return BatchPart(time, tuple(self.inserts), tuple(self._deletes))
 
     def release(self) -> None:
         """The files are no longer this staging's."""
-        self._inserts.clear()
+        self.inserts.clear()
         self._deletes.clear()
 
     def discard(self) -> None:

@@ -140,17 +140,17 @@ class Commits:
         self.uppers = uppers
         self.table = uppers.table
         self.writer = writer
-        self._unresolved_commits: list[_UnresolvedCommit] = []
+        self.unresolved_commits: list[_UnresolvedCommit] = []
 
     def follow(self, version: int) -> None:
         """Read the commits up to a version, and resolve those of unknown outcome."""
         self.uppers.follow(version)
-        for commit in [u for u in self._unresolved_commits if u.expected < self.uppers.upper]:
+        for commit in [u for u in self.unresolved_commits if u.expected < self.uppers.upper]:
             # It depends on an upper that has passed, so it cannot succeed any more.
             is_lost = self.table.has(commit.version_read + 1) and self._find_version(commit) is None
             if is_lost:
                 self.table.discard(commit.files)
-            self._unresolved_commits.remove(commit)
+            self.unresolved_commits.remove(commit)
 
     def _find_version(self, commit: _UnresolvedCommit) -> int | None:
         for v in range(commit.version_read + 1, self.table.version() + 1):
@@ -189,7 +189,7 @@ class Commits:
         attempt = _UnresolvedCommit(uuid.uuid4().hex, txn.version_read, expected, files)
         version: int | None = None
         # Until the answer arrives the outcome is unknown, also after an interruption.
-        self._unresolved_commits.append(attempt)
+        self.unresolved_commits.append(attempt)
         try:
             try:
                 version = txn.commit(
@@ -209,12 +209,12 @@ class Commits:
             except (Conflict, CtsqlError) as problem:
                 version = self._after_failure(problem, attempt)
         finally:
-            may_be_in = attempt in self._unresolved_commits
+            may_be_in = attempt in self.unresolved_commits
             if version is not None or may_be_in:
                 for batch in batches:
                     batch.release()
             if may_be_in and (version is not None or not files):
-                self._unresolved_commits.remove(attempt)
+                self.unresolved_commits.remove(attempt)
             if version is None and not may_be_in:
                 self.table.discard(used_vectors - staged_vectors)
         if version is None:
@@ -252,10 +252,10 @@ class Commits:
         if version is not None:
             return version
         if isinstance(problem, Conflict):
-            self._unresolved_commits.remove(commit)
+            self.unresolved_commits.remove(commit)
             return None
         if not self.table.answers_late:
-            self._unresolved_commits.remove(commit)
+            self.unresolved_commits.remove(commit)
         raise problem
 
 
@@ -303,7 +303,7 @@ class Output:
         self.writer = new_writer_id()
         self.uppers = Uppers(table, app, shared=shared, since=since)
         self._begin = begin or table.begin
-        self._commits = Commits(self.uppers, self.writer)
+        self.commits = Commits(self.uppers, self.writer)
 
     @property
     def upper(self) -> int:
@@ -317,7 +317,7 @@ class Output:
 
     def follow(self, version: int) -> int:
         """Read the log at least up to a version; returns the version up to which it was read."""
-        self._commits.follow(version)
+        self.commits.follow(version)
         return self.uppers.scanned_through
 
     def entries(self, since: int) -> list[Entry]:
@@ -349,7 +349,7 @@ class Output:
     def batch(self, lower: int, upper: int) -> OutputBatch:
         """Start a batch for ``[lower, upper)`` on the newest version; raises BOUNDS_INVALID."""
         check_bounds(lower, upper, ())
-        return self._begin_batch(self.table.begin(), lower, upper, is_pinned=False)
+        return self.begin_batch(self.table.begin(), lower, upper, is_pinned=False)
 
     def open(self, expected: int) -> OutputBatch | UpperMoved:
         """Start a batch to be committed only on the rows it reads, at the upper ``expected``."""
@@ -357,11 +357,12 @@ class Output:
         self.follow(txn.version_read)
         if self.upper != expected:
             return UpperMoved(self.upper, expected)
-        return self._begin_batch(txn, expected, CLOSED, is_pinned=True)
+        return self.begin_batch(txn, expected, CLOSED, is_pinned=True)
 
-    def _begin_batch(
+    def begin_batch(
         self, txn: LogTransaction, lower: int, upper: int, *, is_pinned: bool
     ) -> OutputBatch:
+        """A batch from ``lower`` to ``upper`` in a transaction that has begun."""
         text = BatchText(
             batch_id=str(uuid.uuid4()),
             writer=self.writer,
@@ -519,7 +520,7 @@ class Output:
         for batch in batches:
             batch.check_files()
         try:
-            outcome = self._commits.attempt(txn, batches, expected, new, metadata)
+            outcome = self.commits.attempt(txn, batches, expected, new, metadata)
         except RowsGone:
             return Disturbed()
         return None if rebase and isinstance(outcome, Disturbed) else outcome

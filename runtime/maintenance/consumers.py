@@ -82,7 +82,7 @@ def needs(
                 logs[item.id].append(_last_write(engine, item))
     for item in (i for i in catalog if isinstance(i, Maintained) or i.problem):
         consumer = f'{item.kind.value} "{item.name}"'
-        for read, through, log_time in _reads(engine, item, keep_from):
+        for read, through, log_time in reads_kept(engine, item, keep_from):
             if read.id not in rows:
                 continue
             with noting_damaged(problems, read.id):
@@ -110,7 +110,7 @@ def noting_damaged(problems: dict[str, CtsqlError] | None, key: str) -> Iterator
         problems.setdefault(key, problem)
 
 
-def _reads(engine: Engine, item: Item, keep_from: int) -> Iterator[tuple[Item, int, int]]:
+def reads_kept(engine: Engine, item: Item, keep_from: int) -> Iterator[tuple[Item, int, int]]:
     """The reads of an output: (stored object, T from which rows are needed, T for the log)."""
     warehouse = engine.warehouse
     if item.problem:

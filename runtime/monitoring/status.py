@@ -175,14 +175,14 @@ def _status_of(engine: LogReader, item: Item) -> OutputStatus:
     return OutputStatus(
         item=item,
         upper=upper,
-        lag=Lag.of(() if upper == CLOSED else _pending(engine, item, through), through),
+        lag=Lag.of(() if upper == CLOSED else pending_times(engine, item, through), through),
         suspended=engine.relations.is_suspended(item),
         failure=failure_of(engine.warehouse, item),
         origin=next(failures, None),
     )
 
 
-def _pending(engine: LogReader, item: Item, through: int) -> list[int]:
+def pending_times(engine: LogReader, item: Item, through: int) -> list[int]:
     """The Ts of the pending commits of an output."""
     now = max(engine.timeline.now, clock.now_ms())
     commits = {
@@ -226,7 +226,7 @@ def _find_commits(
         if isinstance(read, Table):
             kinds = due_kinds.get(read.id, frozenset(RowChange))
             columns = input_columns(plan, read.id) if isinstance(plan, TaskWrite) else None
-            times = _moves(engine, read, since, kinds, columns)
+            times = follow_times(engine, read, since, kinds, columns)
             commits: Iterable[tuple[str, int, int]] = ((read.id, t, t) for t in times)
         else:
             commits = _commits(engine, read, since, memo)
@@ -236,7 +236,7 @@ def _find_commits(
             yield source, time, due
 
 
-def _moves(
+def follow_times(
     engine: LogReader,
     source: Item,
     since: int,

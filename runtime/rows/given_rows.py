@@ -186,13 +186,13 @@ def _to_arrow(
         values = [[row[i] for row in rows] for i in range(len(columns))]
     kinds = arrow_schema(empty(session, columns).schema).types
     arrays = [
-        _array(column, kind, column_values)
+        array_of(column, kind, column_values)
         for column, kind, column_values in zip(columns, kinds, values, strict=True)
     ]
     return pa.table(arrays, names=[c.name for c in columns])
 
 
-def _array(column: Column, kind: pa.DataType, values: list[Any]) -> pa.Array:
+def array_of(column: Column, kind: pa.DataType, values: list[Any]) -> pa.Array:
     """Values with a column's type; else with their own, which Spark casts or refuses."""
     kinds = {type(v) for v in values if v is not None}
     if pa.types.is_temporal(kind) and kinds and all(issubclass(k, Integral) for k in kinds):

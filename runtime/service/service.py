@@ -70,8 +70,8 @@ class Service:
     workers: int = 1
     on_commit: Callable[[str, Entry], None] = _ignore
     pulse: Pulse = field(default_factory=Pulse)
-    _watch: LogWatch = field(default_factory=LogWatch)
-    _troubles: dict[str, Trouble] = field(default_factory=dict)
+    watch: LogWatch = field(default_factory=LogWatch)
+    troubles: dict[str, Trouble] = field(default_factory=dict)
     _failures: list[CtsqlError] = field(default_factory=list)
     _now: int = NOTHING
     _events_sent: int = 0
@@ -134,9 +134,9 @@ class Service:
     def _look(self, engine: Engine) -> bool:
         """Tick if a log has a new version, or a refresh or a retry is due; returns whether."""
         if not (
-            self._watch.has_new_version(self._followed_tables(engine))
+            self.watch.has_new_version(self._followed_tables(engine))
             or engine.schedules.is_refresh_due(clock.now_ms())
-            or any(t.is_due(time.monotonic()) for t in self._troubles.values())
+            or any(t.is_due(time.monotonic()) for t in self.troubles.values())
         ):
             return False
         self._timed_tick(engine)
@@ -145,13 +145,13 @@ class Service:
     def _followed_tables(self, engine: Engine) -> list[DeltaTable]:
         tables = [engine.catalog_store.table, engine.timeline.table]
         tables += [table for _, table in engine.relations.sources().values()]
-        failed_items = (i for i in engine.catalog if i.id in self._troubles)
+        failed_items = (i for i in engine.catalog if i.id in self.troubles)
         return tables + [t for i in failed_items if (t := _table_of(engine, i)) is not None]
 
     def _note_versions(self, engine: Engine) -> None:
         """Note the newest versions; the next look finds later ones."""
         for table in self._followed_tables(engine):
-            self._watch.note(table, _newest(table))
+            self.watch.note(table, _newest(table))
 
     # ---- ticking
 
@@ -173,11 +173,11 @@ class Service:
         now = engine.mint_for(self._at_rest.look(engine))
         if self._at_rest.is_outdated(engine):  # what came with that T concerns all
             now = engine.mint_for(self._at_rest.look(engine))
-        self._watch.note(engine.timeline.table, engine.timeline.read_to)
+        self.watch.note(engine.timeline.table, engine.timeline.read_to)
         items = engine.catalog.items
-        self._troubles = {k: t for k, t in self._troubles.items() if k in items or k == SERVICE}
+        self.troubles = {k: t for k, t in self.troubles.items() if k in items or k == SERVICE}
         self._advance_all(engine, now)
-        self._troubles.pop(SERVICE, None)
+        self.troubles.pop(SERVICE, None)
         if now != self._now:
             self._now = now
             self.on_time(now)
@@ -248,16 +248,16 @@ class Service:
             table = _table_of(engine, item)
             version = NEVER if table is None else _newest(table)
             if table is not None:
-                self._watch.note(table, version)
+                self.watch.note(table, version)
             self._fail(item, problem, version=version, until=now)
             return False
-        if self._troubles.pop(item.id, None) is not None:
+        if self.troubles.pop(item.id, None) is not None:
             self._say(Event(kind=EventKind.RECOVERED, at=clock.now_ms(), name=str(item.name)))
         return True
 
     def _is_due(self, engine: Engine, item: Item, now: int) -> bool:
         """Whether to run an output: it has not failed, its wait is over, or a table has changed."""
-        trouble = self._troubles.get(item.id)
+        trouble = self.troubles.get(item.id)
         if trouble is None or trouble.is_due(time.monotonic()):
             return True
         try:
@@ -277,9 +277,9 @@ class Service:
     ) -> None:
         """Record a failure; report it if it is new or its message changed."""
         key = item.id if item is not None else SERVICE
-        before = self._troubles.get(key)
+        before = self.troubles.get(key)
         text = f"{problem.condition} {problem.message}"
-        self._troubles[key] = Trouble(
+        self.troubles[key] = Trouble(
             text=text,
             tries=before.tries + 1 if before is not None else 1,
             tried_at=time.monotonic(),

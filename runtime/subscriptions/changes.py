@@ -98,7 +98,7 @@ class Changes:
         """The rows that changed at T, each distinct one once with its ``DIFF``, not 0."""
         if time <= self.begins():
             return self.contents(time)
-        movement = self._find_exact(time)
+        movement = self.find_exact(time)
         if movement is not None:
             return consolidate(self._change_rows(movement), self._names)
         before, after = self._rows(time - 1), self._rows(time)
@@ -111,7 +111,7 @@ class Changes:
         Args:
             times: in order, each with a row count (:meth:`count_rows`).
         """
-        movements = [m for t in times if (m := self._find_exact(t)) is not None]
+        movements = [m for t in times if (m := self.find_exact(t)) is not None]
         assert len(movements) == len(times)  # the caller looked
         shared_movements = [m for m in movements if m.is_shared]
         parts = [self._read_shared(shared_movements)] if shared_movements else []
@@ -147,7 +147,7 @@ class Changes:
         if whole or time <= self.begins():
             is_view = isinstance(self.item, MaterializedView)  # may have to be computed
             return None if is_view else self.warehouse.versions.rows_count(self.item, time)
-        movement = self._find_exact(time)
+        movement = self.find_exact(time)
         return None if movement is None else self._rows_of(movement)
 
     def _rows_of(self, movement: Movement) -> int | None:
@@ -160,7 +160,7 @@ class Changes:
         commits = (table.commit_at(version) for version in movement.versions)
         return sum_known(count for commit in commits for count in rows_changed(commit))
 
-    def _find_exact(self, time: int) -> Movement | None:
+    def find_exact(self, time: int) -> Movement | None:
         """The movement that is exactly the change at T; None if there is none."""
         warehouse, item = self.warehouse, self.item
         if isinstance(item, View):

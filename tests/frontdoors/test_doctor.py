@@ -100,9 +100,9 @@ def test_no_folder_for_temporary_files(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.spark
 def test_a_remote_store(tmp_path: Path) -> None:
     """Spark's connector writes, renames and lists there, and leaves nothing behind."""
-    assert "listed" in doctor._remote_store(f"file://{tmp_path}", TEST_MASTER)
+    assert "listed" in doctor.remote_store(f"file://{tmp_path}", TEST_MASTER)
     assert list(tmp_path.iterdir()) == []
-    found = doctor._found("warehouse", lambda: doctor._remote_store("gone://a/b", TEST_MASTER))
+    found = doctor.finding("warehouse", lambda: doctor.remote_store("gone://a/b", TEST_MASTER))
     assert "[STORAGE_ERROR]" in found.text
 
 

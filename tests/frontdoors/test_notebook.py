@@ -68,13 +68,13 @@ def test_a_cell_returns_its_last_result(
     assert "<td>1</td>" in (result._repr_html_() or "")
     assert capsys.readouterr().out == "INSERT 0 3\n"
     assert notebook.run("-o r SELECT 1") is None
-    assert notebook._shell.user_ns["r"].fetchall() == [(1,)]
+    assert notebook.shell.user_ns["r"].fetchall() == [(1,)]
     assert notebook.run("INSERT x") is None
 
 
 def test_a_cell_may_read_the_variables_of_the_notebook(notebook: Notebook) -> None:
     """As a program's statements may, where that is asked for."""
-    notebook._shell.user_ns["delivered"] = [{"item": "pen"}]
+    notebook.shell.user_ns["delivered"] = [{"item": "pen"}]
     notebook.run("SELECT 1")
     connection: Any = notebook.connection
     assert connection.variables.readable(all_of_caller=True).has("delivered")
@@ -153,7 +153,7 @@ def test_a_subscription_does_not_hold_its_cell_up(notebook: Notebook) -> None:
     begun = time.monotonic()
     assert notebook.run("", "SUBSCRIBE") is None
     assert time.monotonic() - begun < 10
-    (cell,) = notebook._cells
+    (cell,) = notebook.cells
     notebook.run("stop")
     assert not cell.is_alive()
 

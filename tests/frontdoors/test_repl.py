@@ -29,7 +29,7 @@ from ctsql.shell.commands import (
     statement_of,
 )
 from ctsql.shell.prompt import continued, wants_more
-from ctsql.shell.repl import FAILURES_SHOWN, Repl, _confirm, failure_lines
+from ctsql.shell.repl import FAILURES_SHOWN, Repl, ask_to_confirm, failure_lines
 from tests.frontdoors.fake_connection import FakeConnection
 
 
@@ -204,8 +204,8 @@ def test_a_slow_start_names_what_makes_it_faster(
         monkeypatch.setattr(repl_module, "SLOW_START_SECONDS", 0.0)
 
     def type_two(repl: Repl) -> None:
-        repl._settings.quiet = quiet
-        repl._runner.connection.java_options = options  # type: ignore[attr-defined]
+        repl.settings.quiet = quiet
+        repl.runner.connection.java_options = options  # type: ignore[attr-defined]
         for _ in range(2):
             repl.feed("SELECT 1;")
 
@@ -230,7 +230,7 @@ def test_a_file_is_run_as_it_is(tmp_path: Path) -> None:
 
     def use(repl: Repl) -> None:
         repl.feed(rf"\i {script}")
-        connection = repl._runner.connection
+        connection = repl.runner.connection
         assert isinstance(connection, FakeConnection)
         ran.extend(connection.ran)
 
@@ -246,7 +246,7 @@ def test_a_cascade_is_asked_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     for answer in (True, False):
 
         def use(repl: Repl, answer: bool = answer) -> None:
-            repl._runner.confirm = lambda _: answer
+            repl.runner.confirm = lambda _: answer
             repl.feed("DROP TABLE t CASCADE; SELECT 1;")
             repl.feed("DROP TABLE t; SELECT 1;")
             repl.feed(rf"\i {script}")
@@ -265,7 +265,7 @@ def test_ctrl_d_says_no(key: type[BaseException], monkeypatch: pytest.MonkeyPatc
         raise key
 
     monkeypatch.setattr("ctsql.shell.repl.confirm", pressed)
-    assert _confirm("Go on?") is False
+    assert ask_to_confirm("Go on?") is False
 
 
 def test_the_settings_of_the_prompt_hold(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def test_outcomes_are_told_in_the_order_of_the_tests(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(command, "run_case", run_case)
     told: list[Any] = []
-    run = command._Run(range(5), told.append)  # type: ignore[arg-type]
+    run = command.CommandRun(range(5), told.append)  # type: ignore[arg-type]
     threads = [threading.Thread(target=run.work, args=(_warehouses(),)) for _ in range(2)]
     for thread in threads:
         thread.start()
@@ -46,7 +46,7 @@ def test_no_test_begins_after_a_worker_has_raised(monkeypatch: pytest.MonkeyPatc
         return "passed"
 
     monkeypatch.setattr(command, "run_case", run_case)
-    run = command._Run(range(5), lambda _: None)  # type: ignore[arg-type]
+    run = command.CommandRun(range(5), lambda _: None)  # type: ignore[arg-type]
     with pytest.raises(OSError, match="the disk is full"):
         run.work(_warehouses())
     run.work(_warehouses())  # what another worker does next
@@ -68,7 +68,7 @@ def test_what_is_done_is_told_when_a_worker_raises(monkeypatch: pytest.MonkeyPat
         return f"outcome {case}"
 
     told: list[Any] = []
-    run = command._Run(range(5), told.append)  # type: ignore[arg-type]
+    run = command.CommandRun(range(5), told.append)  # type: ignore[arg-type]
     other = threading.Thread(target=run.work, args=(_warehouses(),))
 
     def begin_other(case: int, *rest: object) -> str:

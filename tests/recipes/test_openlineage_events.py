@@ -42,7 +42,7 @@ def test_commits_and_failures_become_runs(tmp_path: Path, monkeypatch: pytest.Mo
         Event(kind=EventKind.FAILED, at=T, condition="STORAGE_ERROR", message="of the service"),
     ):
         example.send(event)
-    example._waiting.join()
+    example.waiting.join()
     commit, failure = (json.loads(line) for line in log.read_text().splitlines())
     assert (commit["eventType"], failure["eventType"]) == ("COMPLETE", "FAIL")
     assert commit["job"]["name"] == "orders_per_day"
@@ -53,6 +53,6 @@ def test_commits_and_failures_become_runs(tmp_path: Path, monkeypatch: pytest.Mo
     message = failure["run"]["facets"]["errorMessage"]["message"]
     assert message == "TASK_FAILED: division by zero"
     example.send(wrote)
-    example._waiting.join()
+    example.waiting.join()
     again = json.loads(log.read_text().splitlines()[-1])
     assert again["run"]["runId"] == commit["run"]["runId"]

@@ -74,8 +74,8 @@ class ModelEngine:
             except Fails:
                 raise failed() from None
             if inserts:
-                staged = staging._txn.stage(Rows(inserts.elements()))
-                staging._inserts += [tag(file, time) for file in staged]
+                staged = staging.txn.stage(Rows(inserts.elements()))
+                staging.inserts += [tag(file, time) for file in staged]
                 found.append(time)
         return found
 

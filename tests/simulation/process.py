@@ -336,7 +336,7 @@ class Process:
         return {
             file
             for o in outputs
-            for commit in o._commits._unresolved_commits
+            for commit in o.commits.unresolved_commits
             for file in commit.files
         }
 

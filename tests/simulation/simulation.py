@@ -160,8 +160,8 @@ class Simulation:
         for process in self.processes:
             if process.engine is not None:
                 for output in process.engine.outputs():
-                    scanned_through = output.uppers._scanned_through
-                    if output.table.location == location and scanned_through is not None:
+                    scanned_through = output.uppers.scanned_through
+                    if output.table.location == location and scanned_through >= 0:
                         passed = min(passed, scanned_through)
                 if location == TIMELINE:
                     passed = min(passed, max(process.engine.timeline.read_to, 0))
@@ -171,7 +171,7 @@ class Simulation:
         """Where the log is gone that would tell of a lost answer, the files may have to stay."""
         for process in self.processes:
             for output in process.engine.outputs() if process.engine is not None else ():
-                for commit in output._commits._unresolved_commits:
+                for commit in output.commits.unresolved_commits:
                     if output.table.location == location and commit.version_read + 1 < before:
                         self.untold_files |= commit.files
 

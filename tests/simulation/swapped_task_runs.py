@@ -305,8 +305,8 @@ class SwappingEngine(ModelEngine):
             if plan.transaction.constraints and _at_place(made, 1, Shape.QUARANTINE):
                 return Declined("a row breaks the constraint")
             if made:
-                staged = staging._txn.stage(Rows(made.elements()))
-                staging._inserts += [tag(file, time) for file in staged]
+                staged = staging.txn.stage(Rows(made.elements()))
+                staging.inserts += [tag(file, time) for file in staged]
                 found.append(time)
         return found
 

@@ -56,18 +56,18 @@ FIRST = {
 def _any_upper(output: Output, expected: int) -> OutputBatch:
     txn = output.table.begin()
     output.follow(txn.version_read)
-    return output._begin_batch(txn, expected, CLOSED, is_pinned=True)
+    return output.begin_batch(txn, expected, CLOSED, is_pinned=True)
 
 
 def _deletes(commits: Any, problem: Exception, commit: Any) -> int | None:
-    commits._unresolved_commits.remove(commit)
+    commits.unresolved_commits.remove(commit)
     if isinstance(problem, Conflict):
         return None
     raise problem
 
 
 def _retries(commits: Any, problem: Exception, commit: Any) -> int | None:
-    commits._unresolved_commits.remove(commit)
+    commits.unresolved_commits.remove(commit)
     return None
 
 

@@ -29,7 +29,7 @@ FIXPOINT = "fixpoint"
 ITERATIONS_MAX = 1_000  # the most ITERATIONS there may be, and where FIXPOINT gives up
 _ON_ERROR = ("halt", "skip", "quarantine")
 NOT_NULL = "ASSERT NOT NULL"
-_VIEW_KNOWN = (
+VIEW_OPTIONS = (
     "REFRESH ON COMMIT",
     "REFRESH EVERY",
     "REFRESH AT",
@@ -53,7 +53,7 @@ def storage_options(options: Iterable[Option]) -> dict[str, object]:
 
 def view_options(clauses: Iterable[Tokens]) -> tuple[Option, ...]:
     """The options of a materialized view."""
-    options = _read_options(clauses, _VIEW_KNOWN)
+    options = _read_options(clauses, VIEW_OPTIONS)
     times = [o for o in options if o.name == "REFRESH"]
     on_commit = [o for o in times if o.value == "ON COMMIT"]
     if on_commit and len(times) > 1:

@@ -247,24 +247,24 @@ class _Layout:
     places: Mapping[str, int]
 
 
-_layouts: BoundedCache[_Layout] = BoundedCache(LAYOUT_BYTES_MAX)
+layouts: BoundedCache[_Layout] = BoundedCache(LAYOUT_BYTES_MAX)
 
 
-def _layout(file: ScannedFile) -> _Layout:
+def layout_of(file: ScannedFile) -> _Layout:
     """The layout of a file, cached."""
     identity = file.store, file.path
-    layout = _layouts.find(identity)
+    layout = layouts.find(identity)
     if layout is None:
         layout = _read_layout(file)
         size = int(layout.footer.serialized_size) * FOOTER_GROWS
-        _layouts.keep(identity, layout, size + ENTRY_BYTES)
+        layouts.keep(identity, layout, size + ENTRY_BYTES)
     return layout
 
 
 def forget(store: FileStore, paths: Iterable[str]) -> None:
     """Evict the layouts of removed files."""
     for path in paths:
-        _layouts.drop((store, path))
+        layouts.drop((store, path))
 
 
 def _read_layout(file: ScannedFile) -> _Layout:
@@ -482,7 +482,7 @@ class _Search:
 
     def groups(self, file: ScannedFile) -> list[_Group]:
         """The row groups of a file that may hold a wanted row."""
-        layout = _layout(file)
+        layout = layout_of(file)
         if has_old_calendar(layout.footer.metadata or {}):
             raise OnlySpark(f"{file.path} holds dates of another calendar")
         others = set(layout.schema.names).difference(self.schema.names)

@@ -226,7 +226,8 @@ def _first_line(text: str) -> str:
     return next((line.strip() for line in text.splitlines() if line.strip()), "nothing was said")
 
 
-def _versions() -> dict[str, str]:
+def installed_versions() -> dict[str, str]:
+    """The versions in the names of JARs: of Spark, Scala and Delta."""
     spark = ".".join(metadata.version("pyspark").split(".")[:2])
     return {"spark": spark, "scala": SCALA, "delta": metadata.version("delta-spark")}
 
@@ -244,14 +245,14 @@ def delta_jars(folder: Path | None = None) -> tuple[Path, ...]:
         folder: searched instead of :func:`ivy_jars_folder`.
     """
     folder = ivy_jars_folder() if folder is None else folder
-    jars = tuple(folder / name.format(**_versions()) for name in JARS)
+    jars = tuple(folder / name.format(**installed_versions()) for name in JARS)
     # Unlike Path.is_file it is no error if the folder may not be read.
     return jars if all(map(os.path.isfile, jars)) else ()
 
 
 def delta_coordinate() -> str:
     """Delta's Maven coordinate."""
-    return COORDINATE.format(**_versions())
+    return COORDINATE.format(**installed_versions())
 
 
 def spark_builder_config(*, folder: Path | None = None) -> dict[str, str]:
@@ -342,12 +343,12 @@ def explain_start_failure(exc: BaseException, *, chatter: str = "") -> CtsqlErro
 def _coordinate_at_fault(text: str) -> str:
     match = re.search(r"unresolved dependency: ([^:\s]+#[^;\s]+;[^:\s]+)", text)
     if match is None:
-        return COORDINATE.format(**_versions())
+        return COORDINATE.format(**installed_versions())
     return match.group(1).replace("#", ":").replace(";", ":")
 
 
 def _download_hint() -> str:
-    names = " and ".join(name.format(**_versions()) for name in JARS)
+    names = " and ".join(name.format(**installed_versions()) for name in JARS)
     return (
         "Check the network and run it again. Behind a proxy type: "
         "export JAVA_TOOL_OPTIONS='-Dhttps.proxyHost=HOST -Dhttps.proxyPort=PORT'. "

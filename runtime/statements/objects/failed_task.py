@@ -43,13 +43,13 @@ def skip_failed(engine: Engine, item: Item) -> int:
     except CtsqlError as problem:
         if problem.condition != "TASK_NOT_FAILED":
             raise
-        failure = _lost_history(engine, item)
+        failure = lost_history(engine, item)
         if failure is None:
             raise
     return TaskSink(engine.warehouse, item).failures.skip(failure)
 
 
-def _lost_history(engine: Engine, item: Item) -> Failure | None:
+def lost_history(engine: Engine, item: Item) -> Failure | None:
     """That history of the next T of a task is gone, which no log records; None where it is not.
 
     The task is run up to that T: whatever is due before it is not left out.

@@ -145,13 +145,13 @@ def test_rows_by_nearly_the_same_keys(con: Connection, monkeypatch: pytest.Monke
     table = table_of(con, "x")
     last = table.version()
     looked_up: list[int] = []
-    real = keyed_scan._Read.at
+    real = keyed_scan.KeyedRead.at
 
-    def noted(read: keyed_scan._Read, version: int) -> LocalRows | Declined:
+    def noted(read: keyed_scan.KeyedRead, version: int) -> LocalRows | Declined:
         looked_up.append(len(next(iter(read.sets[0].columns.values()))))
         return real(read, version)
 
-    monkeypatch.setattr(keyed_scan._Read, "at", noted)
+    monkeypatch.setattr(keyed_scan.KeyedRead, "at", noted)
     had = [*range(20), None, 38]
     cases: list[tuple[list[int | None], int]] = [
         (had, 22),

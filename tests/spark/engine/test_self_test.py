@@ -184,7 +184,7 @@ def test_without_one_that_is_needed(
 def test_doctor_tells_what_is_switched_off(lack: Callable[[str], Callable[[], None]]) -> None:
     """In one line, and nothing is wrong."""
     lack("spark.internals.held_rows.frame_over")
-    told = doctor._self_test(TEST_MASTER)
+    told = doctor.run_self_test(TEST_MASTER)
     assert "\n" not in told
     assert "Method gone([]) does not exist (spark.internals.held_rows.frame_over)" in told
     assert "without it, small refreshes run jobs" in told

@@ -27,8 +27,7 @@ def test_no_t_is_passed_over_while_a_follower_is_made(
     view, known = item_of(service, "twice"), service.now()
 
     def go_on() -> None:
-        with service._running("tick"):  # of which the T was bound before
-            engine_of(service).advance([view], known)
+        engine_of(service).advance([view], known)  # of which the T was bound before
         service.execute("INSERT INTO t VALUES (4)")
         service.execute("INSERT INTO t VALUES (5)")
         service.execute("SELECT * FROM twice").fetchall()

@@ -98,13 +98,13 @@ def test_layouts_of_wide_files_take_so_many_bytes_at_most(
 ) -> None:
     """Not so many files: a file of five hundred columns takes a megabyte."""
     wide = pa.table({f"column_{i}": pa.array(range(5)) for i in range(300)})
-    monkeypatch.setattr(parquet_reader, "_layouts", BoundedCache(3 * 1024 * 1024))
+    monkeypatch.setattr(parquet_reader, "layouts", BoundedCache(3 * 1024 * 1024))
     files = [ScannedFile(str(n), LOCAL, str(tmp_path / str(n)), 0, BitMap64()) for n in range(12)]
     for file in files:
         pq.write_table(wide, file.path)
-        parquet_reader._layout(file)
-    cache = parquet_reader._layouts
+        parquet_reader.layout_of(file)
+    cache = parquet_reader.layouts
     kept = [file.name for file in files if cache.find((LOCAL, file.path)) is not None]
     assert 0 < len(kept) < 8
     assert kept[-1] == "11"
-    assert parquet_reader._layout(files[-1]) is parquet_reader._layout(files[-1])
+    assert parquet_reader.layout_of(files[-1]) is parquet_reader.layout_of(files[-1])

@@ -24,17 +24,17 @@ def looked_up(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The keys that were looked up in a table of :data:`ROWS`."""
     found: list[int] = []
 
-    def at(read: keyed_scan._Read, _: int) -> LocalRows:
+    def at(read: keyed_scan.KeyedRead, _: int) -> LocalRows:
         (wanted,) = read.sets
         found.extend(wanted.columns["k"].to_pylist())
         return LocalRows(TABLE, SCHEMA, having(ROWS, SCHEMA, wanted))
 
-    def read_of(_: Any, __: int, ___: Any, keys: Sequence[Any]) -> keyed_scan._Read:
+    def read_of(_: Any, __: int, ___: Any, keys: Sequence[Any]) -> keyed_scan.KeyedRead:
         column = pa.chunked_array([pa.array(keys, pa.int32())])
-        return keyed_scan._Read(TABLE, SCHEMA.fields, [KeySet({"k": column}, nulls_equal=True)])
+        return keyed_scan.KeyedRead(TABLE, SCHEMA.fields, [KeySet({"k": column}, nulls_equal=True)])
 
-    monkeypatch.setattr(keyed_scan._Read, "at", at)
-    monkeypatch.setattr(keyed_scan._Read, "of", staticmethod(read_of))
+    monkeypatch.setattr(keyed_scan.KeyedRead, "at", at)
+    monkeypatch.setattr(keyed_scan.KeyedRead, "of", staticmethod(read_of))
     return found
 
 

@@ -84,9 +84,9 @@ def test_layouts_of_files_that_are_removed_are_dropped(tmp_path: Path) -> None:
     for path in every:
         pq.write_table(pa.table({"k": [1]}), tmp_path / "t" / path)
         place = str(tmp_path / "t" / path)
-        parquet_reader._layout(ScannedFile(path, LOCAL, place, 0, BitMap64()))
+        parquet_reader.layout_of(ScannedFile(path, LOCAL, place, 0, BitMap64()))
     for version in range(6):
         table.files(version)
-    cache = parquet_reader._layouts
+    cache = parquet_reader.layouts
     kept = {p for p in every if cache.find((LOCAL, str(tmp_path / "t" / p))) is not None}
     assert kept == wanted[-1] != every

@@ -10,7 +10,7 @@ import pytest
 from pyroaring import BitMap64
 
 from ctsql.catalog.declined import Declined
-from ctsql.runtime.delta.change_feed import _files_to_read, changed_between, few_changed, reads_less
+from ctsql.runtime.delta.change_feed import changed_between, few_changed, files_to_read, reads_less
 from ctsql.runtime.delta.keyed_scan import FILES_MAX
 from ctsql.runtime.log.actions import DataFile, parse_commit, roll_files
 from ctsql.runtime.log.table_changes import Movement
@@ -82,7 +82,7 @@ def test_both_sides_are_read_alike(
 
     old, new = files(before, ""), files(after, "v")
     found = [
-        [one.path for one in _files_to_read(vectors, *sides) or ()]
+        [one.path for one in files_to_read(vectors, *sides) or ()]
         for sides in ((new, old), (old, new))
     ]
     assert tuple(found) == read

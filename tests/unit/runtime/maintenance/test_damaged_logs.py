@@ -90,7 +90,7 @@ def test_a_commit_that_one_reader_alone_needs_may_be_damaged(
     monkeypatch.setattr(consumers, "_last_write", lambda *_: 0)
     monkeypatch.setattr(
         consumers,
-        "_reads",
+        "reads_kept",
         lambda _, item, __: [(GOOD, 5, 5), (BROKEN, 5, 5)] if item is READER else [],
     )
     monkeypatch.setattr(consumers, "Readers", lambda _: SimpleNamespace(retention_needs=list))

@@ -46,4 +46,4 @@ def test_what_waits_is_needed(
         warehouse=SimpleNamespace(schedules=schedules, versions=versions),
     )
     monkeypatch.setattr(consumers, "complete_through", lambda *_: 57)
-    assert list(consumers._reads(engine, TASK, 0)) == [(TABLE, since, 45)]
+    assert list(consumers.reads_kept(engine, TASK, 0)) == [(TABLE, since, 45)]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ctsql.runtime.log.actions import RowChange
-from ctsql.runtime.monitoring.status import _moves
+from ctsql.runtime.monitoring.status import follow_times
 
 
 @pytest.mark.parametrize(
@@ -23,4 +23,4 @@ def test_each_commit_without_a_t_has_one_of_its_own(times: list[int], found: lis
         warehouse=SimpleNamespace(versions=versions, relations=relations),
     )
     source: Any = SimpleNamespace(id="s", name=SimpleNamespace(qualified=lambda: "s"))
-    assert list(_moves(engine, source, 50, frozenset(RowChange), None)) == found
+    assert list(follow_times(engine, source, 50, frozenset(RowChange), None)) == found

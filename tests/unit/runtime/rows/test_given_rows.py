@@ -9,7 +9,7 @@ import pytest
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.schemas import Column
-from ctsql.runtime.rows.given_rows import _array, arrow_of, with_types_of_spark
+from ctsql.runtime.rows.given_rows import array_of, arrow_of, with_types_of_spark
 
 LARGEST = 2**64 - 1
 
@@ -99,7 +99,7 @@ _DAY = date(2026, 1, 2)
 def test_fields_of_structs_are_found_whatever_their_case(
     value: Any, kind: pa.DataType, expected: Any
 ) -> None:
-    assert _array(Column("c", "?"), kind, [value, None]).to_pylist() == [expected, None]
+    assert array_of(Column("c", "?"), kind, [value, None]).to_pylist() == [expected, None]
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_no_value_is_dropped_or_taken_for_another_one(
 ) -> None:
     """Arrow drops what a struct has no field for, and takes a number for an instant."""
     with pytest.raises(CtsqlError) as refused:
-        _array(Column("c", "?"), kind, [None, value])
+        array_of(Column("c", "?"), kind, [None, value])
     assert refused.value.condition == condition
     assert word in refused.value.message
 
@@ -125,10 +125,10 @@ def test_no_value_is_dropped_or_taken_for_another_one(
 def test_whole_numbers_are_no_instants_of_arrow(kind: pa.DataType) -> None:
     """Spark says what they are in such a column; among instants they are an error."""
     column = Column("c", "?")
-    assert _array(column, kind, [7, None]).type == pa.int64()
-    assert _array(column, kind, [None]).type == kind
+    assert array_of(column, kind, [7, None]).type == pa.int64()
+    assert array_of(column, kind, [None]).type == kind
     with pytest.raises(CtsqlError, match="7 is a whole number, in c"):
-        _array(column, kind, [_DAY, 7])
+        array_of(column, kind, [_DAY, 7])
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ class Ticks:
     def tick(self) -> list[str]:
         """The outputs that a tick brought up."""
         self.engine.advanced_names.clear()
-        self.service._watch = LogWatch()  # something has moved
+        self.service.watch = LogWatch()  # something has moved
         self.service.run(once=True, interval=0)
         return list(self.engine.advanced_names)
 
@@ -161,8 +161,8 @@ def test_a_failed_output_is_not_at_rest_nor_what_reads_it() -> None:
         with pytest.raises(CtsqlError):
             ticks.tick()
         assert ticks.engine.advanced_names == []
-        troubles = ticks.service._troubles
-        ticks.service._troubles = {k: replace(t, tried_at=0.0) for k, t in troubles.items()}
+        troubles = ticks.service.troubles
+        ticks.service.troubles = {k: replace(t, tried_at=0.0) for k, t in troubles.items()}
     ticks.engine.tables[FED.id].problem = None
     assert ticks.tick() == ["fed", "above"]
     assert ticks.tick() == []

@@ -46,9 +46,9 @@ def test_an_output_that_is_not_there_holds_nobody_up(condition: str) -> None:
         assert caught.value.condition == condition
         assert engine.advanced_names == ["b", "c"] * rounds
         engine.bound[FEED.id] += 1
-        service._watch = LogWatch()  # something moved
-        service._troubles = {
-            k: replace(t, tried_at=0.0) for k, t in service._troubles.items()
+        service.watch = LogWatch()  # something moved
+        service.troubles = {
+            k: replace(t, tried_at=0.0) for k, t in service.troubles.items()
         }  # and long ago
     failed = [(e.name, e.condition) for e in told if e.kind is EventKind.FAILED]
     assert failed == [("a", condition)]
@@ -80,7 +80,7 @@ def test_a_tick_that_failed_is_made_again() -> None:
     ended.cancel()
     assert answers == []
     assert [e.condition for e in told if e.kind is EventKind.FAILED] == ["STORAGE_ERROR"]
-    assert not service._troubles
+    assert not service.troubles
 
 
 @pytest.mark.parametrize("problem", [ValueError("no"), OSError("no"), _problem("STORAGE_ERROR")])

@@ -94,7 +94,7 @@ def test_jars_that_were_fetched_are_named(tmp_path: Path) -> None:
     cold = spark_builder_config(folder=tmp_path)
     assert list(cold) == ["spark.jars.packages"]
     assert cold["spark.jars.packages"].startswith("io.delta:delta-spark_4.2_2.13:4.")
-    names = [name.format(**environment._versions()) for name in environment.JARS]
+    names = [name.format(**environment.installed_versions()) for name in environment.JARS]
     (tmp_path / names[0]).touch()
     assert list(spark_builder_config(folder=tmp_path)) == ["spark.jars.packages"]
     for name in names:
@@ -108,9 +108,14 @@ def test_what_is_configured_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, have_jars: bool
 ) -> None:
     """JARs of somebody's own stand beside Delta's, as do packages, and none stands there twice."""
-    name, mine = "spark.jars.packages", environment.COORDINATE.format(**environment._versions())
+    name, mine = (
+        "spark.jars.packages",
+        environment.COORDINATE.format(**environment.installed_versions()),
+    )
     if have_jars:
-        jars = [tmp_path / jar.format(**environment._versions()) for jar in environment.JARS]
+        jars = [
+            tmp_path / jar.format(**environment.installed_versions()) for jar in environment.JARS
+        ]
         for jar in jars:
             jar.touch()
         name, mine = "spark.jars", ",".join(map(str, jars))

@@ -24,7 +24,7 @@ def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     jars = environment.ivy_jars_folder()
     jars.mkdir(parents=True)
     for name in environment.JARS:
-        (jars / name.format(**environment._versions())).touch()
+        (jars / name.format(**environment.installed_versions())).touch()
     return tmp_path
 
 

@@ -64,7 +64,7 @@ def _lost(task: _Task, monkeypatch: pytest.MonkeyPatch) -> int | None:
         refresh_catalog=lambda: catalog,
         timeline=SimpleNamespace(refresh=lambda: None),
     )
-    found = failed_task._lost_history(engine, TASK)
+    found = failed_task.lost_history(engine, TASK)
     return None if found is None else found.time
 
 

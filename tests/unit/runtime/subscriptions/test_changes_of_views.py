@@ -40,4 +40,4 @@ def test_a_first_write_behind_other_changes(
         relations=SimpleNamespace(output=lambda _: SimpleNamespace(entries=lambda **_: [])),
         schedules=SimpleNamespace(change_times=change_times),
     )
-    assert Changes(warehouse, view, [])._find_exact(9) is None
+    assert Changes(warehouse, view, []).find_exact(9) is None
