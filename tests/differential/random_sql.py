@@ -155,7 +155,8 @@ class Maker:
         return f"SELECT k, n FROM ({made}) t WHERE n <= 2" if self.chance(40) else made
 
     def limited(self, depth: int) -> str:
-        order, limit = self.pick("k, n", "n DESC, k NULLS LAST"), self.random.randrange(1, 4)
+        order = self.pick("k, n", "n DESC, k NULLS LAST", "(k) % 2 + n DESC, (n), k")
+        limit = self.random.randrange(1, 4)
         return f"SELECT k, n FROM {self.relation(depth)} q ORDER BY {order} LIMIT {limit}"
 
     def in_list(self, depth: int) -> str:
@@ -300,7 +301,14 @@ def shaped(number: int) -> str:
             call = pick(("sum(v)", "count(v)", "count(*)"))
             having = pick(("", "", " HAVING count(*) > 1"))
             source = pick(("a", "(SELECT a.k, w AS v FROM a JOIN b ON a.k = b.k)"))
-            shown, order = pick((("k, ", "n DESC, k"), ("k, ", "n, k DESC"), ("", "n NULLS LAST")))
+            shown, order = pick(
+                (
+                    ("k, ", "n DESC, k"),
+                    ("k, ", "n, k DESC"),
+                    ("k, ", "n % 2 + k, (n), k"),
+                    ("", "n NULLS LAST"),
+                )
+            )
             grouped = f"SELECT {shown}{call} AS n FROM {source} GROUP BY k{having}"
             return f"{grouped} ORDER BY {order} LIMIT {seed.randrange(1, 4)}"
         case _:  # a subquery with several conditions, over a join

@@ -131,7 +131,7 @@ _ALL = (
     # order and windows
     _way("first rows", SORT, "SELECT {c}, id, g FROM {t} ORDER BY {c} DESC NULLS LAST, id, g "
                              "LIMIT 5"),
-    _way("first rows by others", "", "SELECT id, {c} FROM {t} ORDER BY id DESC LIMIT 6",
+    _way("first rows by others", "", "SELECT id, {c} FROM {t} ORDER BY 1 - (id), 'a' LIMIT 6",
          zeros=True),  # of rows that differ in the sign of a zero either is one of the six
     _way("first groups", SORT, "SELECT {c}, count(*) AS n FROM {t} GROUP BY {c} "
                                "ORDER BY n DESC, {c} LIMIT 4"),

@@ -143,14 +143,17 @@ class Expressions:
         self.subquery = subquery
 
     def build(self, tokens: Tokens, scope: Scope, calls: Calls | None = None) -> Expr:
-        """The expression of some tokens, refused if Spark might read them as another."""
+        """The expression of some tokens, without parentheses around it.
+
+        It is refused if Spark might read the tokens as another.
+        """
         if not tokens:
             raise Refusal("TEXT_NOT_READ")
         try:
-            operators.read(texts(tokens))
+            shape = operators.read(texts(tokens)).bare
         except operators.UncertainText as cause:
             raise Refusal("TEXT_NOT_READ", span_of(tokens)) from cause
-        return self.build_piece(tokens, scope, calls)
+        return self.build_piece(tokens[shape.start : shape.stop], scope, calls)
 
     def build_piece(self, tokens: Tokens, scope: Scope, calls: Calls | None = None) -> Expr:
         """Build a part of an expression, for example the tokens behind a function's name."""
@@ -212,8 +215,9 @@ class Expressions:
         if match is None:
             raise Refusal("UNKNOWN_COLUMN", span)
         expr, name_count = match
-        if expr.column is not None:
-            parts.append(expr.column)
+        is_whole = index == 0 and stop == len(tokens)
+        if expr.column is not None or (is_whole and name_count == len(chain)):
+            parts += expr.parts
         else:
             parts += ["(", *expr.parts, ")"]
         for name in chain[name_count:]:
@@ -357,6 +361,11 @@ def _conjuncts(shape: operators.Shape) -> Iterator[operators.Shape]:
             yield from _conjuncts(inner)
     else:
         yield shape
+
+
+def is_constant(expr: Expr) -> bool:
+    """Whether the value is the same for all rows of a query, as its text alone tells."""
+    return all(isinstance(part, str) for part in expr.parts)
 
 
 def is_floating(expr: Expr) -> bool:

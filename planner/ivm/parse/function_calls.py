@@ -20,7 +20,7 @@ from ctsql.planner.ivm.parse.expressions import (
 )
 from ctsql.planner.ivm.parse.scopes import Scope
 from ctsql.planner.syntax.tokens import tokenizer as tk
-from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, span_of
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, span_of
 
 _ALL_ROWS = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
 _SAME_TYPE = ("min", "max", "first", "last", "any_value", "lag", "lead", "mode")
@@ -140,24 +140,27 @@ def _sections(over: Tokens) -> tuple[list[Tokens], list[Tokens], Tokens]:
 
 
 def order_item(
-    tokens: Tokens, expressions: Expressions, scope: Scope, calls: Calls | None = None
+    tokens: Tokens,
+    expressions: Expressions,
+    scope: Scope,
+    calls: Calls | None = None,
+    places: Sequence[Expr] | None = None,
 ) -> Order:
-    """One item of an ORDER BY."""
+    """One item of an ORDER BY; ``places`` are what a number stands for, None where for nothing."""
     stop = len(tokens)
     if stop > 2 and tokens[-2].upper == "NULLS" and tokens[-1].upper in ("FIRST", "LAST"):
         stop -= 2
     if stop > 1 and tokens[stop - 1].upper in ("ASC", "DESC"):
         stop -= 1
-    direction = " ".join(texts(tokens[stop:]))
-    return Order(expr=expressions.build(tokens[:stop], scope, calls), direction=direction)
-
-
-def order_by_place(tokens: Tokens, exprs: Sequence[Expr]) -> Order:
-    """An item of ORDER BY that is a number, of one of these expressions."""
-    place = int(tokens[0].text)
-    if not 1 <= place <= len(exprs):
-        raise Refusal("TEXT_NOT_READ", tokens[0].span)
-    return Order(expr=exprs[place - 1], direction=" ".join(t.text for t in tokens[1:]))
+    direction, key = " ".join(texts(tokens[stop:])), tokens[:stop]
+    while (inside := tk.in_parentheses(key)) is not None:
+        key = inside
+    number = key[0].text if len(key) == 1 and key[0].kind is Kind.NUMBER else ""
+    if places is None or not number.isdigit():
+        return Order(expr=expressions.build(tokens[:stop], scope, calls), direction=direction)
+    if not 1 <= int(number) <= len(places):
+        raise Refusal("TEXT_NOT_READ", key[0].span)
+    return Order(expr=places[int(number) - 1], direction=direction)
 
 
 def window_call(

@@ -40,7 +40,7 @@ def read_grouping(
                 raise Refusal("GROUPING_UNSUPPORTED", span_of(piece))
             expr = item
         else:
-            expr = _bare(build(piece))
+            expr = build(piece)
         if expr not in keys:
             keys.append(expr)
         return keys.index(expr)
@@ -69,15 +69,6 @@ def read_grouping(
     if len(sets) > _SETS_MAX:
         raise Refusal("GROUPING_UNSUPPORTED", span_of(tokens))
     return Grouping(tuple(keys), tuple(sets) if several else None)
-
-
-def _bare(expr: Expr) -> Expr:
-    """Remove the parentheses that were put around an alias's expression."""
-    try:
-        shape = operators.read(expr.parts).bare
-    except operators.UncertainText:
-        return expr
-    return replace(expr, parts=expr.parts[shape.start : shape.stop])
 
 
 def _trailing(tokens: Tokens) -> tuple[Tokens, Tokens]:
@@ -133,8 +124,13 @@ def _subsets(word: str, members: Sequence[tuple[int, ...]]) -> list[tuple[int, .
     return [tuple(itertools.chain.from_iterable(one)) for one in subsets]
 
 
-class GroupRewriter:
-    """Rewrites expressions over rows of these columns into expressions over groups by ``keys``."""
+class KeyRewriter:
+    """Rewrites expressions over rows into expressions over columns that hold some of these.
+
+    Args:
+        keys: the columns, by what they hold: keys of groups, items of a select list. rows: the
+            columns of the rows.
+    """
 
     def __init__(self, keys: Mapping[Expr, Col], rows: Sequence[Col]) -> None:
         self.columns = {expr.column: col for expr, col in keys.items() if expr.column is not None}
@@ -145,14 +141,19 @@ class GroupRewriter:
         self.rows = frozenset(rows)
 
     def rewrite(self, expr: Expr) -> Expr:
-        """The expression over the groups."""
+        """The expression over the keys; raises KEY_NOT_MATCHED as :class:`Refusal`."""
+        new_expr = self.find(expr)
+        if new_expr is None:
+            raise Refusal("KEY_NOT_MATCHED", expr.span)
+        return new_expr
+
+    def find(self, expr: Expr) -> Expr | None:
+        """The expression over the keys; None where it takes more than these."""
         parts = expr.parts
         for key, col in self.longer:
             parts = _replace_key(parts, key.parts, col)
         new_expr: Expr = substitute(replace(expr, parts=parts), self.columns)
-        if columns_in(new_expr) & self.rows:
-            raise Refusal("KEY_NOT_MATCHED", expr.span)
-        return new_expr
+        return None if columns_in(new_expr) & self.rows else new_expr
 
 
 def _replace_key(parts: tuple[Part, ...], key: tuple[Part, ...], col: Col) -> tuple[Part, ...]:
@@ -179,5 +180,5 @@ def _replace_key(parts: tuple[Part, ...], key: tuple[Part, ...], col: Col) -> tu
 
 def _same(a: Part, b: Part) -> bool:
     if isinstance(a, str) and isinstance(b, str):
-        return a == b or (a.upper() == b.upper() and a[0] not in "'\"")
+        return a == b or (a.upper() == b.upper() and not {"'", '"'} & {*a})
     return a == b

@@ -9,9 +9,9 @@ from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.reasons import Refusal
 from ctsql.planner.ivm.algebra.traversal import pass_through, rename, union_all
 from ctsql.planner.ivm.parse.clauses import BodyText, QueryText, SelectText, SetText, read_query
-from ctsql.planner.ivm.parse.expressions import QueryReader, common_type, texts
+from ctsql.planner.ivm.parse.expressions import QueryReader, common_type, is_constant, texts
 from ctsql.planner.ivm.parse.from_relations import FromCompiler, Relation
-from ctsql.planner.ivm.parse.function_calls import order_by_place, order_item
+from ctsql.planner.ivm.parse.function_calls import order_item
 from ctsql.planner.ivm.parse.scopes import Cte, NamedRelation, Scope
 from ctsql.planner.ivm.parse.select import Block, CompiledSelect
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, span_of
@@ -31,8 +31,9 @@ class Compiler(FromCompiler):
             select = Block(self, text.body, around).compile(order)
         else:
             node, names = self._body(text.body, around)
-            items = tuple(self._order_of(o, node, names) for o in order)
-            select = CompiledSelect(node, names, items, 0)
+            items = (self._order_of(o, node, names) for o in order)
+            keys = tuple(o for o in items if not is_constant(o.expr))
+            select = CompiledSelect(node, names, keys, 0)
         node = select.node
         if limited:
             node = self._limit(text, select)
@@ -42,7 +43,8 @@ class Compiler(FromCompiler):
         return node, select.names
 
     def _limit(self, text: QueryText, select: CompiledSelect) -> alg.Node:
-        if not text.order:
+        limit = texts(text.limit)
+        if not select.order:
             raise Refusal("LIMIT_WITHOUT_ORDER", span_of(text.limit or text.offset))
         for tokens in (text.limit, text.offset):
             if tokens:
@@ -50,17 +52,16 @@ class Compiler(FromCompiler):
         return alg.Limit(
             child=select.node,
             order=select.order,
-            limit=" ".join(texts(text.limit)),
+            limit=" ".join(limit),
             offset=" ".join(texts(text.offset)),
             span=span_of(text.limit or text.offset),
         )
 
     def _order_of(self, tokens: Tokens, node: alg.Node, names: Sequence[str]) -> alg.Order:
         """ORDER BY of a set operation: by place, or over the result's columns."""
-        if tokens[0].text.isdigit():
-            return order_by_place(tokens, [alg.Expr.of(col) for col in node.columns])
         source = NamedRelation(alias=(), columns=tuple(zip(names, node.columns, strict=True)))
-        return order_item(tokens, self.expressions, Scope(sources=(source,)))
+        places = [alg.Expr.of(col) for col in node.columns]
+        return order_item(tokens, self.expressions, Scope(sources=(source,)), places=places)
 
     def _body(self, text: BodyText, around: Scope) -> tuple[alg.Node, list[str]]:
         """A query's body: a SELECT, VALUES, a set operation, a query in parentheses."""

@@ -9,22 +9,21 @@ from ctsql.planner.ivm.algebra.reasons import Refusal
 from ctsql.planner.ivm.algebra.traversal import pass_through, subqueries
 from ctsql.planner.ivm.parse.clauses import SelectText, read_source, starts_query
 from ctsql.planner.ivm.parse.clock_comparisons import ClockCondition, read_turns
-from ctsql.planner.ivm.parse.expressions import Calls, conjuncts, type_of
+from ctsql.planner.ivm.parse.expressions import Calls, conjuncts, is_constant, type_of
 from ctsql.planner.ivm.parse.from_relations import FromCompiler, filter_rows
 from ctsql.planner.ivm.parse.function_calls import (
     WindowDraft,
     aggregate_call,
     has_calls,
-    order_by_place,
     order_item,
     outside_calls,
     window_call,
     window_draft,
 )
-from ctsql.planner.ivm.parse.grouping import GroupRewriter, read_grouping
+from ctsql.planner.ivm.parse.grouping import KeyRewriter, read_grouping
 from ctsql.planner.ivm.parse.scopes import Scope
 from ctsql.planner.syntax.tokens import tokenizer as tk
-from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, span_of
+from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, span_of
 
 
 @dataclass(slots=True)
@@ -172,11 +171,9 @@ class Block:
         self, tokens: Tokens, outputs: Sequence[_Output], aliases: dict[str, alg.Expr]
     ) -> alg.Order:
         """An item of ORDER BY; the select list's names go before the columns in FROM."""
-        first = tokens[0]
-        if first.kind is Kind.NUMBER and first.text.isdigit():
-            return order_by_place(tokens, [o.expr for o in outputs])
         scope = Scope(aliases=aliases, outer=self.scope, ctes=self.scope.ctes)
-        return order_item(tokens, self.expressions, scope, self.calls)
+        places = [o.expr for o in outputs]
+        return order_item(tokens, self.expressions, scope, self.calls, places)
 
     def _aggregate(self, tokens: Tokens) -> alg.Col:
         call = aggregate_call(tokens, self.expressions, self.scope, self.compiler.fresh(""))
@@ -194,7 +191,7 @@ class Block:
 
     def _group(
         self, node: alg.Node, outputs: Sequence[_Output], aliases: dict[str, alg.Expr]
-    ) -> tuple[alg.Node, GroupRewriter]:
+    ) -> tuple[alg.Node, KeyRewriter]:
         items = [None if o.tokens is not None and has_calls(o.tokens) else o.expr for o in outputs]
         scope = replace(self.scope, aliases=aliases)
         grouping = (
@@ -228,7 +225,7 @@ class Block:
             calls=calls,
             sets=grouping.sets if grouping else None,
         )
-        return aggregate, GroupRewriter({e: k.col for e, k in keys.items()}, rows)
+        return aggregate, KeyRewriter({e: k.col for e, k in keys.items()}, rows)
 
     def _with_grouping(self, call: alg.AggregateCall, keys: list[alg.Expr]) -> alg.AggregateCall:
         """grouping(a) and grouping_id(a, b) with the numbers of the keys they ask about."""
@@ -247,7 +244,7 @@ class Block:
             self.windows[draft] = self.compiler.fresh(draft.function)
         return self.windows[draft]
 
-    def _draft_over(self, draft: WindowDraft, groups: GroupRewriter) -> WindowDraft:
+    def _draft_over(self, draft: WindowDraft, groups: KeyRewriter) -> WindowDraft:
         call, partition = groups.rewrite(draft.call), tuple(map(groups.rewrite, draft.partition))
         order = tuple(replace(o, expr=groups.rewrite(o.expr)) for o in draft.order)
         return replace(draft, call=call, partition=partition, order=order)
@@ -280,21 +277,23 @@ class Block:
             alg.Projection(expr, self.compiler.fresh(output.name, type_of(expr)))
             for output, expr in zip(outputs, exprs, strict=True)
         ]
-        by_expr = {item.expr: item.col for item in reversed(items)}
+        by_expr = {item.expr: item.col for item in reversed(items) if not is_constant(item.expr)}
+        shown = KeyRewriter(by_expr, node.columns)
         order = []
-        hidden_count = 0
         for one in requested_order:
-            if one.expr not in by_expr:
-                if self.text.is_distinct:
-                    raise Refusal("TEXT_NOT_READ", one.expr.span)
-                hidden_count += 1
-                col = self.compiler.fresh("", type_of(one.expr))
-                items.append(alg.Projection(one.expr, col))
-                by_expr[one.expr] = col
-            order.append(alg.Order(expr=alg.Expr.of(by_expr[one.expr]), direction=one.direction))
+            if is_constant(one.expr):
+                continue  # it orders nothing
+            key = None if any(subqueries(one.expr)) else shown.find(one.expr)
+            if key is None and self.text.is_distinct:
+                raise Refusal("TEXT_NOT_READ", one.expr.span)
+            if key is None:
+                items.append(alg.Projection(one.expr, self.compiler.fresh("", type_of(one.expr))))
+                key = alg.Expr.of(items[-1].col)
+            order.append(replace(one, expr=key))
         project: alg.Node = alg.Project(child=node, items=tuple(items))
         if self.text.is_distinct:
             project = alg.Distinct(child=project)
+        hidden_count = len(items) - len(outputs)
         return CompiledSelect(project, [o.name for o in outputs], tuple(order), hidden_count)
 
 

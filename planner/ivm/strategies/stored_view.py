@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 
 from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.traversal import (
+    columns_in,
     is_same_if_equal,
     own_subqueries,
     pass_through,
@@ -125,7 +126,8 @@ def limit_top(node: alg.Node) -> alg.Limit | None:
         node = node.child
     if not isinstance(node, alg.Limit) or node.offset:
         return None
-    return node if all(o.expr.column in columns for o in node.order) else None
+    is_shown = all(columns_in(o.expr) <= columns for o in node.order)
+    return node if is_shown and not own_subqueries(node) else None
 
 
 def first_rows(

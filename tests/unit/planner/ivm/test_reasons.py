@@ -71,6 +71,12 @@ CASES = [
     ("INEXACT_AGGREGATE_NESTED", "SELECT DISTINCT any_value(s) FROM t GROUP BY k", "any_value(s)"),
     ("KEY_NOT_MATCHED", "SELECT k, v, count(*) FROM t GROUP BY k", "v"),
     ("LIMIT_WITHOUT_ORDER", "SELECT k FROM t LIMIT 5", "5"),
+    ("LIMIT_WITHOUT_ORDER", "SELECT k FROM t ORDER BY 'a' LIMIT 5", "5"),
+    ("LIMIT_WITHOUT_ORDER", "SELECT count(*) AS n FROM t LIMIT 0", "0"),
+    ("LIMIT_WITHOUT_ORDER", "SELECT count(*) AS n FROM t LIMIT 1 - 1", "1"),
+    ("LIMIT_WITHOUT_ORDER", "SELECT count(*) AS n FROM t LIMIT 1 OFFSET 1", "1"),
+    ("LIMIT_TIES", "SELECT k FROM t ORDER BY v LIMIT 5", "5"),
+    ("LIMIT_TIES", "SELECT k FROM t ORDER BY k + v LIMIT 5", "5"),
     (
         "LIMIT_TIES",
         "SELECT count(*) FROM (SELECT k, s FROM t ORDER BY k LIMIT 5) WHERE s > 'a'",

@@ -157,6 +157,7 @@ CASES = {
         "WHERE r <= 2",
         KEYS,
     ),
+    "limit, distinct in parentheses": ("SELECT DISTINCT (v) FROM t ORDER BY v LIMIT 4", WHOLE),
     "limit, total order": ("SELECT k, v FROM t ORDER BY v DESC, k LIMIT 3 OFFSET 1", WHOLE),
     # composed
     "cte twice": (
@@ -346,6 +347,12 @@ TOPS = {
     "ties": "SELECT k, v FROM t ORDER BY v DESC NULLS LAST LIMIT 2",
     "groups": "SELECT s, sum(v) AS n FROM t GROUP BY s ORDER BY n DESC LIMIT 2",
     "joined": "SELECT t.k, u.w FROM t JOIN u ON t.k = u.k ORDER BY w, t.k LIMIT 3",
+    "computed": "SELECT k, v + 1 AS x FROM t ORDER BY x LIMIT 2",
+    "of what is shown": "SELECT k, v FROM t ORDER BY 1 + v * 2 DESC LIMIT 2",
+    "in parentheses": "SELECT (k), ((v)) FROM t ORDER BY (v) LIMIT 2",
+    "repeated": "SELECT k, upper(s) AS y FROM t ORDER BY UPPER(s) LIMIT 3",
+    "constant": "SELECT 'a' AS c, k, v FROM t ORDER BY c DESC, v DESC LIMIT 2",
+    "computed from groups": "SELECT s, sum(v) + 1 AS n FROM t GROUP BY s ORDER BY n * 2 LIMIT 2",
 }
 
 
@@ -373,6 +380,23 @@ def test_first_rows_from_the_stored_ones(name: str, *, with_state: bool) -> None
                 map(repr, (r[order] for r in wanted.elements()))
             )
     assert True in said
+
+
+@pytest.mark.parametrize(
+    ("written", "same"),
+    [
+        ("ORDER BY (2) DESC", "ORDER BY v DESC"),
+        ("ORDER BY 'a', (v)", "ORDER BY v"),
+        ("ORDER BY c, V + 1", "ORDER BY x"),
+        ("ORDER BY x * 2", "ORDER BY (v + 1) * 2"),
+        ("ORDER BY '2', v", "ORDER BY v"),
+    ],
+)
+def test_spellings_of_an_order(written: str, same: str) -> None:
+    """A column is the same by its place, its name, or what it is computed from."""
+    made = "SELECT k, v, v + 1 AS x, 1 AS c FROM t {} LIMIT 3"
+    found = [planned(made.format(o), TABLES).query for o in (written, same)]
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize(
