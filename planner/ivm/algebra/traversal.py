@@ -324,6 +324,19 @@ def equal_classes(conditions: Sequence[alg.Expr]) -> list[frozenset[alg.Col]]:
     return classes + others
 
 
+def is_one_row(node: alg.Node) -> bool:
+    """Whether a relation is known to have at most one row: of a GROUP BY without columns, say."""
+    match node:
+        case alg.Aggregate():
+            return not node.keys and node.sets is None
+        case alg.Join():
+            return all(map(is_one_row, node.children))
+        case alg.Filter() | alg.Project() | alg.Distinct() | alg.Limit() | alg.Window():
+            return is_one_row(node.child)
+        case _:
+            return False
+
+
 def numbers_above(node: alg.Node) -> "itertools.count[int]":
     """Numbers for new columns, above all that a plan has."""
     used = [col.number for below in descend(node) for col in below.columns]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ctsql.catalog.names import fold
 from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.reasons import Refusal
-from ctsql.planner.ivm.algebra.traversal import pass_through, rename, union_all
+from ctsql.planner.ivm.algebra.traversal import is_one_row, pass_through, rename, union_all
 from ctsql.planner.ivm.parse.clauses import BodyText, QueryText, SelectText, SetText, read_query
 from ctsql.planner.ivm.parse.expressions import QueryReader, common_type, is_constant, texts
 from ctsql.planner.ivm.parse.from_relations import FromCompiler, Relation
@@ -44,6 +44,9 @@ class Compiler(FromCompiler):
 
     def _limit(self, text: QueryText, select: CompiledSelect) -> alg.Node:
         limit = texts(text.limit)
+        is_some = len(limit) == 1 and limit[0].strip("0").isdigit()
+        if is_some and not text.offset and is_one_row(select.node):
+            return select.node  # its first row is all there is
         if not select.order:
             raise Refusal("LIMIT_WITHOUT_ORDER", span_of(text.limit or text.offset))
         for tokens in (text.limit, text.offset):

@@ -157,6 +157,12 @@ CASES = {
         "WHERE r <= 2",
         KEYS,
     ),
+    "limit of one row": ("SELECT count(*) AS n, sum(v) AS m FROM t LIMIT 5", STATE),
+    "limit of one row, joined": (
+        "SELECT a.n, b.m FROM (SELECT count(*) AS n FROM t) a, (SELECT max(w) AS m FROM u) b "
+        "ORDER BY n LIMIT 1",
+        TERMS,
+    ),
     "limit, distinct in parentheses": ("SELECT DISTINCT (v) FROM t ORDER BY v LIMIT 4", WHOLE),
     "limit, total order": ("SELECT k, v FROM t ORDER BY v DESC, k LIMIT 3 OFFSET 1", WHOLE),
     # composed
