@@ -224,8 +224,12 @@ class _Forms:
 
     def _other(self, plan: PlanOperator, below: list[_Rows], outer: Columns) -> _Rows:
         """Any other operator: by all its arguments, and by its inputs' columns in order."""
+        is_passing = len(below) == 1 and plan.name in _PASSING
         children: tuple[Any, ...] = tuple(
-            (self._whole(rows), *(self._column(i, rows.columns) for i in child.outputs))
+            # Which columns pass does not count: the whole query's are compared.
+            (self._whole(rows), *(self._column(i, rows.columns) for i in child.outputs))[
+                : 1 if is_passing else None
+            ]
             for rows, child in zip(below, plan.children, strict=True)
         )
         if not children:
@@ -239,7 +243,7 @@ class _Forms:
         parts = tuple("child" if p == CHILD else self.part(p, columns) for p in plan.parts)
         number = self._number(plan.name, children, parts)
         outputs = {c: columns[c] for c in plan.outputs}
-        if len(below) != 1 or plan.name not in _PASSING:
+        if not is_passing:
             outputs = {c: self._number("made", number, i) for i, c in enumerate(plan.outputs)}
         return _Rows((number,), columns=outputs)
 

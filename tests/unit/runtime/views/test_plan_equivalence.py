@@ -39,6 +39,12 @@ def group(child: PlanOperator, keys: tuple[object, ...], *items: Attribute | Ali
     )
 
 
+def first(child: PlanOperator, key: Attribute | Call) -> PlanOperator:
+    """The first row by an order."""
+    order = PlanOperator("Sort", child.outputs, (child,), ((key,), True, CHILD))
+    return PlanOperator("GlobalLimit", child.outputs, (order,), (1, CHILD))
+
+
 def col(column: int) -> Attribute:
     """A column that is read."""
     return Attribute(column)
@@ -104,6 +110,10 @@ SAME = {
             Alias(7, plus_one(5)),
             Alias(8, col(6)),
         ),
+    ),
+    "columns that pass a limit and are not wanted": (
+        project(first(project(table(1, 2), col(1), Alias(3, plus_one(2))), col(3)), col(1)),
+        project(first(table(4, 5), plus_one(5)), col(4)),
     ),
     "the order of the whole": (
         PlanOperator("Sort", (1,), (table(1),), ((col(1),), True, CHILD)),
@@ -171,6 +181,11 @@ OTHER = {
             (1, CHILD),
         ),
         PlanOperator("LocalLimit", (1,), (table(1),), (1, CHILD)),
+    ),
+    "another limit's order": (first(table(1, 2), col(1)), first(table(1, 2), col(2))),
+    "columns of a limit swapped": (
+        project(first(table(1, 2), col(1)), col(1)),
+        project(first(table(1, 2), col(1)), col(2)),
     ),
     "columns of a union by place": (
         PlanOperator("Union", (1, 2), (table(1, 2), table(3, 4)), (CHILD, True)),
