@@ -187,7 +187,7 @@ class StagingOutcome(Enum):
 def stage_signed(
     staging: Staging,
     signed_rows: RowSet,
-    stored_rows: StoredRows | None,
+    stored_rows: StoredRows,
     columns: list[str],
     not_null: Collection[str],
 ) -> StagingOutcome:
@@ -226,8 +226,6 @@ def stage_signed(
         names = backtick_all(columns)
         both = change.frame.select(*names, DIFF, *_nowhere())
         if not minus.isEmpty():
-            if stored_rows is None:
-                return StagingOutcome.ROWS_DIFFER
             matches = _equal(stored_rows.all.frame, minus.select(*names), schema)
             both = both.unionAll(
                 matches.select(*names, F.lit(0).alias(DIFF), FILE_COLUMN, ROW_COLUMN)
@@ -256,7 +254,7 @@ def _equal(stored_rows: DataFrame, deletes: DataFrame, schema: T.StructType) -> 
 def _stage_signed_few(
     staging: Staging,
     change: LocalRows,
-    stored_rows: StoredRows | None,
+    stored_rows: StoredRows,
     schema: T.StructType,
     not_null: Collection[str],
 ) -> StagingOutcome | Declined:
@@ -270,8 +268,6 @@ def _stage_signed_few(
         return StagingOutcome.REFUSED
     victims: list[tuple[str, int]] = []
     if deletes:
-        if stored_rows is None:
-            return StagingOutcome.ROWS_DIFFER
         away = change.take(deletes).select(schema.names)
         places = _places(stored_rows, away, schema)
         if isinstance(places, Declined):

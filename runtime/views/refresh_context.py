@@ -83,11 +83,9 @@ class RefreshContext:
         return self.batch.at(self.time)
 
     @property
-    def stored_rows(self) -> StoredRows | None:
-        """The view's rows; None for none."""
-        table = self.warehouse.relations.table(self.item)
-        version = self.batch.version_read
-        return StoredRows(table, version) if table.files(version) else None
+    def stored_rows(self) -> StoredRows:
+        """The view's rows."""
+        return StoredRows(self.warehouse.relations.table(self.item), self.batch.version_read)
 
     def is_strict_arithmetic(self) -> bool:
         """Is a sum that is too large an error? Otherwise it were NULL, and nothing to add to."""

@@ -15,7 +15,7 @@ from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
 
 
-def stage_difference(context: RefreshContext, desired: RowSet, stored_rows: RowSet | None) -> None:
+def stage_difference(context: RefreshContext, desired: RowSet, stored_rows: RowSet) -> None:
     """Stage the difference of rows wanted and stored."""
     stage_rows(context, stored_form(context.view, desired), stored_rows)
 
@@ -29,7 +29,7 @@ def stored_form(view: ViewWrite, desired: RowSet) -> RowSet:
     )
 
 
-def stage_rows(context: RefreshContext, desired: RowSet, stored_rows: RowSet | None) -> None:
+def stage_rows(context: RefreshContext, desired: RowSet, stored_rows: RowSet) -> None:
     """Stage the difference of rows in their :func:`stored_form` and those stored."""
     context.warehouse.queries.stage(
         context.staging, desired, stored_rows, context.columns, small=True

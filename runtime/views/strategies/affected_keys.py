@@ -8,7 +8,7 @@ from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import Telling
 from ctsql.planner.ivm.sql.queries import CertainTexts, KeyedTexts
 from ctsql.runtime.delta.keyed_scan import StoredRows
-from ctsql.runtime.rows.row_set import RowSet, SparkRows
+from ctsql.runtime.rows.row_set import RowSet
 from ctsql.runtime.rows.types import DIGITS_ADDED, adds_exactly
 from ctsql.runtime.views.outcomes import Outcome, StagedDiff, Way
 from ctsql.runtime.views.plan_runner import PlanRunner
@@ -56,9 +56,9 @@ def _replace(context: RefreshContext, runner: PlanRunner, texts: KeyedTexts) -> 
     return StagedDiff(NAME)
 
 
-def _are_most(stored_rows: StoredRows | None, keys: RowSet) -> bool:
+def _are_most(stored_rows: StoredRows, keys: RowSet) -> bool:
     """Are there so many keys that most rows of a view have one of them?"""
-    count = None if stored_rows is None else stored_rows.count
+    count = stored_rows.count
     if count is None or count < KEYS_COUNTED_MIN:
         return False
     local_keys = keys.local
@@ -66,12 +66,9 @@ def _are_most(stored_rows: StoredRows | None, keys: RowSet) -> bool:
     return key_count > count // 2
 
 
-def _affected_rows(context: RefreshContext, runner: PlanRunner, texts: KeyedTexts) -> RowSet | None:
-    """The stored rows with an affected key; None for none."""
-    stored_rows = context.stored_rows
-    if stored_rows is None:
-        return None
-    return stored_rows.with_keys(runner.steps[texts.keys], texts.pairs)
+def _affected_rows(context: RefreshContext, runner: PlanRunner, texts: KeyedTexts) -> RowSet:
+    """The stored rows with an affected key."""
+    return context.stored_rows.with_keys(runner.steps[texts.keys], texts.pairs)
 
 
 def _add_to_groups(
@@ -84,9 +81,7 @@ def _add_to_groups(
     rest = [*(step.rows for step in later), texts.rows]
     runner.run(first, [touched_step.rows, *rest])
     before = None
-    if stored_rows is None:
-        runner.state_rows = SparkRows(context.warehouse.versions.contents(context.item, None))
-    elif stored_rows.is_near:
+    if stored_rows.is_near:
         runner.state_rows = stored_rows.all
     else:
         keys = runner.keep_step(certain.keys)
@@ -112,7 +107,7 @@ def _add_to_groups(
 
 
 def _from_filled(
-    context: RefreshContext, changes: FollowedChanges, stored_rows: StoredRows | None
+    context: RefreshContext, changes: FollowedChanges, stored_rows: StoredRows
 ) -> Outcome:
     """The difference to all rows of the view, from its state table, filled for this.
 
@@ -132,7 +127,7 @@ def _from_filled(
     if not state.is_filled:
         return Declined("ROWS_WENT")
     rows = runner.rows(plan.of_state(state_plan.number))
-    stage_difference(context, rows, None if stored_rows is None else stored_rows.all)
+    stage_difference(context, rows, stored_rows.all)
     return StagedDiff(Strategy.STATE_TABLE)
 
 

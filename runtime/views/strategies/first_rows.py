@@ -5,7 +5,6 @@ from functools import partial
 from ctsql.catalog.declined import Declined
 from ctsql.planner.ivm import ChangePlan, TopTexts
 from ctsql.planner.ivm.explain import Telling
-from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.rows.types import is_comparable
 from ctsql.runtime.views.outcomes import Outcome, StagedDiff, Way
 from ctsql.runtime.views.plan_runner import PlanRunner, is_true
@@ -30,20 +29,17 @@ def are_grouped_rightly(context: RefreshContext) -> bool:
 
 
 def way(context: RefreshContext, changes: FollowedChanges) -> Way:
-    """Needs rows that are stored, and none that have moved up among them."""
+    """Needs a view of first rows, and none that have moved up among those it holds."""
     texts = changes.plan.first_rows(changes.changed_tables, large=changes.large)
-    stored_rows = context.stored_rows if texts is not None else None
-    if texts is None or stored_rows is None:
+    if texts is None:
         return Declined("there are no first rows of others")
-    return partial(_refresh, context, changes.runner, texts, stored_rows)
+    return partial(_refresh, context, changes.runner, texts)
 
 
-def _refresh(
-    context: RefreshContext, runner: PlanRunner, texts: TopTexts, stored_rows: StoredRows
-) -> Outcome:
+def _refresh(context: RefreshContext, runner: PlanRunner, texts: TopTexts) -> Outcome:
     if not are_grouped_rightly(context):
         return Declined("CANNOT_COMPARE")
-    runner.state_rows = rows = stored_rows.all
+    runner.state_rows = rows = context.stored_rows.all
     *first, candidates = texts.steps
     last = [texts.rows, texts.holds.candidates]
     runner.run(first, [candidates.rows, *last])

@@ -80,7 +80,7 @@ class _Following:
         """From the view's own rows and the groups that change."""
         view, context = self.context.stored_rows, self.context
         texts = self._texts(self.changes.plan.first_rows)
-        if texts is None or view is None or not view.is_near or not are_grouped_rightly(context):
+        if texts is None or not view.is_near or not are_grouped_rightly(context):
             return OTHERS_FIRST
         self.runner.state_rows = rows = view.all
 
@@ -99,7 +99,7 @@ class _Following:
 
     def all_rows(self) -> Outcome:
         """From all groups, compared with all rows of the view."""
-        context, there = self.context, self.context.stored_rows
+        context = self.context
         texts = self._texts(self.changes.plan.rows_from_groups)
         if texts is None:
             return self._leave_unchanged()
@@ -111,7 +111,7 @@ class _Following:
         )
         if self._is_refused(texts):
             return NOT_EXACT
-        stage_rows(context, desired, None if there is None else there.all)
+        stage_rows(context, desired, context.stored_rows.all)
         self._stage(texts)
         return StagedDiff(NAME)
 
