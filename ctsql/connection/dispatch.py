@@ -42,10 +42,8 @@ from ctsql.runtime.statements.inspect.show import is_like
 from ctsql.runtime.statements.inspect.verify import Verification
 from ctsql.runtime.statements.maintain import MAINTAINED, RETAINED, Maintenance
 from ctsql.runtime.statements.objects.name_resolution import Namespace
-from ctsql.runtime.statements.provenance.row_lineage import COLUMNS as LINEAGE
-from ctsql.runtime.statements.provenance.row_questions import RowQuestions
-from ctsql.runtime.statements.tables.alter_table import TableAlteration
-from ctsql.runtime.statements.tables.table_constraints import TableConstraints
+from ctsql.runtime.statements.provenance.row_lineage import COLUMNS as LINEAGE, RowQuestions
+from ctsql.runtime.statements.tables.alter_table import TableAlteration, TableConstraints
 from ctsql.runtime.subscriptions.cursors import Readers
 
 if TYPE_CHECKING:

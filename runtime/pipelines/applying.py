@@ -62,7 +62,7 @@ from ctsql.runtime.statements.objects.refresh_view import (
     end_if_followed,
     refresh_view,
 )
-from ctsql.runtime.statements.tables.table_constraints import store_constraints
+from ctsql.runtime.statements.tables.alter_table import store_constraints
 from ctsql.runtime.tasks.progress import failure_of
 from ctsql.runtime.warehouse.replaced_views import (
     History,

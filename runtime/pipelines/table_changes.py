@@ -32,16 +32,23 @@ from ctsql.runtime.delta.clones import Clone
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.pipelines.overlay import Overlay
 from ctsql.runtime.pipelines.plan import Effect
-from ctsql.runtime.statements.dml.column_defaults import default_changes
-from ctsql.runtime.statements.dml.stored_constraints import constraint_changes, stored_constraints
+from ctsql.runtime.statements.dml.stored_rules import (
+    constraint_changes,
+    default_changes,
+    stored_constraints,
+)
 from ctsql.runtime.statements.objects.name_resolution import Namespace
-from ctsql.runtime.statements.tables.alter_table import TableAlteration, has_features
+from ctsql.runtime.statements.tables.alter_table import (
+    TableAlteration,
+    TableConstraints,
+    has_features,
+    store_constraints,
+)
 from ctsql.runtime.statements.tables.altered_columns import altered_columns, features
 from ctsql.runtime.statements.tables.effects_on_readers import (
     ReaderEffect as OnReader,
     effects_on_readers,
 )
-from ctsql.runtime.statements.tables.table_constraints import TableConstraints, store_constraints
 
 Alteration = st.AlterTable | st.ChangeConstraints
 OF_TABLES = (Part.COLUMNS, Part.DEFAULTS, Part.CONSTRAINTS)

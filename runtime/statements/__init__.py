@@ -1,4 +1,1 @@
-"""The implementation of each statement, one file for a statement or a family.
-
-May import every room but ``service``.
-"""
+"""The implementation of each statement, one file for a statement or a family."""

@@ -1,10 +1,17 @@
-"""EXPLAIN: the plan of a statement or of a stored object."""
+"""EXPLAIN: the plan of a statement or a stored object, and how views are refreshed."""
 
-from ctsql.catalog.errors import not_supported
-from ctsql.catalog.items import RECORDS, MaterializedView, Task
+from collections.abc import Sequence
+from typing import Any
+
+from ctsql.catalog.declined import Declined
+from ctsql.catalog.errors import CtsqlError, not_supported
+from ctsql.catalog.items import RECORDS, Item, MaterializedView, Task
 from ctsql.catalog.spans import Source
+from ctsql.catalog.times import CLOSED, to_iso
 from ctsql.planner.binding.binder import qualify
 from ctsql.planner.binding.task import bind_task
+from ctsql.planner.ivm import ChangePlan
+from ctsql.planner.ivm.explain import explain
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.queries import lower_query
 from ctsql.planner.lowering.transaction import lower_transaction
@@ -12,21 +19,171 @@ from ctsql.planner.lowering.view import lower_view
 from ctsql.planner.nodes import Node, Query, TaskWrite, ViewWrite
 from ctsql.planner.rules import transform
 from ctsql.planner.syntax import ast as st, parse
+from ctsql.runtime.log.actions import rows_changed
+from ctsql.runtime.log.write_handle import Entry, Output
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.internals.plans import plans_text
 from ctsql.runtime.statements.definitions.create_flow import compile_texts
 from ctsql.runtime.statements.definitions.first_rows import source_of
 from ctsql.runtime.statements.definitions.task_replacement import TaskReplacement
-from ctsql.runtime.statements.inspect.explain_refresh import last_refresh, refresh_plan
 from ctsql.runtime.statements.objects.name_resolution import OnNames
+from ctsql.runtime.views import turn_table
+from ctsql.runtime.views.change_plans import PreparedQuery, prepared_for
+from ctsql.runtime.views.refresh_policy import (
+    RECOMPUTE_REASONS,
+    RECOMPUTED_ROWS_MAX,
+    TURNS_BY,
+    WORTH_MS,
+    Policy,
+    Strategy,
+    are_small,
+)
+from ctsql.runtime.views.side_table import STATE, Pointer
+from ctsql.runtime.views.state_table import STATE_DID
+from ctsql.runtime.views.strategies import STRATEGIES
 from ctsql.runtime.warehouse.sources import ExplainedSources
+from ctsql.runtime.warehouse.warehouse import Warehouse
+
+_NOT_FOLLOWED = "Followed: no, because"
+_POLICIES = {
+    Policy.AUTO: "by what costs less, as far as it is known",
+    Policy.INCREMENTAL: "by changes wherever that is possible",
+    Policy.STRICT: "by changes wherever that is possible; refused without a change plan",
+    Policy.FULL: "always recompute and compare",
+}
+
+
+def refresh_plan(warehouse: Warehouse, plan: ViewWrite) -> list[str]:
+    """The refresh plan of a view: the policy, and the rule of each operator."""
+    policy = Policy(plan.policy)
+    query = prepared_for(warehouse, plan)
+    lines = ["", f"Refresh policy {policy.value}: {_POLICIES[policy]}"]
+    refusal, how = query.refusal(), query.plan_or_reason
+    if isinstance(how, ChangePlan) and refusal is not None:
+        return [*lines, f"{_NOT_FOLLOWED} {query.sentence_of(refusal)}"]
+    if isinstance(how, ChangePlan):
+        texts = (way.headline(how, query.sentence_of) for way in STRATEGIES)
+        headlines = [text for text in texts if text is not None]
+        lines += explain(how, query.sentence_of, headlines[0]).splitlines()
+    if query.leaving is not None:
+        comparisons = query.leaving.comparisons
+        lines.append(f"as time passes: rows of the view leave that no longer have {comparisons}")
+    elif isinstance(how, ChangePlan) and how.windows:
+        lines.append(_turn_search(warehouse, query))
+    counts = {}
+    for name, table in query.tables.items():
+        delta_table = warehouse.relations.table(warehouse.relations.item(table.object_id))
+        version = delta_table.version()
+        rows = counts[name] = delta_table.rows_count(version)
+        rows_text = "rows not counted" if rows is None else f"{rows:,} rows"
+        lines.append(f"{name} holds {rows_text} in {len(delta_table.files(version))} file(s)")
+    followed = _followed(policy, list(counts.values()))
+    if isinstance(how, Declined):
+        followed = f"{_NOT_FOLLOWED} {query.sentence_of(how)}"
+    lines.insert(2, followed)
+    return lines
+
+
+def _followed(policy: Policy, counts: Sequence[int | None]) -> str:
+    """Whether a view with a change plan follows changes of tables of these sizes."""
+    if policy is Policy.FULL:
+        return f"{_NOT_FOLLOWED} POLICY_FULL: {RECOMPUTE_REASONS['POLICY_FULL']}"
+    if policy is Policy.AUTO and are_small(counts):
+        return (
+            f"Followed: not yet, because SMALL_TABLES: {RECOMPUTE_REASONS['SMALL_TABLES']}, below "
+            f"{RECOMPUTED_ROWS_MAX:,} rows in all and {WORTH_MS // 1000} s"
+        )
+    return "Followed: yes"
+
+
+def _turn_search(warehouse: Warehouse, query: PreparedQuery) -> str:
+    """Where rows that enter or leave as time passes are searched."""
+    counts = []
+    for name in query.plan.windows:
+        item = warehouse.relations.item(query.read_tables[name].object_id)
+        delta_table = warehouse.relations.table(item)
+        counts.append(delta_table.rows_count(delta_table.version()))
+    where = "turn tables beside the view"
+    if not any(map(turn_table.is_worth, counts)):
+        where = f"all rows, while these are fewer than {turn_table.ROWS_MIN:,}"
+    return f"as time passes: rows of {', '.join(query.plan.windows)} are looked for in {where}"
+
+
+def last_refresh(warehouse: Warehouse, item: Item) -> list[str]:
+    """The last refresh of a view, by the metadata of its commit."""
+    output = warehouse.relations.output(item)
+    upper = output.fetch_recent_upper()
+    if not upper:
+        return [f"{item.name} was not refreshed yet"]
+    table = warehouse.relations.table(item)
+    last = _last_refresh(output)
+    if last is None or not table.has(last.version):
+        return [f"the log of {item.name} no longer holds its last refresh"]
+    commit = table.commit_at(last.version)
+    metadata: dict[str, Any] = commit.metadata
+    time = last.upper - 1
+    if "strategy" not in metadata:
+        what = "the query failed" if metadata.get("failed") else "by a process that did not say how"
+        return [f"T {time} ({to_iso(time)}): {what}"]
+    lines = [f"T {time} ({to_iso(time)}): {metadata['strategy']}"]
+    why = metadata.get("why")
+    if why is not None:
+        lines.append(
+            f"  because {why}: {RECOMPUTE_REASONS.get(why, 'its query has no change plan')}"
+        )
+    if metadata.get("detail"):
+        lines.append(f"  {metadata['detail']}")
+    if metadata["strategy"] != Strategy.RECOMPUTE.value:
+        lines.append(
+            f"  changed: {', '.join(metadata.get('changed', ())) or 'nothing that it reads'}"
+        )
+    lines += _state_of(metadata)
+    lines += [
+        f"  rows of {name} that turn: {how}" for name, how in metadata.get(TURNS_BY, {}).items()
+    ]
+    work = metadata.get("work")
+    if work is not None:
+        lines += [
+            f"  {work['ms']:,} ms, {work['jobs']:,} Spark job(s)",
+            f"  these jobs read {work['rows_read']:,} rows, {work['bytes_read']:,} bytes; what the "
+            "driver read itself is not counted",
+        ]
+    inserted_count, deleted_count = (n or 0 for n in rows_changed(commit))
+    removed_paths = {r.path for r in commit.removes}
+    files = sum(1 for a in commit.adds if a.data_change and a.path not in removed_paths)
+    lines.append(
+        f"  inserted {inserted_count:,} and deleted {deleted_count:,} rows, in {files} new file(s)"
+    )
+    return lines
+
+
+def _last_refresh(output: Output) -> Entry | None:
+    """The newest refresh, without the commit that closes the view."""
+    try:
+        entries = output.entries(since=min(output.upper, CLOSED - 1))
+    except CtsqlError as problem:
+        if problem.condition != "HISTORY_LOST":
+            raise
+        return None
+    return next((e for e in reversed(entries) if e.upper != CLOSED), None)
+
+
+def _state_of(metadata: dict[str, Any]) -> list[str]:
+    """The outcome for the view's state table, if it has one or was refused one."""
+    pointer = Pointer.of(metadata.get(STATE))
+    if pointer is None:
+        return []
+    if pointer.refusal is not None:
+        reason = RECOMPUTE_REASONS.get(pointer.refusal, "")
+        return [f"  no state table because {pointer.refusal}: {reason}"]
+    return [f"  state table at version {pointer.version}: {metadata.get(STATE_DID, 'as it was')}"]
 
 
 class Explanation(OnNames):
     """The EXPLAIN statements."""
 
     def plan_of(self, statement: st.Explain) -> Node:
-        """The plan of a statement, or of a stored object: the value that is run."""
+        """The plan of a statement or a stored object: the executed value."""
         if statement.target is not None and statement.kind is not None:
             self.engine.timeline.refresh()  # for the definition of a task that is in force
             return self.engine.relations.bound(
@@ -57,7 +214,7 @@ class Explanation(OnNames):
         raise not_supported(statement.span, what, why=why, hint=hint)
 
     def explain_beginning(self, statement: st.Explain) -> list[str]:
-        """What a task that is to be made begins with, where that is no snapshot of its inputs."""
+        """How a new task begins, if not with a snapshot of its inputs."""
         definition = statement.statement
         if not isinstance(definition, st.CreateContinualTask):
             return []
@@ -70,7 +227,7 @@ class Explanation(OnNames):
         return [f"Begins with what {task} held before {t}, then runs every T since"]
 
     def explain_refresh(self, plan: ViewWrite) -> list[str]:
-        """The lines of :func:`refresh_plan` for a view, stored or not."""
+        """The lines of :func:`refresh_plan`."""
         with translate_spark_errors():
             return refresh_plan(self.engine.warehouse, plan)
 
@@ -82,7 +239,7 @@ class Explanation(OnNames):
         return last_refresh(self.engine.warehouse, item)
 
     def physical(self, plan: Node) -> str:
-        """Spark's plan for what a plan computes as of now; nothing is run."""
+        """Spark's plan for a plan as of now; nothing is run."""
         now = self.engine.mint()
         context = Context(self.engine.session, ExplainedSources(self.engine.warehouse), now, now)
         with translate_spark_errors():

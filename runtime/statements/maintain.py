@@ -1,8 +1,7 @@
 """MAINTAIN and SHOW RETENTION.
 
-Order for one table: compact, compute the needs of consumers, delete the rest. Compaction comes
-first so that the same statement can delete the files it replaces, if no consumer needs them and
-RETAIN is 0: a query may be at them.
+For each table: compact, compute the needs of consumers, delete the rest. Compaction comes first, so
+RETAIN 0 also deletes the files that it replaces, if no consumer needs them.
 """
 
 from collections.abc import Iterator
@@ -67,7 +66,7 @@ RETAINED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Work:
-    """One table to maintain. ``item`` is None for ctsql's own."""
+    """One table to maintain; ``item`` is None for ctsql's own."""
 
     table: DeltaTable
     name: tuple[str, str, str]
@@ -75,12 +74,12 @@ class _Work:
 
     @property
     def label(self) -> str:
-        """How errors name it."""
+        """Its name in errors."""
         return str(Name(*self.name[:2]))
 
 
 def _raise_first(problems: dict[str, CtsqlError], *, is_all: bool) -> None:
-    """Raise what is wrong with the first of the tables that are left out, if there is one."""
+    """Raise the problem of the first table that was left out, if any."""
     for problem in problems.values():
         if is_all:
             sentence = f"Left out: {', '.join(problems)}. All else was maintained."
@@ -90,8 +89,6 @@ def _raise_first(problems: dict[str, CtsqlError], *, is_all: bool) -> None:
 
 class Maintenance(OnNames):
     """MAINTAIN and SHOW RETENTION."""
-
-    # ---- MAINTAIN
 
     def maintain(self, statement: Maintain) -> list[Row]:
         """MAINTAIN: one row per table, with :data:`MAINTAINED`."""
@@ -147,7 +144,7 @@ class Maintenance(OnNames):
         return rows
 
     def _complete_transactions(self) -> None:
-        """Let what a killed process had decided come in: until then no log names its files."""
+        """Complete what a killed process had decided; no log names its files before."""
         self.engine.timeline.refresh()
         if self.engine.timeline.intents:
             self.engine.mint()
@@ -165,7 +162,7 @@ class Maintenance(OnNames):
             except CtsqlError as problem:
                 if problem.condition not in LOST:
                     raise
-                # How far it is cannot be told, so nothing of it is dropped.
+                # Its progress is unknown, so nothing is dropped.
 
     def _works(self, statement: Maintain, problems: dict[str, CtsqlError]) -> Iterator[_Work]:
         catalog = self.engine.refresh_catalog()
@@ -228,7 +225,7 @@ class Maintenance(OnNames):
     def _plan(
         self, work: _Work, needs: dict[str, Needs], log_floor: int | None, unnamed_before: int
     ) -> tuple[vacuum.FilesToDelete, str]:
-        """The plan for a table, and the consumers for which the rest is kept."""
+        """The plan for a table, and the consumers that need the rest."""
         if work.item is None:
             floor = system_floor(work.table, before_ms=clock.now_ms() - retention.LOG_AGE_MS)
             kept_for = "processes that have the warehouse open"
@@ -259,7 +256,7 @@ class Maintenance(OnNames):
         return rows
 
     def _measure(self, item: Item) -> tuple[int, int]:
-        """The files and bytes of a dropped object's folder, if that is to be deleted."""
+        """The files and bytes of a dropped object's folder, if it will be deleted."""
         gateway = self.engine.gateway
         if item.location is None or not item.managed or not gateway.path_exists(item.location):
             return 0, 0
@@ -271,7 +268,7 @@ class Maintenance(OnNames):
         engine = self.engine
         gateway = engine.gateway
         places = adapter.table_folders(gateway, engine.location, leave_out=SYSTEM_FOLDER)
-        # Tables have many files, so only folders that nobody seems to own are looked into.
+        # Tables have many files, so only folders without a known owner are measured.
         folders = [
             adapter.measure_folder(gateway, place)
             for place in places
@@ -290,8 +287,6 @@ class Maintenance(OnNames):
             line = (0, folder.files_count, folder.size, 0, None, "nobody: no object owns it")
             rows.append((schema, name, "left-over folder", *line))
         return rows
-
-    # ---- SHOW RETENTION
 
     def retention(self, statement: Show) -> list[Row]:
         """SHOW RETENTION: one row for each consumer of each table, with :data:`RETAINED`."""

@@ -5,7 +5,7 @@ from unittest import mock
 
 import pytest
 
-from ctsql.runtime.statements.objects.expected_followers import EXPECTED_MS, expect_follower
+from ctsql.runtime.statements.objects.refresh_view import EXPECTED_MS, expect_follower
 from tests.simulation import definitions as world
 from tests.simulation.process import MemoryEngine, Process
 from tests.simulation.simulation import Simulation

@@ -26,7 +26,7 @@ from ctsql.runtime.statements.definitions.task_redefinition import (
     column_list,
     shape_of,
 )
-from ctsql.runtime.statements.dml.stored_constraints import unknown_constraint
+from ctsql.runtime.statements.dml.stored_rules import unknown_constraint
 from ctsql.runtime.statements.objects.name_resolution import Namespace
 from ctsql.runtime.warehouse.output_columns import check_takes
 

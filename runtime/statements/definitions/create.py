@@ -74,8 +74,7 @@ from ctsql.runtime.statements.definitions.output_tables import (
 )
 from ctsql.runtime.statements.definitions.view_texts import quarantine_text
 from ctsql.runtime.statements.dml.dml import run_on_table, target_table
-from ctsql.runtime.statements.dml.stored_constraints import stored_constraints
-from ctsql.runtime.statements.objects.expected_followers import expect_follower
+from ctsql.runtime.statements.dml.stored_rules import stored_constraints
 from ctsql.runtime.statements.objects.name_resolution import (
     Namespace,
     OnNames,
@@ -87,10 +86,11 @@ from ctsql.runtime.statements.objects.name_resolution import (
 from ctsql.runtime.statements.objects.refresh_view import (
     check_not_finished,
     end_if_followed,
+    expect_follower,
     write_new,
 )
+from ctsql.runtime.statements.tables.alter_table import COMMITTED_BESIDE, store_constraints
 from ctsql.runtime.statements.tables.columns_read import columns_with_readers, readers_of_changed
-from ctsql.runtime.statements.tables.table_constraints import COMMITTED_BESIDE, store_constraints
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_followed
 from ctsql.runtime.warehouse.relations import columns_of

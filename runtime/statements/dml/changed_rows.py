@@ -1,11 +1,11 @@
-"""UPDATE and DELETE of tables whose subqueries Delta does not run.
+"""UPDATE and DELETE with subqueries that Delta does not run.
 
-    the statement as a query --> the rows that it selects, with their places and new values
-        --> their difference to the new rows is staged, as that of a task's output is
+    the statement as a query --> the selected rows, with their locations and new values
+        --> their difference to the new rows is staged, as for a task's output
 
 Spark runs the query over a private copy of the table (:mod:`ctsql.runtime.delta.clones`), and the
-difference is committed there: constraints, the number of rows and the commit of the table itself
-are those of a transaction. Delta computes generated columns and looks at CHECK and NOT NULL.
+difference is committed there: constraints, the number of rows and the table's commit are those of a
+transaction. Delta computes generated columns and checks CHECK and NOT NULL.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,10 +42,10 @@ def change_rows(
     """Change or delete the selected rows of a copy of a table; returns their number.
 
     Args:
-        columns: of the table. assignments: of UPDATE; none to delete. select: gives the rows that
-            the statement's query selects of a view of this name. label: of the copy's commit.
+        columns: of the table. assignments: of UPDATE; none to delete. label: of the copy's commit.
+        select: the rows that the statement's query selects from a view of this name.
 
-    Raises UNKNOWN_COLUMN, TYPE_MISMATCH, INVALID_STATEMENT, and what Spark says of rows.
+    Raises UNKNOWN_COLUMN, TYPE_MISMATCH, INVALID_STATEMENT, and Spark's errors of rows.
     """
     version = copy.version()
     with translate_spark_errors(), ExitStack() as stack:
@@ -70,7 +70,7 @@ def change_rows(
 def _check(
     selected: DataFrame, columns: Sequence[Column], assignments: Sequence[Assignment]
 ) -> list[Column]:
-    """The columns that are assigned; raises UNKNOWN_COLUMN and TYPE_MISMATCH."""
+    """The assigned columns; raises UNKNOWN_COLUMN and TYPE_MISMATCH."""
     if not is_by_row(selected):
         message = "an aggregate, window or generator function in SET"
         raise not_by_row(assignments[0].span, message)
@@ -86,7 +86,7 @@ def _check(
 
 
 def _names(copy: DeltaTable, version: int, targets: Sequence[Column]) -> list[str]:
-    """The columns that are written; Delta computes those that are generated."""
+    """The written columns; Delta computes generated ones."""
     stored_columns = copy.metadata_at(version).columns
     assigned = {fold(column.name) for column in targets}
 

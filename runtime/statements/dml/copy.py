@@ -20,9 +20,8 @@ def copy_from(
 ) -> int:
     """COPY t FROM: append a file's rows in one commit; returns their number.
 
-    Raises:
-        FILE_NOT_FOUND, FILE_FORMAT_UNKNOWN. UNKNOWN_COLUMN, COLUMN_COUNT_MISMATCH: the columns of
-        the file are not those to be filled. DATA_ERROR: a value is not of its column's type.
+    Raises: FILE_NOT_FOUND, FILE_FORMAT_UNKNOWN. UNKNOWN_COLUMN, COLUMN_COUNT_MISMATCH: the file has
+    other columns. DATA_ERROR: a value is not of its column's type.
     """
     item = target_table(engine, statement.target, search_schema)
     file = statement.file
@@ -38,7 +37,7 @@ def copy_from(
 
 
 def _columns_to_fill(engine: Engine, statement: CopyFrom, item: Item) -> tuple[Column, ...]:
-    """The table's columns that are to be filled."""
+    """The table's columns to fill."""
     there = engine.relations.columns_now(item)
     heading = f'"{item.name}" has the columns'
     columns = [schemas.get(there, c.name, span=c.span, heading=heading) for c in statement.columns]
@@ -49,8 +48,8 @@ def copy_to(engine: Engine, rows: DataFrame, statement: CopyTo) -> int:
     """COPY ... TO: write rows into a new file or folder; returns their number.
 
     Raises:
-        NOT_SUPPORTED: it is where ctsql or Delta keeps files.
-        FILE_EXISTS: something is there, and OVERWRITE is not given, or it is no file of rows.
+        NOT_SUPPORTED: it is a folder of ctsql or Delta.
+        FILE_EXISTS: it exists, and OVERWRITE is not given, or it is no file of rows.
     """
     with translate_spark_errors(None, statement.file.span):
         file = statement.file

@@ -1,16 +1,19 @@
-"""INSERT, UPDATE, DELETE and MERGE on tables, and CREATE TABLE: Spark runs the user's statement.
+"""INSERT, UPDATE, DELETE and MERGE on tables: Spark runs the user's statement.
 
-Of an INSERT of constants Spark evaluates the expressions only
-(:mod:`ctsql.runtime.statements.dml.constant_inserts`).
+In its text only the target is replaced, by the table's folder, and each relation that it reads, by
+a view as of the newest T. On a local disk the statement holds the table's commit lock, because
+Delta alone does not exclude a second process there.
 
-In the statement's text only the target is replaced, by the table's folder, and every relation it
-reads, by a view as of the newest T. On a local disk the statement holds the table's commit lock,
-since Delta alone does not exclude a second process there.
+For an INSERT of constants Spark only evaluates the rows; the driver writes them into one file,
+without a job, and Delta's transaction commits it, as an append without conflicts. Spark runs the
+statement if the result might differ: rows of tables, columns that Delta computes, pads or counts,
+CHECK constraints, partitions, a forbidden NULL. Nothing has been written then.
 """
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -27,15 +30,16 @@ from ctsql.planner.lowering.queries import register_views, relation_rows, spark_
 from ctsql.planner.rules import resolve_roles
 from ctsql.planner.syntax.ast import Dml, Edit, RelationRef, SqlText
 from ctsql.planner.syntax.statements.changed_rows import changed_rows
+from ctsql.runtime.delta.clones import complete, constants
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine, read_objects
 from ctsql.runtime.log import fault_points as faults
+from ctsql.runtime.log.protocol import Conflict
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.failures.messages import thrown_by
 from ctsql.runtime.spark.internals.plans import AnalysedInsert, empty
 from ctsql.runtime.statements.dml.changed_rows import change_rows
-from ctsql.runtime.statements.dml.column_defaults import stored_default
-from ctsql.runtime.statements.dml.constant_inserts import append_constants
+from ctsql.runtime.statements.dml.stored_rules import stored_default
 from ctsql.runtime.statements.dml.transaction import OpenTransaction
 from ctsql.runtime.warehouse.replaced_views import check_columns
 from ctsql.runtime.warehouse.sources import StoredSources
@@ -43,16 +47,54 @@ from ctsql.runtime.warehouse.stores.loaded_files import insert_rows
 from ctsql.runtime.warehouse.table_checks import check_table_to_write
 from ctsql.runtime.warehouse.times.multi_table_commit import alone
 
+_COMPACTS = "delta.autoOptimize"
+"""Prefix of the table properties that make Spark's own INSERT compact files."""
+
+
+def append_constants(table: DeltaTable, version: int, statement: AnalysedInsert) -> int | Declined:
+    """Append the rows of a statement to the newest version in one commit; returns their number.
+
+    Declined if Spark must run it; the table is unchanged then.
+    """
+    appended = complete(table, version, statement.rows)
+    rows = appended if isinstance(appended, Declined) else constants(appended)
+    if isinstance(rows, Declined):
+        return rows
+    count = int(rows.arrow.num_rows)
+    txn = table.begin()
+    if not count or _compacts(txn.metadata):
+        return Declined("there are no rows, or Delta compacts after them")
+    file = txn.stage_local(rows)
+    if isinstance(file, Declined):
+        return file
+    faults.point("statement_staged")
+    txn.add_files([file])
+    size = json.loads(file.action)["add"]["size"]
+    try:
+        txn.commit_statement(
+            table.gateway.append_operation(),
+            {"numFiles": 1, "numOutputRows": count, "numOutputBytes": size},
+        )
+    except Conflict:
+        table.discard([file.path])
+        return Declined("the table was changed meanwhile")
+    return count
+
+
+def _compacts(metadata: Mapping[str, Any]) -> bool:
+    return any(key.startswith(_COMPACTS) for key in metadata["configuration"])
+
+
 TRIES_MAX = 20
-"""How often a statement looks again at the rows of a table that another writer has changed."""
+"""The most tries of a statement on a table that other writers change."""
 Run = Callable[[str], int | Declined]
-"""Runs a text of Spark's; returns the number of rows affected, -1 if unknown."""
+"""Runs a text for Spark; returns the number of affected rows, -1 if unknown."""
 Outcome = TypeVar("Outcome")
 NO_SUBQUERIES = Declined("Delta runs no subqueries at this place")
 NAME_NOT_FOUND = Declined("Delta has not found a name, and does not say which")
 _REFUSED_SUBQUERIES = ("DELTA_UNSUPPORTED_SUBQUERY", "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY")
 _LOST_ERROR = "Cannot find main error class 'DELTA_MERGE_"
-"""Spark's complaint about an error of Delta's MERGE whose text is not among Delta's."""
+"""Spark's message for an error of Delta's MERGE that lacks its text."""
 
 
 def run_on_table(
@@ -68,12 +110,12 @@ def run_on_table(
     run: Callable[[str], Outcome],
     view: str = "",
 ) -> Outcome:
-    """Run a statement whose target is the Delta table in a folder; returns what ``run`` does.
+    """Run a statement whose target is the Delta table in a folder; returns the result of ``run``.
 
     Args:
         columns: the target's, if its name may qualify them and no alias follows it.
         within: the transaction whose T and changes it reads; None for the newest T.
-        run: takes the text that Spark runs. view: of Spark, the target in place of the table.
+        run: runs the text for Spark. view: of Spark, the target instead of the table.
     """
     binder = Binder(
         engine.catalog,
@@ -117,7 +159,7 @@ def write_source(
     """Run DML on a table; returns the status line and the number of rows, -1 if unknown.
 
     Args:
-        within: the open transaction of the statement, if any.
+        within: its open transaction, if any.
     """
     item = target_table(engine, statement.target, search_schema)
     has_alias = statement.verb == "INSERT" or statement.target.aliased
@@ -163,10 +205,10 @@ def write_source(
 
 
 class TableWrite(Protocol):
-    """Has a statement on the table in a folder run by what it is given."""
+    """Runs a statement on the table in a folder by ``run``."""
 
     def __call__(self, location: str, run: Run, is_copy: bool, /) -> int | Declined:
-        """Return the number of rows; declined where it has to be run on a copy of the table."""
+        """Return the number of rows; declined if it must run on a copy of the table."""
 
 
 def write_table(
@@ -175,8 +217,7 @@ def write_table(
     """Write a table in one commit; returns the number of rows, -1 if unknown.
 
     Args:
-        within: the open transaction, if any.
-        verb: INSERT, UPDATE, DELETE or MERGE.
+        within: the open transaction, if any. verb: INSERT, UPDATE, DELETE or MERGE.
     """
     if within is not None:
         return _write_within(engine, item, write, within, verb)
@@ -194,7 +235,7 @@ def write_table(
 
 
 def _write_alone(engine: Engine, location: str, write: TableWrite, verb: str) -> int | Declined:
-    """Run a statement by itself; declined if it has to be run on a copy of the table."""
+    """Run a statement by itself; declined if it must run on a copy of the table."""
     table = engine.gateway.table(location)
     before = table.version()
 
@@ -243,7 +284,7 @@ def _write_within(
 
 
 def _change(engine: Engine, text: str, verb: str) -> int | Declined:
-    """Have Spark run a statement; declined where Delta refuses what ctsql can do or explain."""
+    """Let Spark run a statement; declined if ctsql can do or explain what Delta refuses."""
     try:
         return _count_affected(engine.session.sql(text))
     except (PySparkException, Py4JJavaError) as problem:
@@ -256,7 +297,7 @@ def _change(engine: Engine, text: str, verb: str) -> int | Declined:
 
 
 def _row_count(table: DeltaTable, before: int, rows: int) -> int:
-    """The number of rows that a statement gives; else what its commits have added."""
+    """The number of rows that a statement reports; else the rows that its commits added."""
     if rows >= 0:
         return rows
     counts = [table.commit_at(v) for v in range(before + 1, table.version() + 1)]
@@ -271,7 +312,7 @@ def append_rows(
     within: OpenTransaction | None,
     span: Span | None = None,
 ) -> int:
-    """Append rows, whose columns are some of the table's, in one commit; returns their number."""
+    """Append rows with some of the table's columns in one commit; returns their number."""
 
     def write(location: str, run: Run, _is_copy: bool, /) -> int | Declined:
         return insert_rows(location, rows, span, run)
@@ -280,7 +321,7 @@ def append_rows(
 
 
 def _insert_of(table: DeltaTable, version: int, text: str) -> AnalysedInsert:
-    """An INSERT, analysed; its target is resolved once while the table's metadata stays."""
+    """An analysed INSERT; its target is resolved again if the table's metadata changed."""
     metadata = table.metadata_at(version)
     entry = table.insert_target
     target = entry[1] if entry is not None and entry[0] is metadata else None
@@ -314,8 +355,8 @@ def target_table(engine: Engine, ref: RelationRef, search_schema: str) -> Table:
         ObjectKind.CONTINUAL_TASK: "Write into its input; its body decides what that does here.",
         ObjectKind.TASK_OUTPUT: "Write into the input of its task; the body decides what that "
         "does here.",
-        ObjectKind.MATERIALIZED_VIEW: "TableWrite into the tables that its query reads.",
-        ObjectKind.VIEW: "TableWrite into the tables that its query reads.",
+        ObjectKind.MATERIALIZED_VIEW: "Write into the tables that its query reads.",
+        ObjectKind.VIEW: "Write into the tables that its query reads.",
     }
     raise error(
         "OUTPUT_OWNED",

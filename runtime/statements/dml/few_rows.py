@@ -1,7 +1,7 @@
-"""Queries of a person that read few rows, which Spark answers sooner without generated code.
+"""User queries over few rows, which Spark answers faster without generated code.
 
-Writing Java for a query, and compiling it, takes longer than to compute a thousand rows. What
-multiplies rows is left to generated code; that is told from the text, as only time depends on it.
+Generating and compiling Java takes longer than computing a thousand rows. Queries that multiply
+rows keep generated code; the text decides, because only time depends on it.
 """
 
 import re
@@ -17,7 +17,7 @@ from ctsql.runtime.rows.prepared_rows import WITHOUT_CODE_MAX
 from ctsql.runtime.spark.internals.sessions import setting, without_code
 
 PAIRS_MAX = 1_000_000
-"""Combinations of the rows of all relations; a join may compare each of them."""
+"""The most combinations of the rows of all relations; a join may compare all."""
 _MAKES_ROWS = re.compile(
     r"\b(range|sequence|explode\w*|posexplode\w*|inline\w*|stack|lateral|recursive|json_tuple)\b",
     re.IGNORECASE,
@@ -25,7 +25,7 @@ _MAKES_ROWS = re.compile(
 
 
 def reads_few(engine: Engine, query: Query) -> bool:
-    """Whether a query reads few rows of objects, or one system table, and makes no more of them."""
+    """Whether a query reads few rows of objects, or one system table, and makes no more rows."""
     counts: list[int] = []
     for node in descend(query):
         match node:
@@ -44,7 +44,7 @@ def reads_few(engine: Engine, query: Query) -> bool:
 
 @contextmanager
 def for_few_rows(session: SparkSession) -> Iterator[None]:
-    """A session that makes no code for what is planned and computed inside."""
+    """Plan and compute without generated code inside."""
     with (
         without_code(session),
         setting(session, "spark.sql.codegen.wholeStage", "false"),

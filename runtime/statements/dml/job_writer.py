@@ -1,8 +1,8 @@
-"""Rows that a job of the user's own puts into a table, in one commit with how far the job is.
+"""Rows that a user's job writes into a table, in one commit with the job's progress.
 
-The write handle (:mod:`ctsql.runtime.log.write_handle`) of a table that others write as well: the
-job's name makes the application id, so each job has its own upper. Its Ts count what the job
-counts; the commit gets its T of the warehouse as any commit of a table does.
+It uses the write handle (:mod:`ctsql.runtime.log.write_handle`) of a table with other writers: the
+job's name is part of the application id, so each job has its own upper. Its Ts are the job's
+counts; the commit gets its T of the warehouse like any commit.
 """
 
 import json
@@ -36,7 +36,7 @@ from ctsql.runtime.log.write_handle import (
 )
 from ctsql.runtime.rows.given_rows import rows_for
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
-from ctsql.runtime.statements.dml.stored_constraints import constraint_rules
+from ctsql.runtime.statements.dml.stored_rules import constraint_rules
 from ctsql.runtime.warehouse.table_checks import check_table_to_write
 from ctsql.runtime.warehouse.times.multi_table_commit import alone
 
@@ -71,7 +71,7 @@ class JobWriter:
         return self._output
 
     def _begin(self, table: DeltaTable) -> OptimisticTransaction:
-        """Begin a commit; raises ALTERED_MEANWHILE if a constraint came after rows were staged."""
+        """Begin a commit; raises ALTERED_MEANWHILE if a constraint was added after staging."""
         txn = table.begin()
         constraints = set(constraint_rules(table.metadata_at(txn.version_read)))
         for batch in self._due:
@@ -85,7 +85,7 @@ class JobWriter:
         return txn
 
     def stage(self, engine: Engine, rows: Mapping[int, Any], lower: int, upper: int) -> OutputBatch:
-        """Write rows, by T, into files that nobody sees; a batch of ``[lower, upper)``."""
+        """Write rows, by T, into invisible files; a batch of ``[lower, upper)``."""
         batch = self.output(engine).batch(lower, upper)
         with discard_on_error([batch]), translate_spark_errors():
             for time, some in sorted(rows.items()):
@@ -96,7 +96,7 @@ class JobWriter:
         """Commit; returns the upper.
 
         Args:
-            own: batches that nobody else has a text of; deleted where they do not come in.
+            own: batches without a text elsewhere; deleted if they are not committed.
 
         Raises:
             UPPER_MISMATCH: another writer was first, or this one would leave a gap.
@@ -128,13 +128,12 @@ class JobWriter:
         )
 
     def _fit(self, engine: Engine, rows: Any) -> DataFrame:
-        """Rows as the table stores them, as by INSERT; columns that they do not have are NULL.
+        """Rows as the table stores them, as by INSERT; missing columns are NULL.
 
-        Raises:
-            TYPE_MISMATCH: a column is of a type that does not go into the table's.
+        Raises TYPE_MISMATCH if the table cannot store a column's type.
         """
         columns = engine.relations.columns_now(self.item)
-        # As the log has it: what Spark reads says nothing of what Delta computes.
+        # From the log: Spark's schema lacks what Delta computes.
         schema = T.StructType.fromJson(json.loads(engine.relations.table(self.item).schema_text()))
         fields = {fold(f.name): f for f in schema.fields}
         frame = rows_for(engine.session, rows, columns, str(self.item.name))
@@ -149,7 +148,7 @@ class JobWriter:
         return frame.select(*values)
 
     def _check_type(self, row_type: T.DataType, column_type: T.DataType, column: Column) -> None:
-        """Refuse what has no value in the column: structs go by place, so names must agree."""
+        """Raise TYPE_MISMATCH; fields of structs are matched by place, so names must agree."""
         text = type_name(row_type)
         if not may_store(text, column.type) or _field_names(row_type) != _field_names(column_type):
             message = f'rows with {text} in "{column.name}" do not go into {column.type}'
@@ -157,7 +156,7 @@ class JobWriter:
 
 
 def _field_names(kind: T.DataType) -> Sequence[Any]:
-    """The names of the fields of structs within a type, nested as these are; None has none."""
+    """The names of fields of structs within a type, nested alike."""
     match kind:
         case T.StructType():
             return [(fold(f.name), _field_names(f.dataType)) for f in kind.fields]
@@ -174,8 +173,7 @@ class JobWrite:
     """A write of a job.
 
     Attributes:
-        lower, upper: of its batches. cuts: whether what is in already is left out; else the lower
-            must be the upper there is.
+        lower, upper: of its batches. cuts: leave out committed parts; else lower must be the upper.
     """
 
     batches: Sequence[OutputBatch]
@@ -184,7 +182,7 @@ class JobWrite:
     cuts: bool
 
     def commit(self, output: Output) -> Appended:
-        """Commit it as it is."""
+        """Commit it."""
         if self.cuts:
             return output.append(self.batches, lower=self.lower, upper=self.upper)
         return output.compare_and_append(self.batches, expected=self.lower, new=self.upper)

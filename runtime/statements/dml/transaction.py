@@ -1,19 +1,17 @@
 """BEGIN ... COMMIT: statements over several tables whose changes get one T.
 
-Rows that INSERT appends are staged as files of the table. Spark runs any other statement on a
-private copy of its table: a shallow clone in a folder below the table's, so that the table can take
-over the files written. The copy begins with what was staged. A statement reads what earlier ones
-made, and everything else as of the T at which the transaction began. COMMIT takes the staged files,
-or compares the copy with its origin; that is the batch which
-:mod:`ctsql.runtime.warehouse.times.multi_table_commit` commits in all tables or in none.
+INSERTs are staged as files of the table. Other statements run on a private copy of their table: a
+shallow clone in a folder below the table's, which begins with the staged files. A statement reads
+the transaction's changes, and everything else as of the T at which it began. COMMIT takes the
+staged files, or compares the copy with its origin;
+:mod:`ctsql.runtime.warehouse.times.multi_table_commit` commits this batch in all tables or in none.
 
 Isolation is snapshot isolation: no statement sees concurrent commits, and of two transactions that
-write the same table the first to commit wins. Tables that are only read are not checked.
+write the same table the first to commit wins. Tables that are only read are not checked. Views and
+tasks show their contents as of the start of the transaction.
 
-Views and tasks show their contents as of the start of the transaction, without its changes.
-
-If the process dies before COMMIT has decided, nothing is visible. The files written stay until they
-are removed like all files that no version of the table names.
+If the process dies before COMMIT has decided, nothing is visible. The files are removed like all
+files that no version of the table names.
 """
 
 import uuid
@@ -44,9 +42,8 @@ class OpenTransaction:
     """One transaction, from BEGIN to COMMIT or ROLLBACK.
 
     Attributes:
-        at: the T that it reads.
-        alone: whether it is made of one statement, whose table's lock is held.
-        may_be_in: whether its files may be in the tables, or come into them, also after an error.
+        at: the T that it reads. alone: it is one statement, which holds its table's lock.
+        may_be_in: its files may be committed, now or later, also after an error.
     """
 
     engine: Engine
@@ -59,11 +56,11 @@ class OpenTransaction:
 
     @property
     def own_writes(self) -> dict[str, Callable[[], DataFrame]]:
-        """What gives the rows of each table that it has written, by object id."""
+        """The rows of each table that it has written, by object id."""
         return {object_id: copy.frame for object_id, copy in self._copies.items()}
 
     def appends(self, item: Item) -> Appends | None:
-        """What takes the rows that it appends to a table; None once the table has a copy."""
+        """The appended rows of a table; None once the table has a copy."""
         copy = self._copies.get(item.id)
         if copy is None:
             version = self._version(item)
@@ -84,7 +81,7 @@ class OpenTransaction:
         return copy.location
 
     def _version(self, item: Item) -> int:
-        """The version of a table that it sees."""
+        """The version of a table that it reads."""
         version = self.engine.versions.version_at(item, self.at)
         if version is None:
             raise self._conflict(item, "It was made after the transaction began.")
@@ -92,10 +89,7 @@ class OpenTransaction:
         return self._with_properties(item, version)
 
     def _with_properties(self, item: Item, version: int) -> int:
-        """The newest version whose rows and columns are still those of one that has a T.
-
-        What changes only properties, constraints among them, has none.
-        """
+        """The newest version with the same rows and columns; changes of properties have no T."""
         table = self.engine.relations.table(item)
         layout = table.metadata_at(version).layout
         while version < table.version() and not table.commit_at(version + 1).changes_data:
@@ -122,9 +116,8 @@ class OpenTransaction:
     def commit(self) -> int:
         """Make all changes visible at one T; returns the newest T.
 
-        Raises:
-            TRANSACTION_CONFLICT: another writer changed or dropped one of the tables first;
-                nothing is committed.
+        Raises TRANSACTION_CONFLICT, with nothing committed, if another writer changed or dropped
+        one of the tables first.
         """
         try:
             self._check_there()
@@ -137,7 +130,7 @@ class OpenTransaction:
                 self.may_be_in = True
         except BaseException as problem:
             if self.group in self.engine.timeline.intents:
-                self.may_be_in = True  # it is decided, and the next mint commits the rest
+                self.may_be_in = True  # it is decided, and the next T commits the rest
             elif not self.may_be_in or self._is_out_after(problem):
                 self.may_be_in = False
                 self.rollback()
@@ -150,7 +143,7 @@ class OpenTransaction:
         return self.engine.mint()
 
     def _is_out_after(self, problem: BaseException) -> bool:
-        """Whether a commit that was tried, and raised, is certain not to be in, nor to come in."""
+        """Whether a commit that raised is certain not to be committed, now or later."""
         if not isinstance(problem, CtsqlError) or problem.condition == "COMMIT_UNKNOWN":
             return False
         if problem.condition == "TRANSACTION_CONFLICT":
@@ -161,12 +154,12 @@ class OpenTransaction:
         try:
             return not self._is_in()
         except CtsqlError:
-            return False  # it may be another look at a log that has failed after the commit
+            return False  # another read of a log may have failed after the commit
 
     def _is_in(self) -> bool:
-        """Whether the timeline has decided on it, or a table has its part, by their logs."""
+        """Whether the timeline has decided on it, or a table has its part."""
         timeline = self.engine.timeline
-        timeline.refresh()  # first: whoever completes it takes it off there behind its parts
+        timeline.refresh()  # first: it is removed there after its parts are committed
         return self.group in timeline.intents or any(
             self.group in copy.origin.commit_at(version).metadata.get("batches", ())
             for copy in self._copies.values()

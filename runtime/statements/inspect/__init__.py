@@ -1,1 +1,1 @@
-"""What is looked at: SHOW, VERIFY, SUBSCRIBE, dumps and commits."""
+"""Statements that only read: SHOW, VERIFY, SUBSCRIBE, dumps and commits."""

@@ -1,8 +1,7 @@
 """The commits of a stored object, each with its T and its metadata.
 
 A table's T is that of the timeline, an output's the one before the upper in its commit. Commits
-without a T are left out: compactions, and commits of a table that are not bound yet. Nothing is
-bound or written.
+without a T are left out: compactions, and new commits of tables. Nothing is written.
 """
 
 from collections.abc import Mapping
@@ -21,8 +20,7 @@ class ObjectCommit:
 
     Attributes:
         t: the time from which readers see it. version: of the Delta table.
-        said: ctsql's metadata, for a view how it was refreshed, as EXPLAIN ANALYZE prints it; its
-            keys may change between versions.
+        said: ctsql's metadata, of a view's refresh for example; its keys may change.
     """
 
     t: int
@@ -31,7 +29,7 @@ class ObjectCommit:
 
 
 def commits(engine: Engine, name: Name) -> list[ObjectCommit]:
-    """The commits that are still in the log, oldest first.
+    """The commits in the log, oldest first.
 
     Raises:
         UNKNOWN_RELATION: the object does not exist.

@@ -1,4 +1,4 @@
-"""The statements that make the objects of a warehouse again, each after what it reads."""
+"""The statements that create the objects of a warehouse again, in order of dependence."""
 
 from collections.abc import Iterable, Iterator
 
@@ -13,19 +13,17 @@ from ctsql.planner.binding.checks import has_forbidden
 from ctsql.planner.literals import literal
 from ctsql.planner.syntax import ast as st, parse, parse_as, splice
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.statements.dml.column_defaults import stored_default
-from ctsql.runtime.statements.dml.stored_constraints import stored_constraints
+from ctsql.runtime.statements.dml.stored_rules import stored_constraints, stored_default
 from ctsql.runtime.statements.inspect.show import column_changes, current_definition
 
 
 def dump(engine: Engine) -> list[tuple[str, str]]:
-    """A name and a text for the schemas, then for each object, in an order in which they run.
+    """A name and a text for the schemas, then for each object, in an executable order.
 
-    The definitions are those that were typed, with the names that hold now. Rows are not among
-    them: tables of the new warehouse are empty, but for attached ones.
+    The definitions are as typed, with current names. Rows are not included: tables of the new
+    warehouse are empty, except for attached ones.
 
-    Raises:
-        STORED_DATA_INVALID: an entry of the catalog cannot be read.
+    Raises STORED_DATA_INVALID if an entry of the catalog cannot be read.
     """
     catalog = engine.refresh_catalog()
     engine.timeline.refresh()
@@ -34,14 +32,14 @@ def dump(engine: Engine) -> list[tuple[str, str]]:
     by_name = sorted(catalog, key=lambda i: (not isinstance(i, Table), i.name.key))
     for item in sorted(_in_order(catalog, by_name), key=lambda i: i.replaces is not None):
         if not isinstance(item, TaskOutput) and not is_quarantine(catalog, item):
-            # What another object makes comes with that one.
+            # An object that another one makes comes with it.
             current = engine.relations.current(item.check())
             texts.append((f"{item.name.schema}.{item.name.name}", _text(engine, current)))
     return texts if schemas else texts[1:]
 
 
 def _in_order(catalog: Catalog, items: Iterable[Item]) -> list[Item]:
-    """Objects, each behind what it reads."""
+    """Objects, each after those that it reads."""
 
     def needs(object_id: str) -> Iterator[str]:
         others = (r.object_id for r in catalog.items[object_id].reads)
@@ -57,11 +55,11 @@ def _text(engine: Engine, item: Item) -> str:
     ]
     if not definition:
         definition = f"CREATE TABLE {item.name.qualified()} LOCATION {literal(item.location)}"
-        changes = []  # the table is there, with its columns
+        changes = []  # the table exists with its columns
     if changes:
         statement = parse_as(st.CreateTable, definition, str(item.name))
-        # Without a list a query has given it columns, and rows; and names that only RENAME makes
-        # stay what it makes.
+        # Without a list its columns are a query's. Names that only RENAME allows
+        # cannot stand in a list.
         listed_names = [c.name for c in engine.relations.columns_now(item)]
         if statement.columns_span is not None and not any(map(has_forbidden, listed_names)):
             edit = st.Edit(span=statement.columns_span, text=_column_list(engine, item))
@@ -76,7 +74,7 @@ def _text(engine: Engine, item: Item) -> str:
 
 
 def _column_list(engine: Engine, item: Item) -> str:
-    """The columns and constraints that a table has now, as CREATE TABLE takes them."""
+    """The current columns and constraints of a table, for CREATE TABLE."""
     table = engine.relations.table(item)
     columns = []
     for column in engine.relations.columns_now(item):
@@ -87,11 +85,11 @@ def _column_list(engine: Engine, item: Item) -> str:
 
 
 Comments = dict[str | None, str | None]
-"""Comments of an object, by None, and of its columns, by their folded names."""
+"""Comments of an object, by None, and of its columns, by folded names."""
 
 
 def _typed_comments(catalog: Catalog, item: Item, definition: str) -> dict[str, Comments]:
-    """The comments that a definition has, by the id of what it makes."""
+    """The comments in a definition, by the id of the object that it makes."""
     try:
         statement = parse(Source(definition, str(item.name)).whole())
     except (StatementError, NotSupported):
@@ -117,11 +115,7 @@ def _of_columns(columns: Iterable[st.ColumnDef]) -> Comments:
 
 
 def _comments(engine: Engine, item: Item, comments: Comments) -> Iterator[str]:
-    """COMMENT ON, where the definition has another comment, or none.
-
-    Args:
-        comments: those that it has.
-    """
+    """COMMENT ON, if the definition has other ``comments``."""
     name = item.name.qualified()
     if item.comment != comments.get(None):
         yield f"COMMENT ON {item.kind.keyword} {name} IS {literal(item.comment)};"

@@ -1,9 +1,9 @@
 """SHOW PENDING: the pending changes of each output, computed but not written.
 
-These are what would be committed to bring it to the newest T: for a view desired - stored, for a
-task what its body proposes at each due T, one commit each. Commits of sources without a T get one
-in memory only. An output that cannot be computed, or that reads such an output, has the error
-instead of rows; so has a view whose table still has the columns of an older definition.
+They would advance it to the newest T: for a view desired - stored, for a task its body's changes at
+each due T, one commit each. Commits of sources without a T get one in memory only. An output that
+cannot be computed, or that reads such an output, has the error instead of rows, as has a view whose
+table has the columns of an older definition.
 """
 
 from dataclasses import dataclass
@@ -35,9 +35,9 @@ class Pending:
     """The pending changes of one output.
 
     Attributes:
-        upper: the stored one, exclusive; the time of creation if nothing is written yet, CLOSED
-            for a view after its last refresh.
-        time: the T that it would be brought to. commits: the number of commits for that.
+        upper: the stored one, exclusive; the time of creation if nothing is written yet, CLOSED for
+            a view after its last refresh.
+        time: the T to advance to. commits: their number.
         problem: the error that prevents it; the rows are those before it.
     """
 
@@ -75,7 +75,7 @@ def pending(engine: Engine) -> list[Pending]:
     """The pending changes of every output, in order of name.
 
     Args:
-        engine: a read-only one; :meth:`Engine.read_only_twin` gives it.
+        engine: of :meth:`Engine.read_only_twin`.
     """
     now = engine.mint()
     problems: dict[str, CtsqlError] = {}

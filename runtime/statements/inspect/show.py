@@ -30,8 +30,11 @@ from ctsql.planner.syntax.tokens.tokenizer import tokenise
 from ctsql.runtime.log import clock
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.status import OutputStatus, status_of
-from ctsql.runtime.statements.dml.column_defaults import unsaid_defaults
-from ctsql.runtime.statements.dml.stored_constraints import stored_constraints, unsaid_constraints
+from ctsql.runtime.statements.dml.stored_rules import (
+    stored_constraints,
+    unsaid_constraints,
+    unsaid_defaults,
+)
 from ctsql.runtime.subscriptions.cursors import Readers
 from ctsql.runtime.tasks.progress import complete_through
 
@@ -101,13 +104,13 @@ def show_objects(engine: LogReader, statement: st.Show, search_schema: str) -> R
 
 
 def _system_table(catalog: Catalog, ref: st.RelationRef, search_schema: str) -> SystemTable | None:
-    """The system table that a reference means; an object of that name comes first."""
+    """The system table of a reference; an object of that name takes precedence."""
     name = qualify(ref, search_schema)
     return find_system_table(name) if catalog.find(name) is None else None
 
 
 def _outputs(engine: LogReader, items: list[Item], *, has_input: bool) -> Rows:
-    """Tasks, each with its inputs, or views, with how far each one is."""
+    """Tasks with their inputs, or views, with their progress."""
     columns = ["schema", "name", *(["input"] if has_input else []), "upper", "complete_through"]
     columns += ["state", "lag_ms", "lag_versions", "last_error", "comment"]
     engine.timeline.refresh()
@@ -200,7 +203,7 @@ def _told_time(time: int) -> str:
 
 
 def _show_dropped(catalog: Catalog, statement: st.Show, schema: str | None) -> Rows:
-    """SHOW DROPPED: what UNDROP can bring back, what was dropped last first."""
+    """SHOW DROPPED: what UNDROP can restore, the newest first."""
     rows: list[tuple[object, ...]] = [
         (i.name.schema, i.name.name, i.kind.value, times.to_iso(drop.at_ms))
         for drop in catalog.drops.values()
@@ -211,12 +214,12 @@ def _show_dropped(catalog: Catalog, statement: st.Show, schema: str | None) -> R
 
 
 def _columns(engine: LogReader, item: Item) -> tuple[Column, ...]:
-    """An object's columns now; what COMMENT ON says of one is in the catalog alone."""
+    """An object's current columns, with the catalog's comments."""
     return commented(item.columns, engine.relations.columns_now(item))
 
 
 def _constraints(engine: LogReader, item: Item) -> list[tuple[str, object]]:
-    """What the rows of a table, a task or a view must keep; and the quarantine."""
+    """The constraints of a table, a task or a view, and the quarantine."""
     rows: list[tuple[str, object]] = []
     if isinstance(item, Table):
         configuration = engine.relations.table(item).configuration()
@@ -281,9 +284,9 @@ def show_create(engine: LogReader, statement: st.Show, search_schema: str) -> Ro
 
 
 def column_changes(engine: LogReader, item: Item) -> list[str]:
-    """What ALTER TABLE changed of a table since it was made, and then other writers.
+    """The changes of a table since its creation, by ALTER TABLE, then by other writers.
 
-    Nothing of one that LOCATION attaches: it is there as it is.
+    None for an attached table (LOCATION).
     """
     if not isinstance(item, Table) or _is_attached(item):
         return []
@@ -291,7 +294,7 @@ def column_changes(engine: LogReader, item: Item) -> list[str]:
 
 
 def unnoted_changes(engine: LogReader, item: Item) -> list[str]:
-    """What other writers, or a process that was killed, have changed of a table."""
+    """Changes of a table by other writers, or a killed process."""
     if not isinstance(item, Table):
         return []
     changes = changes_between(item.columns, engine.relations.columns_now(item))
@@ -307,10 +310,7 @@ def _is_attached(item: Item) -> bool:
 
 
 def _unsaid_changes(engine: LogReader, item: Item, changes: Sequence[str]) -> list[str]:
-    """What is not said of a table's defaults and constraints.
-
-    It was changed by other writers, or by a process that was killed.
-    """
+    """Changes of a table's defaults and constraints by other writers, or a killed process."""
     if not item.definition.text:
         return []
     start = f"ALTER TABLE {item.name.qualified()}"
@@ -370,7 +370,7 @@ def current_definition(engine: LogReader, item: Item) -> str:
     meaning[own] = item
     for reading in item.reads:
         meaning[reading.name] = items[reading.object_id]
-    for beside_ref, object_id in beside:  # what it names, and does not read
+    for beside_ref, object_id in beside:  # named, and not read
         if beside_ref is not None and object_id in items:
             targets.append(beside_ref)
             meaning.setdefault(qualify(beside_ref, item.search_schema), items[str(object_id)])
@@ -381,7 +381,7 @@ def current_definition(engine: LogReader, item: Item) -> str:
 
 
 def _in_its_letters(target: st.RelationRef, item: Item) -> Iterator[st.Edit]:
-    """The edit that gives a name the letters that RENAME TO has given it, large ones say."""
+    """The edit for the case that RENAME TO gave a name."""
     if target.parts[-1] != item.name.name:
         text = quote(item.name.name) if len(target.parts) == 1 else item.name.qualified()
         yield st.Edit(span=target.name_span, text=text)
@@ -394,7 +394,7 @@ def view_definition(engine: LogReader, item: Item) -> st.CreateMaterializedView:
 
 
 def _without(clause: Span) -> st.Edit:
-    """The edit that takes a clause away, with the blank in front of it."""
+    """The edit that removes a clause, with the blank before it."""
     source, start = clause.source, clause.start
     blank = source.text[start - 1 : start].isspace()
     return st.Edit(span=Span(source, start - blank, clause.stop), text="")
@@ -408,11 +408,11 @@ def rename_edits(
     meaning: Mapping[Name, Item],
     definition: Span,
 ) -> Iterator[st.Edit]:
-    """The edits that rename references; the old name stays as alias where it qualifies columns.
+    """The edits that rename references; the old name becomes an alias if it qualifies columns.
 
     Args:
         refs: those outside of ``texts``, the definition's pieces of SQL. body: its statements.
-        schema: where unqualified names of the definition are looked up.
+        schema: of unqualified names.
     """
     qualifiers: dict[st.RelationRef, str] = {}
     for ref in dict.fromkeys([*refs, *(r for text in texts for r in text.relations)]):

@@ -1,4 +1,4 @@
-"""SHOW CONSTRAINTS: what the rows of objects must keep, and how many did not."""
+"""SHOW CONSTRAINTS: the rules for rows, and how many rows broke them."""
 
 from collections.abc import Iterator, Mapping
 
@@ -11,7 +11,7 @@ from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.ast import OnViolation
 from ctsql.runtime.delta.log.local_log import NeedsSpark
 from ctsql.runtime.log_reader import LocalLogReader, LogReader
-from ctsql.runtime.statements.dml.stored_constraints import stored_constraints
+from ctsql.runtime.statements.dml.stored_rules import stored_constraints
 from ctsql.runtime.statements.inspect.show import Rows
 from ctsql.runtime.tasks.tallies import Tally, tallies_of
 from ctsql.runtime.warehouse.table_checks import are_there
@@ -22,7 +22,7 @@ _COLUMNS = [
 
 
 def show_constraints(engine: LogReader, statement: st.Show, search_schema: str) -> Rows:
-    """Each constraint with the rows that broke it so far, and at the newest T with such rows."""
+    """Each constraint with the rows that broke it, in total and at the newest such T."""
     catalog = engine.refresh_catalog()
     items = sorted(catalog, key=lambda i: i.name.key)
     if statement.target is not None:
@@ -34,7 +34,7 @@ def show_constraints(engine: LogReader, statement: st.Show, search_schema: str) 
 
 
 def _of(engine: LogReader, item: Item) -> Iterator[tuple[object, ...]]:
-    """The rows of an object; of a task with several outputs those of each."""
+    """The lines of an object; of a task with several outputs those of each."""
     if item.problem:
         return
     if isinstance(item, Task):
@@ -46,14 +46,14 @@ def _of(engine: LogReader, item: Item) -> Iterator[tuple[object, ...]]:
 
 
 def _of_table(engine: LogReader, item: Item) -> Iterator[tuple[object, ...]]:
-    """The CHECKs of a table, which no row breaks: Delta refuses a commit with one that does."""
+    """The CHECKs of a table; Delta refuses commits that break one."""
     for one in stored_constraints(engine.relations.table(item).configuration()):
         fail = OnViolation.FAIL.value.lower()
         yield (item.name.schema, item.name.name, one.name, one.rule, fail, 0, 0, None)
 
 
 def _of_view(engine: LogReader, view: Item) -> Iterator[tuple[object, ...]]:
-    """How many rows break a constraint now, as the view is stored: its rows come and go."""
+    """The numbers of stored rows that break a view's constraints now."""
     constraints = engine.relations.bound(view).view.constraints
     if not constraints:
         return
@@ -90,7 +90,7 @@ def _description(item: Item, constraint: Constraint) -> tuple[str, ...]:
 
 
 def _tally_of(tallies: Mapping[str, Tally], constraint: Constraint) -> tuple[int, int, str | None]:
-    """How many rows broke a constraint as it is now, and at the newest T, and which that is."""
+    """The rows that broke a constraint in total and at the newest T, and that T."""
     tally = tallies.get(constraint.name)
     if tally is None or tally.rule != constraint.rule:
         return 0, 0, None

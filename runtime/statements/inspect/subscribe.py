@@ -11,8 +11,8 @@ from ctsql.planner.binding.checks import check_holds_rows, refuse_clock, refuse_
 from ctsql.planner.nodes import Node
 from ctsql.planner.syntax.ast import CreateView, RelationRef, Subscribe
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.statements.objects.expected_followers import expect_follower
 from ctsql.runtime.statements.objects.name_resolution import Namespace
+from ctsql.runtime.statements.objects.refresh_view import expect_follower
 from ctsql.runtime.subscriptions.changes import Changes
 from ctsql.runtime.subscriptions.cursors import Readers
 from ctsql.runtime.subscriptions.feed import Feed, items_to_advance, use_stored
@@ -26,7 +26,7 @@ def open_feed(names: Namespace, statement: Subscribe, *, strict: bool) -> Feed:
     Raises:
         UNKNOWN_RELATION, AS_OF_OUT_OF_RANGE: the object does not exist, or not at that time.
         READ_ONLY_MODE: a named reader on a read-only connection.
-        NONDETERMINISTIC_FUNCTION: a plain view whose result is no function of the data.
+        NONDETERMINISTIC_FUNCTION: a plain view that is not deterministic.
         OBJECT_EXISTS, SUBSCRIPTION_OUTDATED: the reader's name is of another object or view.
     """
     engine = names.engine
@@ -66,7 +66,7 @@ def _open_feed(names: Namespace, statement: Subscribe, *, passive: bool) -> Feed
 
 
 def _followed_object(names: Namespace, statement: Subscribe) -> tuple[Item, Node | None]:
-    """The object, and the plan of a plain view; a query is one that this process alone knows."""
+    """The object, and the plan of a plain view; a query is a view of this process alone."""
     if statement.query is None:
         ref = statement.target
         assert ref is not None  # or there is a query

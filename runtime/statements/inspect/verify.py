@@ -28,9 +28,8 @@ class Verification(OnNames):
     def verify(self, statement: VerifyView) -> DataFrame:
         """VERIFY [MATERIALIZED VIEW] name [REPAIR].
 
-        Returns:
-            Each missing row with ``+`` and each wrong row with ``-`` in a first column, repeated
-            by multiplicity.
+        Returns: Each missing row with ``+`` and each wrong row with ``-`` in a first column,
+        repeated by multiplicity.
 
         Raises:
             VIEW_FAILED: the view's contents are an error, or its query cannot be computed.
@@ -54,7 +53,7 @@ class Verification(OnNames):
         upper = output.fetch_recent_upper()
         last = output.uppers.last
         time = upper - 1 if upper else item.created_at
-        if upper == CLOSED:  # nothing moves it any more, so it holds what it shows for good
+        if upper == CLOSED:  # nothing changes it any more
             time = self.engine.timeline.now
         at = warehouse.schedules.shown_at(item, time)
         table = warehouse.relations.table(item)

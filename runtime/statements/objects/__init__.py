@@ -1,1 +1,1 @@
-"""What statements do with an object that is there: find it, refresh it, run it again."""
+"""Statements on existing objects: find, refresh, run again."""

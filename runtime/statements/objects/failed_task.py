@@ -1,4 +1,4 @@
-"""Tells of a task that has failed, and continues it: RETRY runs the T again, SKIP leaves it out."""
+"""Shows why a task failed, and continues it: RETRY runs the T again, SKIP leaves it out."""
 
 from pyspark.sql import DataFrame, functions as F
 
@@ -25,18 +25,18 @@ ROW_CHARS_SHOWN = 200
 def retry_failed(engine: Engine, item: Item) -> None:
     """Run a task again from the T at which it failed.
 
-    Raises UNKNOWN_RELATION where another process has dropped it.
+    Raises UNKNOWN_RELATION if another process has dropped it.
     """
     until = engine.mint()
     still_there(engine.catalog, item, "while it was to be run again")
-    item = engine.relations.item(item.id)  # what it reads may be gone since it was looked at
+    item = engine.relations.item(item.id)  # its inputs may have been dropped since
     check_not_suspended(engine.warehouse, item)
     engine.advance([engine.relations.item(r.object_id) for r in item.reads], until)
     run_task(engine, item, until, retry=True)
 
 
 def skip_failed(engine: Engine, item: Item) -> int:
-    """Leave out the T at which a task failed, or whose history is gone; returns it."""
+    """Leave out the T at which a task failed, or whose history is lost; returns it."""
     check_tables(engine.relations, closure(engine.catalog, [item.id]))
     try:
         return TaskSink(engine.warehouse, item).failures.skip()
@@ -50,9 +50,9 @@ def skip_failed(engine: Engine, item: Item) -> int:
 
 
 def lost_history(engine: Engine, item: Item) -> Failure | None:
-    """That history of the next T of a task is gone, which no log records; None where it is not.
+    """The failure that history of a task's next T is lost, which no log records; None otherwise.
 
-    The task is run up to that T: whatever is due before it is not left out.
+    The task first runs every T before it.
     """
     until = engine.mint()
     check_not_suspended(engine.warehouse, item)
@@ -78,7 +78,7 @@ def lost_history(engine: Engine, item: Item) -> Failure | None:
 def show_rows(engine: Engine, problem: CtsqlError) -> None:
     """Add to a TASK_FAILED the first rows that the task's inputs inserted at that T, as JSON.
 
-    Rows that cannot be read (any more) are left out: the error is about the task.
+    Unreadable rows are left out: the error is about the task.
     """
     time, name = int(str(problem.given["time"])), str(problem.given["name"])
     item = next((i for i in engine.catalog if str(i.name) == name), None)
@@ -88,7 +88,7 @@ def show_rows(engine: Engine, problem: CtsqlError) -> None:
     for run in due_runs(warehouse, item, after=time - 1, until=time):
         for object_id, movement in run.movements:
             if movement.version == SNAPSHOT:
-                continue  # the whole input, of which the first rows say nothing
+                continue  # the whole input
             source = engine.relations.item(object_id)
             try:
                 rows = _inserted_as_json(Changes(warehouse, source).at(time))

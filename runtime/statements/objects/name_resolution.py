@@ -38,7 +38,7 @@ class Namespace:
     """The catalog, with the schema of unqualified names.
 
     Attributes:
-        bound_by: the catalog that the newest binder has; None before there was one.
+        bound_by: the catalog of the newest binder.
     """
 
     def __init__(self, engine: Engine, search_schema: str) -> None:
@@ -76,7 +76,7 @@ class Namespace:
         )
 
     def columns_of(self, ref: RelationRef) -> tuple[Column, ...]:
-        """The columns that a relation has now; none if there is no such object."""
+        """The current columns of a relation; none if there is no such object."""
         item = self.engine.catalog.find(qualify(ref, self.search_schema))
         return () if item is None else self.columns_now(item)
 
@@ -84,7 +84,7 @@ class Namespace:
         """The object with a name; raises WRONG_OBJECT_KIND if it is of another kind.
 
         Args:
-            only: why no other kind can stand in the statement; None if one can.
+            only: the hint if the statement takes no other kind.
         """
         catalog, kind = self.engine.refresh_catalog(), record.kind
         item = catalog.get(qualify(ref, self.search_schema), span=ref.span, kind=kind.value)
@@ -115,10 +115,7 @@ class Namespace:
             raise error("UNKNOWN_SCHEMA", span=span, name=schema, hint=hint)
 
     def new(self, record: type[Record], name: Name, span: Span, comment: str | None) -> Record:
-        """A new object of a kind with a new id; its folder's name contains part of the id.
-
-        Raises INVALID_NAME.
-        """
+        """A new object of a kind with a new id, part of its folder's name; raises INVALID_NAME."""
         check_new_name(name.name, span)
         object_id = uuid.uuid4().hex
         location = f"{self.engine.location}/{folder_part(name.schema)}/{folder_part(name.name)}"
@@ -140,7 +137,7 @@ class Namespace:
 
 
 def check_no_quarantine(catalog: Catalog, item: Item, span: Span) -> None:
-    """Raise NOT_SUPPORTED for a change of what the owner of a quarantine decides."""
+    """Raise NOT_SUPPORTED for a quarantine, which only its owner changes."""
     owner = owner_of_quarantine(catalog, item)
     if owner is not None:
         what = "changing or dropping a quarantine by itself"
@@ -153,10 +150,7 @@ def check_no_quarantine(catalog: Catalog, item: Item, span: Span) -> None:
 
 
 def new_quarantine(names: Namespace, task: Item, span: Span) -> TaskOutput:
-    """A new item for the quarantine of a task, which is called as the task and ``_quarantine``.
-
-    Raises OBJECT_EXISTS.
-    """
+    """A new item for the quarantine of a task, named after it; raises OBJECT_EXISTS."""
     name = quarantine_name(task.name)
     check_free(names.engine.refresh_catalog(), name, span, quiet=False)
     quarantine = names.new(TaskOutput, name, span, None)

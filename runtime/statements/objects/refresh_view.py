@@ -1,12 +1,25 @@
-"""Advances a view to now on request: REFRESH, and CREATE OR REPLACE.
+"""Advances views on request (REFRESH, CREATE OR REPLACE), and prepares them for followers.
 
-What a task or a subscription follows has the changes of before in it when its definition changes:
-each T is of the definition that was there then, whether or not somebody has looked.
+A followed object is first advanced by its old definition before it changes: each T has the
+definition of its time.
+
+A view that nobody follows advances straight to the newest T. A task on it begins at a T, and is in
+the catalog some time later; it must see each commit in between:
+
+    catalog: the views count as followed, until some T      timeline: the T at which it begins
+    catalog: the task
+
+[expected-at-every-T] a process that has read a T assigned after the first step has read a catalog
+    with it, so it writes the views at that T and each earlier T after the beginning. Other Ts that
+    older processes write are not later than the beginning.
+
+If the task is never made, the views are written at every T for a day, which only costs time.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
-from ctsql.catalog.catalog import still_there
+from ctsql.catalog.catalog import Catalog, still_there
 from ctsql.catalog.dependencies import closure
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, MaterializedView, Task
@@ -18,20 +31,20 @@ from ctsql.runtime.warehouse.table_checks import check_tables
 from ctsql.runtime.warehouse.times.replaced_tables import LOST
 
 MENDED = ("VIEW_FAILED", "TASK_FAILED", *LOST)
-"""Conditions of an object that another definition may be the way out of."""
+"""Conditions of an object that another definition may mend."""
 
 
 def refresh_view(engine: Engine, item: Item, *, full: bool, replaced: bool = False) -> None:
-    """Advance a view to now, whatever its schedule.
+    """Advance a view to now, regardless of its schedule.
 
     Args:
         full: recompute it and compare.
-        replaced: whether its definition is new. Then a finished schedule is no error, and it
-            returns only after contents of the new definition are stored.
+        replaced: its definition is new: a finished schedule is no error, and contents of the new
+            definition are stored before it returns.
 
     Raises:
-        VIEW_FINISHED: the last refresh of its schedule has passed; of one that is replaced another
-            process has found that by the definition of before. UNKNOWN_RELATION: it was dropped.
+        VIEW_FINISHED: the last refresh of its schedule has passed, or another process closed the
+            replaced view by the old definition. UNKNOWN_RELATION: it was dropped.
     """
     until = engine.mint()
     item = still_there(engine.catalog, item)
@@ -52,24 +65,20 @@ def refresh_view(engine: Engine, item: Item, *, full: bool, replaced: bool = Fal
         ViewSink(engine.warehouse, item).advance(until, full=full)
         if replaced and is_closed_by_another(engine.warehouse, item):
             raise error("VIEW_FINISHED", name=str(item.name))
-        # A process that did not know the new definition may have written this T.
+        # A process without the new definition may have written this T.
         if not replaced or not is_redefined(engine.warehouse, item):
             return
         until = engine.mint_fresh()
 
 
 def write_new(engine: Engine, view_ids: Iterable[str]) -> None:
-    """Write what differs in views that have another definition, unless they are gone by now."""
+    """Write the difference of views with a new definition, unless they were dropped."""
     for object_id in view_ids:
         refresh_view(engine, engine.relations.item(object_id), full=True, replaced=True)
 
 
 def advance_by_old_definition(engine: Engine, item: Item, until: int | None = None) -> None:
-    """Advance an object to now by its definition of now, which changes at a later T.
-
-    Args:
-        until: a T to advance it to instead.
-    """
+    """Advance an object by its current definition, to ``until`` or to now."""
     try:
         engine.advance([item], engine.mint() if until is None else until)
     except CtsqlError as problem:
@@ -78,10 +87,9 @@ def advance_by_old_definition(engine: Engine, item: Item, until: int | None = No
 
 
 def end_if_followed(engine: Engine, item: Item) -> None:
-    """The same, of a task, and of a followed view.
+    """Advance a task or a followed view by its current definition.
 
-    Raises:
-        TASK_SUSPENDED: Ts that wait would be run by what comes after, once that is resumed.
+    Raises TASK_SUSPENDED: a later definition would run the waiting Ts.
     """
     is_view = isinstance(item, MaterializedView)
     if isinstance(item, Task) or (is_view and engine.relations.is_followed(item)):
@@ -93,3 +101,28 @@ def check_not_finished(engine: Engine, item: Item) -> None:
     """Raise VIEW_FINISHED for a view after the last refresh of its schedule."""
     if engine.schedules.is_closed(item):
         raise error("VIEW_FINISHED", name=str(item.name))
+
+
+EXPECTED_MS = 86_400_000
+
+
+def expect_follower(engine: Engine, reads: Iterable[Item]) -> None:
+    """Let views be written at every T for a future follower of ``reads`` [expected-at-every-T]."""
+    views = [
+        i.id
+        for i in closure(engine.catalog, [r.id for r in reads])
+        if isinstance(i, MaterializedView) and not engine.relations.is_followed(i)
+    ]
+    if not views:
+        return
+    until = engine.timeline.now + EXPECTED_MS
+
+    def expect(current: Catalog) -> Catalog:
+        there = [current.items[i] for i in views if i in current.items]
+        return current.with_items(
+            replace(i, following=replace(i.following, until=until))
+            for i in there
+            if isinstance(i, MaterializedView)
+        )
+
+    engine.change_catalog(expect)

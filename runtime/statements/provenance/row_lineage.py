@@ -1,13 +1,13 @@
-"""Where rows of views come from: level by level, down to tables and the outputs of tasks.
+"""BLAME: the commit that last wrote each row. WHY: the rows that a view's row comes from.
 
-A view's rows come from what its query reads as of the same T. A task's row ends the answer: it
-comes from what the task's inputs changed at its T, and BLAME goes on from there.
+WHY goes level by level, down to tables and the outputs of tasks. A view's rows come from what its
+query reads as of the same T. A task's row ends the answer: it comes from the changes of the task's
+inputs at its T, and BLAME continues there.
 
 Each level is found by the locations of rows (:mod:`ctsql.planner.ivm.lineage` makes the queries,
-Spark runs them); of the rows found there the driver takes the first few.
+Spark runs them); the driver takes the first few.
 
-[exact-or-noted] what is listed is exact. If something cannot be determined, a line's note reports
-it.
+[exact-or-noted] listed rows are exact. If something cannot be determined, a line's note reports it.
 [bounded-rows] the driver takes at most ``SHOWN_MAX`` rows a line of the plan, of bounded width.
 """
 
@@ -18,25 +18,30 @@ from functools import reduce
 
 from pyspark.sql import Column as SparkColumn, DataFrame, functions as F
 
+from ctsql.catalog import times
 from ctsql.catalog.declined import Declined
-from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Item, MaterializedView, ObjectKind
+from ctsql.catalog.errors import CtsqlError, not_supported
+from ctsql.catalog.items import Item, MaterializedView, ObjectKind, View
 from ctsql.catalog.names import backtick, backtick_all, fold
 from ctsql.catalog.reserved_columns import FILE_COLUMN, NOTE, ROW_COLUMN, TIME, VERSION
 from ctsql.catalog.schemas import Column, char_length, plain_type
 from ctsql.planner import nodes as lp
+from ctsql.planner.binding.binder import qualify
 from ctsql.planner.ivm import Input, PlainView, Relation, TableUse, Text
 from ctsql.planner.ivm.algebra.reasons import REFUSALS
 from ctsql.planner.ivm.lineage import Contribution, trace, wanted_columns, whole_query
 from ctsql.planner.lowering.context import Context
-from ctsql.planner.lowering.queries import rewrite_text
+from ctsql.planner.lowering.queries import lower_query, rewrite_text
 from ctsql.planner.rules import transform
 from ctsql.planner.syntax import RewrittenText
+from ctsql.planner.syntax.ast import RelationRef, RowQuestion, Select
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.rows.collect import collect_bounded
 from ctsql.runtime.rows.row_set import RowSet, SparkRows, computed
+from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.failures.storage_errors import FILE_MISSING
 from ctsql.runtime.spark.temp_views import TemporaryNames
+from ctsql.runtime.statements.objects.name_resolution import OnNames
 from ctsql.runtime.views.change_plans import types_given
 from ctsql.runtime.warehouse.query_engine import StoredTable
 from ctsql.runtime.warehouse.row_origins import (
@@ -57,7 +62,7 @@ COLUMNS = (
     ("rows", "bigint"),
     ("note", "string"),
 )
-"""Of a line; ``time`` is the instant of ``t``, ``rows`` how many rows there are at that place."""
+"""Of a line; ``time`` is the instant of ``t``, ``rows`` the number of rows at that place."""
 SHOWN_MAX = 100
 ROW_CHARACTERS_MAX = 8192
 _WIDE = f"the row has more than {ROW_CHARACTERS_MAX} letters"
@@ -70,7 +75,7 @@ Line = tuple[object, ...]
 
 @dataclass(frozen=True, slots=True)
 class TracedRows:
-    """Some rows of an object as of T: with their locations, of all that it held then."""
+    """Some located rows of an object's contents as of T."""
 
     item: Item
     stored_rows: LocatedContents
@@ -80,18 +85,14 @@ class TracedRows:
 
 @dataclass
 class _Reader:
-    """The text of a query with a name for each relation that it reads.
-
-    Attributes:
-        nodes: what each name means.
-    """
+    """The text of a query with a name for each relation; ``nodes`` are their meaning."""
 
     engine: Engine
     at: int
     nodes: dict[str, lp.Node] = field(default_factory=dict)
 
     def read(self, query: lp.Query) -> tuple[RewrittenText, dict[str, Relation]]:
-        """The text, in which the clock says T, and what the names in it are."""
+        """The text as of T, and the relations of its names."""
         relations: dict[str, Relation] = {}
         names = {}
         for ref, node in zip(query.sql.relations, query.relations, strict=True):
@@ -110,7 +111,7 @@ class _Reader:
         return rewrite_text(query.sql, names, context), relations
 
     def refusal(self, query: lp.Query, whole: Text | Declined) -> str | None:
-        """Why nothing can be told of a query; None if Spark reads it as the planner does.
+        """Why a query is not traceable; None if Spark reads it as the planner does.
 
         Args:
             whole: how the planner reads it, of :func:`whole_query`.
@@ -134,11 +135,7 @@ class _Reader:
 
 
 class RowLineage:
-    """One answer to WHY.
-
-    Attributes:
-        lines: the answer, in the order in which it is found.
-    """
+    """One answer to WHY; ``lines`` are in the order in which they are found."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -152,7 +149,7 @@ class RowLineage:
         self._follow(traced_rows, 1)
 
     def explain_view(self, item: Item, rows: DataFrame, at: int) -> None:
-        """Answer for some rows of a plain view, which stores none."""
+        """Answer for some rows of a plain view."""
         first = rows.select(_row_json(rows.columns)).limit(SHOWN_MAX).collect()
         count = len(first) if len(first) < SHOWN_MAX else rows.count()
         for (row,) in first:
@@ -175,10 +172,8 @@ class RowLineage:
         step = _Step(plan.desired, columns, tuple(plan.columns), traced_rows.item, at)
         self._trace(step, traced_rows.rows, level)
 
-    # ---- one query
-
     def _trace(self, step: "_Step", rows: DataFrame, level: int) -> None:
-        """Show and follow what some rows come from through one query."""
+        """Show and follow the origins of rows through one query."""
         reader = _Reader(self.engine, step.at)
         text, relations = reader.read(step.query)
         whole = whole_query(text.text, relations)
@@ -213,7 +208,7 @@ class RowLineage:
         step: "_Step",
         target_rows: DataFrame,
     ) -> TracedRows | str | None:
-        """The rows at one place; a sentence where they cannot be told, None if there are none."""
+        """The rows at one place; a sentence if unknown, None if there are none."""
         if one.rows is None:
             return f"cannot be told: {one.why_untold}"
         try:
@@ -235,7 +230,7 @@ class RowLineage:
     def _inputs(
         self, text: Text, nodes: Mapping[str, lp.Node], step: "_Step", target_rows: DataFrame
     ) -> dict[Input, RowSet] | str:
-        """What a query reads; a sentence where it is not known."""
+        """The inputs of a query; a sentence if unknown."""
         inputs: dict[Input, RowSet] = {}
         for use in text.inputs:
             if not isinstance(use, TableUse):
@@ -257,7 +252,7 @@ class RowLineage:
         return nothing.select("*", *places).select(*backtick_all(use.columns))
 
     def _locate(self, node: lp.Node, step: "_Step") -> LocatedContents | str | None:
-        """The rows that a relation has at a step's T; a sentence where these are not known."""
+        """The rows of a relation at a step's T; a sentence if unknown."""
         item, at = self.engine.relations.item(_read_id(node)), step.at
         is_view = isinstance(item, MaterializedView)
         if is_view and not StoredSources(self.warehouse).is_exact(item, at):
@@ -267,10 +262,8 @@ class RowLineage:
             self._contents[key] = located_contents(self.warehouse, item, at)
         return self._contents[key]
 
-    # ---- lines
-
     def _show(self, traced_rows: TracedRows, level: int, via: str, note: str | None = None) -> int:
-        """Add a line for each of the first rows; returns how many there are in all."""
+        """Add a line for each of the first rows; returns the number of all."""
         names = [c for c in traced_rows.rows.columns if c not in (FILE_COLUMN, ROW_COLUMN)]
         writes = with_writers(self.warehouse, traced_rows.stored_rows, traced_rows.rows)
         first = writes.orderBy(F.col(TIME).asc_nulls_last(), VERSION, FILE_COLUMN, ROW_COLUMN)
@@ -285,7 +278,7 @@ class RowLineage:
         return count
 
     def _tell(self, level: int, item: Item, time: int | None, via: str, note: str) -> None:
-        """Add a line that says what cannot be told."""
+        """Add a line about something unknown."""
         self._line(level, item, time, None, via, None, None, note)
 
     def _line(
@@ -306,11 +299,7 @@ class RowLineage:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """The query of a view, as of T.
-
-    Attributes:
-        columns: the view's, in order. stored_columns: with the types in which they are stored.
-    """
+    """The query of a view, as of T; ``stored_columns`` have the stored types."""
 
     query: lp.Query
     columns: list[str]
@@ -320,10 +309,7 @@ class _Step:
 
     @property
     def casts(self) -> dict[int, str]:
-        """The types in which columns are stored, by place, where the query gives others.
-
-        And of CHAR, whose values are stored with blanks behind them.
-        """
+        """The stored types of columns, by place, if the query has others; CHAR is padded."""
         query_columns = self.query.columns or ()
         pairs = enumerate(zip(query_columns, self.stored_columns, strict=False))
         casts = {i: plain_type(b.type) for i, (a, b) in pairs if a.type != plain_type(b.type)}
@@ -341,18 +327,18 @@ def _read_id(node: lp.Node) -> str:
 
 
 def _is_lost(problem: CtsqlError) -> bool:
-    """Whether an error says that something is no longer known, and not that all is wrong."""
+    """Whether an error means that history is lost."""
     return problem.condition in _LOST or problem.message == FILE_MISSING
 
 
 def _row_json(columns: Sequence[str]) -> SparkColumn:
-    """Some columns as JSON; NULL where that is long."""
+    """Columns as JSON; NULL if that is long."""
     text = F.to_json(F.struct(*backtick_all(columns)), {"ignoreNullFields": "false"})
     return F.when(F.length(text) <= ROW_CHARACTERS_MAX, text)
 
 
 def _together(parts: Sequence[TracedRows]) -> TracedRows:
-    """Rows of one object as of one T that were found at several places, each once."""
+    """Rows of one object as of one T from several places, each once."""
     rows = reduce(DataFrame.unionByName, [part.rows for part in parts])
     first = max((part.stored_rows for part in parts), key=lambda stored_rows: stored_rows.version)
     paths = {path for part in parts for path in part.stored_rows.paths}
@@ -362,7 +348,7 @@ def _together(parts: Sequence[TracedRows]) -> TracedRows:
 
 
 def _target_step(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """The step of the wanted rows: some of their columns under the step's names."""
+    """The wanted rows: some of their columns under the step's names."""
     names = [c.sql for c in wanted_columns(len(columns))]
     if not columns:
         return rows.select(F.lit(1).alias("one")).limit(1)
@@ -371,6 +357,108 @@ def _target_step(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
 
 
 def _compute_once(rows: DataFrame) -> DataFrame:
-    """The rows, computed once: held by the driver if they are few."""
+    """The rows, computed once, in the driver if they are few."""
     local_rows = collect_bounded(rows)
     return computed(rows) if isinstance(local_rows, Declined) else local_rows
+
+
+class RowQuestions(OnNames):
+    """The statements BLAME and WHY."""
+
+    def blame(self, statement: RowQuestion) -> DataFrame:
+        """Each row with ``t``, ``at``, ``version`` and ``note``, lazily.
+
+        Raises:
+            WRONG_OBJECT_KIND: it has no table. AS_OF_OUT_OF_RANGE. NOT_SUPPORTED: a view that is
+                not stored as of that T.
+        """
+        item = self._object_of(statement.target, "BLAME")
+        at = self._time(item, statement.select)
+        with translate_spark_errors():
+            stored_rows = self._locate(item, at, statement.select)
+            if stored_rows is None:
+                rows = self.engine.versions.nothing_at(item, at)
+                nothing = (F.lit(None).cast("bigint").alias(c) for c in (TIME, VERSION))
+                answer = rows.select("*", *nothing, F.lit(None).cast("string").alias(NOTE))
+            else:
+                selection = self._select_rows(statement.select, stored_rows, at)
+                answer = with_writers(self.engine.warehouse, stored_rows, selection)
+            return _for_display(answer)
+
+    def why(self, statement: RowQuestion) -> list[Line]:
+        """Lines of :data:`COLUMNS`; raises as BLAME does."""
+        item = self._object_of(statement.target, "WHY", plain=True)
+        at = self._time(item, statement.select)
+        with translate_spark_errors():
+            if isinstance(item, View):
+                answer = RowLineage(self.engine)
+                answer.explain_view(item, self._select_rows(statement.select, None, at), at)
+                return answer.lines
+            stored_rows = self._locate(item, at, statement.select)
+            if stored_rows is None:
+                return []
+            selection = self._select_rows(statement.select, stored_rows, at)
+            answer = RowLineage(self.engine)
+            answer.explain(TracedRows(item, stored_rows, selection, at))
+            return answer.lines
+
+    def _object_of(self, ref: RelationRef, what: str, *, plain: bool = False) -> Item:
+        """The object of a name; it has a table, or is a plain view if ``plain``."""
+        catalog = self.engine.refresh_catalog()
+        item = catalog.get(qualify(ref, self.names.search_schema), span=ref.span)
+        if item.location is None and not (plain and isinstance(item, View)):
+            outputs = ", ".join(str(catalog.items[o].name) for o in item.outputs)
+            hint = f"Type: {what} one of its outputs: {outputs}"
+            if isinstance(item, View):
+                hint = "A plain view has no rows of its own: ask for what it reads."
+            raise item.wrong_kind("object with a table of its own", hint, ref.span)
+        return item.check()
+
+    def _time(self, item: Item, select: Select) -> int:
+        """The requested T; the object is advanced to it."""
+        text = select.as_of
+        as_of = None if text is None else times.parse_time(text, span=select.as_of_span)
+        return self.engine.advance_to_read([item], as_of=as_of, as_of_span=select.as_of_span)
+
+    def _locate(self, item: Item, at: int, select: Select) -> LocatedContents | None:
+        """The located rows as of T; None before the first."""
+        sources = StoredSources(self.engine.warehouse, span=select.as_of_span, as_now=True)
+        sources.contents(item.id, at)  # raises what a SELECT would
+        if isinstance(item, MaterializedView) and not sources.is_exact(item, at):
+            what = f"this question about {item.name} as of T = {at}"
+            why = "The view was not written at that T, so no commit wrote these rows."
+            hint = "Leave AS OF out, or ask for a T of system.refreshes."
+            raise not_supported(select.as_of_span, what, why=why, hint=hint)
+        return located_contents(self.engine.warehouse, item, at)
+
+    def _select_rows(
+        self, select: Select, stored_rows: LocatedContents | None, at: int
+    ) -> DataFrame:
+        """The requested rows, located if ``stored_rows`` are given."""
+        query = self.names.binder().bind_select(select)
+        sources = StoredSources(self.engine.warehouse, span=select.as_of_span, as_now=True)
+        context = Context(self.engine.session, sources, at)
+        external_rows = self.engine.external_rows(query.relations)
+        if stored_rows is not None:
+            external_rows[0] = stored_rows.rows
+        return lower_query(query, context, external_rows)
+
+
+def _for_display(rows: DataFrame) -> DataFrame:
+    """The rows for display: first what wrote each, then its columns.
+
+    The names of the first columns begin with an underscore, or more if a column has that name.
+    """
+    columns = [c for c in rows.columns if c not in (TIME, VERSION, NOTE, FILE_COLUMN, ROW_COLUMN)]
+    names = {fold(c) for c in columns}
+
+    def free(name: str) -> str:
+        return free(f"_{name}") if name in names else name
+
+    return rows.select(
+        F.col(TIME).alias(free("_t")),
+        F.timestamp_millis(F.col(TIME)).alias(free("_time")),
+        F.col(VERSION).alias(free("_version")),
+        F.col(NOTE).alias(free("_note")),
+        *(F.col(backtick(c)) for c in columns),
+    )

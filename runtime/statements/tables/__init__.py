@@ -1,1 +1,1 @@
-"""ALTER TABLE, and who reads what it changes."""
+"""ALTER TABLE, and the readers of a table's columns."""

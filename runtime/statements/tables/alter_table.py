@@ -1,11 +1,11 @@
-"""ALTER TABLE: columns of a table of ctsql's own.
+"""ALTER TABLE: columns and constraints of tables.
 
-Spark's ALTER TABLE changes them, under the table's commit lock as any other commit. A change that
-would break a reader is refused before.
+Spark's ALTER TABLE changes them, under the table's commit lock. A change that would break a reader
+is refused first. Constraints are stored as in Delta's protocol, so every writer enforces them.
 """
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from ctsql.catalog.catalog import Catalog, still_there
@@ -14,13 +14,23 @@ from ctsql.catalog.items import Table, altered_meanwhile, columns_in_use, with_c
 from ctsql.catalog.names import backtick, fold, quote, table_at
 from ctsql.catalog.schemas import Schema, same_columns
 from ctsql.catalog.spans import Span
+from ctsql.planner.binding.constraints import check_text
 from ctsql.planner.syntax import ast as st
+from ctsql.planner.syntax.statements.constraints import constraint_text, with_names
 from ctsql.runtime.delta.clones import Clone
 from ctsql.runtime.delta.table import DeltaTable
+from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.protocol import Conflict
 from ctsql.runtime.spark.failures.errors import conflict_errors, translate_spark_errors
 from ctsql.runtime.statements.dml.dml import target_table
+from ctsql.runtime.statements.dml.stored_rules import (
+    StoredConstraint,
+    constraint_changes,
+    stored_constraints,
+    unknown_constraint,
+)
+from ctsql.runtime.statements.inspect.show import unnoted_changes
 from ctsql.runtime.statements.objects.name_resolution import OnNames
 from ctsql.runtime.statements.tables.altered_columns import (
     DEFAULTS,
@@ -33,8 +43,118 @@ from ctsql.runtime.statements.tables.altered_columns import (
     not_null_schema,
 )
 from ctsql.runtime.statements.tables.effects_on_readers import effects_on_readers
-from ctsql.runtime.statements.tables.table_constraints import COMMITTED_BESIDE
 from ctsql.runtime.warehouse.times.multi_table_commit import alone
+
+_DONE = "ALTER TABLE"
+COMMITTED_BESIDE = "A writer of its folder committed at the same time."
+
+
+def store_constraints(
+    engine: Engine, location: str, definitions: Iterable[st.ConstraintDef]
+) -> None:
+    """Add constraints to the table of a folder; raises DATA_ERROR if a stored row breaks one."""
+    for one in definitions:
+        text = f"ADD CONSTRAINT {backtick(one.name)} CHECK ({check_text(one)})"
+        with translate_spark_errors():
+            engine.session.sql(f"ALTER TABLE {table_at(location)} {text}")
+
+
+class TableConstraints(OnNames):
+    """ALTER TABLE ... ADD CONSTRAINT and DROP CONSTRAINT; returns the status line."""
+
+    def change(self, statement: st.ChangeConstraints) -> str:
+        """Change the constraints of a table.
+
+        Raises:
+            UNKNOWN_CONSTRAINT: there is none to drop. INVALID_STATEMENT: the name is taken.
+                DATA_ERROR: a stored row breaks it. ALTERED_MEANWHILE: another writer was first.
+        """
+        engine = self.engine
+        item = target_table(engine, statement.target, self.names.search_schema)
+        there = list(stored_constraints(engine.relations.table(item).configuration()))
+        try:
+            if statement.new_constraint is not None:
+                text = self._added_before(item, statement.new_constraint)
+                if text:
+                    self._note(item, text)
+                else:
+                    definition = _with_name(statement.new_constraint, [s.name for s in there])
+                    self._commit(
+                        item,
+                        lambda location: store_constraints(self.engine, location, [definition]),
+                        f"ADD {constraint_text(definition)}",
+                    )
+            else:
+                folded_name = fold(statement.dropped_name)
+                constraint = next((s for s in there if fold(s.name) == folded_name), None)
+                if constraint is None:
+                    if statement.if_exists:
+                        return f"{_DONE} (unchanged)"
+                    raise unknown_constraint(item, statement, [s.name for s in there])
+                self._commit(
+                    item,
+                    lambda location: self._drop(location, constraint),
+                    f"DROP CONSTRAINT IF EXISTS {quote(constraint.name)}",
+                )
+        except conflict_errors() as problem:
+            raise altered_meanwhile(item, COMMITTED_BESIDE) from problem
+        engine.mint()
+        return _DONE
+
+    def _added_before(self, item: Table, addition: st.ConstraintDef) -> str:
+        """The text of the change if a killed process has made it in the table alone; else empty."""
+        now = self.engine.catalog.items[item.id]
+        properties = self.engine.relations.table(item).configuration()
+        definition = _with_name(addition, ())
+        for one in stored_constraints(properties):
+            text = f"ADD {one.text}"
+            if fold(one.name) == fold(definition.name) and text in unnoted_changes(
+                self.engine, now
+            ):
+                differs = constraint_changes([definition], {one.key: properties[one.key]})
+                return "" if differs else text
+        return ""
+
+    def _commit(self, item: Table, change: Callable[[str], None], text: str) -> None:
+        """Change the table in its folder, and the catalog under its lock: in the same order."""
+        engine = self.engine
+        with alone(engine.timeline, item, engine.mint) as location, engine.leaving_intents():
+            change(location)
+            faults.point("source_committed")
+            self._note(item, text)
+
+    def drop_on(self, location: str, statement: st.ChangeConstraints) -> None:
+        """Drop a constraint of a copy of a table, if it has it."""
+        for constraint in stored_constraints(self.engine.gateway.table(location).configuration()):
+            if fold(constraint.name) == fold(statement.dropped_name):
+                self._drop(location, constraint)
+
+    def _drop(self, location: str, constraint: StoredConstraint) -> None:
+        with translate_spark_errors():
+            self.engine.session.sql(
+                f"ALTER TABLE {table_at(location)} DROP CONSTRAINT {backtick(constraint.name)}"
+            )
+
+    def _note(self, item: Table, text: str) -> None:
+        """Write the change into the catalog, for a dump."""
+
+        def noted(current: Catalog) -> Catalog:
+            now = still_there(current, item)
+            return current.with_items([replace(now, alterations=(*now.alterations, text))])
+
+        self.engine.change_catalog(noted)
+
+
+def _with_name(definition: st.ConstraintDef, there: Iterable[str]) -> st.ConstraintDef:
+    """A constraint with a new name."""
+    span = definition.span
+    others = [
+        st.ConstraintDef(
+            name=name, span=span, columns=(), predicate=None, action=st.OnViolation.FAIL
+        )
+        for name in there
+    ]
+    return with_names([*others, definition])[-1]
 
 
 class TableAlteration(OnNames):
@@ -46,7 +166,7 @@ class TableAlteration(OnNames):
         """Change the columns; returns the status line, and notices.
 
         Args:
-            there: the columns that it is to have before; None for whatever it has.
+            there: the required columns before; None for any.
 
         Raises:
             COLUMNS_IN_USE: a task, a view or a named subscription would fail. ALTERED_MEANWHILE.
@@ -75,9 +195,9 @@ class TableAlteration(OnNames):
         return "ALTER TABLE", [f'table "{item.name}": {feature.notice}' for feature in new_features]
 
     def _note(self, item: Table, statement: st.AlterTable, before: Schema) -> None:
-        """Write the columns into the catalog, and the change, which makes them again in a dump.
+        """Write the columns and the change into the catalog, for a dump.
 
-        What other writers have changed by then, to the columns ``before``, goes in front of it.
+        Earlier changes of the columns ``before`` by other writers go before it.
         """
         columns_now = self.engine.relations.columns_now(item)
         source = statement.span.source
@@ -101,13 +221,13 @@ class TableAlteration(OnNames):
         return target_table(self.engine, statement.target, self.names.search_schema)
 
     def try_on(self, location: str, change: st.ColumnChange, columns: Schema) -> None:
-        """Make a change of a copy of a table alone, which shows whether it can be made.
+        """Change a copy of a table, to find out whether that is possible.
 
         Args:
-            columns: those that the copy has.
+            columns: of the copy.
 
         Raises:
-            NOT_SUPPORTED, DATA_ERROR: it cannot be made, or not with these rows.
+            NOT_SUPPORTED, DATA_ERROR: it is impossible, or not with these rows.
         """
         new_features = features(change, has_features(self.engine.gateway.table(location)))
         if new_features:
@@ -163,13 +283,13 @@ class TableAlteration(OnNames):
 
 
 def has_features(table: DeltaTable) -> dict[str, str]:
-    """A table's properties, with the features of its protocol that a change may need."""
+    """A table's properties, with the protocol features that a change may need."""
     there = {FEATURE + f: "supported" for f in (DEFAULTS, WITHOUT_ZONE) if table.has_feature(f)}
     return {**table.configuration(), **there}
 
 
 def _set_not_null(table: DeltaTable, change: st.SetNotNull) -> None:
-    """Delta has no statement for it: look at the rows of one version, and depend on them."""
+    """Delta has no statement for it: check the rows of one version, and depend on them."""
     column = change.column
     txn = table.begin()
     rows = table.frame(txn.version_read)

@@ -1,8 +1,8 @@
-"""What ALTER TABLE makes of a table's columns, and the statements by which Delta does it. Pure.
+"""The columns after an ALTER TABLE, and Delta's statements for it. Pure.
 
-Delta turns on what it needs only when asked to: column mapping to drop and rename columns without
-rewriting files, type widening, defaults. Each is a property of the table that stays, and each keeps
-older readers or writers out, so the user is told.
+Delta needs column mapping to drop and rename columns without rewriting files, type widening, or
+defaults. Each is a property that stays on and excludes older readers or writers, so the user is
+told.
 
 Source: the Delta protocol, "Column Mapping", "Type Widening", "Default Columns".
 """
@@ -23,16 +23,16 @@ from ctsql.runtime.log.table_metadata import MODE, fits, is_on
 
 WIDENING = "delta.enableTypeWidening"
 FEATURE = "delta.feature."
-"""How the property begins by which a table gets a feature of Delta's protocol."""
+"""Prefix of the property that enables a table feature."""
 DEFAULTS = "allowColumnDefaults"
 WITHOUT_ZONE = "timestampNtz"
 _IN_LOGS = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
-"""Names of types in a log, where they are others than in SQL."""
+"""Names of types in a log that differ from SQL's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A property that a change needs, and what it means for others."""
+    """A property that a change needs, and its consequence for others."""
 
     name: str
     value: str
@@ -67,11 +67,11 @@ _WITHOUT_ZONE = Feature(
 
 
 def altered_columns(columns: Schema, change: st.ColumnChange) -> Schema:
-    """The columns after a change; the same ones where it leaves them as they are.
+    """The columns after a change; the same object if they are unchanged.
 
     Raises:
-        UNKNOWN_COLUMN, DUPLICATE_COLUMN: of what it names. NOT_SUPPORTED: the last column, or a
-            type that is not wider.
+        UNKNOWN_COLUMN, DUPLICATE_COLUMN: of its names. NOT_SUPPORTED: the last column, or a type
+            that is not wider.
     """
     match change:
         case st.AddColumns():
@@ -103,7 +103,7 @@ def altered_columns(columns: Schema, change: st.ColumnChange) -> Schema:
 
 
 def named_columns(change: st.ColumnChange) -> set[str]:
-    """The columns that are there and that a change names, folded."""
+    """The existing columns that a change names, folded."""
     match change:
         case st.AddColumns():
             return set()
@@ -114,7 +114,7 @@ def named_columns(change: st.ColumnChange) -> set[str]:
 
 
 def features(change: st.ColumnChange, has: Mapping[str, str]) -> list[Feature]:
-    """What is to be turned on first, by the properties and the features that a table has."""
+    """The properties to set first, by the properties and features of the table."""
     new_features = []
     match change:
         case st.DropColumns() | st.RenameColumn():
@@ -136,10 +136,10 @@ def _for_types(types: Iterable[str]) -> list[Feature]:
 
 
 def delta_text(table: str, change: st.ColumnChange, columns: Schema) -> str:
-    """The statement of Delta's; SET NOT NULL has none.
+    """Delta's statement; SET NOT NULL has none.
 
     Args:
-        table: as Spark names it. columns: those that it has.
+        table: Spark's name. columns: the current ones.
     """
     start = f"ALTER TABLE {table}"
     match change:
@@ -214,7 +214,7 @@ def _with(columns: Schema, old: Column, new: Column) -> Schema:
 
 
 def _spell(type_: str) -> str:
-    """As Spark spells it; what is nested, CHAR and VARCHAR stay as typed."""
+    """In Spark's spelling; nested types, CHAR and VARCHAR as typed."""
     is_plain = "<" not in type_ and schemas.plain_type(type_) == type_
     return spelled(type_) if is_plain else type_
 

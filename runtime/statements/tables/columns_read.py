@@ -1,13 +1,16 @@
-"""Which columns of an object its readers read, as Spark analyses their definitions.
+"""Which columns of an object its readers read, by Spark's analysis of their definitions.
 
-Which columns a text names is never read from the text: ``SELECT *``, USING, lateral columns and
-struct fields would make that a second analyser. A definition reads a column if Spark analyses it
-otherwise without, or if the column is left in its optimized plan
+The text alone does not decide it: ``SELECT *``, USING, lateral columns and struct fields would need
+a second analyser. A definition reads a column if Spark analyses it differently without it, or if
+the column is in its optimized plan: ``x`` may resolve to a column of an outer query without it
 (docs/decisions/0100-alter-table.md).
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.dependencies import outputs_of
@@ -19,16 +22,141 @@ from ctsql.catalog.schemas import Column, Schema, lacking, signature
 from ctsql.planner.binding.binder import Binder
 from ctsql.planner.binding.definitions import definition_of
 from ctsql.planner.binding.task import bind_task
+from ctsql.planner.lowering.context import Context
+from ctsql.planner.lowering.queries import lower_query, lower_relation
+from ctsql.planner.lowering.transaction import lower_transaction
 from ctsql.planner.nodes import Query, TaskWrite, ViewWrite
+from ctsql.planner.rules import transform
 from ctsql.planner.syntax import ast as st
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.spark.columns_read import reads_columns
+from ctsql.runtime.spark.analyzer import ColumnsOf, UnknownSources
+from ctsql.runtime.spark.internals.plan_reader import (
+    Alias,
+    Attribute,
+    Call,
+    PlanOperator,
+    optimized_plan,
+)
 from ctsql.runtime.tasks.progress import complete_through
+
+_BY_NAME = frozenset(
+    {
+        *("Aggregate", "Expand", "Filter", "Generate", "GlobalLimit", "Join", "LocalLimit"),
+        *("Offset", "Project", "Repartition", "RepartitionByExpression", "Sample", "Sort"),
+        *("Tail", "Window", "WindowGroupLimit"),
+    }
+)
+"""Operators that name the columns they read; other operators read all columns."""
+
+
+def reads_columns(
+    session: SparkSession,
+    plan: Query | TaskWrite | ViewWrite,
+    columns_of: ColumnsOf,
+    table: str,
+    names: Collection[str],
+) -> bool:
+    """Whether a definition reads one of some columns of a table.
+
+    Args:
+        columns_of: the columns with which it was bound. names: folded column names.
+    """
+    sources = _Sources(session, columns_of)
+    rows = optimized_plan(sources.contents(table, 0))
+    places = {i for i, c in enumerate(columns_of(table)) if fold(c.name) in names}
+    return any(
+        is_read(optimized_plan(frame), rows.parts, places)
+        for frame in _frames(plan, Context(session, sources, 0, clock_at=0))
+    )
+
+
+def is_read(plan: PlanOperator, table: tuple[Any, ...], places: Collection[int]) -> bool:
+    """Whether a query reads some columns of a table.
+
+    Args:
+        table: the parts of the table's own plan. places: of the columns.
+    """
+    rdds = {part for part in table if _is_rdd(part)}
+    columns = {
+        node.outputs[place]
+        for node in _nodes(plan)
+        if not node.children and not rdds.isdisjoint(filter(_is_rdd, node.parts))
+        for place in places
+    }
+    return not columns.isdisjoint(_used_columns(plan))
+
+
+class _Sources(UnknownSources):
+    """Outputs hold rows, too."""
+
+    def stored_rows(self, object_id: str) -> DataFrame:
+        return self.contents(object_id, 0)
+
+
+def _frames(plan: Query | TaskWrite | ViewWrite, context: Context) -> Iterator[DataFrame]:
+    match plan:
+        case Query():
+            yield lower_query(transform(plan), context)
+        case ViewWrite():
+            yield lower_query(transform(plan.desired), context)
+        case TaskWrite():
+            task = transform(plan)
+            for proposed_rows in lower_transaction(task.transaction, context).values():
+                yield from (
+                    f for f in (proposed_rows.inserts, proposed_rows.victims) if f is not None
+                )
+            for view in task.input_views:  # which rows there are; the body says which columns
+                yield lower_relation(view, context).select(F.lit(1))
+
+
+def _is_rdd(part: Any) -> bool:
+    return isinstance(part, tuple) and part[:1] == ("rdd",)
+
+
+def _outermost(part: Any) -> Iterator[PlanOperator | Attribute]:
+    """The plans and columns in a part, without those inside of a plan."""
+    match part:
+        case PlanOperator() | Attribute():
+            yield part
+        case tuple():
+            for each in part:
+                yield from _outermost(each)
+        case Call():
+            yield from _outermost(part.parts)
+        case Alias():
+            yield from _outermost(part.child)
+
+
+def _nodes(part: Any) -> Iterator[PlanOperator]:
+    """A plan's operators, those of subqueries included."""
+    for one in _outermost(part):
+        if isinstance(one, PlanOperator):
+            yield one
+            yield from _nodes((*one.children, *one.parts))
+
+
+def _used_columns(plan: PlanOperator) -> Iterator[int]:
+    """The ids of the columns that a query returns or reads."""
+    yield from plan.outputs
+    for node in _nodes(plan):
+        if node.children:
+            yield from _attributes(node.parts)
+        if node.name not in _BY_NAME:
+            for child in node.children:
+                yield from child.outputs
+
+
+def _attributes(part: Any) -> Iterator[int]:
+    for one in _outermost(part):
+        if isinstance(one, PlanOperator):
+            yield from _used_columns(one)
+        else:
+            yield one.id
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """A definition over some columns: the columns of its rows, or what it fails with."""
+    """A definition over some columns: its columns, or its error."""
 
     columns: Schema = ()
     plan: Query | TaskWrite | ViewWrite | None = None
@@ -36,12 +164,12 @@ class Analysis:
 
     @property
     def rows(self) -> object:
-        """Equal if the rows have the same columns, or reading fails in the same way."""
+        """Equal if the rows have the same columns, or it fails in the same way."""
         return self.problem and self.problem.message, signature(self.columns)
 
 
 def readers_of(catalog: Catalog, item: Item) -> list[Item]:
-    """The tasks and views that read an object itself, or by plain views, nearest first."""
+    """The tasks and views that read an object, directly or by plain views, nearest first."""
     readers: dict[str, Item] = {}
     queue = [item.id]
     while queue:
@@ -57,13 +185,13 @@ def readers_of(catalog: Catalog, item: Item) -> list[Item]:
 def readers_of_columns(
     engine: Engine, catalog: Catalog, item: Item, columns: Collection[str]
 ) -> list[Item]:
-    """Those of the readers that read one of some columns; none that fails already.
+    """The readers of one of some columns, unless they fail already.
 
-    A task is given with its definition that does so.
+    A task has the definition that reads them.
     """
     names = {fold(c) for c in columns}
     other_columns = tuple(c for c in item.columns if fold(c.name) not in names)
-    # A row has a column at least.
+    # A row has at least one column.
     other_columns = other_columns or (Column(NUMBER, "int"),)
     readers = []
     for reader in readers_of(catalog, item):
@@ -79,9 +207,9 @@ def readers_of_columns(
 
 
 def _definitions(engine: Engine, reader: Item) -> list[Item]:
-    """The definitions of a reader that still run: of a task that is behind those from before, too.
+    """The definitions of a reader that still run: also the older ones of a task that is behind.
 
-    A view has its columns of now also as of the Ts that are behind, so they miss one that goes.
+    A view has its current columns also as of earlier Ts.
     """
     current = engine.relations.current(reader)
     if len(reader.revisions) == 1 or not is_behind(engine, reader):
@@ -92,17 +220,16 @@ def _definitions(engine: Engine, reader: Item) -> list[Item]:
 
 
 def is_behind(engine: Engine, reader: Item) -> bool:
-    """Whether it is a suspended task that has missed some T."""
+    """Whether it is a suspended task with a missed T."""
     if not isinstance(reader, Task) or not engine.relations.is_suspended(reader):
         return False
     return complete_through(engine.warehouse, [reader]) < engine.timeline.now
 
 
 def readers_of_changed(engine: Engine, catalog: Catalog, item: Item, columns: Schema) -> list[Item]:
-    """Those of the readers that read a column which an object lacks, or has otherwise, then.
+    """The readers of a column that the new ``columns`` of an object lack or change.
 
-    Args:
-        columns: those that it gets. More of them, or another order, are nothing to who reads it.
+    More columns, or another order, do not matter.
     """
     names = [c.name for c in lacking(item.columns, columns)]
     return readers_of_columns(engine, catalog, item, names) if names else []
@@ -111,7 +238,7 @@ def readers_of_changed(engine: Engine, catalog: Catalog, item: Item, columns: Sc
 def columns_with_readers(
     engine: Engine, catalog: Catalog, item: Item, columns: Sequence[Column]
 ) -> list[Column]:
-    """Those of some columns of an object that somebody reads."""
+    """The columns of an object that have readers."""
     without = ((c, tuple(o for o in item.columns if o is not c)) for c in columns)
     return [c for c, others in without if readers_of_changed(engine, catalog, item, others)]
 
@@ -124,11 +251,7 @@ def reads(
     names: Collection[str],
     catalog: Catalog | None = None,
 ) -> bool:
-    """Whether what was analysed over a table or view of these columns reads one of some of them.
-
-    Args:
-        names: folded.
-    """
+    """Whether a definition, analysed over these columns, reads one of ``names`` (folded)."""
     if reader.plan is None:
         return False  # it reads nothing
     items = (engine.catalog if catalog is None else catalog).items
@@ -144,16 +267,16 @@ def reads(
 def analyse(
     engine: Engine, reader: Item, source: Item, columns: Schema, catalog: Catalog | None = None
 ) -> Analysis:
-    """A reader's definition over a table or view of these columns.
+    """Analyse a reader's definition over a table or view of these columns.
 
     Args:
-        reader: of a task with the definition that is meant, as :meth:`Relations.current` gives it.
+        reader: with the wanted definition, as of :meth:`Relations.current`.
     """
     relations = engine.relations
     if catalog is None:
         catalog = engine.catalog
     if isinstance(source, View):
-        # Its query does not matter here, so it is taken for a table.
+        # Its query does not matter here, so a table stands for it.
         table = Table(id=source.id, name=source.name, columns=columns)
         catalog = catalog.with_items([table])
     current = catalog

@@ -1,8 +1,8 @@
-"""What a change of a table's columns means for the objects that read the table.
+"""The effect of a change of a table's columns on the objects that read the table.
 
-``ctsql plan``, ``ctsql apply`` and ALTER TABLE ask it. Spark analyses each reader's definition over
-the columns as they would be; an error it reports is the error that the reader would get when
-another writer changes the table (docs/decisions/0065-rows-by-their-own-version.md).
+``ctsql plan``, ``ctsql apply`` and ALTER TABLE use it. Spark analyses each reader's definition over
+the new columns; its error is the error that the reader would get
+(docs/decisions/0065-rows-by-their-own-version.md).
 """
 
 from collections.abc import Collection
@@ -22,11 +22,11 @@ from ctsql.runtime.statements.tables.columns_read import Analysis, analyse, read
 
 @dataclass(frozen=True, slots=True)
 class ReaderEffect:
-    """What a change means for one object.
+    """The effect of a change on one object.
 
     Attributes:
-        is_break: the object would fail; otherwise it goes on with other values or columns.
-        action: the statement that helps, if there is one.
+        is_break: it would fail; otherwise it continues with other values or columns.
+        action: the statement that helps, if any.
     """
 
     name: str
@@ -46,13 +46,10 @@ def effects_on_readers(
     catalog: Catalog | None = None,
     without: Collection[str] = (),
 ) -> list[ReaderEffect]:
-    """What a change means for each object that reads the table, directly or by plain views.
-
-    An object for which nothing changes is not in the list.
+    """The effect on each reader of a table, directly or by plain views, if there is one.
 
     Args:
-        catalog: the definitions that are there; None for those that are stored.
-        without: the ids of readers that are not asked.
+        catalog: the definitions; None for the stored ones. without: ids of ignored readers.
     """
     catalog = engine.catalog if catalog is None else catalog
     if columns == after:
@@ -108,7 +105,7 @@ def _effect(
 
 
 def _effect_of_retype(reader: Item, change: st.ColumnChange, then: Analysis) -> ReaderEffect | None:
-    """A reader that reads a column whose type has become wider, or that may be NULL."""
+    """A reader of a column with a wider type, or that may be NULL."""
     name, kind = str(reader.name), reader.kind.value
     pairs = zip(reader.columns, then.columns, strict=True)
     others = [(old, new) for old, new in pairs if old.type != new.type]

@@ -6,7 +6,7 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.runtime.statements.tables.table_constraints import TableConstraints
+from ctsql.runtime.statements.tables.alter_table import TableConstraints
 from tests.helpers.opened import check_rows
 from tests.helpers.table_folder import folder, versions
 

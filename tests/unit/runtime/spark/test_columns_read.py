@@ -2,8 +2,8 @@
 
 import pytest
 
-from ctsql.runtime.spark.columns_read import is_read
 from ctsql.runtime.spark.internals.plan_reader import CHILD, Alias, Attribute, Call, PlanOperator
+from ctsql.runtime.statements.tables.columns_read import is_read
 
 TABLE = PlanOperator("LogicalRDD", (1, 2), (), ((Attribute(1), Attribute(2)), ("rdd", 7)))
 AGAIN = PlanOperator("LogicalRDD", (5, 6), (), ((Attribute(5), Attribute(6)), ("rdd", 7)))

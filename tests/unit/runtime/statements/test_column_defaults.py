@@ -7,7 +7,7 @@ import pytest
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax import parse
 from ctsql.runtime.log.table_metadata import TableMetadata
-from ctsql.runtime.statements.dml.column_defaults import unsaid_defaults
+from ctsql.runtime.statements.dml.stored_rules import unsaid_defaults
 
 MADE = "CREATE TABLE t (a INT, b STRING DEFAULT 'x', c TIMESTAMP DEFAULT now ( ))"
 

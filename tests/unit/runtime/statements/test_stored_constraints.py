@@ -5,7 +5,7 @@ import pytest
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax import parse
 from ctsql.planner.syntax.ast import ChangeConstraints, ConstraintDef
-from ctsql.runtime.statements.dml.stored_constraints import (
+from ctsql.runtime.statements.dml.stored_rules import (
     constraint_changes,
     stored_constraints,
     unsaid_constraints,

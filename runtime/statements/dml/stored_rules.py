@@ -1,0 +1,203 @@
+"""Defaults and constraints of a table as in its log, and how they differ from definitions. Pure.
+
+Constraints are CHECKs of Delta's protocol, which every writer enforces; NOT NULL is part of the
+column. NULL breaks a CHECK of Delta, but none of SQL: so ``(condition) IS NOT FALSE`` is written.
+
+Source: the Delta protocol, "CHECK constraints", "Default Columns".
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.items import Item
+from ctsql.catalog.names import did_you_mean, fold, quote
+from ctsql.catalog.spans import Source
+from ctsql.planner.binding.constraints import check_text
+from ctsql.planner.syntax import ast as st, splice
+from ctsql.planner.syntax.statements.constraints import constraint_text
+from ctsql.planner.syntax.tokens.tokenizer import tokenise, words_of
+from ctsql.runtime.log.table_metadata import CURRENT_DEFAULT, TableMetadata
+
+_PROPERTY = "delta.constraints."
+_OURS = re.compile(r"\((.*)\) IS NOT FALSE", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredConstraint:
+    """A constraint of a table; ``key`` is its property, ``rule`` is SQL."""
+
+    name: str
+    key: str
+    rule: str
+
+    @property
+    def text(self) -> str:
+        """As in a column list and ALTER TABLE."""
+        return f"CONSTRAINT {quote(self.name)} {self.rule}"
+
+
+def unknown_constraint(
+    item: Item, change: st.ChangeConstraints, there: Iterable[str]
+) -> CtsqlError:
+    """UNKNOWN_CONSTRAINT for DROP; ``there`` are the existing names; the caller raises it."""
+    return error(
+        "UNKNOWN_CONSTRAINT",
+        span=change.dropped_span,
+        name=change.dropped_name,
+        relation=str(item.name),
+        hint=did_you_mean(change.dropped_name, there, otherwise="SHOW CONSTRAINTS lists them."),
+    )
+
+
+def stored_constraints(configuration: Mapping[str, str]) -> Iterator[StoredConstraint]:
+    """The constraints of a table, by its properties, from any writer.
+
+    >>> found = stored_constraints({"delta.constraints.c": "(v > 0) IS NOT FALSE", "other": "1"})
+    >>> [one.text for one in found]
+    ['CONSTRAINT c CHECK (v > 0)']
+    """
+    for key, text in sorted(configuration.items()):
+        if key.startswith(_PROPERTY):
+            ours = _OURS.fullmatch(text)
+            rule = f"CHECK ({_plain(text if ours is None else ours[1])})"
+            yield StoredConstraint(key.removeprefix(_PROPERTY), key, rule)
+
+
+def constraint_rules(metadata: TableMetadata) -> Iterator[str]:
+    """The rules for each row of a table, as texts: its CHECKs, and NOT NULL."""
+    yield from (one.text for one in stored_constraints(metadata.configuration))
+    yield from (f"NOT NULL ({c.name})" for c in metadata.columns.values() if c.is_not_null)
+
+
+def _plain(text: str) -> str:
+    """A condition as people write it: Delta stores its words with blanks in between.
+
+    >>> _plain("f ( a , 'x ) y' ) > 0")
+    "f(a, 'x ) y') > 0"
+    """
+    words = [token.span.text for token in tokenise(Source(text, "constraint").whole())]
+    plain_text = ""
+    for before, word in zip(["(", *words], words, strict=False):
+        is_call = word == "(" and before.isidentifier() and before.upper() not in _BEFORE
+        apart = before not in ("(", ".") and word not in (")", ",", ".") and not is_call
+        plain_text += f" {word}" if apart else word
+    return plain_text
+
+
+_BEFORE = ("AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "WHEN", "THEN", "ELSE", "CASE")
+
+
+def constraint_changes(
+    definitions: Sequence[st.ConstraintDef], configuration: Mapping[str, str]
+) -> list[str]:
+    """The ALTER TABLE actions that give a table exactly these constraints, compared by words.
+
+    None if the definitions are empty.
+    """
+    if not definitions:
+        return []
+    wanted = {fold(c.name): _words(check_text(c)) for c in definitions}
+    constraints = list(stored_constraints(configuration))
+    there = {fold(s.name): _words(configuration[s.key]) for s in constraints}
+    drops = [s.name for s in constraints if wanted.get(fold(s.name)) != there[fold(s.name)]]
+    additions = [c for c in definitions if there.get(fold(c.name)) != wanted[fold(c.name)]]
+    return [
+        *(f"DROP CONSTRAINT {quote(name)}" for name in drops),
+        *(f"ADD {constraint_text(c)}" for c in additions),
+    ]
+
+
+def unsaid_constraints(
+    statements: Iterable[st.Statement], configuration: Mapping[str, str]
+) -> list[str]:
+    """The ALTER TABLE actions after some statements that give a table its stored constraints.
+
+    Args:
+        statements: its CREATE TABLE, and its ALTER TABLEs since.
+    """
+    names: dict[str, str] = {}
+    for statement in statements:
+        match statement:
+            case st.CreateTable():
+                names |= {fold(c.name): c.name for c in statement.constraints}
+            case st.ChangeConstraints(new_constraint=st.ConstraintDef() as constraint):
+                names[fold(constraint.name)] = constraint.name
+            case st.ChangeConstraints():
+                names.pop(fold(statement.dropped_name), None)
+    there = {fold(s.name): s for s in stored_constraints(configuration)}
+    return [
+        *(f"DROP CONSTRAINT {quote(name)}" for key, name in names.items() if key not in there),
+        *(f"ADD {one.text}" for key, one in there.items() if key not in names),
+    ]
+
+
+def _words(text: str) -> list[str]:
+    return words_of(Source(text, "definition").whole())
+
+
+def stored_default(metadata: TableMetadata, column: str) -> str | None:
+    """The DEFAULT of a column in the log; None for none."""
+    default = (metadata.columns[fold(column)].field.get("metadata") or {}).get(CURRENT_DEFAULT)
+    return None if default is None else str(default)
+
+
+def unsaid_defaults(statements: Iterable[st.Statement], metadata: TableMetadata) -> list[str]:
+    """The ALTER TABLE actions after some statements that give the columns their stored defaults.
+
+    Args:
+        statements: the table's CREATE TABLE, and its ALTER TABLEs since.
+    """
+    defaults = _defaults_of(statements)
+    return [
+        text
+        for key, column in metadata.columns.items()
+        for text in _default_change(
+            column.name, defaults.get(key), stored_default(metadata, column.name)
+        )
+    ]
+
+
+def default_changes(columns: Iterable[st.ColumnDef], metadata: TableMetadata) -> list[str]:
+    """The ALTER TABLE actions that give a table the defaults of a column list."""
+    texts = []
+    for column in columns:
+        is_there = fold(column.name) in metadata.columns
+        before = stored_default(metadata, column.name) if is_there else None
+        value = None if column.default is None else _text(column.default)
+        texts += _default_change(column.name, before, value)
+    return texts
+
+
+def _default_change(column: str, before: str | None, value: str | None) -> list[str]:
+    """The ALTER TABLE action that changes a column's default, if any; compared by words."""
+    if value is None:
+        return [] if before is None else [f"ALTER COLUMN {quote(column)} DROP DEFAULT"]
+    if before is not None and _words(before) == _words(value):
+        return []
+    return [f"ALTER COLUMN {quote(column)} SET DEFAULT {value}"]
+
+
+def _defaults_of(statements: Iterable[st.Statement]) -> Mapping[str, str]:
+    """The defaults after statements, by the folded current names of the columns."""
+    defaults: dict[str, str] = {}
+    for statement in statements:
+        match statement:
+            case st.CreateTable():
+                defaults |= {fold(c.name): _text(c.default) for c in statement.columns if c.default}
+            case st.AlterTable(change=st.SetDefault(column=column, value=value)):
+                defaults.pop(fold(column.name), None)
+                if value is not None:
+                    defaults[fold(column.name)] = _text(value)
+            case st.AlterTable(change=st.RenameColumn(column=column, new=new)):
+                if fold(column.name) in defaults:
+                    defaults[fold(new.name)] = defaults.pop(fold(column.name))
+            case st.AlterTable(change=st.DropColumns(columns=columns)):
+                for one in columns:
+                    defaults.pop(fold(one.name), None)
+    return defaults
+
+
+def _text(value: st.SqlText) -> str:
+    return splice(value.span, value.edits).text
