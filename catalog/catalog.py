@@ -3,7 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ctsql.catalog.errors import RESTORE, error, unknown_relation
@@ -12,9 +12,56 @@ from ctsql.catalog.names import DEFAULT_SCHEMA, Name, did_you_mean, fold
 from ctsql.catalog.schemas import quote_text
 from ctsql.catalog.spans import Span
 from ctsql.catalog.stored_items import item_of_entry, item_text
-from ctsql.catalog.subscriptions import StoredSubscription
 from ctsql.catalog.system_tables import SYSTEM_TABLES, find_system_table, is_system, only_queried
 from ctsql.catalog.times import to_iso
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSubscription:
+    """A named reader."""
+
+    id: str  # never used again, so that a new reader of the same name starts from the beginning
+    name: str  # as the user gave it
+    object_id: str  # what it follows
+    start: int  # the T it began at
+    snapshot: bool  # it was given the contents as of ``start`` first
+    # a short text that changes with the definition of a plain view; else empty.
+    definition: str = ""
+    problem: str = ""  # what is wrong with the entry of one that cannot be read; else empty
+
+    def check(self) -> "StoredSubscription":
+        """The reader; raises STORED_DATA_INVALID when its entry could not be read."""
+        if self.problem:
+            what = f"the entry of subscription '{self.name}' in the catalog"
+            hint = f"{RESTORE}, or give it up: DROP SUBSCRIPTION '{self.name}'"
+            raise error("STORED_DATA_INVALID", what=what, detail=self.problem, hint=hint)
+        return self
+
+    @property
+    def app(self) -> str:
+        """The application id under which its position is kept."""
+        return f"sub-{self.name}-{self.id[:8]}"
+
+    def to_json(self) -> str:
+        """The reader as text for the store."""
+        return json.dumps({k: v for k, v in asdict(self).items() if k != "problem"})
+
+    @staticmethod
+    def of_entry(name: str, text: str) -> "StoredSubscription":
+        """The reader of an entry; an unreadable one raises its error only when used."""
+        try:
+            raw: dict[str, Any] = json.loads(text)
+            subscription = StoredSubscription(**raw)
+        except (ValueError, TypeError) as problem:
+            return StoredSubscription(
+                id="",
+                name=name,
+                object_id="",
+                start=0,
+                snapshot=False,
+                problem=f"{type(problem).__name__}: {problem}.",
+            )
+        return subscription
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,13 +229,13 @@ class Catalog:
         return ((drop, item) for drop in self.drops.values() for item in drop.items)
 
     def with_dropped(self, drop: DropEntry) -> "Catalog":
-        """The catalog without what a DROP takes away, which is kept beside it."""
+        """The catalog after a DROP, with the dropped objects among its drops."""
         schemas = {k: v for k, v in self.schemas.items() if not drop.schema or v != drop.schema}
         catalog = replace(self, schemas=schemas, drops={drop.id: drop, **self.drops})
         return catalog.without(i.id for i in drop.items)
 
     def restored(self, drop: DropEntry) -> "Catalog":
-        """The catalog with what a DROP took away; the caller looked that all names are free."""
+        """The catalog with the objects of a DROP again; the caller has checked the names."""
         back = self.purged([drop.id]).with_items(drop.items)
         if drop.schema:
             back = back.with_schema(drop.schema)
@@ -225,7 +272,7 @@ def still_there(catalog: "Catalog", item: Record, when: str = "meanwhile") -> Re
 
 
 def item_there(catalog: "Catalog", object_id: str) -> Item:
-    """The object of an id; raises UNKNOWN_RELATION where somebody has dropped it meanwhile."""
+    """The object of an id; UNKNOWN_RELATION if another process has dropped it."""
     item = catalog.items.get(object_id)
     if item is None:
         names = (i.name for _, i in catalog.all_dropped() if i.id == object_id)

@@ -23,7 +23,7 @@ COLUMN_TYPE_CHANGED 42804 StatementError
 DEFINED_TWICE 42710 StatementError
     {kind} "{name}" is defined twice
     DETAIL The other definition is at {place}.
-    HINT A folder says of each object once what it is: remove one of them.
+    HINT A folder defines each object once: remove one of the definitions.
 DUPLICATE_COLUMN 42701 StatementError {hint}
     column "{column}" appears twice
 FILE_FORMAT_UNKNOWN 22023 StatementError {detail} {hint}
@@ -103,10 +103,10 @@ OBJECT_EXISTS 42P07 CatalogError {hint}
     {kind} "{name}" already exists
 OUTPUT_OWNED 42809 CatalogError {hint}
     {kind} "{name}" cannot be written by a statement
-    DETAIL Its contents are kept by ctsql.
+    DETAIL Only ctsql writes its contents.
 PLAN_REFUSED 55000 CatalogError {detail}
-    the folder cannot be applied: {count} of its objects cannot be what it says
-    HINT Nothing was changed. ctsql plan FOLDER says what is in the way.
+    the folder cannot be applied: {count} of its definitions cannot be applied
+    HINT Nothing was changed. ctsql plan FOLDER lists the obstacles.
 PLAN_UNUSABLE 55000 CatalogError {detail}
     {message}
     HINT Make a new one: ctsql plan FOLDER -o FILE
@@ -124,7 +124,7 @@ REPLACEMENT_EXISTS 42710 CatalogError
     HINT Apply or drop that one first: DROP {keyword} {name}
 REPLACEMENT_NOT_READ 42809 CatalogError
     replacement "{name}" cannot be read by another object
-    DETAIL It goes when it is applied or dropped.
+    DETAIL It is removed when it is applied or dropped.
     HINT Read {of}, which shows what the replacement does once it is applied.
 REPLACEMENT_OF_ANOTHER 42809 CatalogError {detail} {hint}
     "{name}" is no replacement for {kind} "{of}"
@@ -145,7 +145,7 @@ TASK_NOT_FAILED 55000 CatalogError {detail}
     HINT SHOW CONTINUAL TASKS lists the state of each task.
 TASK_SUSPENDED 55000 CatalogError
     continual task "{name}" is suspended
-    DETAIL What it will write for changes that are waiting is not known yet.
+    DETAIL It has not yet written the rows for waiting changes.
     HINT Type: ALTER CONTINUAL TASK {name} RESUME
 UNDROP_BLOCKED 55000 CatalogError {detail} {hint}
     {kind} "{name}" cannot come back
@@ -219,7 +219,7 @@ SPARK_ERROR 58000 EnvironmentProblem {detail} {hint}
     {message}
 SPARK_VERSION 58000 EnvironmentProblem {detail}
     Spark {version} lacks a method that ctsql needs
-    HINT Use Apache {tested}; ctsql doctor tells what this one lacks.
+    HINT Use Apache {tested}; ctsql doctor lists what this one lacks.
 SPARK_WITHOUT_DELTA 58000 EnvironmentProblem {detail} {hint}
     the given SparkSession cannot use Delta Lake
 STATEMENT_CANCELLED 57014 EnvironmentProblem

@@ -9,6 +9,6 @@ from ctsql.catalog.spans import Span
 class Declined:
     """Not this way."""
 
-    reason: str  # why, as a sentence for developers; or as a code where users are told
-    detail: str = ""  # which table, say
+    reason: str  # why: a sentence for developers, or a code if users see it
+    detail: str = ""  # for example, which table
     span: Span | None = None  # the piece of a definition that is to blame

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TypeVar
 
-from ctsql.catalog.catalog import Catalog, item_there
+from ctsql.catalog.catalog import Catalog, StoredSubscription, item_there
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import (
     Item,
@@ -19,11 +19,10 @@ from ctsql.catalog.items import (
 )
 from ctsql.catalog.names import fold
 from ctsql.catalog.spans import Span
-from ctsql.catalog.subscriptions import StoredSubscription
 
 
 def check_outlined(catalog: Catalog) -> None:
-    """Raise STORED_DATA_INVALID where the needs of an object or a reader are not known."""
+    """Raise STORED_DATA_INVALID if an object or a reader has an unreadable entry."""
     for item in catalog:
         if isinstance(item, Unreadable) and not item.is_outlined:
             item.check()

@@ -230,7 +230,7 @@ def sentence_of(problem: CtsqlError) -> str:
 
 
 RESTORE = "Use the version of ctsql that wrote it, or restore the warehouse's _ctsql/catalog table"
-"""What to do with an entry of the catalog that cannot be read; goes on."""
+"""What to do with an unreadable entry of the catalog; the caller completes the sentence."""
 
 
 def not_readable(what: str, problem: Exception, hint: str) -> CtsqlError:

@@ -57,7 +57,7 @@ class Definition:
     # what it reads. An output of a task reads its task, and nothing else.
     reads: tuple[Reading, ...] = ()
     number: int = 0  # 0 for the first, then one more each time
-    flow: str = ""  # what CREATE FLOW said behind its name, where that made it; else empty
+    flow: str = ""  # the text of CREATE FLOW behind its name, if that made it; else empty
     # it is in force at one T only, and runs there whether or not an input has changed.
     once: bool = False
     # those of each output by it, in order; empty where they are as they are now.
@@ -116,7 +116,7 @@ class Item:
 
     @property
     def flow(self) -> str:
-        """What CREATE FLOW said behind its name; empty where that did not make it."""
+        """The text of CREATE FLOW behind its name; empty if that did not make it."""
         return self.definition.flow
 
     @property
@@ -151,12 +151,12 @@ class Item:
 
     @property
     def following(self) -> "Following":
-        """At which of its Ts a view is known."""
+        """The Ts at which a view is readable."""
         return Following()
 
     @property
     def known_from(self) -> int:
-        """The T from which it is known; a view's also before its refresh times changed."""
+        """The T from which it is readable; of a view also before its refresh times changed."""
         stretches = self.following.stretches
         return stretches[0].start if stretches else self.created_at
 
@@ -179,7 +179,7 @@ class Item:
 
     @property
     def revisions(self) -> tuple[Definition, ...]:
-        """All its definitions that are known, the newest last."""
+        """All its stored definitions, the newest last."""
         return (self.definition,)
 
     def bound(self, columns: Schema, reads: tuple[Reading, ...]) -> Self:
@@ -187,7 +187,7 @@ class Item:
         return replace(self, columns=columns, definition=replace(self.definition, reads=reads))
 
     def at_revision(self, number: int) -> "Item":
-        """The item with the definition of that number, or with the oldest one that is known."""
+        """The item with the definition of that number, or with the oldest stored one."""
         return self
 
     def check(self, span: Span | None = None) -> "Item":
@@ -229,20 +229,16 @@ class View(Item):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maintained(Item):
-    """What ctsql advances to each T from ``created_at`` on: a materialized view or a task.
+    """What ctsql advances to each T from ``created_at`` on: a materialized view or a task."""
 
-    Attributes:
-        quarantine: the id of the object with the rows that it sets aside; None for none.
-        replaces: the id of the object that it is a replacement for; else None.
-    """
-
+    # the id of the object with the rows that it sets aside; None for none.
     quarantine: str | None = None
-    replaces: str | None = None
+    replaces: str | None = None  # the id of the object that it is a replacement for; else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Following:
-    """What is known of the Ts of a materialized view besides its refresh times."""
+    """The Ts at which a materialized view is readable, besides its refresh times."""
 
     # how it was refreshed before its refresh times were changed: each with the T at which it began,
     # the oldest first. The view's ``created_at`` is when the newest began.
@@ -260,7 +256,7 @@ class MaterializedView(Maintained):
 
     kind = ObjectKind.MATERIALIZED_VIEW
 
-    following: Following = field(default_factory=Following)  # at which of its Ts it is known
+    following: Following = field(default_factory=Following)  # the Ts at which it is readable
     # where a replacement was applied the replacement's id, and the number of the definition that
     # this made: its rows are there already.
     built_beside: tuple[str, int] | None = None
@@ -293,11 +289,11 @@ class Task(Maintained):
 
     @property
     def revisions(self) -> tuple[Definition, ...]:
-        """All its definitions that are known, the newest last."""
+        """All its stored definitions, the newest last."""
         return (*self.earlier, self.definition)
 
     def at_revision(self, number: int) -> "Task":
-        """The task with the definition of that number, or with the oldest one that is known."""
+        """The task with the definition of that number, or with the oldest stored one."""
         if not self.earlier:
             return self  # it has no other
         known = self.revisions
@@ -307,7 +303,7 @@ class Task(Maintained):
 
 
 def made_by_flow(item: Record, flow: str) -> Record:
-    """An object of a flow, with what CREATE FLOW said behind its name; empty for no flow."""
+    """An object of a flow, with the text of CREATE FLOW behind its name; empty for no flow."""
     return replace(item, definition=replace(item.definition, flow=flow))
 
 

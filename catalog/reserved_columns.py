@@ -22,13 +22,13 @@ ROW_COLUMN = "__ct_row"  # the row's number in its file, from 0, deleted rows co
 ORIGIN = "__ct_origin"  # the full path of the file that the row was in before it was copied
 VERSION = "__ct_version"
 """The version of the commit that wrote the row, in addition to its ``TIME``."""
-NOTE = "__ct_note"  # what cannot be told of that commit, as a sentence
+NOTE = "__ct_note"  # why that commit is unknown, as a sentence
 LOCATION = "__ct_location"  # file and row number of one stored row
 LOCATIONS = "__ct_locations"  # the locations of the copies to delete
 
 ACTION = "__ct_action"  # what a clause of MERGE does with the row
 HELD = "__ct_held"  # the number of a row that the output held before a MERGE
-PROPOSED = "__ct_proposed"  # the alias of the rows that constraints look at
+PROPOSED = "__ct_proposed"  # the alias of the rows that constraints read
 SOURCE = "__ct_source"  # the alias of a MERGE source without a name
 BROKEN = "__ct_broken"
 """Which constraints a row breaks: bit i of a number for the i-th of its output."""

@@ -202,7 +202,7 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
             ):
                 return run(self, engine, statement, values)
 
-    # ---- what is there, and what happens
+    # ---- objects, commits and changes
 
     known = questions.known
     now = questions.now

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def read(folder: Path, variables: Mapping[str, str] | None = None) -> Folder:
-    """What a folder says; raises as :func:`ctsql.planner.folder.read_folder` does."""
+    """The definitions of a folder; raises as :func:`ctsql.planner.folder.read_folder` does."""
     return read_folder(sql_files(folder, variables))
 
 

@@ -90,7 +90,7 @@ class _Origins:
     def of_statement(
         self, statement: lp.Insert | lp.Delete | lp.Update | lp.Merge
     ) -> Iterator[tuple[Sequence[str], Origins]]:
-        """The columns that a statement fills, and their origins as far as they are known."""
+        """The columns that a statement fills, and their known origins."""
         match statement:
             case lp.Insert():
                 # Without a list only Spark knows which columns a query BY NAME fills.

@@ -17,11 +17,11 @@ from ctsql.planner.syntax.tokens.qualified_names import QualifiedNames
 from ctsql.planner.syntax.tokens.tokenizer import words_of
 
 Meaning = Callable[[Name], str]
-"""What stands for a relation in texts that are compared: the same for the same object."""
+"""What replaces a relation in compared texts: the same for the same object."""
 
 
 class Part(Enum):
-    """A part of a definition, as people are told of it."""
+    """A part of a definition, as messages name it."""
 
     QUERY = "query"
     BODY = "body"
@@ -43,7 +43,7 @@ class Words:
         self._schema, self._meaning = schema, meaning
 
     def parts(self, statement: st.Statement) -> dict[Part, object]:
-        """Values of the parts of a definition, comments left out: equal where it says the same."""
+        """Values of the parts of a definition, comments left out: equal for equal parts."""
         match statement:
             case st.CreateView():
                 return {

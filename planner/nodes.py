@@ -111,7 +111,7 @@ class ViewReference(Relation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Insert:
-    """Propose the query's rows; ``into`` says which output column each of its columns fills.
+    """Propose the query's rows; ``into`` has the output column that each of its columns fills.
 
     Of the other columns those in ``defaults`` get a value, the rest NULL. Where ``into`` is None,
     the query's columns fill those of the same name. ``object_id`` is the output's, ``name`` what it
@@ -239,7 +239,7 @@ class Transaction:
 
     @property
     def has_keys(self) -> bool:
-        """Whether a row may break a constraint by what other rows are there."""
+        """Whether other rows decide if a row breaks a constraint."""
         return any(c.key for c in self.constraints)
 
     def constraints_of(self, object_id: str) -> tuple[Constraint, ...]:

@@ -77,7 +77,7 @@ RULES: tuple[Callable[[lp.Node], lp.Node], ...] = (
 
 
 def transform(plan: Root) -> Root:
-    """Apply all rules. The root stays of its kind."""
+    """Apply all rules. The root keeps its kind."""
     kind = type(plan)
     node: lp.Node = plan
     for rule in RULES:

@@ -19,16 +19,15 @@ from ctsql.planner.folder import FileDefinition, Folder
 from ctsql.planner.syntax import ast as st, splice
 from ctsql.planner.syntax.statements.options import LOCATION
 
-START_MS = times.parse_time("2026-01-01 00:00:00")  # the T of a first step that says none
+START_MS = times.parse_time("2026-01-01 00:00:00")  # the T of a first step without AT
 STEP_MS = 1_000
-"""What is between two steps that say none; the objects are made so long before the first."""
-FIRST_MS = 60_000
-"""The first time that may be said, so that there is room for what is made before it."""
+"""The time between steps without AT, and between the objects' creation and the first."""
+FIRST_MS = 60_000  # the first T of AT, so that there is room for the objects' creation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandIn:
-    """A table that a test gives rows to, in place of what the folder says of its name."""
+    """A table that a test gives rows to, in place of the folder's object of that name."""
 
     name: Name
     ref: st.RelationRef  # the place where it is first given rows

@@ -29,7 +29,7 @@ from ctsql.runtime.spark.versions import DELTA, NEWEST, OLDEST, as_text, unteste
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found of one thing; ``remedy`` says what to do, and is empty if nothing is wrong."""
+    """The result of one check; ``remedy`` is what to do, and empty if nothing is wrong."""
 
     name: str
     text: str

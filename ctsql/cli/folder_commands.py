@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ctsql.runtime.pipelines.plan import FolderPlan, PlannedChange, PlanRefusal
 
 CHANGES, REFUSED = 2, 4
-_NOTED = "="  # the mark of what stays as it is, where there is something to say of it
+_NOTED = "="  # the mark of an unchanged object with a note
 _MARKS = {"new": "+", "changed": "~", "gone": "-", "refused": "!"}
 
 

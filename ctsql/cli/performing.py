@@ -103,7 +103,7 @@ def _check_current_folder() -> None:
 
 
 def _finish(file: OutputFile | None, code: int, name: str) -> None:
-    """Write what is left; after a failure the file stays as it was."""
+    """Write the remaining rows; after a failure the file is unchanged."""
     try:
         if file is None:
             sys.stdout.flush()

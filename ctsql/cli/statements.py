@@ -94,7 +94,7 @@ def _copy(runner: Runner, source: Source) -> int:
     r"""``-c '\copy t FROM STDIN'``: the rows are what the standard input holds."""
     settings = runner.settings
     command = parse_command(source.text)
-    assert command is not None  # run_sources has looked
+    assert command is not None  # run_sources has checked
     argument = substitute(command.argument, settings.variables)
     lines = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", newline="")
     try:

@@ -65,7 +65,7 @@ class CallerVariables:
 
     @contextmanager
     def hints(self, *, all_of_caller: bool, is_definition: bool) -> Iterator[None]:
-        """Have the error about an unknown name say what the variable of that name needs."""
+        """Add to the error about an unknown name how to read the variable of that name."""
         try:
             yield
         except CtsqlError as problem:

@@ -80,7 +80,7 @@ Handler = Callable[[StatementContext, Any], Result]
 
 
 def allowed(statement: st.Statement) -> May:
-    """What a statement may; a few are told by more than their class."""
+    """What a statement may do; for a few more than the class decides."""
     may = HANDLERS[type(statement)][1]
     match statement:
         case st.VerifyView(repair=True):
@@ -257,7 +257,7 @@ def _explain(running: StatementContext, statement: st.Explain) -> Result:
 
 
 def _table(verb: str, columns: Any, records: Callable[[Namespace, Any], Any]) -> Handler:
-    """Show rows that are at hand."""
+    """Show rows in memory."""
     return lambda running, s: Result.of_table(columns, records(running.names, s), verb)
 
 
@@ -366,7 +366,7 @@ HANDLERS: dict[type[st.Statement], tuple[Handler, May]] = {
     st.Show: (_show, _READS),
     st.Describe: (_describe, _READS),
     st.Explain: (_explain, _READS),
-    # These tell of commits, and a transaction's rows have none yet.
+    # These read commits, and a transaction's rows have none yet.
     st.RowQuestion: (_ask_about_rows, May.READ_ONLY | May.ONCE),
     st.VerifyView: (_frame("VERIFY", lambda n, s: Verification(n).verify(s)), May.READ_ONLY),
     st.Maintain: (

@@ -149,7 +149,7 @@ def open_subscription(
     auto_commit: bool = True,
     interval: float | None = None,
 ) -> Subscription:
-    """Open a feed and its subscription, which locks the engine for each look."""
+    """Open a feed and its subscription, which locks the engine for each poll."""
     from ctsql.runtime.service.backoff import INTERVAL_SECONDS
     from ctsql.runtime.statements.inspect.subscribe import open_feed
     from ctsql.runtime.statements.objects.name_resolution import Namespace

@@ -208,7 +208,7 @@ class OpenWarehouse:
 
     @contextmanager
     def _following(self) -> "Iterator[Engine]":
-        """The engine for one look of the service or of a subscription."""
+        """The engine for one poll of the service or of a subscription."""
         from ctsql.runtime.spark.failures.errors import translate_spark_errors
 
         with translate_spark_errors(), self._running("run") as engine:
@@ -235,7 +235,7 @@ class OpenWarehouse:
                     self._maintenance.close()
 
     def _by_logs(self, ask: "Callable[[LogReader], T]") -> T | None:
-        """What logs on a local disk say while no Spark has started; None where they do not."""
+        """The answer of logs on a local disk before Spark has started; else None."""
         from ctsql.runtime.delta.log.local_log import NeedsSpark
         from ctsql.runtime.log_reader import LocalLogReader
         from ctsql.runtime.spark.start.environment import is_plain

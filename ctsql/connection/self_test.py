@@ -173,7 +173,7 @@ def try_once(open_at: Callable[[str], Any], warning: str) -> None:
         return
     from ctsql.runtime.spark.missing import found
 
-    # A statement that needs what is missing says so again.
+    # A statement that needs what is missing raises the error again.
     with tempfile.TemporaryDirectory(prefix="ctsql-") as folder, suppress(CtsqlError):
         self_test(folder, open_at)
     warnings.warn("; ".join([warning, *map(str, found.values())]), stacklevel=2)

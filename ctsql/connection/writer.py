@@ -118,7 +118,7 @@ class Writer:
         """Write rows into files that no reader sees yet; returns a text with which to append them.
 
         The text may travel to another process. It must be appended or discarded once: until then
-        its files stay, unless MAINTAIN finds them old.
+        its files are kept, unless MAINTAIN finds them old.
         """
         self._check("stage")
         with self._warehouse._running(self._label) as engine:

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.spinner import Spinner
 
 PATIENCE_SECONDS = 1.0
-LABEL_SECONDS = 0.5  # how long what is said stays before it is asked for again
+LABEL_SECONDS = 0.5  # how often the label is read again
 _FRAME_SECONDS = 0.1
 _CLEAR_LINE = "\r\x1b[K"
 

@@ -310,7 +310,7 @@ def _cascading(span: Span) -> st.DropObject | None:
             return None
         statement = parse(span)
     except Error:
-        return None  # it says what is wrong when it is run
+        return None  # running it reports the error
     return statement if isinstance(statement, st.DropObject) else None
 
 
@@ -329,7 +329,7 @@ LESS = "-SRFX"
 
 
 class Pages(io.StringIO):
-    """A text that is written as for a terminal, and kept."""
+    """Stores a text that is written as for a terminal."""
 
     def isatty(self) -> bool:
         """Return True: it is drawn for one."""
@@ -337,7 +337,7 @@ class Pages(io.StringIO):
 
 
 def show_pages(pages: Pages, out: TextIO) -> None:
-    """Write what was kept; in a pager if it has more lines than the terminal."""
+    """Write the stored text; in a pager if it has more lines than the terminal."""
     text = pages.getvalue()
     if text.count("\n") < shutil.get_terminal_size().lines or not sys.stdin.isatty():
         out.write(text)

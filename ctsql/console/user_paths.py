@@ -13,7 +13,7 @@ def user_path(text: str) -> Path:
     path = Path(text)
     try:
         return path.expanduser()
-    except RuntimeError:  # whoever opens it says that it is not there
+    except RuntimeError:  # opening it will fail
         return path
 
 

@@ -1,17 +1,13 @@
 """The HTTP server of the status page and of the metrics, which no client can exhaust.
 
-uvicorn answers the requests. It accepts connections without a bound and waits for headers without
-one, so both are done here:
+uvicorn answers the requests. It bounds neither connections nor the wait for headers, so:
 
-* At most :func:`connections_max` connections are open, an eighth of the process's descriptors or
-  fewer. A new connection closes an old one: first one whose headers are not complete, of the client
-  address that has the most of these, the oldest first. So a client that only holds connections
-  closes its own.
-* A connection is closed if its headers are not complete after :data:`HEADERS_SECONDS`, or if its
-  client does not read what was sent for :data:`READ_SECONDS`. Bodies are not read. Each response
-  ends its connection.
-* What a client sends is never logged. A message about the server's own faults is logged once a
-  minute.
+* At most :func:`connections_max` connections are open. A new one closes an old one: first one whose
+  headers are incomplete, of the client address with the most of these, the oldest first.
+* A connection is closed if its headers are incomplete after :data:`HEADERS_SECONDS`, or if its
+  client does not read for :data:`READ_SECONDS`. Bodies are not read. A response ends its
+  connection.
+* What a client sends is never logged; the server's own faults are logged once a minute.
 
 The server has its own thread and event loop.
 """

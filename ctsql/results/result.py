@@ -1,11 +1,8 @@
 """The result of one statement: rows that are computed on demand, rows in memory, or none.
 
 A query's result has a lazy DataFrame. Iterating streams it partition by partition, in bounded
-memory; ``fetchall`` and ``to_arrow`` collect it in one job. Every call of Spark is inside
-``convert``, a context manager that translates Spark's exceptions into ctsql's.
-
-Limits: rows can be taken once by iterating or fetching (as with any DB-API cursor); ``to_arrow``,
-``to_pandas`` and ``to_spark`` always return the whole result.
+memory; ``fetchall`` and ``to_arrow`` collect it in one job. Rows can be taken once by iterating or
+fetching; ``to_arrow``, ``to_pandas`` and ``to_spark`` always return the whole result.
 
 Source: PEP 249 for ``description``, ``rowcount`` and the fetch methods.
 No import of Spark here: a prompt must not wait for it.

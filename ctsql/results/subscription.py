@@ -4,18 +4,15 @@
         for t, diff, row in changes:
             ...
 
-The deliveries to a named reader are acknowledged, that is, its position is committed:
+The position of a named reader is committed
 
-- by iterating on: taking the row after the last one of T acknowledges T (taking the next batch
-acknowledges the one before it);
-- by leaving the ``with`` block without an exception, for each T whose rows were all delivered;
+- when the row after the last one of T (or the next batch) is taken, up to T;
+- when the ``with`` block ends without an exception, for each T whose rows were all delivered;
 - by :meth:`Subscription.commit`; with ``auto_commit=False`` only by that.
 
-So after a crash or an exception before its acknowledgement a T is delivered again: at least once.
-The delivery at T is always the same: a program that stores T with its own data in one transaction,
-and skips Ts that it has, processes each T exactly once.
-
-No import of Spark here: a prompt must not wait for it.
+So after a crash before its commit a T is delivered again, with the same rows: at least once. A
+program that stores T with its own data in one transaction, and skips Ts that it has, processes each
+T exactly once. No import of Spark here: a prompt must not wait for it.
 """
 
 import threading

@@ -1,18 +1,12 @@
 """One value as text, and as JSON.
 
-The choices, which the user guide repeats:
-
-- NULL is a matter of the format. Booleans are ``true`` and ``false``.
 - Decimals keep every digit and their scale; in JSON they are number literals.
 - Fractions have as many digits as tell them from their neighbours: a ``float`` fewer than a
-  ``double``, so one tenth is 0.1 in both.
-- NaN and the infinities are ``NaN``, ``Infinity``, ``-Infinity``; in JSON these are strings,
-  since JSON has no such numbers.
-- Dates and times are ISO 8601. A ``timestamp`` is an instant: it is shown in UTC, as everywhere
-  in ctsql, with its offset. A ``timestamp_ntz`` has no offset. Intervals are ISO 8601 durations.
-- Binary values are hexadecimal digits in upper case, in every format (what ``unhex`` reads).
-- Arrays, maps and structs are JSON, as text in the formats that know no nesting. A map is an object
-  whose names are its keys as text, those of arrays and structs as JSON.
+  ``double``, so one tenth is 0.1 in both. NaN and the infinities are strings in JSON.
+- Dates and times are ISO 8601: a ``timestamp`` in UTC with its offset, a ``timestamp_ntz`` without.
+- Binary values are hexadecimal digits in upper case (what ``unhex`` reads).
+- Arrays, maps and structs are JSON. A map is an object whose names are its keys as text, those of
+  arrays and structs as JSON.
 
 Source: our choice; the hexadecimal follows Spark's own ``hex`` and ``unhex``.
 """

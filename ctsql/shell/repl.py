@@ -29,15 +29,7 @@ from ctsql.console.interruptible import Defect, Job, Worker
 from ctsql.console.script import OK, PROMPT_NAME, OutputSettings, Runner
 from ctsql.console.user_paths import check_output, user_path
 from ctsql.rendering.output_file import OutputFile
-from ctsql.shell.commands import (
-    ENDING,
-    Command,
-    help_text,
-    parse_command,
-    parse_seconds,
-    split_ending,
-    statement_of,
-)
+from ctsql.shell import commands
 from ctsql.shell.copying import copy_statement
 from ctsql.shell.display_settings import ROWS_SHOWN, DisplaySettings
 from ctsql.shell.prompt import CatalogCompleter, prompt_session, wants_more
@@ -103,7 +95,7 @@ class Repl:
             "output": self._set_output,
             "connection": lambda _: self._tell_connection(),
             "shell": self._run_system_command,
-            "help": lambda _: self._say(help_text()),
+            "help": lambda _: self._say(commands.help_text()),
         }
 
     def run(self, *, rc_file: Path | None = None) -> int:
@@ -139,7 +131,7 @@ class Repl:
             return True
         start = time.monotonic()
         try:
-            command = parse_command(text)
+            command = commands.parse_command(text)
             if command is not None and command.name == "quit":
                 return False
             self._do(text, command)
@@ -171,23 +163,23 @@ class Repl:
                 text = ""
         return self.feed(text)
 
-    def _do(self, text: str, command: Command | None) -> None:
-        ending = (self._last, command) if command is not None else split_ending(text)
+    def _do(self, text: str, command: commands.Command | None) -> None:
+        ending = (self._last, command) if command is not None else commands.split_ending(text)
         if ending is None:
             self._last = text
             self._run_text(text, PROMPT_NAME)
-        elif ending[1].name in ENDING:
+        elif ending[1].name in commands.ENDING:
             self._end(*ending)
         else:
             command = ending[1]
-            statement = statement_of(command)
+            statement = commands.statement_of(command)
             if statement is None:
                 self._actions[command.name](command.argument)
                 return
             self._wait_for_spark(statement)
             self.runner.run_span(Source(statement, PROMPT_NAME).whole())
 
-    def _end(self, text: str, command: Command) -> None:
+    def _end(self, text: str, command: commands.Command) -> None:
         """Do what a command at the end of a text, or about the last one, asks for."""
         if command.name == "reset":
             return
@@ -229,7 +221,7 @@ class Repl:
         self._prefill = text.rstrip()
 
     def _watch(self, text: str, argument: str) -> None:
-        seconds = parse_seconds(argument) if argument else WATCH_SECONDS
+        seconds = commands.parse_seconds(argument) if argument else WATCH_SECONDS
         while True:
             self._say(f"{time.strftime('%H:%M:%S')}, every {seconds:g} s until Ctrl-C")
             if self._run_text(text, PROMPT_NAME) != OK:
@@ -266,7 +258,7 @@ class Repl:
         self.settings.note(text)
 
     def _tell_failures(self) -> None:
-        """Say which objects have failed; what cannot be told now is told by what reads them."""
+        """List the failed objects; errors are left to the statements that read them."""
         with suppress(Error, OSError):
             for line in failure_lines(self.runner.connection.status().to_dicts()):
                 self._say(line)
@@ -321,7 +313,7 @@ class Repl:
         out = self.settings.out
         if out is not self._terminal_out:
             assert isinstance(out, OutputFile)  # nothing else stands in for the terminal
-            if not out.is_empty:  # if only errors came, the file stays as it was
+            if not out.is_empty:  # after errors alone the file is unchanged
                 out.publish()
             out.close()
             self.settings.out, self.settings.limit = self._terminal_out, self._terminal_limit
@@ -350,7 +342,7 @@ def ask_to_confirm(question: str) -> bool:
 
 
 def failure_lines(status: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What the shell says when it starts: a line for each object that has failed, of few."""
+    """The shell's message at its start: a line for each of the first failed objects."""
     failures = [row for row in status if row["state"] == "failed"]
     lines = []
     for row in failures[:FAILURES_SHOWN]:
@@ -379,7 +371,11 @@ def _read(file: str) -> str:
 def command_is_timed(text: str) -> bool:
     r"""Whether \timing applies to a text: statements and files, not settings."""
     try:
-        command = parse_command(text)
+        command = commands.parse_command(text)
     except CtsqlError:
         return False
-    return command is None or command.name in ("read", "copy") or statement_of(command) is not None
+    return (
+        command is None
+        or command.name in ("read", "copy")
+        or commands.statement_of(command) is not None
+    )

@@ -100,7 +100,7 @@ def _curve(start: tuple[float, float], end: tuple[float, float]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A refresh as a bar of a chart; ``value`` is None if it is not known."""
+    """A refresh as a bar of a chart; ``value`` is None if it is unknown."""
 
     refresh: Refresh
     x: float
@@ -115,7 +115,7 @@ class Bars:
     """A chart of refreshes, the oldest first, with the greatest and the middle value."""
 
     bars: tuple[Bar, ...]
-    count: int  # how many values are known
+    count: int  # the number of known values
     most: float
     median: float
 

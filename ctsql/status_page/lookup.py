@@ -44,7 +44,7 @@ from ctsql.status_page.model import (
 
 PACE_MS = 60_000  # rows a minute are those of the commits of this long
 PACE_COMMITS_MAX = 20
-"""The most commits that one look reads of an object; with more, the rate is that of these."""
+"""The most commits of an object that one poll reads; the rate is that of these."""
 REFRESHES_MAX = 100
 FAILURES_MAX = 20
 SELDOM_SECONDS = 30.0
@@ -63,7 +63,7 @@ class Recent:
     commits: deque[tuple[int, int | None]] = field(default_factory=deque)
 
     def look(self, table: LogTable, now: int) -> None:
-        """Take in the commits behind the version that is known, down to PACE_MS before now."""
+        """Read the commits after the last version read, down to PACE_MS before now."""
         counted_commits: list[tuple[int, int | None]] = []
         newest = version = table.version()
         read = 0
@@ -108,7 +108,7 @@ def _rows(commit: Commit) -> int | None:
 
 
 class Lookup:
-    """What is known of one warehouse, by one reader of its logs."""
+    """The cached state of one warehouse, read by one reader of its logs."""
 
     def __init__(self) -> None:
         self._catalog: Catalog | None = None
@@ -235,7 +235,7 @@ def _reads_of(overview: Overview, object_id: str) -> Iterator[Reader]:
 
 
 def _moves(reader: LogReader) -> int:
-    """Another number after a named reader has moved; the same as long as nobody can tell."""
+    """A number that changes when a named reader moves, if the logs are readable."""
     try:
         return Readers(reader).moves()
     except CtsqlError as problem:

@@ -119,7 +119,7 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class QuarantineRows:
-    """The rows that an object's quarantine holds, as it is written; None where that is not told."""
+    """The number of rows in an object's quarantine; None if it is unknown."""
 
     name: str
     rows: int | None

@@ -26,10 +26,10 @@ from ctsql.status_page.model import Details, HistoryPage, Overview
 T = TypeVar("T")
 
 POLL_SECONDS = 1.0
-REST_FACTOR = 9.0  # so a tenth of the time is for looks
+REST_FACTOR = 9.0  # so a tenth of the time is for polls
 ANSWER_SECONDS = 10.0  # how long a page waits for the thread when there is nothing else to show
-LATE_SECONDS = 2.0  # how long a page waits for a new look when there is an older one
-PAGES_MAX = 50  # how many pages are kept until something changes
+LATE_SECONDS = 2.0  # how long a page waits for a new poll when there is an older one
+PAGES_MAX = 50  # how many pages are cached until something changes
 
 
 class Ask(Protocol):
@@ -46,7 +46,7 @@ class Look:
     overview: Overview
     number: int  # grows by one with each change
     at: float  # seconds of the monotonic clock
-    problem: str | None = None  # why the looks after it failed; None if it is the newest
+    problem: str | None = None  # why later polls failed; None if it is the newest
 
 
 class Poller:
@@ -100,7 +100,7 @@ class Poller:
             return replace(last, problem=f"The logs have not answered for {age:.0f} seconds.")
 
     def _look(self) -> "asyncio.Task[Look]":
-        """The look that is being made, or a new one."""
+        """The running poll, or a new one."""
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look_now())
         return self._looking
@@ -128,7 +128,7 @@ class Poller:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Inside, look again and again."""
+        """Poll repeatedly inside."""
         self._watchers += 1
         if not self.is_followed:
             self._following = asyncio.create_task(self._follow())
@@ -139,13 +139,13 @@ class Poller:
 
     @property
     def is_followed(self) -> bool:
-        """Whether it looks by itself: somebody watches, or has until the last look."""
+        """Whether it polls: somebody watches, or did until the last poll."""
         return self._following is not None and not self._following.done()
 
     async def _follow(self) -> None:
         while self._watchers:
             start = time.monotonic()
-            with suppress(CtsqlError):  # each page says why, and the next look may see something
+            with suppress(CtsqlError):  # each page shows why, and the next poll may succeed
                 await asyncio.shield(self._look())
             took = time.monotonic() - start
             await asyncio.sleep(max(POLL_SECONDS, REST_FACTOR * took))

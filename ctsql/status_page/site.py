@@ -35,8 +35,8 @@ from ctsql.status_page.lookup import Lookup
 from ctsql.status_page.poller import Ask, Poller
 
 KINDS = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
-PROBLEMS_MAX = 10  # how many failed objects are told of in full before the graph
-STREAMS_MAX = 100  # the most browsers that are told of changes at a time
+PROBLEMS_MAX = 10  # how many failed objects are shown in full before the graph
+STREAMS_MAX = 100  # the most browsers that receive changes at a time
 BEAT_SECONDS = 10.0  # the longest silence on a stream; it shows that the connection is alive
 
 

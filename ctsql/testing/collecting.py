@@ -18,7 +18,7 @@ class Case:
     name: str
     span: Span  # its text
     schema: str  # where its unqualified names are looked up
-    # what it says; None where it cannot be read, and then there is a ``problem``.
+    # the statement; None if it cannot be read, for which there is a ``problem``.
     test: st.Test | None = None
     problem: CtsqlError | None = None
 

@@ -93,7 +93,7 @@ class ColumnTypes:
             )
 
     def of_values(self, expected: DataFrame) -> DataFrame:
-        """Rows whose values were cast, with what was told of some behind them."""
+        """Rows whose values were cast, compared with the texts behind them."""
         literal = {c: f"e{len(self.schema) + n}" for n, c in enumerate(self.text_types)}
         values = [
             _exact(f"e{i}", literal.get(i), field, self.types[i])
@@ -182,7 +182,7 @@ def _is_same(literal: str, value: str, kind: T.DataType, depth: int = 0) -> str:
 
 
 def _is_midnight(literal: str) -> str:
-    """Whether a text says no time of day, or 00:00."""
+    """Whether a text has no time of day, or 00:00."""
     time = f"TRY_CAST({literal} AS TIMESTAMP_NTZ)"
     return f"({time} IS NULL OR {time} = CAST(CAST({time} AS DATE) AS TIMESTAMP_NTZ))"
 

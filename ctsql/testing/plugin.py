@@ -136,7 +136,7 @@ class SqlFile(pytest.File):
 
 
 class _TestFailed(Exception):
-    """A test did not pass; what came of it says why."""
+    """A test did not pass; its outcome has the reasons."""
 
     def __init__(self, outcome: "Outcome") -> None:
         super().__init__(outcome.failures[0].message)

@@ -167,7 +167,7 @@ class RunningTest:
         return self.times[-1] if self.times else self.plan.made_at + STEP_MS
 
     def _time(self, after: int | None) -> int:
-        """The T as of which an expectation looks."""
+        """The T as of which an expectation is checked."""
         if after is None:
             return self._last
         return self.times[after - 1] if after else self.before

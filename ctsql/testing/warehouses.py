@@ -37,7 +37,7 @@ class Template:
 
 @dataclass(slots=True)
 class Warehouses:
-    """The warehouses of one run, below a folder that goes with it."""
+    """The warehouses of one run, below a temporary folder."""
 
     connection: Connection
     folder: Folder
@@ -107,7 +107,7 @@ class Warehouses:
         run(self.connection, engine, parse(Source(text, "<test>").whole()), ())
 
     def _columns_of(self, stand_in: StandIn) -> str:
-        """The column list of a table: as declared, or as the object has them that it stands for."""
+        """The column list of a table: as declared, or that of the object it replaces."""
         if stand_in.columns:
             return ", ".join(
                 f"{quote(c.name)} {c.type}{'' if c.nullable else ' NOT NULL'}"

@@ -33,7 +33,7 @@ class Advice:
 
 
 def advise(statement: st.Statement, columns_of: ColumnsOf) -> Iterator[Advice]:
-    """What to tell the author of a CREATE or of a task's new body, in the order of the text."""
+    """Advice for the author of a CREATE or of a task's new body, in the order of the text."""
     match statement:
         case st.CreateContinualTask() | st.ReplaceBody():
             for part in statement.body:
@@ -89,7 +89,7 @@ def _is_ordered(tokens: Tokens, index: int) -> bool:
 
 
 def _is_filled(query: Tokens, texts: Sequence[st.SqlText], columns_of: ColumnsOf) -> bool:
-    """Whether a query of one column, from SELECT on, is known to give no NULL."""
+    """Whether a query of one column, from SELECT on, surely gives no NULL."""
     if any(tk.words_are(query, i, "IS", "NOT", "NULL") for i in range(len(query))):
         return True
     start = 2 if tk.upper_at(query, 1) == "DISTINCT" else 1

@@ -177,7 +177,7 @@ class Binder:
     def rows_of(self, item: Item, name: Name, role: lp.Role) -> lp.Get | lp.ViewReference:
         """What of a task's input the body sees, in a role: all, or what a view or WHERE leaves."""
         columns = self._column_names(item, name)
-        if self.analyst is not None:  # SELECT * of what is there; the body says what it reads
+        if self.analyst is not None:  # SELECT * of existing columns; the body names what it reads
             there = {fold(c.name) for c in self.columns_of(item)}
             columns = tuple(c for c in columns if fold(c) in there)
         self.reads[item.id] = Reading(name=name, object_id=item.id, columns=columns)
@@ -324,7 +324,7 @@ class Binder:
     def bind_materialized_view(
         self, statement: st.CreateMaterializedView, own: Item
     ) -> BoundDefinition:
-        """CREATE MATERIALIZED VIEW; ``own`` is the item as far as it is known."""
+        """CREATE MATERIALIZED VIEW; ``own`` is the item, perhaps without columns."""
         self.own = {qualify(statement.target, self.search_schema): own}
         query = self.query(statement.query)
         columns = own.columns

@@ -1,4 +1,4 @@
-"""Refusals of a definition whose names and types are known."""
+"""Refusals of a definition whose names and types are resolved."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -277,7 +277,7 @@ def refuse_schema_call(function: FunctionRef, kind: str) -> None:
 
 
 def refuse_clock(plan: Node) -> None:
-    """Refuse a subscription to what reads the clock, and would have changed at each look."""
+    """Refuse a subscription to a query that reads the clock, which changes at each poll."""
     calls = (c for n in descend(plan) if isinstance(n, Query) for c in n.sql.clocks)
     for call in calls:
         detail = "It gives other rows at each moment, and nothing says when they change."

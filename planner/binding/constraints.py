@@ -80,9 +80,7 @@ def without_broken(view: st.CreateMaterializedView, columns: Sequence[str]) -> s
         return view.query
     condition = left_out or "TRUE"
     if left_out and failing:
-        condition = (
-            f"({condition}) OR NOT ({failing})"  # such a row is no row to be left out, but an error
-        )
+        condition = f"({condition}) OR NOT ({failing})"  # such a row is an error, and not left out
     for constraint, holds in key_checks:
         message = quote_text(
             f'constraint "{constraint.name}" is broken: {constraint.rule} does not hold for '

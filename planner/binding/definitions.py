@@ -74,7 +74,7 @@ def may_wait(catalog: Catalog, item: Item) -> bool:
     The text alone decides: true does not mean that it becomes due.
     """
     if any(revision.once for revision in item.revisions):
-        return True  # it takes in what is there, at the T from which it is in force
+        return True  # it reads the existing rows, at the T of its cutover
     texts = [d.text for d in item.revisions]
     texts += [i.definition.text for i in with_plain_views(catalog, item)]
     # As the tokens of a text have their words.

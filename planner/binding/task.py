@@ -121,7 +121,7 @@ def _with_columns(
     column_list: Sequence[st.ColumnDef],
     roles: dict[str, lp.Role],
 ) -> Item:
-    """An output with its columns, where they are not known yet."""
+    """An output with its columns, which are inferred if unknown."""
     if binder.analyst is None:
         return output
     if not output.columns:  # or else it exists: ALTER changes no column

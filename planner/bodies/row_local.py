@@ -50,7 +50,7 @@ def is_row_local(plan: lp.TaskWrite) -> bool:
 
 
 def _takes_rows_apart(plan: lp.TaskWrite) -> bool:
-    """Whether rows inserted at one T do not meet; an input's view or condition is not looked at."""
+    """Whether rows inserted at one T do not meet; an input's view or condition is not checked."""
     transaction = plan.transaction
     return (
         transaction.iterations == 1

@@ -26,7 +26,7 @@ ROW_TEXT_MAX = 200
 
 
 def row_text(columns: Sequence[str]) -> SparkColumn:
-    """The beginning of a row as an error says it."""
+    """The beginning of a row as an error shows it."""
     return F.substring(F.to_json(F.struct(*backtick_all(columns)), AS_JSON), 1, ROW_TEXT_MAX)
 
 
@@ -82,5 +82,5 @@ def _condition(constraint: Constraint) -> list[str | Query]:
     if constraint.predicate is not None:
         return ["(", constraint.predicate, ") IS NOT FALSE"]
     if constraint.key:
-        return ["TRUE"]  # other rows say so, once this one is known
+        return ["TRUE"]  # other rows decide it
     return [" AND ".join(f"{backtick(name)} IS NOT NULL" for name in constraint.not_null)]

@@ -21,7 +21,7 @@ from ctsql.catalog.spans import Span
 
 _MARK = "__ct_lost_"
 _KNOWN_MAX = 1000
-_known_keys: dict[Hashable, None] = {}  # texts over columns that are known to read no lost column
+_known_keys: dict[Hashable, None] = {}  # texts that read no lost column
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def run_on(
     try:
         rows = run(frames)
     except CtsqlError as problem:
-        if problem.condition != "UNKNOWN_COLUMN":  # which says it, at its place
+        if problem.condition != "UNKNOWN_COLUMN":  # which names the column, at its place
             _check_names(relations, run, span, text, optimized_text)
         raise
     _check_names(relations, run, span, text, optimized_text)

@@ -83,7 +83,7 @@ def _lower_view(node: lp.ViewReference, context: Context) -> RelationRows:
 
 
 def _present(rows: DataFrame, node: lp.Relation) -> RelationRows:
-    """The columns that are there; Spark refuses a text that names another, at its place.
+    """The existing columns; Spark refuses a text that names another, at its place.
 
     Where it finds something else by that name, :func:`run_on` refuses the text.
     """

@@ -43,7 +43,7 @@ def _head(type_: str) -> str:
 def may_store(value_type: str, column_type: str) -> bool:
     """Whether a value of a type is stored in a column without a CAST, as by Spark's INSERT.
 
-    What is nested is not looked into.
+    Nested types are not checked.
 
     >>> may_store("double", "int"), may_store("int", "string"), may_store("string", "int")
     (True, True, False)
@@ -96,7 +96,7 @@ def as_stored(value: SparkColumn, column: Column, value_type: str = "") -> Spark
 
 
 def _fit(value: SparkColumn, kind: T.DataType, column: Column) -> SparkColumn:
-    """Texts within a value, checked and padded as the type says."""
+    """Texts within a value, checked and padded by the type."""
     match kind:
         case T.CharType() | T.VarcharType():
             message = F.lit(

@@ -881,7 +881,7 @@ class Expectation:
 class ExpectRows(Expectation):
     """EXPECT name [(columns)] | (query) [AFTER n] VALUES ... | AS (query); or NO ROWS IN name."""
 
-    query: SqlText  # what gives the rows that are there
+    query: SqlText  # the query of the actual rows
     rows: SqlText | None = None  # what gives those that are to be there; None for none at all
     cells: tuple[tuple[Span, ...], ...] = ()  # of VALUES the values of each row; none of a query
     is_ordered: bool = False  # they must come in this order
@@ -900,7 +900,7 @@ class ExpectError(Expectation):
 
     condition: str  # its name, in upper case
     condition_span: Span
-    like: str | None = None  # what its message must be like, as LIKE says it
+    like: str | None = None  # the LIKE pattern of its message
     subject: RelationRef | None = None  # what cannot be read; None where a step is refused
 
 

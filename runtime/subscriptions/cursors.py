@@ -13,14 +13,13 @@ import hashlib
 import uuid
 from collections.abc import Iterable
 
-from ctsql.catalog.catalog import Catalog
+from ctsql.catalog.catalog import Catalog, StoredSubscription
 from ctsql.catalog.dependencies import fingerprint_of
 from ctsql.catalog.errors import CtsqlError, error, unknown_relation
 from ctsql.catalog.items import Item, MaterializedView, ObjectKind, was_dropped
 from ctsql.catalog.names import did_you_mean, fold
 from ctsql.catalog.schemas import Schema, signature
 from ctsql.catalog.spans import Span
-from ctsql.catalog.subscriptions import StoredSubscription
 from ctsql.runtime.log.write_handle import Output, UpperMoved
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.subscriptions.position import Position, RetentionNeed

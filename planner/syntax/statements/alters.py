@@ -28,7 +28,7 @@ from ctsql.planner.syntax.tokens.token_reader import TokenCursor
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, at_depth_0, cut_at_commas, span_of
 
 FIXED_OPTIONS = ("SNAPSHOT", COALESCE, *STORAGE_OPTIONS)
-"""Options that say how a task begins, and at which Ts it runs: changes may wait for the next."""
+"""Options about a task's beginning and its Ts, which ALTER cannot change."""
 _CONSTRAINTS = "ADD CONSTRAINT, DROP CONSTRAINT"
 _ALTERS = {
     ObjectKind.TABLE: "ADD COLUMN, DROP COLUMN, RENAME COLUMN, ALTER COLUMN, "
@@ -49,7 +49,7 @@ def read_alter(cursor: TokenCursor) -> st.Statement:
     """
     kind = cursor.expect_kind()
     if cursor.at("IF", "EXISTS"):
-        # What a script types instead works whether the object is there or not.
+        # What a script types instead works for missing objects too.
         hint = f"Type: CREATE OR REPLACE {kind.keyword} ..., which makes it or changes it."
         if kind is ObjectKind.TABLE:
             hint = "Leave IF EXISTS out; SHOW TABLES LIKE '...' tells whether the table is there."
@@ -117,7 +117,7 @@ def _read_alter_view(
 
 
 def _refuse_columns(cursor: TokenCursor, target: st.RelationRef, kind: ObjectKind) -> None:
-    """Raise NOT_SUPPORTED where ALTER goes on with a change of an output's columns."""
+    """Raise NOT_SUPPORTED if ALTER continues with a change of an output's columns."""
     adds = cursor.upper() in ("ADD", "DROP")
     if kind is ObjectKind.CONTINUAL_TASK:  # which has ADD and DROP of constraints
         adds = adds and cursor.upper(1) in ("COLUMN", "COLUMNS")

@@ -502,7 +502,7 @@ class _Scd2(_Form):
         return f"SELECT * FROM (\n{_indent(ranked_rows, 4)}\n) WHERE __rank = 1"
 
     def _fill(self, rows: str) -> str:
-        """NULLs take the value before them, not past a delete; the event stays beside."""
+        """NULLs take the value before them, not past a delete; the event is kept in a column."""
         keys = ", ".join(self.keys)
         raw = ", ".join(f"{quote_text(c.name)}, {backtick(c.name)}" for c in self.values)
         rows = _add_columns(

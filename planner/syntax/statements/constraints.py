@@ -19,7 +19,7 @@ from ctsql.planner.syntax.tokens.sqltext import analyse
 from ctsql.planner.syntax.tokens.token_reader import TokenCursor, column_names
 from ctsql.planner.syntax.tokens.tokenizer import span_of
 
-CONSTRAINTS_MAX = 60  # of one output: which of them a row breaks is kept in the bits of a number
+CONSTRAINTS_MAX = 60  # of one output: the bits of a number say which of them a row breaks
 _ACTIONS = tuple(action.value for action in OnViolation)
 _KINDS = ("CHECK", "NOT", "UNIQUE", "FOREIGN", "REFERENCES", "PRIMARY")
 

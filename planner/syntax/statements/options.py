@@ -46,7 +46,7 @@ def task_options(clauses: Iterable[Tokens]) -> tuple[Option, ...]:
 
 
 def storage_options(options: Iterable[Option]) -> dict[str, object]:
-    """What options say of how and where the output is stored, defaults left out."""
+    """The options about how and where the output is stored, defaults left out."""
     values = {o.name: o.value for o in options if o.name in STORAGE_OPTIONS}
     return {name: value for name, value in values.items() if value is not True}
 

@@ -2,25 +2,20 @@
 
     CREATE CONTINUAL TASK [IF NOT EXISTS] x [(columns)] FROM TRANSFORM t USING (query) [WITH (...)]
     CREATE CONTINUAL TASK [IF NOT EXISTS] x FROM RETAIN t WHILE (predicate) [WITH (...)]
-        of both, WITH (...) may stand in front of FROM too, but only once
     CREATE FLOW [IF NOT EXISTS] f AS AUTO CDC INTO target FROM [STREAM] source KEYS (columns)
         [IGNORE NULL UPDATES] [APPLY AS DELETE WHEN condition] SEQUENCE BY expression
         [COLUMNS (columns) | COLUMNS * EXCEPT (columns)] [STORED AS SCD TYPE 1 | 2]
         [TRACK HISTORY ON (columns) | TRACK HISTORY ON * EXCEPT (columns)]
 
-FROM TRANSFORM is compiled to ON INPUT t AS (INSERT INTO x query): every row that is inserted into
-t goes through the query once, at its T; what was written is never revised. An aggregate is over the
-rows of one T. FROM RETAIN is compiled to
+FROM TRANSFORM is compiled to ON INPUT t AS (INSERT INTO x query): rows inserted into t pass the
+query once, at their T. FROM RETAIN is compiled to
 
     ON INPUT t AS (
         INSERT INTO x SELECT * FROM t WHERE (predicate);
         DELETE FROM x AS t WHERE (predicate) IS NOT TRUE)
 
-At each T at which t grows, now() is T: what passes comes in, what passes no longer goes.
-
 Source: Databricks' reference of AUTO CDC INTO, and Apache Spark's grammar rule of the same name;
-their clauses may stand in any order here. What is known there and refused here is refused by
-name: APPLY AS TRUNCATE WHEN, ONCE, SYSTEM SEQUENCE BY, SCD TYPE BITEMPORAL.
+here their clauses may have any order. Their other clauses are refused by name.
 """
 
 from dataclasses import replace

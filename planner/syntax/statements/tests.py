@@ -12,8 +12,7 @@
              NO ROWS IN x [AFTER n] | NO CHANGE IN x [AFTER n]
              ERROR condition [LIKE 'pattern'] [IN x] [AFTER n]
 
-A change is SQL of the user's, so its end is found by the word that begins the next part, outside of
-parentheses: THEN that belongs to no WHEN, EXPECT, GIVEN, and AND in front of another change.
+A change is SQL of the user's. It ends before the word that begins the next part.
 """
 
 from dataclasses import replace
@@ -279,7 +278,7 @@ def _error(cursor: TokenCursor, begin: int, steps: list[st.TestStep]) -> st.Expe
 
 
 def _after(cursor: TokenCursor, steps: list[st.TestStep], *, least: int = 0) -> int | None:
-    """Read AFTER n, if it is there; 0 is in front of the first step."""
+    """Read AFTER n, if it follows; 0 is before the first step."""
     if not cursor.accept("AFTER"):
         return None
     token = cursor.current

@@ -23,7 +23,7 @@ from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens
 
 READERS = {f"READ_{name.upper()}": name for name in FILE_FORMATS}
 _ANY_READER = "READ_FILES"
-"""Databricks' word: the format is the option of that name, or what the ending says."""
+"""Databricks' word: the format is the option of that name, or that of the ending."""
 _ENDINGS = {
     **{f".{name}": name for name in FILE_FORMATS},
     ".tsv": "csv",
@@ -54,7 +54,7 @@ _KNOWN = {name.lower(): name for name in _OPTIONS_TEXT.split()}
 
 
 def ending_of(path: str) -> str:
-    """The ending of a file's name that says a format, in lower case; empty if none does.
+    """The ending of a file's name that is a format's, in lower case; else empty.
 
     >>> ending_of("s3://b/day=1/*.CSV.gz"), ending_of("folder.csv/part"), ending_of("x.jsonl")
     ('.csv', '', '.jsonl')
@@ -166,8 +166,7 @@ def _format(cursor: TokenCursor) -> str:
 
 
 _COPY_SPELLINGS = {"null": "nullvalue"}  # names of options that PostgreSQL and Spark do not share
-_SWITCHES = ("header", "overwrite")
-"""Options that are on or off, and that more than Spark alone looks at."""
+_SWITCHES = ("header", "overwrite")  # options that are on or off, and that ctsql reads too
 
 
 def _option_value(cursor: TokenCursor, name: str) -> str:

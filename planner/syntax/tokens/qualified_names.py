@@ -16,7 +16,7 @@ from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import Edit, NamedSource, QualifiedName, RelationRef, Scope, SqlText
 
 ColumnsOf = Callable[[RelationRef], Sequence[str] | None]
-"""The names of a relation's columns; None if they are not known."""
+"""The names of a relation's columns; None if they are unknown."""
 Key = tuple[str, ...]  # schema and name of a relation, folded; an alias alone
 
 
@@ -112,7 +112,7 @@ class QualifiedNames:
         return 0, ()
 
     def _has(self, source: NamedSource, column: str, *, unknown: bool) -> bool:
-        """Whether a source has a column; ``unknown`` is the answer if its columns are not known."""
+        """Whether a source has a column; ``unknown`` is the answer if its columns are unknown."""
         if source.columns is None:
             return unknown
         for one in source.columns:

@@ -120,7 +120,7 @@ def type_edits(tokens: Tokens) -> tuple[Edit, ...]:
 
 
 def spark_types(tokens: Tokens) -> list[Edit]:
-    """Return the edits of one type's tokens; names of struct fields stay as they are."""
+    """Return the edits of one type's tokens; names of struct fields are unchanged."""
     edits = []
     angles: list[bool] = []  # for each open angle bracket: is it a struct's?
     for index, token in enumerate(tokens):

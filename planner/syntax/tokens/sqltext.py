@@ -31,7 +31,7 @@ _CHANGES = {kind.name: kind for kind in ChangeKind}
 _HIDING = ("IDENTIFIER", "STREAM")  # calls that name a relation where it would not be found
 _AS_OF_HINT = "Type SELECT ... AS OF <time> at the end of the query: all is read as of that time."
 
-# What sqlglot raises besides its own errors, on text it knows in part (LIMIT in a pipe, say).
+# What sqlglot raises besides its own errors, on text that it knows in part.
 _CRASHES = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 
 

@@ -29,7 +29,7 @@ from ctsql.planner.lowering.context import Context, temporary_view
 from ctsql.planner.lowering.queries import register_views, relation_rows, spark_text
 from ctsql.planner.rules import resolve_roles
 from ctsql.planner.syntax.ast import Dml, Edit, RelationRef, SqlText
-from ctsql.planner.syntax.statements.changed_rows import changed_rows
+from ctsql.planner.syntax.statements.merges import changed_rows
 from ctsql.runtime.delta.clones import complete, constants
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine, read_objects

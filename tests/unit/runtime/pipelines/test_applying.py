@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from ctsql.catalog.catalog import Catalog
+from ctsql.catalog.catalog import Catalog, StoredSubscription
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import Name
-from ctsql.catalog.subscriptions import StoredSubscription
 from ctsql.runtime.pipelines import applying
 from ctsql.runtime.pipelines.applying import _Application
 from ctsql.runtime.pipelines.plan import FolderPlan

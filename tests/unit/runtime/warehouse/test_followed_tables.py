@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from ctsql.catalog.catalog import Catalog
+from ctsql.catalog.catalog import Catalog, StoredSubscription
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, ObjectKind, Reading, Storage, Unreadable
 from ctsql.catalog.names import Name
-from ctsql.catalog.subscriptions import StoredSubscription
 from ctsql.runtime.warehouse.followed_tables import followed_tables, keep_logs
 from tests.helpers.items import an_item
 

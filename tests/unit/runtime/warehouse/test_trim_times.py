@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from ctsql.catalog.catalog import Catalog
+from ctsql.catalog.catalog import Catalog, StoredSubscription
 from ctsql.catalog.items import Item, ObjectKind
-from ctsql.catalog.subscriptions import StoredSubscription
 from ctsql.planner.nodes import TaskWrite
 from ctsql.runtime.warehouse.schedules import Schedules
 from tests.unit.planner.binding.catalog_by_hand import FEED, PAGES, bind, item
