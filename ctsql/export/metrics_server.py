@@ -96,12 +96,12 @@ class Metrics:
         Raises INVALID_USAGE: the address cannot be listened at.
         """
         registry = CollectorRegistry()
-        registry.register(ServiceMetrics(self._counts, self.pulse, Lags(self._lags), self._memory))
+        registry.register(ServiceMetrics(self._counts, self.pulse, Lags(self.lags), self._memory))
         ProcessCollector(registry=registry)
         with http_server.served(MetricsApplication(registry), host, port, "metrics") as address:
             yield f"{address}/metrics"
 
-    def _lags(self) -> Sequence[LagRow]:
+    def lags(self) -> Sequence[LagRow]:
         """The lag of each object, or nothing while it needs Spark that has not started."""
         try:
             return self._reader(self._look)

@@ -129,7 +129,7 @@ class Warehouses:
 
 def forget_tables(engine: Engine) -> None:
     """Drop what is cached about the tables of a warehouse that is not opened again."""
-    for location in list(engine.gateway._tables):
+    for location in list(engine.gateway.open_tables):
         engine.gateway.forget(location)
 
 

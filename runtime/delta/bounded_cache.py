@@ -38,7 +38,7 @@ class BoundedCache(Generic[Value]):
         """
         self._bytes_max = bytes_max
         self._rounds = rounds
-        self._bytes = self._calls = 0
+        self.bytes_kept = self._calls = 0
         self._lock = Lock()
         self._entries: OrderedDict[Hashable, _Entry[Value]] = OrderedDict()
 
@@ -60,15 +60,15 @@ class BoundedCache(Generic[Value]):
             self._drop_idle(now - IDLE_SECONDS_MAX)
             if name in self._entries or size > self._bytes_max:
                 return
-            while self._bytes + size > self._bytes_max:
+            while self.bytes_kept + size > self._bytes_max:
                 oldest = next(iter(self._entries))
                 if self._calls - self._entries[oldest].last_call < self._rounds * len(
                     self._entries
                 ):
                     return
-                self._bytes -= self._entries.pop(oldest).size
+                self.bytes_kept -= self._entries.pop(oldest).size
             self._entries[name] = _Entry(value, size, self._calls, now)
-            self._bytes += size
+            self.bytes_kept += size
 
     def _drop_idle(self, since: float) -> None:
         """Evict values unused since a time; entries are in the order of their last use."""
@@ -76,11 +76,11 @@ class BoundedCache(Generic[Value]):
             name, entry = next(iter(self._entries.items()))
             if entry.last_use >= since:
                 return
-            self._bytes -= self._entries.pop(name).size
+            self.bytes_kept -= self._entries.pop(name).size
 
     def drop(self, name: Hashable) -> None:
         """Evict a value, if cached."""
         with self._lock:
             entry = self._entries.pop(name, None)
             if entry is not None:
-                self._bytes -= entry.size
+                self.bytes_kept -= entry.size

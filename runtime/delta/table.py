@@ -101,7 +101,7 @@ class Gateway(JvmObjects):
 
     def __init__(self, session: SparkSession) -> None:
         super().__init__(session)
-        self._tables: dict[str, DeltaTable] = {}
+        self.open_tables: dict[str, DeltaTable] = {}
         self._buckets: dict[str, FileStore | Declined] = {}
         self._connectors: dict[tuple[str, str], FileStore] = {}
         self.recent_changes: OrderedDict[tuple[object, ...], FewChanged] = OrderedDict()
@@ -111,9 +111,9 @@ class Gateway(JvmObjects):
 
     def table(self, location: str) -> "DeltaTable":
         """The table at a location; the same object for the same location."""
-        table = self._tables.get(location)
+        table = self.open_tables.get(location)
         if table is None:
-            table = self._tables[location] = DeltaTable(self, location)
+            table = self.open_tables[location] = DeltaTable(self, location)
         return table
 
     def output_table(self, location: str) -> "DeltaTable":
@@ -122,7 +122,7 @@ class Gateway(JvmObjects):
 
     def forget(self, location: str) -> None:
         """Drop what is cached about a table, after it was deleted."""
-        table = self._tables.pop(location, None)
+        table = self.open_tables.pop(location, None)
         if table is not None:
             with translate_spark_errors():
                 self.forget_log(table.jpath)

@@ -59,8 +59,8 @@ class Uppers:
         self.failure: str | None = None
         self._failure_known = False
         self._entries: list[Entry] = []
-        self._scanned_through: int | None = None  # newest version read
-        self._scanned_from = 0  # oldest version read
+        self.newest_read: int | None = None  # newest version read
+        self.oldest_read = 0  # oldest version read
         self._is_from_state = False  # the oldest entry's own commit is not known
 
     @property
@@ -78,23 +78,23 @@ class Uppers:
     @property
     def scanned_through(self) -> int:
         """The version up to which the log was read; -1 if it was not."""
-        return -1 if self._scanned_through is None else self._scanned_through
+        return -1 if self.newest_read is None else self.newest_read
 
     def follow(self, version: int) -> None:
         """Read the commits up to a version."""
-        if self._scanned_through is None and self.shared:
-            self._scanned_through = self._all_from_state()
+        if self.newest_read is None and self.shared:
+            self.newest_read = self._all_from_state()
             return
-        if self._scanned_through is None:
-            self._rescan(version)
+        if self.newest_read is None:
+            self.rescan(version)
             return
-        for v in range(self._scanned_through + 1, version + 1):
+        for v in range(self.newest_read + 1, version + 1):
             try:
                 commit = self.table.commit_at(v)
             except CtsqlError as problem:
                 if problem.condition != "HISTORY_LOST":
                     raise
-                self._rescan(version)  # cleaned up since the last read
+                self.rescan(version)  # cleaned up since the last read
                 return
             upper = commit.transaction(self.app)
             if upper is not None:
@@ -104,15 +104,15 @@ class Uppers:
                 self._entries.append(_entry(upper, commit))
             if FAILURE in dict(commit.domains):
                 self.failure = dict(commit.domains)[FAILURE]
-            self._scanned_through = v
+            self.newest_read = v
         self._trim()
 
-    def _rescan(self, version: int) -> None:
+    def rescan(self, version: int) -> None:
         """Find the newest upper as of a version or later; repeatable after an error."""
         while True:
             anew = Uppers(self.table, self.app, shared=False, since=self._since)
-            anew._scanned_from = version + 1
-            anew._scan_back(until_upper=None)
+            anew.oldest_read = version + 1
+            anew.scan_back(until_upper=None)
             newest = self.table.version() if anew._is_from_state else version
             if newest == version:
                 break
@@ -120,7 +120,7 @@ class Uppers:
         if anew.upper < self.upper:
             raise self._backward_error(anew.upper)
         self._entries, self._is_from_state = anew._entries, anew._is_from_state
-        self._scanned_from, self._scanned_through = anew._scanned_from, version
+        self.oldest_read, self.newest_read = anew.oldest_read, version
         self.failure, self._failure_known = anew.failure, anew._failure_known
 
     def _backward_error(self, upper: int) -> CtsqlError:
@@ -130,22 +130,22 @@ class Uppers:
     def _trim(self) -> None:
         if len(self._entries) > ENTRIES_KEPT_MAX:
             self._entries = self._entries[-ENTRIES_KEPT_MAX // 2 :]
-            self._scanned_from = self._entries[0].version
+            self.oldest_read = self._entries[0].version
             self._is_from_state = False
 
-    def _scan_back(self, until_upper: int | None) -> None:
+    def scan_back(self, until_upper: int | None) -> None:
         """Read older commits back to one with upper <= until_upper (None: to any)."""
         older: list[Entry] = []  # newest first
         oldest = self._entries[0] if self._entries else None
         try:
-            while self._scanned_from > 0:
+            while self.oldest_read > 0:
                 if oldest is not None and (until_upper is None or oldest.upper <= until_upper):
                     break
-                if until_upper is None and not self._is_readable(self._scanned_from - 1):
+                if until_upper is None and not self._is_readable(self.oldest_read - 1):
                     self._from_state()  # the log begins after the last write
                     return
-                commit = self.table.commit_at(self._scanned_from - 1)
-                self._scanned_from -= 1
+                commit = self.table.commit_at(self.oldest_read - 1)
+                self.oldest_read -= 1
                 upper = commit.transaction(self.app)
                 if upper is not None:
                     oldest = _entry(upper, commit)
@@ -167,7 +167,7 @@ class Uppers:
             self._failure_known = True
         upper = self.table.application_version(self.app)
         if upper is not None:
-            self._entries.insert(0, Entry(upper, self._scanned_from))
+            self._entries.insert(0, Entry(upper, self.oldest_read))
             self._is_from_state = True
 
     def _all_from_state(self) -> int:
@@ -177,7 +177,7 @@ class Uppers:
             upper = self.table.application_version(self.app)
             if self.table.version() == version:
                 break
-        self._scanned_from = version + 1
+        self.oldest_read = version + 1
         if upper is not None:
             self._entries.append(Entry(upper, version))
             self._is_from_state = True
@@ -185,7 +185,7 @@ class Uppers:
 
     def since(self, upper: int) -> list[Entry]:
         """The entries from the last one at or below an upper on."""
-        self._scan_back(until_upper=upper)
+        self.scan_back(until_upper=upper)
         first = bisect_right(self._entries, upper, key=lambda e: e.upper) - 1
         return self._entries[max(first, 0) :]
 
@@ -202,7 +202,7 @@ class Uppers:
         following = self._entries[0]
         lost: CtsqlError | None = None
         # The entries below low are at or below the upper, those from high on are above it.
-        low, high, step = 0, self._scanned_from, 1
+        low, high, step = 0, self.oldest_read, 1
         while low < high:
             middle = max((low + high) // 2, high - step)  # mostly it is near
             step *= 2

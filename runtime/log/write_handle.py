@@ -207,7 +207,7 @@ class Commits:
                     ),
                 )
             except (Conflict, CtsqlError) as problem:
-                version = self._after_failure(problem, attempt)
+                version = self.after_failure(problem, attempt)
         finally:
             may_be_in = attempt in self.unresolved_commits
             if version is not None or may_be_in:
@@ -238,7 +238,7 @@ class Commits:
         for domain, configuration in domains:
             txn.set_domain(domain, configuration or "", removed=configuration is None)
 
-    def _after_failure(self, problem: Exception, commit: _UnresolvedCommit) -> int | None:
+    def after_failure(self, problem: Exception, commit: _UnresolvedCommit) -> int | None:
         """Search the log for a failed commit: its version, or None after a conflict.
 
         Any other error is raised again; the commit stays unresolved if it may have succeeded.

@@ -47,7 +47,7 @@ class ConnectionMaintenance:
     def __init__(self) -> None:
         self._upkeep = Upkeep()
         self._engine: Engine | None = None
-        self._thread: threading.Thread | None = None
+        self.thread: threading.Thread | None = None
         self._stop = threading.Event()
         self._group = ""
         self.context = AdvanceContext(on_commit=self.note)
@@ -62,7 +62,7 @@ class ConnectionMaintenance:
         Args:
             tell: called in the thread with what was done, or failed; else the log says it.
         """
-        if self._thread is not None and self._thread.is_alive():
+        if self.thread is not None and self.thread.is_alive():
             return
         try:
             due = narrow(engine, self._upkeep.take_due())
@@ -77,15 +77,15 @@ class ConnectionMaintenance:
         self._stop.clear()
         # A new group for each thread: where one is ended, so are its later jobs.
         self._group = f"ctsql-maintenance-{uuid.uuid4().hex}"
-        self._thread = threading.Thread(
+        self.thread = threading.Thread(
             target=self._work, args=(self._engine, due, tell or _log), name="ctsql-maintenance"
         )
-        self._thread.start()
+        self.thread.start()
 
     def cancel(self) -> None:
         """End what runs before its next job; the next look at what is due does the rest."""
         self._stop.set()
-        engine, thread = self._engine, self._thread  # another thread may close it
+        engine, thread = self._engine, self.thread  # another thread may close it
         if engine is None or thread is None or not thread.is_alive():
             return
         try:
@@ -96,8 +96,8 @@ class ConnectionMaintenance:
 
     def close(self) -> None:
         """Wait until what was begun is done."""
-        if self._thread is not None:
-            self._thread.join()
+        if self.thread is not None:
+            self.thread.join()
         self._engine = None
 
     def _work(self, mine: Engine, due: DueMaintenance, tell: Callable[[Event], None]) -> None:

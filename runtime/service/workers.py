@@ -42,7 +42,7 @@ class WorkerPool:
     workers: int
     stop: threading.Event
     on_commit: Callable[[Engine, str, Entry, float], None]
-    _idle: list[Engine] = field(default_factory=list)
+    idle: list[Engine] = field(default_factory=list)
     _last: dict[str, Engine] = field(default_factory=dict)
     _pool: ThreadPoolExecutor | None = None
 
@@ -54,7 +54,7 @@ class WorkerPool:
         rest = []
         for item in items:
             last = self._last.get(item.id)
-            if last is None or last in self._idle:
+            if last is None or last in self.idle:
                 yield item
             else:
                 rest.append(item)
@@ -76,17 +76,17 @@ class WorkerPool:
         mine = self._engine_for(engine, item.id)
         # Who does not bind does not know.
         mine.timeline.damaged_sources = {*engine.timeline.damaged_sources}
-        return self._pool.submit(self._advance_beside, mine, item.id, now, group)
+        return self._pool.submit(self.advance_beside, mine, item.id, now, group)
 
     def _engine_for(self, engine: Engine, object_id: str) -> Engine:
         """Take an idle engine, or make one; the one that had the object last if it is idle."""
         last = self._last.get(object_id)
-        if last not in self._idle:
-            last = self._idle[-1] if self._idle else None
+        if last not in self.idle:
+            last = self.idle[-1] if self.idle else None
         if last is None:
             last = engine.for_thread()
         else:
-            self._idle.remove(last)
+            self.idle.remove(last)
         self._last[object_id] = last
         return last
 
@@ -95,9 +95,10 @@ class WorkerPool:
         if self._pool is not None:
             self._pool.shutdown(wait=True)
 
-    def _advance_beside(
+    def advance_beside(
         self, mine: Engine, object_id: str, now: int, group: str | None
     ) -> CtsqlError | None:
+        """Refresh one object to a T by a separate engine; returns the error, if any."""
         context = mine.session.sparkContext
         if group is not None:
             context.setJobGroup(group, "run", interruptOnCancel=True)
@@ -111,7 +112,7 @@ class WorkerPool:
         except CtsqlError as problem:
             return problem
         finally:
-            self._idle.append(mine)
+            self.idle.append(mine)
 
     def _advance(self, engine: Engine, item: Item, now: int) -> CtsqlError | None:
         started_at = time.monotonic()

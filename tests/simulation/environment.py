@@ -47,16 +47,16 @@ class Environment:
     def insert(self) -> None:
         """Rows come into a source."""
         folder = self._source()
-        self._commit(folder, [self._added(folder, self._rows())])
+        self.commit(folder, [self.added(folder, self._rows())])
 
     def change(self) -> None:
         """Rows of a source go, or are updated, by vector or by rewriting the file."""
         folder = self._source()
         actions = self._without_some(folder)
         if actions and self.rng.random() < 0.5:
-            actions.append(self._added(folder, self._rows()))
+            actions.append(self.added(folder, self._rows()))
         if actions:
-            self._commit(folder, actions)
+            self.commit(folder, actions)
 
     def _without_some(self, folder: Folder) -> list[str]:
         """The actions that delete some rows of one file; none where there is no file."""
@@ -76,7 +76,7 @@ class Environment:
             name = folder.write_vector({file.path: numbers}, FOREIGN)
             grown = File(file.path, file.records, name, len(numbers))
             return [*actions, grown.line("add", data_change=True)]
-        return [*actions, self._added(folder, [row for i, row in held if (i, row) not in gone])]
+        return [*actions, self.added(folder, [row for i, row in held if (i, row) not in gone])]
 
     def compact(self) -> None:
         """All files of a table become one; no row changes."""
@@ -88,14 +88,14 @@ class Environment:
         rows = [row for f in files for _, row in folder.rows(f)]
         merged = folder.write_file(rows, FOREIGN)
         actions = [f.line("remove", data_change=False) for f in files]
-        self._commit(folder, [*actions, merged.line("add", data_change=False)])
+        self.commit(folder, [*actions, merged.line("add", data_change=False)])
 
     def touch(self) -> None:
         """A commit without rows: a property is set, or nothing at all."""
         everywhere = [*SOURCES, *self.outputs, TIMELINE, CATALOG]
         folder = self.store.folders[self.rng.choice(everywhere)]
         metadata = json.dumps(metadata_action({}, folder.schemas[-1]))
-        self._commit(folder, [metadata] if self.rng.random() < 0.5 else [])
+        self.commit(folder, [metadata] if self.rng.random() < 0.5 else [])
 
     def clock(self) -> None:
         """Time passes; sometimes the clock is set back."""
@@ -117,7 +117,7 @@ class Environment:
         """Somebody writes into a view's table, or deletes from it."""
         folder = self.store.folders[view]
         actions = self._without_some(folder) if self.rng.random() < 0.5 else []
-        self._commit(folder, actions or [self._added(folder, self._rows())])
+        self.commit(folder, actions or [self.added(folder, self._rows())])
 
     def clean(self) -> None:
         """Delta's log cleanup, of what every process has passed and nobody needs any more."""
@@ -140,8 +140,8 @@ class Environment:
             for _ in range(rng.randint(1, 3))
         ]
 
-    def _added(self, folder: Folder, rows: list[Row]) -> str:
+    def added(self, folder: Folder, rows: list[Row]) -> str:
         return folder.write_file(rows, FOREIGN).line("add", data_change=True)
 
-    def _commit(self, folder: Folder, actions: list[str]) -> None:
+    def commit(self, folder: Folder, actions: list[str]) -> None:
         folder.append(SentCommit(FOREIGN, folder.newest, actions))

@@ -236,11 +236,11 @@ class Model:
             return
         if "skipped" in commit.metadata:
             require(commit.metadata["skipped"] == [at], "skips another T", name, at)
-            require(self._fails(name, at), "skips a T that does not fail", name, at)
+            require(self.fails(name, at), "skips a T that does not fail", name, at)
             self.skipped_times.setdefault(task_of(name), set()).add(at)
             self.marks.add("a failed T was skipped")
         if "failed" in commit.metadata:
-            require(self._fails(name, at), "an error that is none", name, at)
+            require(self.fails(name, at), "an error that is none", name, at)
             is_due = self.is_followed(name) and not commit.changes_data
             require(is_due, "an error with rows, or of a view that is not followed", name, at)
             self._nothing_left_out(name, lower, at)
@@ -340,7 +340,7 @@ class Model:
         version = max((v for u, v in uppers if u is not None and u <= at + 1), default=-1)
         return folder.contents(version)
 
-    def _fails(self, name: str, at: int) -> bool:
+    def fails(self, name: str, at: int) -> bool:
         """Does a task or a view fail at T?"""
         defined = DEFINED[name]
         try:
@@ -354,7 +354,7 @@ class Model:
         said = dict(commit.domains).get(FAILURE)
         if said is not None:
             time = json.loads(said)["t"]
-            require(self._fails(name, time), "a failure that is none", name, time)
+            require(self.fails(name, time), "a failure that is none", name, time)
             self.marks.add("a failure was recorded")
         elif FAILURE in dict(commit.domains):
             self.marks.add("a failure was taken away")

@@ -58,7 +58,7 @@ class ModelEngine:
             made = task.body(held, new) if isinstance(task, Several) else [task.body(held[0], new)]
         except Fails:
             raise failed() from None
-        return {o: _proposal(s, *m) for o, s, m in zip(outputs, stored, made, strict=True)}
+        return {o: proposal_of(s, *m) for o, s, m in zip(outputs, stored, made, strict=True)}
 
     def stage_batched_runs(
         self, plan: TaskWrite, table: Any, movements: Sequence[tuple[int, Movement]], staging: Any
@@ -166,7 +166,7 @@ def failed() -> Exception:
     return error("DATA_ERROR", message="division by zero", detail="", hint="")
 
 
-def _proposal(stored: Rows, deletes: Bag, inserts: Bag) -> OutputProposal:
+def proposal_of(stored: Rows, deletes: Bag, inserts: Bag) -> OutputProposal:
     victims, places, left = [], [], Counter(deletes)
     for row, place in zip(stored.rows, stored.places, strict=True):
         if left[row] > 0:

@@ -277,13 +277,13 @@ class Process:
         if problem.condition == "TASK_FAILED":
             name, time = str(problem.given["name"]), int(str(problem.given["time"]))
             require(
-                self.simulation.model._fails(name, time) or self._passed(name, time),
+                self.simulation.model.fails(name, time) or self._passed(name, time),
                 "fails",
                 problem,
             )
         if problem.condition == "VIEW_FAILED":
             name, time = str(problem.given["name"]), int(str(problem.given["time"]))
-            require(self.simulation.model._fails(name, time), "fails", problem)
+            require(self.simulation.model.fails(name, time), "fails", problem)
         if self.calm:
             require(problem.condition.endswith("FAILED"), "an error without a fault", problem)
 

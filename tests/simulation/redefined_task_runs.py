@@ -31,10 +31,10 @@ from tests.simulation.swapped_task_runs import (
     Shape,
     Swapper,
     Swapping,
-    _at_place,
-    _fails,
-    _shifted,
-    _text,
+    body_fails,
+    body_text,
+    rows_at_place,
+    shifted,
 )
 
 
@@ -86,11 +86,11 @@ class Redefining(Swapping):
             if self.created_at < time <= at:
                 now = self.model.contents(SOURCE, time)
                 added = self.bodies[self.state.revision_at(time)]
-                if _fails(now - before, added):
+                if body_fails(now - before, added):
                     break  # there it stands until it gets another body
-                found += _shifted(now - before, added)
+                found += shifted(now - before, added)
                 before = now
-        return _at_place(found, place, self.shape)
+        return rows_at_place(found, place, self.shape)
 
     def _finish(self) -> None:
         for process in self.processes:
@@ -131,7 +131,7 @@ class Redefiner(Swapper):
         simulation = self.simulation
         engine.mint()
         simulation.made_count += 1
-        text = _text(TASK, 100 * simulation.made_count, simulation.shape)
+        text = body_text(TASK, 100 * simulation.made_count, simulation.shape)
         change = self.redefinition(engine)
         self.simulation.stood_count += (
             change.advance_to_now(engine.relations.item(TASK)) is not None

@@ -102,17 +102,17 @@ class Replacing(Simulation):
         self.revision = 0
 
     @contextmanager
-    def _patched(self) -> Iterator[None]:
+    def patched(self) -> Iterator[None]:
         # Types are compared by Spark; here a name tells the columns of one definition from others.
         with (
-            super()._patched(),
+            super().patched(),
             mock.patch.object(output_columns, "begins_with", _begins_with),
             mock.patch.object(sink, "find_missing_column", _find_missing_column),
         ):
             yield
 
-    def _set_up(self) -> None:
-        super()._set_up()
+    def set_up(self) -> None:
+        super().set_up()
         self.store.make(VIEW)
         engine = Process(self, 97).start()
         made = replace(_item("x1"), created_at=engine.mint())

@@ -106,8 +106,8 @@ class Simulation:
 
     def run(self) -> None:
         """Set up, run with faults, stop the faults, compare."""
-        with self._patched():
-            self._set_up()
+        with self.patched():
+            self.set_up()
             for process in self.processes:
                 process.calm = False
                 self.scheduler.add(f"p{process.number}", lambda p=process: p.live(self.statements))  # type: ignore[misc]
@@ -116,7 +116,7 @@ class Simulation:
         unknown = self.marks - set(MARKS)
         require(not unknown, "marks that are not in their table", unknown)
 
-    def _set_up(self) -> None:
+    def set_up(self) -> None:
         store, model, environment = self.store, self.model, self.environment
         store.make(TIMELINE)
         store.make(CATALOG, **{FORMAT_PROPERTY: str(FORMAT)})
@@ -203,7 +203,7 @@ class Simulation:
         return self.store.clock_ms
 
     @contextmanager
-    def _patched(self) -> Iterator[None]:
+    def patched(self) -> Iterator[None]:
         with ExitStack() as stack:
             stack.enter_context(mock.patch.object(clock, "now_ms", self._now_ms))
             stack.enter_context(

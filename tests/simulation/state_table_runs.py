@@ -74,8 +74,8 @@ class StateTableRun(Simulation):
             self.halfway += what[0] in self.ahead.values()
 
     @contextmanager
-    def _patched(self) -> Iterator[None]:
-        with super()._patched(), mock.patch.object(ViewState, "look", _look):
+    def patched(self) -> Iterator[None]:
+        with super().patched(), mock.patch.object(ViewState, "look", _look):
             yield
 
 

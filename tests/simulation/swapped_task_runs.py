@@ -46,7 +46,7 @@ from tests.simulation import definitions as world
 from tests.simulation.memory_log import Rows
 from tests.simulation.memory_store import Bag, Folder, SentCommit
 from tests.simulation.model import TIMELINE, Model, require
-from tests.simulation.model_engine import ModelEngine, _proposal, failed
+from tests.simulation.model_engine import ModelEngine, failed, proposal_of
 from tests.simulation.process import EXPECTED, MemoryEngine, Process
 from tests.simulation.simulation import Simulation
 
@@ -67,7 +67,7 @@ class Shape(Enum):
         return [task + end for end in self.value]
 
 
-def _text(name: str, added: int, shape: Shape) -> str:
+def body_text(name: str, added: int, shape: Shape) -> str:
     source, columns = f"SELECT k, v + {added} FROM {SOURCE}", "(k INT, v INT)"
     if shape is Shape.OUTPUTS:
         even, odd = shape.places(name)
@@ -91,7 +91,7 @@ def _items(
         kind=ObjectKind.CONTINUAL_TASK,
         name=Name(DEFAULT_SCHEMA, name),
         columns=world.COLUMNS,
-        definition=_text(name, added, shape),
+        definition=body_text(name, added, shape),
         reads=(read,),
         location=name,
         table_id=name,
@@ -121,11 +121,11 @@ def _items(
     return [task, *others]
 
 
-def _shifted(rows: Bag, added: int) -> Bag:
+def shifted(rows: Bag, added: int) -> Bag:
     return Counter({(k, v + added): n for (k, v), n in rows.items()})
 
 
-def _at_place(rows: Bag, place: int, shape: Shape) -> Bag:
+def rows_at_place(rows: Bag, place: int, shape: Shape) -> Bag:
     """The rows that belong into one of the places."""
     if shape is Shape.ALONE:
         return rows
@@ -137,15 +137,15 @@ def _sorted(constraints: Any, proposed: Any, columns: Any, **_: Any) -> CheckedR
     if proposed is None or not constraints:
         return CheckedRows(proposed)
     rows = proposed.bag()
-    kept, away = (_at_place(rows, place, Shape.QUARANTINE) for place in (0, 1))
+    kept, away = (rows_at_place(rows, place, Shape.QUARANTINE) for place in (0, 1))
     return CheckedRows(Rows(kept.elements()), {}, Rows(away.elements()) if away else None)  # type: ignore[arg-type]
 
 
 class _Model(Model):
     """One that knows that the task may fail: its first body does, wherever it meets a bad row."""
 
-    def _fails(self, name: str, at: int) -> bool:
-        return name == TASK or super()._fails(name, at)
+    def fails(self, name: str, at: int) -> bool:
+        return name == TASK or super().fails(name, at)
 
 
 class Swapping(Simulation):
@@ -173,18 +173,18 @@ class Swapping(Simulation):
         self.created_at = 0
 
     @contextmanager
-    def _patched(self) -> Iterator[None]:
+    def patched(self) -> Iterator[None]:
         # Types are compared by Spark; here all tables have the same ones.
         with (
-            super()._patched(),
+            super().patched(),
             mock.patch.object(sink, "begins_with", return_value=True),
             mock.patch.object(proposals, "check_rows", _sorted),
             mock.patch.object(proposals, "quarantine_rows", lambda _, rows, *_more: rows),
         ):
             yield
 
-    def _set_up(self) -> None:
-        super()._set_up()
+    def set_up(self) -> None:
+        super().set_up()
         for place in self.places:
             self.store.make(place)
         engine = Process(self, 97).start()
@@ -221,9 +221,9 @@ class Swapping(Simulation):
         """What the task holds at T in one of its places."""
         known = [s for s in self.swaps if s[0] <= at]
         if not known:
-            return _at_place(self._made(self.created_at, at, 0), place, self.shape)
+            return rows_at_place(self._made(self.created_at, at, 0), place, self.shape)
         _, since, added = known[-1]
-        made = _at_place(self._made(since, at, added), place, self.shape)
+        made = rows_at_place(self._made(since, at, added), place, self.shape)
         return self.contents(since, place) + made
 
     def _made(self, after: int, until: int, added: int) -> Bag:
@@ -233,9 +233,9 @@ class Swapping(Simulation):
         for time, _ in self.model.bindings.get(SOURCE, []):
             if after < time <= until:
                 now = self.model.contents(SOURCE, time)
-                if _fails(now - before, added):
+                if body_fails(now - before, added):
                     break  # there it stands until it is replayed
-                found += _shifted(now - before, added)
+                found += shifted(now - before, added)
                 before = now
         return found
 
@@ -280,13 +280,13 @@ class SwappingEngine(ModelEngine):
                 clears = len(inserts) < len(body.statements)
                 gone = stored.bag() if clears else Counter()
                 rows = sources.contents(copied[1], at).bag()
-                made[output] = _proposal(stored, gone, rows)
+                made[output] = proposal_of(stored, gone, rows)
                 continue
-            if new and "v + 0" in text and _fails(new, 0):
+            if new and "v + 0" in text and body_fails(new, 0):
                 raise failed()
             shape = Shape.OUTPUTS if output.endswith(Shape.OUTPUTS.value) else Shape.ALONE
-            rows = _at_place(_made_of(text, new), place, shape)
-            made[output] = _proposal(stored, Counter(), rows)
+            rows = rows_at_place(_made_of(text, new), place, shape)
+            made[output] = proposal_of(stored, Counter(), rows)
         return made
 
     def stage_batched_runs(
@@ -299,10 +299,10 @@ class SwappingEngine(ModelEngine):
         found = []
         for time, movement in movements:
             rows: Any = added_rows(table, movement)
-            if "v + 0" in insert.query.sql.span.text and _fails(rows.bag(), 0):
+            if "v + 0" in insert.query.sql.span.text and body_fails(rows.bag(), 0):
                 raise failed()
             made = _made_of(insert.query.sql.span.text, rows.bag())
-            if plan.transaction.constraints and _at_place(made, 1, Shape.QUARANTINE):
+            if plan.transaction.constraints and rows_at_place(made, 1, Shape.QUARANTINE):
                 return Declined("a row breaks the constraint")
             if made:
                 staged = staging.txn.stage(Rows(made.elements()))
@@ -311,14 +311,14 @@ class SwappingEngine(ModelEngine):
         return found
 
 
-def _fails(new: Bag, added: int) -> bool:
+def body_fails(new: Bag, added: int) -> bool:
     """Whether a body fails: only the first one does."""
     return added == 0 and any(v == world.BAD for _, v in new)
 
 
 def _made_of(text: str, new: Bag) -> Bag:
     shift = re.search(r"v \+ (\d+)", text)
-    return Counter() if shift is None else _shifted(new, int(shift[1]))
+    return Counter() if shift is None else shifted(new, int(shift[1]))
 
 
 class _NotedSwap(Swap):
@@ -435,7 +435,7 @@ class Swapper(Process):
             task=task,
             items=tuple(made),
             is_known=is_known,
-            text=_text(TASK, added, self.simulation.shape),
+            text=body_text(TASK, added, self.simulation.shape),
             reads=beside.reads,
             follows=engine.relations.item(SOURCE),
         )

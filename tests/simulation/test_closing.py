@@ -24,7 +24,7 @@ def _worlds() -> Iterator[World]:
     names = world.with_reads([VIEW])
     while True:
         simulation = Simulation(1)
-        with simulation._patched(), mock.patch.object(world, "chosen", return_value=names):
+        with simulation.patched(), mock.patch.object(world, "chosen", return_value=names):
             made = World(simulation)
             made.store.clock_ms = made.last
             yield made

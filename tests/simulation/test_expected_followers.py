@@ -18,8 +18,8 @@ def simulation() -> Iterator[Simulation]:
     """A world with a view that nobody follows, and to which nothing happens."""
     made = Simulation(1)
     names = world.with_reads([VIEW])
-    with made._patched(), mock.patch.object(world, "chosen", return_value=names):
-        made._set_up()
+    with made.patched(), mock.patch.object(world, "chosen", return_value=names):
+        made.set_up()
         yield made
 
 
@@ -33,7 +33,7 @@ def _times_written(simulation: Simulation, engine: MemoryEngine) -> tuple[int, i
     for number in range(3):
         folder = simulation.store.folders[SOURCE]
         row = (simulation.steps + 1000 + folder.newest, number)
-        environment._commit(folder, [environment._added(folder, [row])])
+        environment.commit(folder, [environment.added(folder, [row])])
     engine.advance([view], engine.mint())
     return len(engine.relations.output(view).entries(since=0)) - before, 3
 

@@ -56,7 +56,7 @@ class World:
     simulation: Simulation
 
     def __post_init__(self) -> None:
-        self.simulation._set_up()
+        self.simulation.set_up()
         self.store = self.simulation.store
         self.store.on_commit = lambda *_: None
         self.service = Process(self.simulation, 2).start()
@@ -72,7 +72,7 @@ class World:
         """Insert a row of a kind that there is not, and write the view at a refresh time."""
         folder, environment = self.store.folders[SOURCE], self.simulation.environment
         row = (1000 + folder.newest, 1)
-        environment._commit(folder, [environment._added(folder, [row])])
+        environment.commit(folder, [environment.added(folder, [row])])
         self.store.clock_ms = time
         self.service.advance([self.view], self.service.mint())
 
@@ -88,7 +88,7 @@ def test_the_last_refresh_is_delivered(passive: bool) -> None:
     for at in itertools.count(1):
         simulation = Simulation(1)
         names = world.with_reads([VIEW])
-        with simulation._patched(), mock.patch.object(world, "chosen", return_value=names):
+        with simulation.patched(), mock.patch.object(world, "chosen", return_value=names):
             there = World(simulation)
             process = Disturbed(simulation, 1)
             engine = process.start()

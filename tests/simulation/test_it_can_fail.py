@@ -76,7 +76,7 @@ def _believes_a_failed_look(real: Callable[..., None]) -> Callable[..., None]:
         try:
             real(uppers, version)
         except CtsqlError:
-            uppers._scanned_through = version
+            uppers.newest_read = version
             raise
 
     return follow
@@ -111,9 +111,9 @@ def _mints_after(engine: Any, item: Any, *, full: bool) -> None:
 
 
 def _takes_any_state(uppers: Any, version: int) -> None:
-    uppers._scanned_from = version + 1
-    uppers._scan_back(until_upper=None)
-    uppers._scanned_through = version
+    uppers.oldest_read = version + 1
+    uppers.scan_back(until_upper=None)
+    uppers.newest_read = version
 
 
 def _skips_first(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -191,8 +191,8 @@ def _complete_by_any(real: Callable[..., int]) -> Callable[..., int]:
 MUTATIONS: dict[str, tuple[object, str, object]] = {
     "the expected upper is ignored": (MemoryTransaction, "read_application", lambda *_: None),
     "a batch is opened at any upper": (Output, "open", _any_upper),
-    "files are deleted after a lost answer": (Commits, "_after_failure", _deletes),
-    "a lost answer is retried blindly": (Commits, "_after_failure", _retries),
+    "files are deleted after a lost answer": (Commits, "after_failure", _deletes),
+    "a lost answer is retried blindly": (Commits, "after_failure", _retries),
     "a mint binds nothing": (Timeline, "mint", lambda self, *_, **__: self.refresh()),
     "a due time is skipped": (ct, "due_runs", _skips_first(runs.due_runs)),
     "lost files are kept": (OutputBatch, "discard", lambda batch: batch.release()),
@@ -232,7 +232,7 @@ MUTATIONS: dict[str, tuple[object, str, object]] = {
     ),
     "the state of a cleaned log may be of a later version": (
         Uppers,
-        "_rescan",
+        "rescan",
         _takes_any_state,
     ),
     "rows that are back after an error are no change": (

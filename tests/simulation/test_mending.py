@@ -19,22 +19,22 @@ from tests.helpers.turns import turn_at
 from tests.simulation import definitions as world
 from tests.simulation.memory_log import Rows
 from tests.simulation.process import MemoryEngine, Process
-from tests.simulation.swapped_task_runs import SOURCE, TASK, Shape, Swapping, _text
+from tests.simulation.swapped_task_runs import SOURCE, TASK, Shape, Swapping, body_text
 
 
 @pytest.fixture
 def world_of_two() -> Iterator[tuple[Swapping, MemoryEngine, MemoryEngine]]:
     """A world with a task, and two processes in it, to which nothing happens."""
     made = Swapping(1)
-    with made._patched(), mock.patch.object(made, "_written_at"):  # that knows swaps only
-        made._set_up()
+    with made.patched(), mock.patch.object(made, "_written_at"):  # that knows swaps only
+        made.set_up()
         yield made, Process(made, 1).start(), Process(made, 2).start()
 
 
 def _insert(simulation: Swapping, row: tuple[int, int]) -> None:
     environment = simulation.environment
     folder = environment.store.folders[SOURCE]
-    environment._commit(folder, [environment._added(folder, [row])])
+    environment.commit(folder, [environment.added(folder, [row])])
 
 
 def _mend(engine: MemoryEngine, meanwhile: Callable[[], object] = lambda: None) -> None:
@@ -50,7 +50,7 @@ def _mend(engine: MemoryEngine, meanwhile: Callable[[], object] = lambda: None) 
 
     def add(current: Catalog) -> Catalog:
         task = current.items[TASK]
-        newest = Definition(number=1, text=_text(TASK, 100, Shape.ALONE), reads=task.reads)
+        newest = Definition(number=1, text=body_text(TASK, 100, Shape.ALONE), reads=task.reads)
         return current.with_items([replace(task, definition=newest, earlier=task.revisions)])
 
     def put_in_force(state: TaskState, now: int) -> TaskState:

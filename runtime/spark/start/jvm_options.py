@@ -35,7 +35,7 @@ _GIVES_BACK = [
     "-XX:MinHeapFreeRatio=10",
     "-XX:MaxHeapFreeRatio=30",
 ]
-_JAVA_CONFIGURED_BY = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
+JAVA_CONFIGURED_BY = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
 
 _OPTIONS = {
     # The optimising compiler takes most of the CPU of the first seconds, and pays after a minute.
@@ -49,7 +49,7 @@ def jvm_settings(java: Java, master: str, life: Life, draft: Path | None = None)
     jars = delta_jars()
     if not jars or not is_plain(master):
         return spark_builder_config()
-    is_own = not any(os.environ.get(name) for name in _JAVA_CONFIGURED_BY)
+    is_own = not any(os.environ.get(name) for name in JAVA_CONFIGURED_BY)
     options = [o for o in _OPTIONS[life] if is_own or o not in _GIVES_BACK]
     if draft is None:
         options += class_archive.use(class_archive.archive_of(java, class_path(spark_home())))

@@ -15,8 +15,7 @@ pytestmark = pytest.mark.spark
 
 def _opened(con: Connection) -> set[str]:
     """The folders of the tables whose logs Delta has opened, without their numbers."""
-    assert con._engine is not None
-    tables = con._engine.gateway._tables.values()
+    tables = engine_of(con).gateway.open_tables.values()
     names = (Path(t.location).name.partition("-")[0] for t in tables if t.handle.is_open)
     return set(names)
 
@@ -98,12 +97,8 @@ def _commits_behind(table: DeltaTable) -> int:
 
 def test_a_log_that_lost_a_commit(again: Connection) -> None:
     """Is found when something is read of it, and does not hinder reads of other tables."""
-    assert again._engine is None
-    again.start()
-    assert again._engine is not None
-    item = next(i for i in again._engine.refresh_catalog() if i.name.name == "b")
-    table = again._engine.relations.table(item)
-    assert isinstance(table, DeltaTable)
+    assert not again.started
+    table = table_of(again, "b")
     folder = Path(table.location.removeprefix("file:")) / "_delta_log"
     (folder / f"{1:020d}.json").unlink()
     assert again.execute("SELECT * FROM a ORDER BY k").fetchall() == [(1, 2), (3, 4)]

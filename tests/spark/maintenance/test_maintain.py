@@ -364,7 +364,7 @@ def test_with_nothing_to_do_delta_opens_no_log(con: Connection, warehouse: Path)
     before = tree(warehouse)
     with connect_to(str(warehouse), master=TEST_MASTER) as other:
         again = _report(other, "MAINTAIN ALL")
-        tables = engine_of(other).gateway._tables
+        tables = engine_of(other).gateway.open_tables
         assert len(tables) >= 5
         assert [place for place, table in tables.items() if table.handle.is_open] == []
     assert again.keys() == first.keys()

@@ -35,7 +35,7 @@ def test_collectors_that_hang_delay_no_tick(
     monkeypatch.setattr(metrics_module, "SAMPLE_SECONDS", 0.0)
     metrics, events, stop = Metrics(con), queue.SimpleQueue[Event](), threading.Event()
     hangs, let_go = threading.Event(), threading.Event()
-    look_up = metrics._lags
+    look_up = metrics.lags
 
     def hanging() -> object:
         hangs.set()
@@ -64,7 +64,7 @@ def test_collectors_that_hang_delay_no_tick(
             assert 'ctsql_rows_inserted_total{object="copy"} 2.0' in text
             assert 'ctsql_lag_commits{kind="continual task",object="copy"} 0.0' in text
             assert 'ctsql_jvm_memory_used_bytes{area="heap"}' in text
-            monkeypatch.setattr(metrics, "_lags", hanging)
+            monkeypatch.setattr(metrics, "lags", hanging)
             host, port = address.removeprefix("http://").removesuffix("/metrics").split(":")
             with metrics.served(host, 0) as other:
                 port = other.removesuffix("/metrics").rpartition(":")[2]

@@ -90,7 +90,7 @@ def test_what_nobody_asks_for_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 160.0
     cache.keep("f", "f", SIZE)
     assert _there(cache, "ef") == "ef"
-    assert cache._bytes == 2 * SIZE
+    assert cache.bytes_kept == 2 * SIZE
 
 
 def test_layouts_of_wide_files_take_so_many_bytes_at_most(

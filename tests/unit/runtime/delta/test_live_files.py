@@ -70,9 +70,7 @@ def test_files_of_several_tables_at_any_version(tmp_path: Path, megabytes: int) 
         files = tables[name].files(version)
         assert files.keys() == wanted[name][version], (name, version)
         assert all(file.statistics == STATS for file in files.values())
-    cache = log_files.log_cache()
-    kept = sum(entry.size for entry in cache._entries.values())
-    assert kept <= megabytes * 1024 * 1024
+    assert log_files.log_cache().bytes_kept <= megabytes * 1024 * 1024
 
 
 def test_layouts_of_files_that_are_removed_are_dropped(tmp_path: Path) -> None:

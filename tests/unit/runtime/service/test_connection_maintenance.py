@@ -73,7 +73,7 @@ def test_what_was_ended_runs_no_later_job(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(connection_maintenance, "maintain", lambda *_: maintenance.cancel())
     for _ in range(2):
         maintenance.start_if_due(engine)
-        maintenance._thread.join()  # type: ignore[union-attr]
+        maintenance.thread.join()  # type: ignore[union-attr]
     assert cancelled == begun
     assert len(set(begun)) == 2
 

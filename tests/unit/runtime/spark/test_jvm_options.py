@@ -61,7 +61,7 @@ def test_memory_is_given_back(plain: Path, monkeypatch: pytest.MonkeyPatch) -> N
         options = shlex.split(jvm_settings(JAVA, "local", life)["spark.driver.extraJavaOptions"])
         return [o for o in options if "HeapFreeRatio" in o or "G1Periodic" in o]
 
-    for name in jvm_options._JAVA_CONFIGURED_BY:
+    for name in jvm_options.JAVA_CONFIGURED_BY:
         monkeypatch.delenv(name, raising=False)
     assert len(bounds(Life.LONG)) == 3
     assert bounds(Life.SHORT) == []
