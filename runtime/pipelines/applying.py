@@ -19,12 +19,12 @@
     from what the tables are: so a new plan is made after them, which equals the plan without them.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ctsql.catalog.catalog import Catalog, still_there
+from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.cutovers import Cutover, together
 from ctsql.catalog.dependencies import closure, subscribers
 from ctsql.catalog.errors import CtsqlError, DataError, error
@@ -32,9 +32,9 @@ from ctsql.catalog.items import (
     Item,
     Maintained,
     MaterializedView,
-    ObjectKind,
     Table,
     Task,
+    View,
     in_use,
     made_by_flow,
 )
@@ -51,9 +51,14 @@ from ctsql.runtime.pipelines.table_changes import OF_TABLES, Altering, drops_con
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.statements.definitions.alter_task import TaskAlteration
 from ctsql.runtime.statements.definitions.create import Creation, keeps_vectors
-from ctsql.runtime.statements.definitions.cutover import PreparedChange, cut_over
+from ctsql.runtime.statements.definitions.cutover import (
+    PreparedChange,
+    as_prepared,
+    bring_into_force,
+)
 from ctsql.runtime.statements.definitions.dropped import dropped
 from ctsql.runtime.statements.definitions.output_tables import create_table_text, undo_on_failure
+from ctsql.runtime.statements.definitions.view_change import prepare_view
 from ctsql.runtime.statements.dml.dml import run_on_table
 from ctsql.runtime.statements.objects.failed_task import retry_failed
 from ctsql.runtime.statements.objects.name_resolution import Namespace
@@ -64,14 +69,7 @@ from ctsql.runtime.statements.objects.refresh_view import (
 )
 from ctsql.runtime.statements.tables.alter_table import store_constraints
 from ctsql.runtime.tasks.progress import failure_of
-from ctsql.runtime.warehouse.replaced_views import (
-    History,
-    counts_anew,
-    cutover_of_views,
-    give_columns,
-    is_redefined,
-    refresh_of,
-)
+from ctsql.runtime.warehouse.replaced_views import is_redefined
 from ctsql.runtime.warehouse.table_checks import identify
 
 
@@ -176,52 +174,83 @@ class _Application:
     planned_folder: PlannedFolder
 
     def run(self) -> None:
-        new = [o for o in self.planned_folder.objects if o.old is None]
-        changed_objects = [o for o in self.planned_folder.objects if o.old is not None and o.parts]
-        engine = self.engine
-        failure_times = self._end_before(changed_objects)
-        histories, paced_ids = self._give_columns(changed_objects)
-        beside = [
-            i for bound in changed_objects for i in bound.items if i.id not in engine.catalog.items
-        ]
-        new_items = [*(item for bound in new for item in bound.items), *beside]
+        engine, folder = self.engine, self.planned_folder
+        changed_objects = [o for o in folder.objects if o.old is not None and o.parts]
+        new_items: list[Item] = []
         with undo_on_failure(engine, new_items):
-            new_items = [item for bound in new for item in self._make(bound)]
-            new_items += self._make_outputs(beside, has_vectors=True)
+            changes = self._prepared(changed_objects, new_items)
+            for bound in (o for o in folder.objects if o.old is None):
+                new_items += self._make(bound)
             faults.point("catalog_table_made")
-        change = PreparedChange(
-            make=partial(self._cutover, new_items, changed_objects, histories, paced_ids),
-            new=tuple(new_items),
-            failed_at=failure_times,
+        bring_into_force(
+            engine,
+            PreparedChange(
+                make=partial(self._cutover, changes, changed_objects, new_items),
+                new=tuple(new_items),
+                failed_at={k: at for change in changes for k, at in change.failed_at.items()},
+            ),
         )
-        cut_over(engine, change)
-        for item in self.planned_folder.items_to_drop:
+        for item in folder.items_to_drop:
             if item.location is not None:
                 engine.gateway.forget(item.location)
-        for item in (
-            i for bound in changed_objects for i in bound.redefined_items if isinstance(i, Task)
-        ):
-            task = engine.relations.item(item.id)
-            TaskAlteration(Namespace(engine, task.search_schema)).forget(task)
+        for item in (i for bound in changed_objects for i in bound.redefined_items):
+            if isinstance(item, Task):
+                task = engine.relations.item(item.id)
+                TaskAlteration(Namespace(engine, task.search_schema)).forget(task)
 
     # ---- preparing
 
-    def _end_before(self, changed_objects: Iterable[BoundObject]) -> dict[str, int | None]:
-        """Run changed tasks up to now by their old definitions; when they failed, by id.
+    def _prepared(
+        self, changed_objects: Sequence[BoundObject], new_items: list[Item]
+    ) -> list[PreparedChange]:
+        """Prepare other definitions, after all that changes was advanced to now by the old ones.
 
         What is not in the folder, over a plain view that changes, is advanced as well.
+
+        Args:
+            new_items: gets those whose tables are made.
         """
-        failure_times = {}
+        engine, changes = self.engine, list[PreparedChange]()
         for follower in self.planned_folder.followers:
-            end_if_followed(self.engine, self._still_there(follower))
-        for item in (i for bound in changed_objects for i in bound.redefined_items):
-            old = self._still_there(item)
-            if isinstance(item, Task):
-                alteration = TaskAlteration(Namespace(self.engine, old.search_schema))
-                failure_times[item.id] = alteration.advance_to_now(old)
-            elif isinstance(item, MaterializedView):
-                advance_by_old_definition(self.engine, old)
-        return failure_times
+            end_if_followed(engine, self._still_there(follower))
+        views = []
+        for bound in changed_objects:
+            for item in bound.redefined_items:
+                old, away = self._still_there(item), self._quarantine(bound, item)
+                if isinstance(old, Task):
+                    change = self._task_change(bound, old, item, away)
+                    new_items += change.new
+                    changes.append(change)
+                elif isinstance(old, View):
+                    changes.append(PreparedChange(make=partial(_other_view, old, item)))
+                elif isinstance(old, MaterializedView) and isinstance(item, MaterializedView):
+                    advance_by_old_definition(engine, old)
+                    if old.id not in {
+                        o.quarantine for o in bound.items if isinstance(o, Maintained)
+                    }:
+                        views.append((bound, old, item, away))
+        for bound, old, item, away in views:
+            assert away is None or isinstance(away, MaterializedView)  # so it is of a view
+            change = prepare_view(engine, old, item, away, bound.definition.span).part()
+            new_items += change.new
+            changes.append(change)
+        return changes
+
+    def _task_change(
+        self, bound: BoundObject, old: Task, item: Item, away: Item | None
+    ) -> PreparedChange:
+        alteration = TaskAlteration(Namespace(self.engine, old.search_schema))
+        return alteration.prepare(
+            old,
+            item.definition.text,
+            item.definition.reads,
+            bound.definition.span,
+            quarantine=None if old.quarantine else away,
+        ).part()
+
+    def _quarantine(self, bound: BoundObject, item: Item) -> Item | None:
+        """The quarantine that an object has then; None for none."""
+        return next((i for i in bound.items if i.id == item.quarantine), None)
 
     def _still_there(self, item: Item) -> Item:
         """A changed object as it is now; raises DEFINITIONS_CHANGED if it was dropped."""
@@ -229,35 +258,6 @@ class _Application:
         if there is None:
             raise error("DEFINITIONS_CHANGED")
         return there
-
-    def _give_columns(
-        self, changed_objects: Iterable[BoundObject]
-    ) -> tuple[dict[str, History], set[str]]:
-        """Give the tables of changed views columns at their end.
-
-        Returns:
-            The outcome for the earlier rows of each; and the views whose refresh times count from
-            the new T.
-
-        Raises:
-            The error of columns that a table cannot have.
-        """
-        histories, paced_ids = dict[str, History](), set[str]()
-        for bound in changed_objects:
-            views = [i for i in bound.redefined_items if isinstance(i, MaterializedView)]
-            for item in views:
-                old = self._still_there(item)
-                is_read = bool(self.engine.catalog.readers(item.id))
-                histories[item.id] = give_columns(
-                    self.engine.warehouse, old, item.columns, is_read=is_read
-                )
-            own = [histories[i.id] for i in views]
-            if any(i.id not in self.engine.catalog.items for i in bound.items):
-                own.append(History.CUT)  # of a quarantine that it gets
-            for item in views:
-                if counts_anew(refresh_of(self._still_there(item)), refresh_of(item), own):
-                    paced_ids.add(item.id)
-        return histories, paced_ids
 
     def _make(self, bound: BoundObject) -> Sequence[Item]:
         """Make the tables of a new object, each in its own folder."""
@@ -297,33 +297,39 @@ class _Application:
 
     def _cutover(
         self,
-        new_items: Sequence[Item],
+        changes: Sequence[PreparedChange],
         changed_objects: Sequence[BoundObject],
-        histories: Mapping[str, History],
-        paced_ids: Collection[str],
+        new_items: Sequence[Item],
         current: Catalog,
     ) -> Cutover:
         """All that changes, on top of a catalog; raises DEFINITIONS_CHANGED on any other."""
         if warehouse_digest(current) != self.planned_folder.plan.warehouse:
             raise error("DEFINITIONS_CHANGED")
-        new_ids = {i.id for i in new_items}
-        later = [item for bound in changed_objects for item in with_changes(current, bound)]
-        views = [
-            (still_there(current, i), i, histories[i.id])
-            for i in later
-            if i.id in histories and isinstance(i, MaterializedView)
+        changed = together(change.make(current) for change in changes)
+        later = {i.id: i for i in changed.items}
+        for item in (i for bound in changed_objects for i in bound.items):
+            later[item.id] = described(later.get(item.id) or current.items[item.id], item)
+        going = () if changed.drop is None else changed.drop.items
+        dropped_items = [
+            current.items[i.id] for i in self.planned_folder.items_to_drop if i not in going
         ]
-        others = [i for i in later if i.id not in histories and i.id not in new_ids]
-        begun_ids = {i.id for i in new_items if i.kind not in (ObjectKind.TABLE, ObjectKind.VIEW)}
-        dropped_items = [current.items[i.id] for i in self.planned_folder.items_to_drop]
         _check_not_followed(current, dropped_items)
+        created = [i for i in new_items if i.id not in later]
+        begun_ids = {i.id for i in created if not isinstance(i, Table | View)}
         rest = Cutover(
-            items=(*new_items, *others),
+            items=tuple(created),
             new_ids=frozenset(begun_ids),
             drop=dropped(current, dropped_items) if dropped_items else None,
             schemas=self.planned_folder.schemas,
         )
-        return together([rest, cutover_of_views(views, paced_ids)])
+        return together([rest, replace(changed, items=tuple(later.values()))])
+
+
+def _other_view(old: Item, item: Item, current: Catalog) -> Cutover:
+    """A plain view with another query."""
+    now = as_prepared(current, old)
+    definition = replace(item.definition, number=now.revision + 1)
+    return Cutover(items=(replace(now, definition=definition, columns=item.columns),))
 
 
 def _check_not_followed(current: Catalog, items: Iterable[Item]) -> None:
@@ -333,31 +339,11 @@ def _check_not_followed(current: Catalog, items: Iterable[Item]) -> None:
             raise in_use(item, f"Subscription '{subscription.name}' follows it.")
 
 
-def with_changes(current: Catalog, bound: BoundObject) -> list[Item]:
-    """Changed objects as they will be, on top of what the newest catalog says of them."""
-    items, redefined_ids = [], {i.id for i in bound.redefined_items}
-    for item in bound.items:
-        now = current.items.get(item.id)
-        if now is None:  # the quarantine that it gets
-            items.append(item)
-            continue
-        columns = item.columns
-        if isinstance(now, Table):  # only ALTER TABLE changes them
-            comments = {fold(c.name): c.comment for c in item.columns}
-            columns = tuple(
-                replace(c, comment=comments.get(fold(c.name), c.comment)) for c in now.columns
-            )
-        later = made_by_flow(replace(now, columns=columns, comment=item.comment), item.flow)
-        if isinstance(later, Maintained):
-            later = replace(later, quarantine=item.quarantine)
-        if item.id in redefined_ids and isinstance(later, Task):
-            text, reads = item.definition.text, item.definition.reads
-            newest = later.definition.followed_by(text, reads)
-            later = replace(later, definition=newest, earlier=now.revisions)
-        elif item.id in redefined_ids:
-            later = replace(later, definition=item.definition)
-        items.append(later)
-    return items
+def described(item: Item, by: Item) -> Item:
+    """An object with the comments, and the flow, that another record of it has."""
+    comments = {fold(c.name): c.comment for c in by.columns}
+    columns = (replace(c, comment=comments.get(fold(c.name), c.comment)) for c in item.columns)
+    return made_by_flow(replace(item, columns=tuple(columns), comment=by.comment), by.flow)
 
 
 def _advance_objects(engine: Engine, planned_folder: PlannedFolder) -> None:

@@ -50,7 +50,6 @@ from ctsql.runtime.statements.definitions.create import (
     check_refresh_times,
     complete_outputs,
     task_that_follows,
-    with_quarantine,
 )
 from ctsql.runtime.statements.definitions.create_flow import (
     clauses_of,
@@ -59,7 +58,8 @@ from ctsql.runtime.statements.definitions.create_flow import (
     read_flow_texts,
 )
 from ctsql.runtime.statements.definitions.first_rows import with_first_rows
-from ctsql.runtime.statements.definitions.task_redefinition import definition_statement
+from ctsql.runtime.statements.definitions.task_change import definition_statement
+from ctsql.runtime.statements.definitions.view_change import quarantine_by, with_quarantine
 from ctsql.runtime.statements.objects.name_resolution import check_free, drop_text, new_quarantine
 from ctsql.runtime.statements.objects.refresh_view import check_not_finished
 from ctsql.runtime.tasks.progress import check_not_suspended
@@ -154,7 +154,7 @@ class FolderBinder:
                 return self._new_object(definition, [item.bound(bound.columns, bound.reads)], {})
             case st.CreateMaterializedView():
                 view, plan = self._view(definition, statement, None)
-                view, beside = with_quarantine(Creation(names), view, statement)
+                view, *beside = with_quarantine(names, view, statement)
                 return self._new_object(definition, [view, *beside], {view.id: plan})
             case st.CreateContinualTask():
                 items, plan = self._task(definition, statement)
@@ -297,7 +297,7 @@ class FolderBinder:
         plan: BoundDefinition,
     ) -> tuple[tuple[Item, ...], dict[str, BoundDefinition]]:
         """A changed view with the quarantine that it has then, if any; and what is redefined."""
-        quarantine = Creation(self._names(definition)).quarantine_of(item, statement)
+        quarantine = quarantine_by(self._names(definition), item, statement)
         if quarantine is None:
             return (replace(item, quarantine=None),), {item.id: plan}
         away, bound = quarantine

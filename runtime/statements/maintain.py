@@ -28,7 +28,7 @@ from ctsql.runtime.maintenance.consumers import (
     system_floor,
 )
 from ctsql.runtime.statements.definitions.dropped import remove_dropped
-from ctsql.runtime.statements.definitions.task_redefinition import Redefinition
+from ctsql.runtime.statements.definitions.task_change import Redefinition
 from ctsql.runtime.statements.objects.name_resolution import OnNames
 from ctsql.runtime.views.side_table import tables_beside
 from ctsql.runtime.warehouse.followed_tables import keep_logs

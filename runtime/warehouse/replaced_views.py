@@ -36,7 +36,7 @@ from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.cutovers import Cutover
 from ctsql.catalog.dependencies import fingerprint_of
 from ctsql.catalog.errors import CtsqlError, error, not_supported
-from ctsql.catalog.items import Item, MaterializedView, ObjectKind, altered_meanwhile
+from ctsql.catalog.items import Item, MaterializedView, altered_meanwhile
 from ctsql.catalog.names import fold
 from ctsql.catalog.refreshes import RefreshPart, Stretch
 from ctsql.catalog.schemas import Column, Schema, keeps_columns, same_columns
@@ -198,12 +198,6 @@ def cutover_of_views(
     return Cutover(items=tuple(items), new_ids=frozenset(begun_ids))
 
 
-def with_definition_of(item: MaterializedView, other: Item) -> MaterializedView:
-    """A view with the definition of another one, under its own number."""
-    definition = replace(other.definition, number=item.revision, flow=item.flow)
-    return replace(item, definition=definition, columns=other.columns)
-
-
 def check_history(warehouse: Warehouse, catalog: Catalog, item: Item, history: History) -> None:
     """Raise ALTERED_MEANWHILE where what was decided of a view's history holds no longer."""
     readers = catalog.readers(item.id) if history is History.CUT else []
@@ -211,19 +205,6 @@ def check_history(warehouse: Warehouse, catalog: Catalog, item: Item, history: H
         raise altered_meanwhile(item, f"Another process made {readers[0].name}, which reads it.")
     if history is History.WAITS and not awaits_columns(warehouse, item):
         raise altered_meanwhile(item)
-
-
-def check_as_bound(binding_catalog: Catalog, current: Catalog, item: Item) -> None:
-    """Raise ALTERED_MEANWHILE where a view that a definition reads is another one by now.
-
-    Args:
-        binding_catalog: the catalog by which it was bound. current: the newest.
-    """
-    for reading in item.reads:
-        before, now = (c.items.get(reading.object_id) for c in (binding_catalog, current))
-        is_view = now is not None and now.kind in (ObjectKind.VIEW, ObjectKind.MATERIALIZED_VIEW)
-        if before and now and is_view and not keeps_columns(before.columns, now.columns):
-            raise altered_meanwhile(now)
 
 
 def _check_takes_others(warehouse: Warehouse, view: Item) -> None:

@@ -18,7 +18,7 @@ from ctsql.catalog.names import DEFAULT_SCHEMA
 from ctsql.catalog.stored_items import read_item
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.statements.definitions.cutover import cut_over
-from ctsql.runtime.statements.definitions.task_redefinition import Redefinition
+from ctsql.runtime.statements.definitions.task_change import Redefinition
 from ctsql.runtime.statements.objects.name_resolution import Namespace
 from ctsql.runtime.warehouse.stores.catalog_store import CUTOVER, OBJECT
 from ctsql.runtime.warehouse.times.timeline import TASKS, TaskState

@@ -23,18 +23,19 @@ from ctsql.catalog.dependencies import beside as goes_with, outputs_of, replacem
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item, ObjectKind, Reading
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name
+from ctsql.catalog.spans import Source
 from ctsql.planner.nodes import Insert, TaskWrite, Transaction
 from ctsql.runtime.delta.change_feed import added_rows
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.table_changes import tag
-from ctsql.runtime.statements.definitions.cutover import PreparedChange, cut_over
+from ctsql.runtime.statements.definitions.cutover import cut_over
 from ctsql.runtime.statements.definitions.first_rows import copy_of, fill
-from ctsql.runtime.statements.definitions.task_redefinition import Redefinition
-from ctsql.runtime.statements.definitions.task_swap import (
-    Swap,
+from ctsql.runtime.statements.definitions.task_change import Redefinition
+from ctsql.runtime.statements.definitions.task_replacement import (
     advance_beside,
     check_alone,
     outputs_among,
+    swapped,
 )
 from ctsql.runtime.statements.objects.name_resolution import Namespace
 from ctsql.runtime.tasks import proposals, sink
@@ -321,18 +322,6 @@ def _made_of(text: str, new: Bag) -> Bag:
     return Counter() if shift is None else shifted(new, int(shift[1]))
 
 
-class _NotedSwap(Swap):
-    """A swap whose cutovers are noted."""
-
-    simulation: Swapping
-    about: tuple[int, int]
-
-    def on_top(self, current: Catalog) -> Cutover:
-        made = Swap.on_top(self, current)
-        self.simulation.cutovers[made.id] = self.about
-        return made
-
-
 class Swapper(Process):
     """A process that also replays the task, and reads it."""
 
@@ -424,26 +413,35 @@ class Swapper(Process):
         return task, made
 
     def _swap(self, engine: MemoryEngine, task: Item, made: list[Item], *, is_known: bool) -> None:
-        change, beside = self.redefinition(engine), made[0]
-        failed_at = change.advance_to_now(engine.relations.item(TASK))
+        statements, beside, simulation = self.redefinition(engine), made[0], self.simulation
         if not is_known:
             for app in [k for k in self.known_uppers if beside.id in k]:
                 del self.known_uppers[app]  # opened anew
-        advance_beside(engine, made, is_known=is_known)
         added = int(beside.id.removeprefix("beside")) * 100
-        swap = _NotedSwap(
-            task=task,
-            items=tuple(made),
-            is_known=is_known,
-            text=body_text(TASK, added, self.simulation.shape),
-            reads=beside.reads,
-            follows=engine.relations.item(SOURCE),
+        away = next((i for i in made if i.id == beside.quarantine), None)
+        outputs = outputs_of(engine.catalog, task) or [task]
+        copy = copy_of(
+            task,
+            outputs,
+            outputs_among(made),
+            engine.relations.item(SOURCE),
+            clears=True,
+            quarantine=away,
         )
-        object.__setattr__(swap, "simulation", self.simulation)
-        object.__setattr__(swap, "about", (beside.created_at, added))
-        cut_over(engine, PreparedChange(make=swap.on_top))
-        self.simulation.stood_count += failed_at is not None
-        change.settle(engine.relations.item(TASK))
+        text, span = body_text(TASK, added, simulation.shape), Source("", "swap").whole()
+        change = statements.prepare(task, text, beside.reads, span, copy=copy)
+        advance_beside(engine, made, is_known=is_known)
+
+        def make(current: Catalog) -> Cutover:
+            cutover = swapped(current, change, made, is_known=is_known)
+            simulation.cutovers[cutover.id] = (beside.created_at, added)
+            return cutover
+
+        cut_over(
+            engine,
+            change.part(make, lambda: statements.settle(engine.relations.item(TASK))),
+        )
+        simulation.stood_count += change.failed_at is not None
 
     def _explained(self, problem: CtsqlError) -> None:
         if problem.condition in LOST and problem.condition not in EXPECTED:

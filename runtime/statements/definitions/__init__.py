@@ -14,7 +14,7 @@ the object holds at that T is one of three:
     CREATE (no cutover: one commit of catalog)   create, create_flow
     CREATE OR REPLACE [MATERIALIZED] VIEW, FLOW  create, create_flow
     ALTER MATERIALIZED VIEW SET, CONSTRAINT      alter_view (which writes the statement for create)
-    CREATE OR REPLACE, ALTER CONTINUAL TASK      alter_task, by task_redefinition
+    CREATE OR REPLACE, ALTER CONTINUAL TASK      alter_task, by task_change
     CREATE REPLACEMENT, APPLY REPLACEMENT        view_replacement, task_replacement
     REPLAY                                       task_replacement
     ctsql apply                                  runtime/pipelines/applying

@@ -20,7 +20,7 @@ from ctsql.planner.syntax.statements.constraints import constraint_text, with_na
 from ctsql.planner.syntax.statements.options import STORAGE_OPTIONS, storage_options
 from ctsql.planner.syntax.tokens.tokenizer import words_of
 from ctsql.runtime.statements.definitions.cutover import PreparedChange, cut_over
-from ctsql.runtime.statements.definitions.task_redefinition import (
+from ctsql.runtime.statements.definitions.task_change import (
     Redefinition,
     bind_task_state,
     column_list,

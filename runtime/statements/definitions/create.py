@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from ctsql.catalog import times
 from ctsql.catalog.catalog import Catalog, still_there
-from ctsql.catalog.cutovers import Cutover, together
-from ctsql.catalog.dependencies import all_readers, check_no_cycle, quarantine_of, subscribers
+from ctsql.catalog.cutovers import Cutover
+from ctsql.catalog.dependencies import all_readers, check_no_cycle, quarantine_of
 from ctsql.catalog.errors import DataError, bad_option, error, not_supported
 from ctsql.catalog.items import (
     Definition,
@@ -29,11 +29,9 @@ from ctsql.catalog.items import (
     View,
     altered_meanwhile,
     columns_in_use,
-    in_use,
     made_by_flow,
-    was_dropped,
 )
-from ctsql.catalog.names import Name, fold, quarantine_name, quote
+from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.refreshes import At, RefreshPart
 from ctsql.catalog.schemas import (
     Column,
@@ -43,16 +41,16 @@ from ctsql.catalog.schemas import (
     lacking,
     same_columns,
 )
-from ctsql.catalog.spans import Source, Span
+from ctsql.catalog.spans import Span
 from ctsql.catalog.system_tables import is_system, made_in_system
-from ctsql.planner.binding.binder import BoundDefinition, qualify, refresh_parts
+from ctsql.planner.binding.binder import BoundDefinition, qualify
 from ctsql.planner.binding.checks import (
     check_listed,
     check_table_columns,
 )
 from ctsql.planner.binding.task import bind_task
 from ctsql.planner.nodes import descend
-from ctsql.planner.syntax import ast as st, parse, parse_as
+from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.planner.syntax.statements.options import (
     LOCATION,
     STORAGE_OPTIONS,
@@ -64,15 +62,22 @@ from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.log.failures import FOR_ROWS_AT_FAULT, is_failure_of
 from ctsql.runtime.spark.failures.errors import conflict_errors, translate_spark_errors
 from ctsql.runtime.statements.definitions.alter_task import TaskAlteration
-from ctsql.runtime.statements.definitions.cutover import PreparedChange, beginning, cut_over
-from ctsql.runtime.statements.definitions.dropped import dropped
+from ctsql.runtime.statements.definitions.cutover import (
+    PreparedChange,
+    as_prepared,
+    check_reads,
+    cut_over,
+)
 from ctsql.runtime.statements.definitions.first_rows import backfill_of, fill, source_of
 from ctsql.runtime.statements.definitions.output_tables import (
     create_table_text,
-    make_table,
     undo_on_failure,
 )
-from ctsql.runtime.statements.definitions.view_texts import quarantine_text
+from ctsql.runtime.statements.definitions.view_change import (
+    prepare_view,
+    quarantine_by,
+    with_quarantine,
+)
 from ctsql.runtime.statements.dml.dml import run_on_table, target_table
 from ctsql.runtime.statements.dml.stored_rules import stored_constraints
 from ctsql.runtime.statements.objects.name_resolution import (
@@ -87,23 +92,12 @@ from ctsql.runtime.statements.objects.refresh_view import (
     check_not_finished,
     end_if_followed,
     expect_follower,
-    write_new,
 )
 from ctsql.runtime.statements.tables.alter_table import COMMITTED_BESIDE, store_constraints
 from ctsql.runtime.statements.tables.columns_read import columns_with_readers, readers_of_changed
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_followed
 from ctsql.runtime.warehouse.relations import columns_of
-from ctsql.runtime.warehouse.replaced_views import (
-    History,
-    check_as_bound,
-    check_history,
-    counts_anew,
-    cutover_of_views,
-    give_columns,
-    refresh_of,
-    with_definition_of,
-)
 from ctsql.runtime.warehouse.stores.location import check_outside, is_within
 from ctsql.runtime.warehouse.table_checks import identify
 from ctsql.runtime.warehouse.times.multi_table_commit import alone
@@ -264,24 +258,23 @@ class Creation(OnNames):
         bound = self.names.binder().bind_view(statement)
         item = self.names.new(View, name, statement.span, statement.comment)
         item = item.bound(bound.columns, bound.reads)
-        if old is not None:
-            item, span = replace(item, id=old.id), statement.target.span
-            self.check_replacement(self.engine.catalog, old, item, span)
-            self.check_no_input(old, span)
-            for reader in all_readers(self.engine.catalog, old.id):
-                end_if_followed(self.engine, reader)
-
-            def make(current: Catalog) -> Cutover:
-                now = self._still_there(current, old, bound)
-                if now.definition != old.definition:
-                    raise altered_meanwhile(now)
-                self.check_replacement(current, now, item, span)
-                return Cutover(items=(item,))
-
-            # Stored readers of it follow at their next T.
-            cut_over(self.engine, PreparedChange(make=make))
-        else:
+        if old is None:
             self.register(item)
+            return "CREATE VIEW"
+        definition = replace(item.definition, number=old.revision + 1)
+        item, span = replace(item, id=old.id, definition=definition), statement.target.span
+        self.check_replacement(self.engine.catalog, old, item, span)
+        self.check_no_input(old, span)
+        for reader in all_readers(self.engine.catalog, old.id):
+            end_if_followed(self.engine, reader)
+
+        def make(current: Catalog) -> Cutover:
+            self._check_reads(current, item)
+            self.check_replacement(current, as_prepared(current, old), item, span)
+            return Cutover(items=(item,))
+
+        # Stored readers of it follow at their next T.
+        cut_over(self.engine, PreparedChange(make=make))
         return "CREATE VIEW"
 
     def _find_old(
@@ -341,46 +334,15 @@ class Creation(OnNames):
         bound = self.names.binder().bind_materialized_view(statement, item)
         check_followed(self.engine.warehouse, bound.view)
         item = replace(item, columns=bound.columns)
-        item, beside = with_quarantine(self, item, statement)
+        item, *beside = with_quarantine(self.names, item, statement)
         with self.built(item, bound, beside, has_vectors=keeps_vectors(statement)) as items:
             self.register(*items)
         return "CREATE MATERIALIZED VIEW"
 
-    def quarantine_of(
-        self, item: MaterializedView, statement: st.CreateMaterializedView
-    ) -> tuple[MaterializedView, BoundDefinition] | None:
-        """The quarantine that a view has by a statement, and what it means; None for none.
-
-        It is a view as well, of the rows that the other one leaves out, so it follows its tables
-        as that one does; the one that is there keeps its id and its name.
-
-        Raises OBJECT_EXISTS, DUPLICATE_COLUMN.
-        """
-        there = quarantine_of(self.engine.catalog, item)
-        name = there.name if there else quarantine_name(item.name)
-        text = quarantine_text(statement, [c.name for c in item.columns], name.qualified())
-        if text is None:
-            return None
-        if there is None:
-            check_free(self.engine.catalog, name, statement.target.span, quiet=False)
-        source = Source(text, f"quarantine of {item.name}").whole()
-        view = parse(source)
-        assert isinstance(view, st.CreateMaterializedView)  # as it was written
-        own = self.names.new(MaterializedView, name, source, None)
-        own = own if there is None else there
-        bound = self.names.binder().bind_materialized_view(view, own)
-        typed = replace(self._typed(text), number=own.revision)
-        return replace(own, definition=typed).bound(bound.columns, bound.reads), bound
-
     def replacing(
         self, old: MaterializedView, statement: st.CreateMaterializedView
     ) -> PreparedChange:
-        """Prepare that a view has another query: its table stays, and gets what differs.
-
-        With other columns than more at the end it writes all rows. If nobody reads it then, the
-        view counts as created at the cutover. Other refresh times are counted from there, those of
-        before are kept; the same ones go on.
-        """
+        """Prepare that a view has another query (:mod:`.view_change`)."""
         engine, span = self.engine, statement.target.span
         check_no_quarantine(engine.catalog, old, span)
         check_not_finished(engine, old)
@@ -388,73 +350,40 @@ class Creation(OnNames):
         check_not_suspended(engine.warehouse, old)
         bound = self.names.binder().bind_materialized_view(statement, old)
         check_followed(engine.warehouse, bound.view)
-        away_and_bound = self.quarantine_of(replace(old, columns=bound.columns), statement)
-        away = None if away_and_bound is None else away_and_bound[0]
+        later = replace(
+            old,
+            definition=replace(
+                self._typed(statement.span.text),
+                reads=bound.reads,
+                flow=old.flow if self.alters else self.flow,
+            ),
+            columns=commented(old.columns, bound.columns) if self.alters else bound.columns,
+            comment=old.comment if self.alters else statement.comment,
+        )
+        quarantine = quarantine_by(self.names, later, statement)
+        away = None if quarantine is None else quarantine[0]
+        later = replace(later, quarantine=None if away is None else away.id)
         before = quarantine_of(engine.catalog, old)
-        pairs = [(old, old.bound(bound.columns, bound.reads))]
+        pairs = [(old, later)]
         if before is not None and away is not None:
             pairs.append((before, away))
         for there, new in pairs:
             self.check_replacement(engine.catalog, there, new, span)
-        histories = _end_for_columns(engine, pairs)
-        new_away = None
-        if away is not None and before is None:
-            histories.append(History.CUT)  # it has none
-            away = new_away = make_table(engine, replace(away, created_at=engine.timeline.now))
-        is_paced = counts_anew(refresh_of(old), refresh_parts(statement), histories)
+        for there, _ in pairs:
+            end_if_followed(engine, there)
+        change = prepare_view(engine, old, later, away, span)
 
         def make(current: Catalog) -> Cutover:
-            now = self._still_there(current, old, bound)
-            check_not_finished(engine, now)
-            if now.revision != old.revision:
-                raise altered_meanwhile(now)
-            item = replace(
-                now,
-                definition=Definition(
-                    text=statement.span.text,
-                    search_schema=self.names.search_schema,
-                    reads=bound.reads,
-                    number=now.revision,
-                    flow=now.flow if self.alters else self.flow,
-                ),
-                columns=bound.columns,
-                comment=statement.comment,
-                quarantine=None if away is None else now.quarantine or away.id,
-            )
-            if self.alters:
-                columns = commented(now.columns, bound.columns)
-                item = replace(item, columns=columns, comment=now.comment)
-            check_history(engine.warehouse, current, now, histories[0])
-            items = [(now, item, histories[0])]
-            is_new = new_away is not None
-            there, rest = quarantine_change(current, now, away, span, is_new=is_new)
-            if there is not None and away is not None:
-                items.append((there, with_definition_of(there, away), histories[-1]))
-            for one, new, _ in items:
-                self.check_replacement(current, one, new, span)
-            paced_ids = [one.id for one, _, _ in items] if is_paced else []
-            return together([cutover_of_views(items, paced_ids), rest])
+            self._check_reads(current, later)
+            for there, new in pairs:
+                self.check_replacement(current, there, new, span)
+            return change.on_top(current)
 
-        views = [old.id, *([] if away is None else [away.id])]
-        return PreparedChange(
-            make=make,
-            new=() if new_away is None else (new_away,),
-            complete=lambda: write_new(engine, views),
-        )
+        return change.part(make)
 
-    def _still_there(self, current: Catalog, old: Record, bound: BoundDefinition) -> Record:
-        """The object in the newest catalog.
-
-        Raises:
-            UNKNOWN_RELATION: it, or a relation that the new definition reads, was dropped.
-            ALTERED_MEANWHILE: a view that it reads got other columns.
-        """
-        names = {old.id: old.name} | {r.object_id: r.name for r in bound.reads}
-        for object_id, name in names.items():
-            if object_id not in current.items:
-                raise was_dropped(name, "while the view was being replaced")
-        check_as_bound(self.names.bound_by or current, current, old.bound(old.columns, bound.reads))
-        return still_there(current, old)
+    def _check_reads(self, current: Catalog, item: Item) -> None:
+        """Check that what a definition reads is by the newest catalog what it was bound to."""
+        check_reads(self.names.bound_by or current, current, item.reads)
 
     def check_same_storage(self, old: Item, statement: st.CreateMaterializedView) -> None:
         """Raise NOT_SUPPORTED where a view's table would have to be stored otherwise."""
@@ -599,10 +528,7 @@ class Creation(OnNames):
             for item in items:
                 check_free(current, item.name, None, quiet=False)
                 check(current, item)
-                check_as_bound(self.names.bound_by or current, current, item)
-                missing_reads = [r for r in item.reads if r.object_id not in catalog.items]
-                if missing_reads:
-                    raise was_dropped(missing_reads[0].name, "while this object was being created")
+                self._check_reads(catalog, item)
             return catalog
 
         self.engine.change_catalog(add_items)
@@ -637,17 +563,6 @@ def check_place_free(catalog: Catalog, table: Item, span: Span | None) -> None:
             raise not_supported(span, "LOCATION of a dropped object", why=why, hint=hint)
 
 
-def _end_for_columns(engine: Engine, pairs: Sequence[tuple[Item, Item]]) -> list[History]:
-    """Advance views to now before they are replaced, and give their tables other columns."""
-    for there, _ in pairs:
-        end_if_followed(engine, there)
-    read = engine.catalog.readers
-    return [
-        give_columns(engine.warehouse, there, new.columns, is_read=bool(read(there.id)))
-        for there, new in pairs
-    ]
-
-
 def task_that_follows(engine: Engine, view: Item) -> Item | None:
     """The task that has a plain view as its input, if one has."""
     for reader in all_readers(engine.catalog, view.id):
@@ -656,56 +571,6 @@ def task_that_follows(engine: Engine, view: Item) -> Item | None:
             if any(getattr(n, "object_id", None) == view.id for v in views for n in descend(v)):
                 return reader
     return None
-
-
-def with_quarantine(
-    creation: Creation, item: MaterializedView, statement: st.CreateMaterializedView
-) -> tuple[MaterializedView, list[MaterializedView]]:
-    """A new view, and beside it the quarantine that it has by its statement, if any."""
-    away_and_bound = creation.quarantine_of(item, statement)
-    if away_and_bound is None:
-        return item, []
-    return replace(item, quarantine=away_and_bound[0].id), [away_and_bound[0]]
-
-
-def quarantine_change(
-    current: Catalog,
-    view: MaterializedView,
-    away: MaterializedView | None,
-    span: Span,
-    *,
-    is_new: bool,
-) -> tuple[MaterializedView | None, Cutover]:
-    """The action for the quarantine of a view that gets another definition.
-
-    Args:
-        away: the one that it has then; None for none. is_new: whether its table was made for it.
-
-    Returns:
-        The one that is there and stays, under another definition; and the cutover to a new one, or
-        to none.
-
-    Raises:
-        DEPENDENT_OBJECTS: somebody reads the one that goes. OBJECT_EXISTS: the name of the new one
-            is taken. UNKNOWN_RELATION: another process has dropped it.
-    """
-    there = quarantine_of(current, view)
-    if away is None and there is not None:
-        check_quarantine_unread(current, there, span)
-        return None, Cutover(drop=dropped(current, [there]))
-    if away is None or there is not None:
-        return there, Cutover()
-    if not is_new:
-        raise was_dropped(away.name, "meanwhile", away.kind.value)
-    return None, beginning(current, away, span)
-
-
-def check_quarantine_unread(current: Catalog, there: Item, span: Span) -> None:
-    """Raise DEPENDENT_OBJECTS where something reads the quarantine of a view, which is to go."""
-    readers = [str(i.name) for i in current.readers(there.id)]
-    readers += [f"subscription '{s.name}'" for s in subscribers(current, there.id)]
-    if readers:
-        raise in_use(there, f"It is read by {', '.join(readers)}.", span, kind="quarantine")
 
 
 @contextmanager

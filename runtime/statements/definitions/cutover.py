@@ -17,14 +17,25 @@ fits (:mod:`ctsql.runtime.warehouse.stores.catalog_store` says how readers find 
 Source: docs/decisions/0107-definitions-at-one-t.md.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from ctsql.catalog.catalog import Catalog
+from ctsql.catalog.catalog import Catalog, still_there
 from ctsql.catalog.cutovers import Cutover, together
 from ctsql.catalog.errors import CatalogError, error
-from ctsql.catalog.items import Item, Table, Task
+from ctsql.catalog.items import (
+    Item,
+    MaterializedView,
+    Reading,
+    Record,
+    Table,
+    Task,
+    View,
+    altered_meanwhile,
+    was_dropped,
+)
+from ctsql.catalog.schemas import keeps_columns
 from ctsql.catalog.spans import Span
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults
@@ -36,7 +47,7 @@ from ctsql.runtime.warehouse.times.timeline import TaskState
 TRIES_MAX = 20
 
 
-def _nothing() -> None:
+def nothing() -> None:
     """There is nothing to complete."""
 
 
@@ -56,7 +67,7 @@ class PreparedChange:
     make: Callable[[Catalog], Cutover]
     new: tuple[Item, ...] = ()
     failed_at: Mapping[str, int | None] = field(default_factory=dict)
-    complete: Callable[[], None] = _nothing
+    complete: Callable[[], None] = nothing
 
 
 def cut_over(engine: Engine, *changes: PreparedChange) -> None:
@@ -66,10 +77,15 @@ def cut_over(engine: Engine, *changes: PreparedChange) -> None:
         What one of them raises that no longer fits, or DEFINITIONS_CHANGED where other processes
         were first each time: then nothing is in force. What completing raises: then they are.
     """
-    with undo_on_failure(engine, [item for change in changes for item in change.new]):
-        _commit(engine, changes)
+    bring_into_force(engine, *changes)
     for change in changes:
         change.complete()
+
+
+def bring_into_force(engine: Engine, *changes: PreparedChange) -> None:
+    """Bring changes into force at one T; the caller completes them."""
+    with undo_on_failure(engine, [item for change in changes for item in change.new]):
+        _commit(engine, changes)
 
 
 def _commit(engine: Engine, changes: Sequence[PreparedChange]) -> None:
@@ -102,6 +118,39 @@ def _commit(engine: Engine, changes: Sequence[PreparedChange]) -> None:
         engine.change_catalog(lambda catalog: catalog)  # which writes what is in force
         return
     raise error("DEFINITIONS_CHANGED")
+
+
+def as_prepared(current: Catalog, item: Record) -> Record:
+    """An object by the newest catalog, where it is as it was when its change was prepared.
+
+    Raises:
+        UNKNOWN_RELATION: it was dropped. ALTERED_MEANWHILE: it has another definition, name or
+            comment.
+    """
+    now = still_there(current, item)
+    if (now.name, now.revision, now.comment, now.columns) != (
+        (item.name, item.revision, item.comment, item.columns)
+    ):
+        raise altered_meanwhile(now)
+    return now
+
+
+def check_reads(bound_by: Catalog, current: Catalog, reads: Iterable[Reading]) -> None:
+    """Check that what a new definition reads is what it was bound to.
+
+    Args:
+        bound_by: the catalog by which it was bound. current: the newest.
+
+    Raises:
+        UNKNOWN_RELATION: some of it was dropped. ALTERED_MEANWHILE: a view of it has other columns.
+    """
+    for reading in reads:
+        before, now = (c.items.get(reading.object_id) for c in (bound_by, current))
+        if now is None:
+            raise was_dropped(reading.name, "meanwhile")
+        is_view = isinstance(now, View | MaterializedView)
+        if before and is_view and not keeps_columns(before.columns, now.columns):
+            raise altered_meanwhile(now)
 
 
 def beginning(current: Catalog, item: Item | None, span: Span | None) -> Cutover:

@@ -2,8 +2,8 @@
 
 A replacement is a separate task next to the task that it is for. It has the same columns and
 begins with what the inputs hold (SNAPSHOT), or with what the task held before a T, from which on
-its body is run for every T that there was (FROM). Applying it binds two definitions of the task in
-one commit of the timeline (:mod:`ctsql.runtime.statements.definitions.task_swap`).
+its body is run for every T that there was (FROM). Applying it gives the task its rows and its
+definition (:mod:`.task_change`).
 
 [nothing-before-swap] before that commit nothing is changed, and of REPLAY no catalog knows the
     replacement: a process that dies leaves a folder, which MAINTAIN removes.
@@ -20,9 +20,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from ctsql.catalog import times
+from ctsql.catalog.catalog import Catalog, still_there
+from ctsql.catalog.cutovers import Cutover, together
 from ctsql.catalog.dependencies import (
     all_readers,
     beside as goes_with,
+    check_no_cycle,
     closure,
     outputs_of,
     replacement_of,
@@ -30,7 +33,15 @@ from ctsql.catalog.dependencies import (
     written_by,
 )
 from ctsql.catalog.errors import DataError, bad_option, error, not_supported, out_of_range
-from ctsql.catalog.items import Definition, Item, MaterializedView, ObjectKind, Task, TaskOutput
+from ctsql.catalog.items import (
+    Definition,
+    Item,
+    MaterializedView,
+    ObjectKind,
+    Task,
+    TaskOutput,
+    was_dropped,
+)
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding.binder import BoundDefinition, qualify
@@ -38,25 +49,25 @@ from ctsql.planner.binding.task import bind_task
 from ctsql.planner.bodies.reads import snapshot_inputs
 from ctsql.planner.syntax import ast as st, parse_as, splice
 from ctsql.planner.syntax.statements.options import COALESCE, STORAGE_OPTIONS
+from ctsql.runtime.engine import Engine
 from ctsql.runtime.log.failures import is_failure_of
 from ctsql.runtime.maintenance.history import check_history
 from ctsql.runtime.statements.definitions.alter_task import merged_options, options_edit
 from ctsql.runtime.statements.definitions.create import Creation, complete_outputs, keeps_vectors
-from ctsql.runtime.statements.definitions.cutover import PreparedChange, cut_over
+from ctsql.runtime.statements.definitions.cutover import as_prepared, check_reads, cut_over
 from ctsql.runtime.statements.definitions.first_rows import copy_of, followed_by
-from ctsql.runtime.statements.definitions.task_redefinition import (
+from ctsql.runtime.statements.definitions.task_change import (
     Redefinition,
+    TaskChange,
     column_list,
     definition_statement,
 )
-from ctsql.runtime.statements.definitions.task_swap import (
-    Swap,
-    advance_beside,
-    check_alone,
-    check_fits,
-    outputs_among,
+from ctsql.runtime.statements.definitions.view_replacement import (
+    check_same_columns,
+    check_unfollowed,
+    exists_already,
+    of_another,
 )
-from ctsql.runtime.statements.definitions.view_replacement import exists_already, of_another
 from ctsql.runtime.statements.inspect.show import rename_edits
 from ctsql.runtime.statements.objects.name_resolution import check_free, new_quarantine
 from ctsql.runtime.tasks.progress import check_not_suspended, failure_of
@@ -256,7 +267,7 @@ class TaskReplacement(Redefinition):
             outputs.append(new_quarantine(self.names, item, place))
             item = replace(item, quarantine=outputs[-1].id)
         items = [item, *complete_outputs(outputs, item, bound)]
-        check_fits(self.engine.catalog, items, task, place)
+        _check_fits(self.engine.catalog, items, task, place)
         if bound.task.coalesce != self.engine.relations.bound(task).task.coalesce:
             span = next((o.span for o in options if o.name == COALESCE), place)
             detail = "It belongs to the task for good."
@@ -416,29 +427,112 @@ class TaskReplacement(Redefinition):
         """
         engine = self.engine
         is_known = beside[0].id in engine.refresh_catalog().items
-        self.advance_to_now(task)
         text = self._applied_text(task, old, beside)
         definition = _parse(text, task.name)
-        bound = self.bind(task, definition)
-        away = None if beside[0].quarantine is None else self.missing_quarantine(task, span)
-        follows = followed_by(self.names.in_schema(task.search_schema), definition)
-        swap = Swap(
-            task=task,
-            items=tuple(beside),
-            is_known=is_known,
-            text=text,
-            reads=bound.reads,
-            follows=follows,
+        reads = self.bind(task, definition).reads
+        away = next((i for i in beside if i.id == beside[0].quarantine), None)
+        copy = copy_of(
+            task,
+            self.outputs(task),
+            outputs_among(beside),
+            followed_by(self.names.in_schema(task.search_schema), definition),
+            clears=True,
             quarantine=away,
-            span=span,
         )
+        own = None
+        if away is not None and task.quarantine is None:
+            own = new_quarantine(self.names, task, span)
+        change = self.prepare(task, text, reads, span, quarantine=own, copy=copy)
         advance_beside(engine, beside, is_known=is_known)
-        change = PreparedChange(
-            make=swap.on_top,
-            new=(away,) if away else (),
-            complete=lambda: self.settle(engine.relations.item(task.id)),
+
+        cut_over(
+            engine,
+            change.part(
+                lambda current: swapped(current, change, beside, is_known=is_known),
+                lambda: self.settle(engine.relations.item(task.id)),
+            ),
         )
-        cut_over(engine, change)
+
+
+def swapped(
+    current: Catalog, change: TaskChange, beside: Sequence[Item], *, is_known: bool
+) -> Cutover:
+    """What changes on top of a catalog where a task takes over what its replacement holds.
+
+    Args:
+        beside: the replacement, then what goes with it. is_known: whether the catalog has it, or
+            is to get it, until the task has its rows.
+
+    Raises:
+        What :meth:`TaskChange.on_top` raises. DEPENDENT_OBJECTS: somebody reads the replacement.
+        REPLACEMENT_EXISTS: there is another one by now.
+    """
+    cutover, task, span = change.on_top(current), change.task, change.span
+    check_reads(current, current, change.reads)
+    _check_fits(current, beside, task, span)
+    if is_known:
+        check_unfollowed(current, as_prepared(current, beside[0]), span)
+        return cutover
+    check_alone(current, beside[0])
+    for item in beside:
+        check_free(current, item.name, span, quiet=False)
+    return together([cutover, Cutover(items=tuple(beside))])
+
+
+def outputs_among(items: Sequence[Item]) -> list[Item]:
+    """The objects that hold the rows of a replacement, among it and what goes with it."""
+    return [i for i in items if i.id in items[0].outputs] or [items[0]]
+
+
+def advance_beside(engine: Engine, items: Sequence[Item], *, is_known: bool) -> None:
+    """Run a replacement up to now.
+
+    Args:
+        items: it, then what goes with it. is_known: whether the catalog has it.
+
+    Raises:
+        UNKNOWN_RELATION: it, or what it reads, was dropped by another process.
+    """
+    beside, there = items[0], engine.refresh_catalog().items
+    now = engine.mint_for([there[r.object_id] for r in beside.reads if r.object_id in there])
+    if is_known:
+        still_there(engine.catalog, beside)
+    check_reads(
+        engine.catalog, engine.catalog, (r for r in beside.reads if r.object_id != beside.id)
+    )
+    if not is_known:
+        engine.relations.add(items)
+    engine.advance([beside], now)
+
+
+def check_alone(current: Catalog, item: Item) -> None:
+    """Raise where another process was first to make a replacement, or dropped the task.
+
+    Args:
+        item: the replacement, or what goes with it.
+    """
+    if item.replaces is None:
+        return
+    task = current.items.get(item.replaces)
+    if task is None:
+        raise was_dropped(item.name, "while its replacement was being made", _KIND.value)
+    there = replacement_of(current, task.id)
+    if there is not None and there.id != item.id:
+        raise exists_already(task, there, None)
+
+
+def _check_fits(catalog: Catalog, items: Sequence[Item], task: Item, span: Span | None) -> None:
+    """Raise where a task cannot get the definition of a replacement.
+
+    Args:
+        items: the replacement, then what goes with it.
+    """
+    outputs = outputs_of(catalog, task) or [task]
+    for item, output in zip(outputs_among(items), outputs, strict=True):
+        check_same_columns(item, output, span)
+    others = [r for r in items[0].reads if r.object_id != items[0].id]
+    detail = "The body of its replacement reads what reads it."
+    check_no_cycle(catalog, task, others, span, detail)
 
 
 def _parse(text: str, name: Name) -> st.CreateContinualTask:

@@ -27,7 +27,6 @@ from ctsql.catalog.items import (
     MaterializedView,
     ObjectKind,
     Reading,
-    altered_meanwhile,
     in_use,
     was_dropped,
 )
@@ -36,30 +35,23 @@ from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.planner.syntax.statements.options import STORAGE_OPTIONS
 from ctsql.runtime.log import clock
-from ctsql.runtime.statements.definitions.create import (
-    Creation,
-    check_refresh_times,
-    quarantine_change,
+from ctsql.runtime.statements.definitions.create import Creation, check_refresh_times
+from ctsql.runtime.statements.definitions.cutover import as_prepared, cut_over
+from ctsql.runtime.statements.definitions.dropped import dropped
+from ctsql.runtime.statements.definitions.view_change import (
+    prepare_view,
+    quarantine_by,
     with_quarantine,
 )
-from ctsql.runtime.statements.definitions.cutover import PreparedChange, cut_over
-from ctsql.runtime.statements.definitions.dropped import dropped
-from ctsql.runtime.statements.definitions.output_tables import make_table
 from ctsql.runtime.statements.definitions.view_texts import view_text
 from ctsql.runtime.statements.inspect.show import view_definition
 from ctsql.runtime.statements.objects.name_resolution import OnNames
-from ctsql.runtime.statements.objects.refresh_view import check_not_finished, write_new
+from ctsql.runtime.statements.objects.refresh_view import check_not_finished
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_followed
-from ctsql.runtime.warehouse.replaced_views import (
-    History,
-    counts_anew,
-    cutover_of_views,
-    refresh_of,
-    with_definition_of,
-)
 
 _KIND = ObjectKind.MATERIALIZED_VIEW
+_READS_IT = "The query of its replacement reads it, directly or through other views."
 
 
 class Replacement(OnNames):
@@ -89,10 +81,10 @@ class Replacement(OnNames):
         item = replace(item, replaces=view.id)
         bound = self.names.binder().bind_materialized_view(statement, item)
         item = item.bound(bound.columns, bound.reads)
-        self._check_fits(self.engine.catalog, item, view, statement.query.span)
+        self._check_fits(item, view, statement.query.span)
         check_followed(self.engine.warehouse, bound.view)
         creation = Creation(self.names)
-        item, beside = with_quarantine(creation, item, statement)
+        item, *beside = with_quarantine(self.names, item, statement)
         with creation.built(item, bound, beside, has_vectors=True) as items:
             creation.register(*items, check=self._check_alone)
         return "CREATE REPLACEMENT MATERIALIZED VIEW"
@@ -121,11 +113,10 @@ class Replacement(OnNames):
             raise not_supported(span, what, why=detail)
         check_not_finished(self.engine, view)
 
-    def _check_fits(self, catalog: Catalog, item: Item, view: Item, span: Span) -> None:
+    def _check_fits(self, item: Item, view: Item, span: Span | None) -> None:
         """Raise where a view cannot get the definition of a replacement, or is finished."""
         check_same_columns(item, view, span)
-        detail = "The query of its replacement reads it, directly or through other views."
-        check_no_cycle(catalog, view, item.reads, span, detail)
+        check_no_cycle(self.engine.catalog, view, item.reads, span, _READS_IT)
         check_not_finished(self.engine, view)
 
     def apply(self, statement: st.ApplyReplacement) -> str:
@@ -140,70 +131,49 @@ class Replacement(OnNames):
         beside = self.names.of_kind(statement.replacement, MaterializedView)
         if beside.replaces != view.id:
             raise of_another(engine.catalog, beside, view, statement.replacement.span)
-        self._check_fits(engine.catalog, beside, view, statement.replacement.span)
+        self._check_fits(beside, view, statement.replacement.span)
         check_not_suspended(engine.warehouse, beside)
         check_not_suspended(engine.warehouse, view)
         views = [view, *goes_with(engine.catalog, view)]
         views += [beside, *goes_with(engine.catalog, beside)]
         engine.advance(views, engine.mint_for(views))
-        definition, reads = self._definition(view, beside)
-        away, is_new = self._quarantine(view, beside, definition), False
-        if away is not None and view.quarantine is None:
-            is_new, away = True, make_table(engine, replace(away, created_at=engine.timeline.now))
+        later, away = self._later(view, beside)
+        change = prepare_view(engine, view, later, away, statement.replacement.span)
 
-        def applied(current: Catalog) -> Cutover:
-            now, going = current.items.get(view.id), current.items.get(beside.id)
-            if not isinstance(now, MaterializedView) or not isinstance(going, MaterializedView):
-                name = view.name if now is None else beside.name
-                raise was_dropped(name, "while the replacement was being applied", _KIND.value)
-            span = statement.replacement.span
-            if now.revision != view.revision:
-                raise altered_meanwhile(now)
-            if (going.definition, going.reads) != (beside.definition, beside.reads):
-                raise altered_meanwhile(going, "Another process gave it another query.")
-            check_unfollowed(current, going, span)
-            self._check_fits(current, going, now, span)
-            item = replace(
-                now,
-                definition=replace(
-                    now.definition,
-                    text=definition,
-                    search_schema=going.search_schema,
-                    reads=reads,
-                ),
-                columns=_with_comments(going.columns, now.columns),
-                built_beside=(going.id, now.revision + 1),
-                quarantine=None if away is None else away.id,
-            )
-            items = [(now, item, History.KEPT)]
-            there, rest = quarantine_change(current, now, away, span, is_new=is_new)
-            if there is not None and away is not None:
-                items.append((there, _other_quarantine(there, away, going), History.KEPT))
-            made_anew = [History.CUT] if is_new else []
-            is_paced = counts_anew(refresh_of(now), refresh_of(going), made_anew)
-            paced_ids = [one.id for one, _, _ in items] if is_paced else []
+        def make(current: Catalog) -> Cutover:
+            going = as_prepared(current, beside)
+            check_unfollowed(current, going, statement.replacement.span)
+            check_no_cycle(current, view, going.reads, statement.replacement.span, _READS_IT)
             goes = Cutover(drop=dropped(current, [going, *goes_with(current, going)]))
-            return together([cutover_of_views(items, paced_ids), goes, rest])
+            return together([change.on_top(current), goes])
 
-        ids = [view.id, *([] if away is None else [away.id])]
-        new = (away,) if away is not None and is_new else ()
-        cut_over(
-            engine, PreparedChange(make=applied, new=new, complete=lambda: write_new(engine, ids))
-        )
+        cut_over(engine, change.part(make))
         return "ALTER MATERIALIZED VIEW"
 
-    def _quarantine(
-        self, view: MaterializedView, beside: MaterializedView, definition: str
-    ) -> MaterializedView | None:
-        """The quarantine that a view has by the definition of its replacement; None for none."""
-        view_statement = parse_as(
-            st.CreateMaterializedView, definition, f"definition of {view.name}"
+    def _later(
+        self, view: MaterializedView, beside: MaterializedView
+    ) -> tuple[MaterializedView, MaterializedView | None]:
+        """A view, and its quarantine, if any, by the definition of its replacement.
+
+        Their rows are there already, in the replacement and in its quarantine.
+        """
+        definition, reads = self._definition(view, beside)
+        statement = parse_as(st.CreateMaterializedView, definition, f"definition of {view.name}")
+        later = replace(
+            view,
+            definition=replace(
+                view.definition, text=definition, search_schema=beside.search_schema, reads=reads
+            ),
+            columns=_with_comments(beside.columns, view.columns),
+            built_beside=(beside.id, view.revision + 1),
         )
-        creation = Creation(self.names.in_schema(beside.search_schema))
-        away_and_bound = creation.quarantine_of(
-            replace(view, columns=beside.columns), view_statement
-        )
-        return None if away_and_bound is None else away_and_bound[0]
+        quarantine = quarantine_by(self.names.in_schema(beside.search_schema), later, statement)
+        if quarantine is None:
+            return replace(later, quarantine=None), None
+        away, _ = quarantine
+        if view.quarantine is not None and beside.quarantine is not None:
+            away = replace(away, built_beside=(beside.quarantine, away.revision + 1))
+        return replace(later, quarantine=away.id), away
 
     def _definition(self, view: Item, beside: Item) -> tuple[str, tuple[Reading, ...]]:
         """The statement that makes the view by its replacement's query, where it is stored now.
@@ -218,18 +188,6 @@ class Replacement(OnNames):
         )
         items = self.engine.catalog.items
         return text, tuple(replace(r, name=items[r.object_id].name) for r in beside.reads)
-
-
-def _other_quarantine(
-    there: MaterializedView, away: Item, going: MaterializedView
-) -> MaterializedView:
-    """The quarantine of a view by another definition; its rows are there already.
-
-    Args:
-        going: the replacement that is applied.
-    """
-    beside = (going.quarantine, there.revision + 1) if going.quarantine is not None else None
-    return replace(with_definition_of(there, away), built_beside=beside)
 
 
 def check_same_columns(item: Item, of: Item, span: Span | None) -> None:

@@ -1,15 +1,25 @@
-"""Another definition of a task, from a T on: ALTER CONTINUAL TASK, CREATE OR REPLACE.
+"""Another definition of a task, from a T on.
 
-The task is advanced to now by the old definition; then a cutover
-(:mod:`ctsql.runtime.statements.definitions.cutover`) puts the new one in force. If the old one has
-failed at some T, the new one is in force from that T on.
+CREATE OR REPLACE, ALTER CONTINUAL TASK, APPLY REPLACEMENT, REPLAY and a folder differ in where the
+definition comes from, and in what they check. What they prepare is one :class:`TaskChange`.
 
-It may add columns at the end of the outputs: then the tables get them before the cutover
-(:mod:`ctsql.runtime.warehouse.output_columns`).
+The task is advanced to now by the old definition. If that has failed at some T, the new one is in
+force from that T on. Columns that come at the end of the outputs are added to their tables before
+the cutover (:mod:`ctsql.runtime.warehouse.output_columns`).
+
+Where the rows were built beside the task, by a replacement, two definitions come with one cutover:
+
+    at its T                  DELETE FROM task; INSERT INTO task SELECT ... FROM replacement
+    from the T after it on    the body of the replacement
+
+Any process that runs the task at that T writes the same difference, in one commit; the Ts before it
+are run by the old body. A task that has failed before it is taken past all Ts up to it
+(:class:`ctsql.runtime.tasks.sink.TaskSink`). The quarantine of the replacement is copied into the
+task's at the same T (:func:`ctsql.runtime.tasks.proposals.taken_over`).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ctsql.catalog.catalog import Catalog, still_there
 from ctsql.catalog.cutovers import Cutover, together
@@ -21,14 +31,19 @@ from ctsql.catalog.dependencies import (
     writer_of,
 )
 from ctsql.catalog.errors import DataError
-from ctsql.catalog.items import Item, Reading, Task, altered_meanwhile
+from ctsql.catalog.items import Definition, Item, Reading, Task
 from ctsql.catalog.schemas import Schema
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding.binder import BoundDefinition
 from ctsql.planner.binding.task import bind_task
 from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.statements.definitions.cutover import PreparedChange, beginning
+from ctsql.runtime.statements.definitions.cutover import (
+    PreparedChange,
+    as_prepared,
+    beginning,
+    nothing,
+)
 from ctsql.runtime.statements.definitions.dropped import dropped
 from ctsql.runtime.statements.definitions.output_tables import make_table
 from ctsql.runtime.statements.inspect.show import current_definition
@@ -42,6 +57,72 @@ from ctsql.runtime.tasks.progress import complete_through, failure_of
 from ctsql.runtime.tasks.sink import TaskSink
 from ctsql.runtime.warehouse.output_columns import ensure_columns
 from ctsql.runtime.warehouse.times.timeline import TaskState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskChange:
+    """A task that gets another definition, as it was prepared.
+
+    Attributes:
+        task: as it was. text, reads: of the definition. columns: of each output by it.
+        quarantine: the one that it gets, whose table was made; None where it has or gets none.
+        copy: the definition by which it takes its rows from what was built beside it; None where
+            it keeps them.
+        failed_at: the T at which it had failed; None for none.
+    """
+
+    task: Task
+    text: str
+    reads: tuple[Reading, ...]
+    columns: tuple[Schema, ...]
+    quarantine: Item | None
+    copy: Definition | None
+    failed_at: int | None
+    span: Span
+
+    def on_top(self, current: Catalog) -> Cutover:
+        """What changes on top of a catalog.
+
+        Raises:
+            ALTERED_MEANWHILE, UNKNOWN_RELATION: another process has changed or dropped the task.
+            OBJECT_EXISTS: the name of the quarantine is taken.
+        """
+        now = as_prepared(current, self.task)
+        outputs = outputs_of(current, now) or [now]
+        earlier, before = now.revisions, tuple(o.columns for o in outputs)
+        if before != self.columns:
+            earlier = tuple(replace(r, columns=r.columns or before) for r in earlier)
+        newest = now.definition.followed_by(self.text, self.reads)
+        if self.copy is not None:
+            earlier = (*earlier, replace(self.copy, number=newest.number))
+            newest = replace(newest, number=newest.number + 1)
+        later = replace(now, definition=newest, earlier=earlier)
+        if self.quarantine is not None:
+            later = replace(later, quarantine=self.quarantine.id)
+        pairs = zip(outputs, self.columns, strict=True)
+        written = [replace(output, columns=schema) for output, schema in pairs]
+        if not now.outputs:
+            later, written = replace(later, columns=self.columns[0]), []
+        changed = Cutover(items=(later, *written))
+        return together([changed, beginning(current, self.quarantine, self.span)])
+
+    def part(
+        self,
+        make: Callable[[Catalog], Cutover] | None = None,
+        complete: Callable[[], None] = nothing,
+    ) -> PreparedChange:
+        """The part of a cutover that this is.
+
+        Args:
+            make: checks more than :meth:`on_top`, which it calls; None for that.
+        """
+        return PreparedChange(
+            make=make or self.on_top,
+            new=() if self.quarantine is None else (self.quarantine,),
+            # With a copy the task is taken past the Ts from which it has failed on.
+            failed_at={} if self.copy else {self.task.id: self.failed_at},
+            complete=complete,
+        )
 
 
 class Redefinition(OnNames):
@@ -63,36 +144,62 @@ class Redefinition(OnNames):
         body: tuple[st.BodyStatement, ...] | None = None,
         columns: tuple[Schema, ...] = (),
     ) -> PreparedChange:
-        """Prepare another definition: the task is advanced to now by the one that it has.
+        """Prepare another definition.
 
         Args:
             body: the body in the user's own statement, so that errors point there.
             columns: of each output by it; empty where they stay as they are.
         """
-        engine, outputs = self.engine, self.outputs(item)
-        columns = columns or tuple(o.columns for o in outputs)
+        columns = columns or tuple(o.columns for o in self.outputs(item))
         statement = parse_as(st.CreateContinualTask, text, f"definition of {item.name}")
         bound = self.bind(item, replace(statement, body=body) if body else statement, columns)
         self.check_cycle(item, bound, statement.target.span)
+        quarantine = None
+        if bound.task.has_quarantine and item.quarantine is None:
+            quarantine = new_quarantine(self.names, item, statement.target.span)
+        change = self.prepare(
+            item, text, bound.reads, statement.target.span, columns=columns, quarantine=quarantine
+        )
+        return change.part(
+            complete=lambda: self.complete(self.engine.relations.item(item.id), change.failed_at)
+        )
+
+    def prepare(
+        self,
+        item: Task,
+        text: str,
+        reads: tuple[Reading, ...],
+        span: Span,
+        *,
+        columns: tuple[Schema, ...] = (),
+        quarantine: Item | None = None,
+        copy: Definition | None = None,
+    ) -> TaskChange:
+        """Prepare a definition that was bound: the task is advanced to now by the one that it has.
+
+        Args:
+            columns: of each output by it; empty where they stay as they are.
+            quarantine: the one that it gets, without a table; None where it has or gets none.
+            copy: see :class:`TaskChange`.
+        """
         failed_at = self.advance_to_now(item)
-        away = None
-        if bound.task.has_quarantine:
-            away = self.missing_quarantine(item, statement.target.span)
-
-        def make(current: Catalog) -> Cutover:
-            now = self.unchanged(current, item)
-            task, *outputs = with_definition(current, now, text, bound.reads, columns)
-            if away is not None:
-                task = replace(task, quarantine=away.id)
-            changed = Cutover(items=(task, *outputs))
-            return together([changed, beginning(current, away, statement.target.span)])
-
-        self._ensure_columns(outputs, columns)
-        return PreparedChange(
-            make=make,
-            new=(away,) if away else (),
-            failed_at={item.id: failed_at},
-            complete=lambda: self.complete(engine.relations.item(item.id), failed_at),
+        if quarantine is not None:
+            begun = replace(quarantine, created_at=self.engine.timeline.now)
+            quarantine = make_table(self.engine, begun)
+        outputs = self.outputs(item)
+        columns = columns or tuple(o.columns for o in outputs)
+        for output, schema in zip(outputs, columns, strict=True):
+            if schema != output.columns:
+                ensure_columns(self.engine.warehouse, output, schema)
+        return TaskChange(
+            task=item,
+            text=text,
+            reads=reads,
+            columns=columns,
+            quarantine=quarantine,
+            copy=copy,
+            failed_at=failed_at,
+            span=span,
         )
 
     def outputs(self, item: Item) -> list[Item]:
@@ -135,30 +242,6 @@ class Redefinition(OnNames):
         failure = failure_of(engine.warehouse, item)
         return None if failure is None else failure.time
 
-    def missing_quarantine(self, item: Item, span: Span) -> Item | None:
-        """A quarantine, with its table, for a task that has none; None for one that has."""
-        if item.quarantine is not None:
-            return None
-        quarantine = new_quarantine(self.names, item, span)
-        return make_table(self.engine, replace(quarantine, created_at=self.engine.mint()))
-
-    def unchanged(self, current: Catalog, item: Task) -> Task:
-        """A task by the newest catalog.
-
-        Raises:
-            ALTERED_MEANWHILE: it has another definition. UNKNOWN_RELATION: it was dropped.
-        """
-        now = still_there(current, item, "while it was being changed")
-        if (now.revision, now.quarantine) != (item.revision, item.quarantine):
-            raise altered_meanwhile(now)
-        return now
-
-    def _ensure_columns(self, outputs: Sequence[Item], columns: tuple[Schema, ...]) -> None:
-        """Give tables of outputs the columns that come with a definition."""
-        for output, schema in zip(outputs, columns, strict=True):
-            if schema != output.columns:
-                ensure_columns(self.engine.warehouse, output, schema)
-
     def settle(self, item: Item) -> None:
         """Complete what a process has left that died behind a cutover of the task."""
         self.complete(item, self.advance_to_now(item))
@@ -191,9 +274,8 @@ class Redefinition(OnNames):
             now = current.items.get(item.id)
             if not isinstance(now, Task):
                 return current
-            *earlier, newest = now.revisions
-            revisions = [r for r in earlier if r.number >= min(numbers)]
-            later = replace(now, definition=newest, earlier=tuple(revisions))
+            revisions = [r for r in now.earlier if r.number >= min(numbers)]
+            later = replace(now, earlier=tuple(revisions))
             catalog, read = current.with_items([later]), {r.object_id for r in later.reads}
             ids = [r.object_id for r in now.reads if r.object_id not in read]
             # A replacement that was applied goes with the definition that reads it.
@@ -205,30 +287,6 @@ class Redefinition(OnNames):
             return catalog.with_dropped(dropped(current, items))
 
         engine.change_catalog(prune)
-
-
-def with_definition(
-    catalog: Catalog,
-    task: Task,
-    definition: str,
-    reads: tuple[Reading, ...],
-    columns: tuple[Schema, ...],
-) -> tuple[Task, *tuple[Item, ...]]:
-    """A task with another definition, and its outputs with the columns of that.
-
-    Args:
-        task: as it is by the catalog. columns: of each output.
-    """
-    outputs = outputs_of(catalog, task) or [task]
-    before = tuple(o.columns for o in outputs)
-    earlier = task.revisions
-    if before != columns:
-        earlier = tuple(replace(r, columns=r.columns or before) for r in earlier)
-    later = [replace(o, columns=schema) for o, schema in zip(outputs, columns, strict=True)]
-    own = task if task.outputs else replace(task, columns=columns[0])
-    newest = task.definition.followed_by(definition, reads)
-    others = later if task.outputs else []
-    return (replace(own, definition=newest, earlier=earlier), *others)
 
 
 def shape_of(output: Item) -> str:
