@@ -14,15 +14,18 @@ the object holds at that T is one of three:
     CREATE (no cutover: one commit of catalog)   create, create_flow
     CREATE OR REPLACE [MATERIALIZED] VIEW, FLOW  create, create_flow
     ALTER MATERIALIZED VIEW SET, CONSTRAINT      alter_view (which writes the statement for create)
-    CREATE OR REPLACE, ALTER CONTINUAL TASK      alter_task, by task_change
+    CREATE OR REPLACE, ALTER CONTINUAL TASK      alter_task
     CREATE REPLACEMENT, APPLY REPLACEMENT        view_replacement, task_replacement
     REPLAY                                       task_replacement
     ctsql apply                                  runtime/pipelines/applying
     DROP, UNDROP, RENAME, COMMENT                alter, dropped
 
+All of them prepare the same two values: view_change for a view and its quarantine, task_change for
+a task and its outputs.
+
 The last row is no cutover: it is one commit of the catalog, and no T is bound. To bind a T the logs
 of all tables are read, and DROP is what helps when one of them cannot be read.
 
-Beside these: task_swap has the definitions of a task that takes over what was built, first_rows
-those by which it copies rows, output_tables makes tables, view_texts writes views' definitions.
+Beside these: first_rows has the definitions by which a task copies rows, output_tables makes
+tables, view_texts writes views' definitions.
 """
