@@ -6,7 +6,6 @@ must not start one. A test of the first lane that starts Spark by mistake fails 
 
 import os
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,10 +33,6 @@ SHORT_LIVED_JVM = f"{JVM} -XX:TieredStopAtLevel=1"
 # it to processes of theirs, which must be as a person's are.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-# Otherwise Spark's workers take the `python3` of PATH, which may be of another version.
-os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
 def pytest_configure(config: pytest.Config) -> None:

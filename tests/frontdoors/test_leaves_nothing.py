@@ -30,6 +30,8 @@ for n in range(12):
     ctsql.execute(f"INSERT INTO feed VALUES ({n % 3}, {n})")
     ctsql.execute("SELECT * FROM counts").fetchall()
 assert ctsql.execute("SELECT sum(v) FROM latest").scalar() == 30
+ctsql.api._default.spark.udf.register("twice", lambda n: 2 * n, "int")
+assert ctsql.execute("SELECT twice(2)").scalar() == 4
 own = [
     "".join(traceback.format_stack(frame))
     for thread, frame in sys._current_frames().items()
@@ -78,12 +80,15 @@ def _metadata(table: Path) -> dict[str, Any]:
 def test_a_program_leaves_its_warehouse_only(tmp_path: Path, root: Path) -> None:
     """No process, no thread, no file elsewhere, no unusual property, and no class of ctsql's."""
     home, work, temporary = tmp_path / "home", tmp_path / "work", tmp_path / "tmp"
-    for folder in (home, work, temporary):
+    programs = tmp_path / "bin"
+    for folder in (home, work, temporary, programs):
         folder.mkdir()
+    (programs / "python3").symlink_to("/bin/false")  # another Python than the one of this program
     (home / ".ivy2.5.2").symlink_to(Path.home() / ".ivy2.5.2")  # JARs, which Spark's Ivy fetches
     mark, classes = uuid.uuid4().hex, tmp_path / "classes.log"
     environ = {
-        **{k: v for k, v in os.environ.items() if not k.startswith(("CTSQL", "XDG"))},
+        **{k: v for k, v in os.environ.items() if not k.startswith(("CTSQL", "XDG", "PYSPARK"))},
+        "PATH": f"{programs}:{os.environ['PATH']}",
         "HOME": str(home),
         "TMPDIR": str(temporary),
         "PYTHONPATH": str(root),

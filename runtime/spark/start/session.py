@@ -6,6 +6,7 @@ executors with the process's or the caller's session, whose settings are unchang
 
 import logging
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -171,6 +172,9 @@ def _start(master: str | None, life: Life, draft: Path | None = None) -> SparkSe
     # Errors of queries are raised; PySpark also writes them to standard error.
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
+    if is_plain(master):
+        # Functions of the user's run in this Python; Spark would take python3 of the PATH.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     session = start_spark(
         start_settings(master),
         lambda java: jvm_settings(java, master or LOCAL, life, draft),
