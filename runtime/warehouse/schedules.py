@@ -205,12 +205,12 @@ class Schedules:
         def find() -> set[int]:
             if isinstance(item, View):
                 return self.read_times(item, after=after, until=until, memo=memo)
+            moves = self._versions.movements(item, after=after, until=until)
             times = {
-                m.time
-                for m in self._versions.movements(item, after=after, until=until)
-                if self._versions.change_of(item, m) is not RowChange.NONE
+                m.time for m in moves if self._versions.change_of(item, m) is not RowChange.NONE
             }
             if isinstance(item, MaterializedView):
+                times |= self._passed_over(item, moves, after, memo) if moves else set()
                 # One that nobody follows may have been written at a later T, not at those between.
                 entries = self._relations.output(item).entries_around(since=until + 1)
                 is_written = bool(entries) and entries[0].upper <= until + 1
@@ -220,6 +220,22 @@ class Schedules:
             return times
 
         return _once(memo, (item.id, after, until), find)
+
+    def _passed_over(
+        self, item: MaterializedView, moves: Sequence[Movement], after: int, memo: Known
+    ) -> set[int]:
+        """The Ts of commits of a view before which it held something that was never written.
+
+        So what reads it may have been made of other rows than the commit before has, and such a
+        commit counts although it changes no row.
+        """
+        writes = {e.version: e.upper - 1 for e in self._relations.output(item).entries(after + 1)}
+        return {
+            m.time
+            for m in moves
+            if m.before in writes
+            and self.change_times(item, after=writes[m.before], until=m.time - 1, memo=memo)
+        }
 
     def read_times(
         self, item: Item, *, after: int, until: int, memo: Known | None = None
