@@ -37,7 +37,13 @@ from ctsql.runtime.spark.internals.sessions import (
     setting,
 )
 from ctsql.runtime.spark.result_settings import changes_results
-from ctsql.runtime.spark.start.environment import LOCAL, Java, check_java, explain_start_failure
+from ctsql.runtime.spark.start.environment import (
+    LOCAL,
+    Java,
+    check_java,
+    explain_start_failure,
+    is_plain,
+)
 from ctsql.runtime.spark.start.jvm_options import Life, jvm_settings
 
 

@@ -17,7 +17,7 @@ from ctsql.catalog.dependencies import quarantine_of, subscribers
 from ctsql.catalog.items import Definition, Item, MaterializedView, in_use
 from ctsql.catalog.names import quarantine_name
 from ctsql.catalog.spans import Source, Span
-from ctsql.planner.binding import BoundDefinition
+from ctsql.planner.binding.binder import BoundDefinition
 from ctsql.planner.syntax import ast as st, parse
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.statements.definitions.cutover import (
