@@ -59,7 +59,11 @@ class Schedules:
             return None
         plan = self._relations.bound(item).plan
         if isinstance(plan, TaskWrite):
-            return Schedule.of([plan.coalesce], self._begin_of(item)) if plan.coalesce else None
+            return (
+                Schedule.of([plan.coalesce], _begin_of(self._relations.catalog, item))
+                if plan.coalesce
+                else None
+            )
         if not isinstance(plan, ViewWrite) or plan.refresh is None:
             return None
         return _of_stretch(plan.refresh, item.created_at, is_later=bool(item.following.stretches))
@@ -352,11 +356,6 @@ class Schedules:
             movements.append((time, movement, self._versions.change_of(source, movement, columns)))
         return movements
 
-    def _begin_of(self, item: Item) -> int:
-        """When the task that an object is, or replaces, was made: its times count from there."""
-        of = self._relations.catalog.items.get(item.replaces or item.id)
-        return item.created_at if of is None else of.created_at
-
     def trims(self, item: Item, *, after: int, until: int) -> set[int]:
         """The times in (after, until] at which a task runs whether or not an input has changed.
 
@@ -372,7 +371,7 @@ class Schedules:
             if then.definition.once:
                 times.add(stop)  # it is in force at this one T
             if plan.trim is not None:
-                schedule = Schedule.of([plan.trim], self._begin_of(item))
+                schedule = Schedule.of([plan.trim], _begin_of(self._relations.catalog, item))
                 first, last = schedule.round_up(start + 1), schedule.last_at_or_before(stop)
                 if last is not None and first < last:
                     looks = None
@@ -383,6 +382,12 @@ class Schedules:
                 elif first <= stop:
                     times.add(first)
         return times
+
+
+def _begin_of(catalog: Catalog, item: Item) -> int:
+    """When the task that an object is, or replaces, was made: its times count from there."""
+    of = catalog.items.get(item.replaces or item.id)
+    return item.created_at if of is None else of.created_at
 
 
 def _looks(
