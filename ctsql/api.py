@@ -213,7 +213,6 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
 
 
 def _parameters_of(statement: st.Statement) -> Sequence[Span]:
-    """The places of a statement's parameters."""
     match statement:
         case st.Select():
             return statement.query.parameters

@@ -165,7 +165,6 @@ class Notebook:
         return last
 
     def _use(self, options: Options) -> None:
-        """Take another connection."""
         from ctsql.api import Connection, connect
 
         if options.warehouse is not None:

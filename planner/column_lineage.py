@@ -81,8 +81,6 @@ def _outside(
 
 @dataclass(frozen=True, slots=True)
 class _Origins:
-    """Follows columns through texts."""
-
     direct: bool  # plain views are not followed
     # what a body reads of an input that it does not read whole, by the input's id.
     input_views: Mapping[str, lp.ViewReference] = field(default_factory=dict)

@@ -111,7 +111,6 @@ def _repetition(node: lp.Transaction) -> str:
 
 
 def _lookups(node: lp.Transaction) -> str:
-    """Name the outputs whose rows are found by key when the change is small."""
     if node.iterations > 1:
         return ""
     outputs = {n.object_id: n.name for n in lp.descend(node) if isinstance(n, lp.SelfReference)}

@@ -131,7 +131,6 @@ def _typed(columns: Sequence[st.ColumnDef]) -> list[tuple[str, str | None]]:
 
 
 def _is_table(definition: FileDefinition, *, attached: bool) -> bool:
-    """Whether it is a table that the folder makes, or one that it attaches."""
     statement = definition.statement
     return isinstance(statement, st.CreateTable) and (statement.location is not None) == attached
 

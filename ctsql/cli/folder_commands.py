@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ctsql.catalog.errors import CatalogError, error, misuse
-from ctsql.console.user_paths import check_output
 from ctsql.pipelines import plan
 from ctsql.planner.folder import Folder
-from ctsql.rendering.output_file import OutputFile
+from ctsql.rendering.output_file import OutputFile, check_output
 from ctsql.results.values import bytes_text
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from ctsql.cli.run import run
 from ctsql.cli.serve import serve
 from ctsql.cli.statements import read_sources, run_sources
 from ctsql.console.script import FAILED, Runner
-from ctsql.console.user_paths import user_path
+from ctsql.rendering.output_file import user_path
 from ctsql.rendering.show import Format
 from ctsql.runtime.spark.versions import NEWEST, OLDEST, as_text
 

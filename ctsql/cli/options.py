@@ -8,9 +8,8 @@ import click
 
 from ctsql.catalog.errors import CtsqlError, check_text, sentence_of
 from ctsql.catalog.locations import location_fault
-from ctsql.console.user_paths import check_output
 from ctsql.console.variables import NAME
-from ctsql.rendering.output_file import OutputFile
+from ctsql.rendering.output_file import OutputFile, check_output
 from ctsql.rendering.show import Format
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -67,7 +66,6 @@ LOCATION = Value(_location, is_text=False)
 def _by_name(
     context: click.Context, _param: click.Parameter, assignments: Sequence[str]
 ) -> dict[str, str]:
-    """The variables of ``--set``."""
     pairs = [one.partition("=") for one in assignments]
     for name, equals, _ in pairs:
         if not equals or not NAME.fullmatch(name):

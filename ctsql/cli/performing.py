@@ -120,8 +120,6 @@ def _finish(file: OutputFile | None, code: int, name: str) -> None:
 
 
 class _ClosedStream(io.TextIOBase):
-    """A stream that nothing can be written to."""
-
     name = "<stdout>"
 
     def write(self, _text: str) -> int:

@@ -79,7 +79,6 @@ def serve(listen: tuple[str, int], **given: Any) -> None:
 
 
 def _serve(runner: Runner, host: str, port: int) -> int:
-    """Serve the page until SIGINT or SIGTERM."""
     settings, stop = runner.settings, threading.Event()
 
     def end(_number: int, _frame: FrameType | None) -> None:

@@ -85,7 +85,7 @@ def allowed(statement: st.Statement) -> May:
     match statement:
         case st.VerifyView(repair=True):
             return may & ~May.READ_ONLY
-        case st.Transact(verb=st.TransactionVerb.BEGIN):
+        case st.Transact(verb="BEGIN"):
             return may & ~May.IN_TRANSACTION
         case st.Explain(statement=st.Select()):
             return may | May.ONCE
@@ -184,17 +184,17 @@ def _subscribe(running: StatementContext, statement: st.Subscribe) -> Result:
 
 def _transact(running: StatementContext, statement: st.Transact) -> Result:
     con, verb = running.con, statement.verb
-    if verb is st.TransactionVerb.BEGIN:
+    if verb == "BEGIN":
         con._transaction = OpenTransaction(running.engine, running.engine.mint())
-        return Result.of_status(verb.value)
+        return Result.of_status(verb)
     ended, con._transaction = con._transaction, None
     if ended is None:
         raise error("TRANSACTION_NOT_OPEN", span=statement.span)
-    if verb is st.TransactionVerb.COMMIT:
+    if verb == "COMMIT":
         ended.commit()
     else:
         ended.rollback()
-    return Result.of_status(verb.value)
+    return Result.of_status(verb)
 
 
 def _change_setting(

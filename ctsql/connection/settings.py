@@ -163,7 +163,6 @@ def _fixed(statement: SetSetting, name: str) -> CtsqlError:
 
 
 def _tick(statement: SetSetting) -> str:
-    """The value of tick_interval, checked."""
     length = 0 if statement.value.strip() == "0" else parse_interval(statement.value)
     if isinstance(length, str):
         hint = f"Type: SET {TICK} = '1 second' or SET {TICK} = 0"

@@ -107,7 +107,6 @@ def _train(draft: Path, warehouse: Path) -> None:
 
 
 def _seconds_of_command(scratch: Path) -> float:
-    """How long a command takes in a new process."""
     paths = os.pathsep.join(os.path.abspath(path) for path in sys.path)
     start = time.monotonic()
     subprocess.run(

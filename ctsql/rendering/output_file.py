@@ -1,7 +1,8 @@
-"""A file that rows are written to: it replaces the one at its path when all is written.
+"""Files that rows are written to, and paths as people type them.
 
-The rows are written to a file in the same folder. An error leaves the file at the path unchanged.
-Something other than a regular file, as a pipe or ``/dev/stdout``, is written directly.
+Rows are written to a draft in the same folder, which replaces the file at the path when all is
+written. An error leaves that file unchanged. Something other than a regular file, as a pipe or
+``/dev/stdout``, is written directly.
 """
 
 import io
@@ -64,3 +65,23 @@ def publish_if_file(out: object) -> None:
     """Let rows that have no end be seen while they are written."""
     if isinstance(out, OutputFile):
         out.publish()
+
+
+def user_path(text: str) -> Path:
+    """The path, with the home folder in place of ``~``; unchanged if there is no such user.
+
+    >>> user_path("~nobody-of-this-name/a.sql")
+    PosixPath('~nobody-of-this-name/a.sql')
+    """
+    path = Path(text)
+    try:
+        return path.expanduser()
+    except RuntimeError:  # opening it will fail
+        return path
+
+
+def check_output(path: str | Path, warehouse: str) -> None:
+    """Refuse to write where ctsql or Delta keeps its own files: NOT_SUPPORTED."""
+    from ctsql.runtime.warehouse.stores.location import check_outside
+
+    check_outside(os.path.abspath(path), warehouse, "a file")

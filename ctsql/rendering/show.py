@@ -96,7 +96,6 @@ def write_result(
 
 
 def _write_rows(result: Result, format: Format, out: TextIO) -> None:
-    """Write row by row."""
     before, line, between, behind = _row_format(result, format)
     out.write(before)
     out.flush()

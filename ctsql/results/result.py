@@ -348,7 +348,6 @@ def _is_months(kind: str) -> bool:
 
 
 def _fetchable(name: str, kind: str, data_type: "DataType") -> "SparkColumn":
-    """A column as it is fetched."""
     from pyspark.sql import functions as F
 
     column = F.col(name)
@@ -392,7 +391,6 @@ def _with_entries(column: "SparkColumn", data_type: "DataType") -> "SparkColumn"
 
 
 def _moment(kind: str, epoch: datetime, *, days: int = 0, microseconds: int = 0) -> datetime:
-    """The moment at a distance from an epoch."""
     try:
         return epoch + timedelta(days=days, microseconds=microseconds)
     except OverflowError as problem:

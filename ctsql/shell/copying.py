@@ -13,7 +13,7 @@ from typing import TextIO
 
 from ctsql.catalog.errors import error, misuse
 from ctsql.catalog.locations import location_fault
-from ctsql.console.user_paths import user_path
+from ctsql.rendering.output_file import user_path
 
 _SHAPE = re.compile(
     r"(?P<what>.+\s)(?P<way>FROM|TO)\s+(?P<file>STDIN|STDOUT|'(?:[^']|'')*'|[^\s'()]+)"

@@ -141,7 +141,6 @@ def prompt_session(completer: Completer) -> "PromptSession[str]":
 
 
 def _history() -> History:
-    """The history file; a history in memory if it cannot be written."""
     folder = Path(platformdirs.user_state_dir("ctsql"))
     path = folder / "history"
     try:

@@ -27,8 +27,7 @@ from ctsql.catalog.locations import location_fault
 from ctsql.catalog.spans import Source
 from ctsql.console.interruptible import Defect, Job, Worker
 from ctsql.console.script import OK, PROMPT_NAME, OutputSettings, Runner
-from ctsql.console.user_paths import check_output, user_path
-from ctsql.rendering.output_file import OutputFile
+from ctsql.rendering.output_file import OutputFile, check_output, user_path
 from ctsql.shell import commands
 from ctsql.shell.copying import copy_statement
 from ctsql.shell.display_settings import ROWS_SHOWN, DisplaySettings

@@ -71,7 +71,6 @@ def layout(names: Sequence[str], lines: Iterable[Line]) -> GraphLayout:
 
 
 def _parts(names: Sequence[str], lines: Sequence[Line]) -> list[list[str]]:
-    """The connected parts."""
     near: dict[str, set[str]] = defaultdict(set)
     for a, b in lines:
         near[a].add(b)

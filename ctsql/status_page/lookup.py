@@ -245,7 +245,6 @@ def _moves(reader: LogReader) -> int:
 
 
 def _readers_of(reader: LogReader, overview: Overview, object_id: str) -> Iterator[Reader]:
-    """The objects and the named subscriptions that read an object."""
     for arrow in overview.arrows:
         by = overview.of(arrow.reader)
         if arrow.read == object_id and by is not None:

@@ -29,7 +29,7 @@ from starlette.routing import Route
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.schemas import quote_text
 from ctsql.export import http_server
-from ctsql.status_page import drawing, words
+from ctsql.status_page import drawing
 from ctsql.status_page.access import LOCAL_NAMES, TOKEN_VARIABLE, Guard, is_loopback, token_for
 from ctsql.status_page.lookup import Lookup
 from ctsql.status_page.poller import Ask, Poller
@@ -196,7 +196,7 @@ def _environment(version: str) -> Environment:
         "sentences",
         "slug",
     ):
-        environment.filters[name] = getattr(words, name)
+        environment.filters[name] = getattr(drawing, name)
     environment.filters["literal"] = quote_text
     environment.globals["parts"] = environment.get_template("parts.html").module
     return environment

@@ -76,7 +76,6 @@ def is_test(span: Span) -> bool:
 
 
 def _broken(span: Span) -> Case | None:
-    """The case of a TEST that cannot be read."""
     if not is_test(span):
         return None
     try:

@@ -163,7 +163,6 @@ class RunningTest:
 
     @property
     def _last(self) -> int:
-        """The T of the last step."""
         return self.times[-1] if self.times else self.plan.made_at + STEP_MS
 
     def _time(self, after: int | None) -> int:

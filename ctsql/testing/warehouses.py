@@ -107,7 +107,6 @@ class Warehouses:
         run(self.connection, engine, parse(Source(text, "<test>").whole()), ())
 
     def _columns_of(self, stand_in: StandIn) -> str:
-        """The column list of a table: as declared, or that of the object it replaces."""
         if stand_in.columns:
             return ", ".join(
                 f"{quote(c.name)} {c.type}{'' if c.nullable else ' NOT NULL'}"

@@ -374,7 +374,6 @@ class Binder:
 
 
 def _query_of(view: Item) -> st.SqlText:
-    """The query of a plain view, as stored."""
     statement = definition_of(view)
     if not isinstance(statement, st.CreateView):
         raise is_no_definition(view)

@@ -86,7 +86,6 @@ def bind_task(
 def _bind_constraints(
     binder: Binder, statement: st.CreateContinualTask, bodies: Mapping[str, BodyBinder]
 ) -> tuple[lp.Constraint, ...]:
-    """The constraints of all outputs."""
     constraints_of = {
         qualify(o.target, binder.search_schema): o.constraints for o in statement.outputs
     }
@@ -135,7 +134,6 @@ def _with_columns(
 
 
 def _target(binder: Binder, ref: st.RelationRef, own: Item) -> Item:
-    """The output that a statement of the body writes."""
     name = qualify(ref, binder.search_schema)
     output = binder.own.get(name)
     if output is None:
@@ -261,7 +259,6 @@ def _inserted_query(statement: st.BodyStatement) -> st.SqlText | None:
 def _query_columns(
     binder: Binder, query: st.SqlText, roles: dict[str, lp.Role]
 ) -> tuple[Column, ...]:
-    """The columns of a query's rows, nullable."""
     query_columns = name_unnamed(binder.query(query, roles).columns or (), query)
     columns = [replace(c, type=plain_type(c.type), nullable=True) for c in query_columns]
     return check_unique(columns, [query.span])

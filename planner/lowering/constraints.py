@@ -78,7 +78,6 @@ def kept_text(constraint: Constraint) -> str:
 
 
 def _condition(constraint: Constraint) -> list[str | Query]:
-    """The condition that a row keeps a constraint; never NULL."""
     if constraint.predicate is not None:
         return ["(", constraint.predicate, ") IS NOT FALSE"]
     if constraint.key:

@@ -206,7 +206,6 @@ def matching_rows(
 
 
 def _update(statement: lp.Update, view: StatementView, rows: DataFrame) -> DataFrame:
-    """The matched rows with their new values, under the output's columns."""
     pieces: list[str | lp.Query] = ["SELECT *"]
     for i, assign in enumerate(statement.assignments):
         if assign.value is None:

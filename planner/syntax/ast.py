@@ -836,19 +836,11 @@ class CreateFlow(Statement):
     or_replace: bool = False
 
 
-class TransactionVerb(Enum):
-    """The action on a transaction."""
-
-    BEGIN = "BEGIN"
-    COMMIT = "COMMIT"
-    ROLLBACK = "ROLLBACK"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transact(Statement):
     """BEGIN, START TRANSACTION, COMMIT or ROLLBACK."""
 
-    verb: TransactionVerb
+    verb: str  # BEGIN, COMMIT, ROLLBACK
 
 
 # ---- tests

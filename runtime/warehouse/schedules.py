@@ -59,11 +59,8 @@ class Schedules:
             return None
         plan = self._relations.bound(item).plan
         if isinstance(plan, TaskWrite):
-            return (
-                Schedule.of([plan.coalesce], _begin_of(self._relations.catalog, item))
-                if plan.coalesce
-                else None
-            )
+            begin = _begin_of(self._relations.catalog, item)
+            return Schedule.of([plan.coalesce], begin) if plan.coalesce else None
         if not isinstance(plan, ViewWrite) or plan.refresh is None:
             return None
         return _of_stretch(plan.refresh, item.created_at, is_later=bool(item.following.stretches))

@@ -85,7 +85,6 @@ def _read_alter_table(cursor: TokenCursor, target: st.RelationRef) -> st.Stateme
 
 
 def _read_alter_task(cursor: TokenCursor, target: st.RelationRef) -> st.Statement | None:
-    """Read RETRY, SKIP, SUSPEND, RESUME, SET, RESET, ADD, DROP or AS."""
     span, kind = cursor.span, ObjectKind.CONTINUAL_TASK
     _refuse_columns(cursor, target, kind)
     if cursor.upper() in ("RETRY", "SKIP", "SUSPEND", "RESUME"):
@@ -106,7 +105,6 @@ def _read_alter_task(cursor: TokenCursor, target: st.RelationRef) -> st.Statemen
 def _read_alter_view(
     cursor: TokenCursor, target: st.RelationRef, kind: ObjectKind
 ) -> st.Statement | None:
-    """Read SET, RESET, ADD or DROP of a materialized view."""
     if kind is ObjectKind.MATERIALIZED_VIEW:
         if cursor.at("SET") or cursor.at("RESET"):
             return _read_options(cursor, target, kind)
@@ -131,7 +129,6 @@ def _refuse_columns(cursor: TokenCursor, target: st.RelationRef, kind: ObjectKin
 def _read_constraints(
     cursor: TokenCursor, target: st.RelationRef, kind: ObjectKind
 ) -> st.ChangeConstraints:
-    """Read ADD with a constraint, or DROP CONSTRAINT; raises SYNTAX_ERROR."""
     if cursor.accept("ADD"):
         if not at_constraint(cursor):
             cursor.fail("CONSTRAINT", hint="Type: ADD CONSTRAINT <name> CHECK (<condition>)")
@@ -157,7 +154,6 @@ def _read_constraints(
 
 
 def _at_constraint_change(cursor: TokenCursor) -> bool:
-    """Whether ADD of a constraint or DROP CONSTRAINT comes next."""
     if cursor.at("DROP", "CONSTRAINT"):
         return True
     return cursor.at("ADD") and at_constraint(cursor, 1)

@@ -136,8 +136,6 @@ def struct(terms: Iterable[str]) -> str:
 
 
 class _Form:
-    """The common part of the three ways of keeping state."""
-
     def __init__(
         self,
         flow: CreateFlow,

@@ -75,7 +75,6 @@ def _misplacement(cursor: TokenCursor, span: Span, name: str) -> CtsqlError:
 
 
 def _insert(tokens: Tokens, verb: int) -> st.InsertStatement:
-    """Read an INSERT; ``verb`` is the index of the word, behind a WITH clause."""
     cursor = TokenCursor(tokens, start=verb)
     overwrites = cursor.at("INSERT", "OVERWRITE")
     cursor.expect("INSERT", "OVERWRITE" if overwrites else "INTO")
@@ -124,7 +123,6 @@ def _default_places(tokens: Tokens) -> tuple[tuple[int, Span], ...]:
 
 
 def _delete_or_update(tokens: Tokens, verb: int) -> st.DeleteStatement | st.UpdateStatement:
-    """Read a DELETE or an UPDATE; ``verb`` is the index of the word, behind a WITH clause."""
     ctes, cte_names = None, frozenset[str]()
     if verb:
         clause = tokens[:verb]

@@ -333,11 +333,10 @@ def _transact(cursor: TokenCursor) -> st.Statement:
             cursor.here, f"BEGIN {cursor.upper()}", why="A transaction reads one snapshot."
         )
     cursor.end()
-    return st.Transact(span=cursor.span, verb=st.TransactionVerb(word))
+    return st.Transact(span=cursor.span, verb=word)
 
 
 def _ask_about_rows(cursor: TokenCursor) -> st.Statement:
-    """Read BLAME name [WHERE predicate] [AS OF time], WHY name WHERE predicate [AS OF time]."""
     verb = cursor.tokens[0].upper
     hint = f"Type: {verb} name WHERE k = 1"
     if verb == "WHY" and cursor.at("NOT"):

@@ -327,7 +327,6 @@ def _columns(inside: Tokens | None, place: Span, *, typed: bool) -> _Listed:
 
 
 def _columns_of_view(inside: Tokens | None, place: Span) -> _Listed:
-    """The names of a view's list, and its constraints."""
     columns, constraints = _columns(inside, place, typed=False)
     for one in constraints:
         if one.predicate is not None and one.predicate.clocks:

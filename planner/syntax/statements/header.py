@@ -108,7 +108,6 @@ def _read_replaced(cursor: TokenCursor, header: Header, *, task: bool) -> None:
 
 
 def _read_clauses(cursor: TokenCursor, header: Header, *, task: bool) -> None:
-    """Read COMMENT, WITH (...) and BACKFILL FROM, each once."""
     has_options = False
     while cursor.current is not None:
         start = cursor.here.start

@@ -168,7 +168,6 @@ def _clause(tokens: Tokens, target: st.NamedSource, source: st.NamedSource) -> s
 def _insert(
     cursor: TokenCursor, target: st.NamedSource, scope: st.Scope
 ) -> tuple[st.Assignment, ...]:
-    """``(columns) VALUES (values)``."""
     columns = _group(cursor, "the columns to fill in parentheses, or *")
     cursor.expect("VALUES")
     place = cursor.here

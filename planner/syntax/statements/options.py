@@ -91,7 +91,6 @@ def _read_options(clauses: Iterable[Tokens], known: Sequence[str]) -> tuple[Opti
 
 
 def _not_null(group: Tokens) -> list[Option]:
-    """ASSERT NOT NULL a, or [=] (a, b, ...): one option for each column."""
     cursor = TokenCursor(group, of="option")
     cursor.expect("ASSERT", "NOT", "NULL")
     cursor.accept("=")

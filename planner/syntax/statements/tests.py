@@ -141,7 +141,6 @@ def _refuse_slip(tokens: Tokens, cause: CtsqlError) -> None:
 
 
 def _query(cursor: TokenCursor) -> tuple[st.SqlText, Tokens]:
-    """Read a query in parentheses; the tokens are those between them."""
     begin = cursor.position
     inside = cursor.group("a query")
     tokens = cursor.tokens[begin : cursor.position]

@@ -84,7 +84,6 @@ def qualified_names(
 
 
 def _chains(tokens: Tokens) -> Iterator[list[Token]]:
-    """Names joined by dots."""
     index = 0
     while index < len(tokens):
         chain = tk.name_chain(tokens, index, has_star=True)

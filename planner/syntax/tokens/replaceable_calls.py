@@ -155,7 +155,6 @@ def _cast_type(tokens: Tokens, start: int, stop: int) -> int:
 
 
 def _type_stop(tokens: Tokens, start: int) -> int:
-    """The index behind the type that follows ``::``."""
     stop = min(start + 1, len(tokens))
     if tk.upper_at(tokens, start) == "DOUBLE" and tk.upper_at(tokens, stop) == "PRECISION":
         return stop + 1

@@ -188,7 +188,6 @@ def _relations(
     written: Mapping[int, RelationRef],
     cte_names: frozenset[str],
 ) -> dict[int, RelationRef]:
-    """The relations by the identity of their nodes, those that are written by their start too."""
     starts = {token.start: index for index, token in enumerate(tokens)}
     refs: dict[int, RelationRef] = {}
     for table in tree.find_all(exp.Table):
