@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ctsql.runtime.engine import Engine
     from ctsql.runtime.log.write_handle import Entry
-    from ctsql.runtime.monitoring.pulse import Pulse
+    from ctsql.runtime.monitoring.status import Pulse
     from ctsql.runtime.service.events import Event
 
 
@@ -57,7 +57,7 @@ def run(
             were advanced. Otherwise failures are events.
     """
     import_pyspark()
-    from ctsql.runtime.monitoring.pulse import Pulse
+    from ctsql.runtime.monitoring.status import Pulse
     from ctsql.runtime.service.backoff import INTERVAL_SECONDS, WORKERS
     from ctsql.runtime.service.service import Service
 

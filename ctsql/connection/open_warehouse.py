@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ctsql.runtime.engine import Engine
     from ctsql.runtime.log_reader import LocalLogReader, LogReader
-    from ctsql.runtime.service.connection_maintenance import ConnectionMaintenance
+    from ctsql.runtime.service.background_maintenance import ConnectionMaintenance
     from ctsql.runtime.service.events import Event
     from ctsql.runtime.statements.dml.transaction import OpenTransaction
 
@@ -90,7 +90,7 @@ class OpenWarehouse:
             from ctsql.connection.self_test import try_once
             from ctsql.connection.settings import Settings
             from ctsql.runtime.engine import Engine
-            from ctsql.runtime.service.connection_maintenance import ConnectionMaintenance
+            from ctsql.runtime.service.background_maintenance import ConnectionMaintenance
             from ctsql.runtime.spark.failures.errors import translate_spark_errors
             from ctsql.runtime.spark.internals.sessions import active
             from ctsql.runtime.spark.start.jvm_options import Life

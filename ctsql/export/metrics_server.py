@@ -18,7 +18,7 @@ from ctsql.export.side_reader import SideReader
 from ctsql.runtime.delta.log.local_log import NeedsSpark
 from ctsql.runtime.monitoring.metrics import Counts, JvmMemory, Lags, ServiceMetrics
 from ctsql.runtime.monitoring.objects import LagRow
-from ctsql.runtime.monitoring.pulse import Pulse
+from ctsql.runtime.monitoring.status import Pulse
 from ctsql.runtime.monitoring.system_tables import system_rows
 
 if TYPE_CHECKING:

@@ -23,10 +23,18 @@ from ctsql.runtime.log.actions import Commit, rows_changed
 from ctsql.runtime.log.protocol import LogTable
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.failures import FailureRow, failures, open_failures
-from ctsql.runtime.monitoring.objects import DependencyRow, ObjectRow, dependencies, lags, objects
+from ctsql.runtime.monitoring.objects import (
+    ROWS,
+    DependencyRow,
+    ObjectRow,
+    StorageRow,
+    dependencies,
+    lags,
+    objects,
+    storage,
+)
 from ctsql.runtime.monitoring.refreshes import refreshes
 from ctsql.runtime.monitoring.status import State
-from ctsql.runtime.monitoring.storage import ROWS, StorageRow, storage
 from ctsql.runtime.statements.inspect.show import current_definition
 from ctsql.runtime.subscriptions.cursors import Readers
 from ctsql.runtime.warehouse.table_checks import are_there

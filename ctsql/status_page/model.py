@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ctsql.runtime.monitoring.failures import FailureRow
-from ctsql.runtime.monitoring.objects import REFERENCE, DependencyRow, LagRow, ObjectRow
+from ctsql.runtime.monitoring.objects import REFERENCE, DependencyRow, LagRow, ObjectRow, StorageRow
 from ctsql.runtime.monitoring.refreshes import Refresh
 from ctsql.runtime.monitoring.status import WORST_FIRST, State
-from ctsql.runtime.monitoring.storage import StorageRow
 
 STORED = "stored"  # the state of a table: nothing computes it, so it cannot be late
 _WORST_FIRST = (*(state.value for state in WORST_FIRST), STORED)

@@ -1,19 +1,18 @@
 """Chooses the files of a table to rewrite, by its log. Pure: no log, no Spark.
 
-Every tick leaves a small file, and deletion vectors on older ones. Each small file costs a read one
-task and one request; deleted rows are read and dropped. Rewriting the files mends both; it changes
-no row and therefore gets no T.
+Every tick leaves a small file, and deletion vectors on older ones. A small file costs each read a
+task and a request; deleted rows are read and dropped. Rewriting the files changes no row, so it
+gets no T.
 
-[rest-at-rest] nothing is chosen within the limits, so a table at rest is left alone.
+[rest-at-rest] nothing is chosen within the limits.
 [within-limits-after] the chosen files, rewritten as one file per bin, are within the limits; more
     than ``batch_bytes`` takes several rounds.
 [bins-of-one-partition] a bin holds files of one partition, each file is in at most one bin, and no
-    bin is a single file without deleted rows: rewriting it would change nothing.
+    bin is a single file without deleted rows.
 
-Where the limits come from (Spark 4.2, Delta 4.4, two cores): finding one row in about 70 tiny
-files with deletion vectors took 0.6 s, in 8 files of a million rows together 0.36 s. Delta lists up
-to 50 files in the checksum file of a commit, so it knows them without a job; the first commit after
-a table had more, and has fewer again, waits while Spark replays the log.
+The limits (Spark 4.2, Delta 4.4, two cores): finding one row took 0.6 s in 70 tiny files with
+deletion vectors, 0.36 s in 8 files with a million rows. Delta lists up to 50 files in a commit's
+checksum file; with more, Spark replays the log.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,8 +30,8 @@ class Limits:
     Attributes:
         small_bytes: smaller files are small. small_files: allowed in a partition.
         deleted_share: allowed in a file, and in a table. deleted_rows: allowed in a table.
-        file_bytes: the approximate size of a new file. batch_bytes: of the files read in one
-            round, which has at least one bin.
+        file_bytes: the approximate size of a new file.
+        batch_bytes: of the files read in one round, which has at least one bin.
     """
 
     small_bytes: int
@@ -97,7 +96,7 @@ def _is_worn(files: Sequence[DataFile], limits: Limits) -> bool:
 
 
 def _pack(files: Sequence[DataFile], file_bytes: int) -> list[Bin]:
-    """Pack files into bins of at most so many live bytes: first fit, by decreasing size."""
+    """Pack files into bins of at most ``file_bytes`` live bytes: first fit, by decreasing size."""
     bins: list[list[DataFile]] = []
     room: list[int] = []
     for file in sorted(files, key=lambda f: (-f.live_bytes, f.path)):

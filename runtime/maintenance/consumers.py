@@ -1,21 +1,14 @@
 """The oldest version of each table that its consumers need, by the logs and the timeline.
 
-An output needs what it reads from the T through which it is complete: the contents there, and every
-change after it. That T may be after its last write. A task that failed is complete through the T
-before. A plain view is no consumer, but its readers are consumers of what it reads. A view that
-nobody follows and that was not written at its last refresh is computed from its sources as of that
-refresh, so it needs them from there.
+An output needs its inputs as of the T through which it is complete, and every later change. That T
+may be after its last write; a failed task is complete through the T before. If some outputs of a
+task hold a T that the task has not completed, their contents before that T are needed. A task with
+COALESCE needs its inputs from the end of the last interval on. A view without followers that was
+not written at its last refresh is computed from its sources as of that refresh.
 
-Some outputs of a task may hold a T that the task has not completed; until then their contents
-before that T are read, also by the body when T is run again.
-
-A task with COALESCE needs its inputs from the end of the last interval on: it is complete through
-now, though it has yet to run for what came since.
-
-A named reader needs what it reads from its position on.
-
-The log is needed from the upper on, since an output reads every later commit to learn whether it
-matters.
+A plain view is no consumer, but its readers are consumers of what it reads. A named reader needs
+its object from its position on. The log is needed from the upper on: an output reads every later
+commit.
 """
 
 from collections.abc import Iterator
@@ -29,8 +22,7 @@ from ctsql.runtime.delta.files import first_logged
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.maintenance import retention
-from ctsql.runtime.subscriptions.cursors import Readers
-from ctsql.runtime.subscriptions.position import RetentionNeed
+from ctsql.runtime.subscriptions.cursors import Readers, RetentionNeed
 from ctsql.runtime.tasks.progress import complete_through
 from ctsql.runtime.warehouse.table_checks import missing_table
 from ctsql.runtime.warehouse.times.replaced_tables import LOST, UNREADABLE
@@ -41,7 +33,7 @@ READS = "reads"
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """The needs of one table: of its rows, by consumer; of its log, one version for all."""
+    """The needs of one table: of its rows, by consumer; of its log, for all."""
 
     rows: tuple[RetentionNeed, ...]
     log_floor: int
@@ -57,13 +49,13 @@ def needs(
     """The needs of every stored object whose table exists, by its id.
 
     Args:
-        keep_from: reads AS OF this T and later keep working. replaced_from: what a compaction has
-            replaced since this instant is needed, as a read may be at it; None for not. problems:
-            gets what is wrong with the tables whose logs cannot be read, by id; they have no needs.
-            None to raise that.
+        keep_from: reads AS OF this T and later keep working.
+        replaced_from: files that compactions have replaced since this instant are needed by running
+            reads; None if not.
+        problems: gets the errors of unreadable logs, by id; these tables have no needs. None to
+            raise.
 
-    Raises:
-        STORED_DATA_INVALID: a damaged entry of the catalog hides its needs.
+    Raises STORED_DATA_INVALID if a damaged entry of the catalog hides its needs.
     """
     catalog = engine.refresh_catalog()
     check_outlined(catalog)
@@ -101,7 +93,7 @@ def needs(
 
 @contextmanager
 def noting_damaged(problems: dict[str, CtsqlError] | None, key: str) -> Iterator[None]:
-    """Note what is wrong with a log that cannot be read, and go on; None to raise that."""
+    """Store the error of an unreadable log in ``problems``; raise it if that is None."""
     try:
         yield
     except CtsqlError as problem:
@@ -125,7 +117,7 @@ def reads_kept(engine: Engine, item: Item, keep_from: int) -> Iterator[tuple[Ite
             refresh_time, last_write = _shown_from(engine, item, keep_from)
             through, log_time = min(through, refresh_time), min(log_time, last_write)
         elif warehouse.schedules.schedule(item) is not None:
-            # With COALESCE what came since the last interval ended waits for the end of this one.
+            # With COALESCE, changes since the last interval wait for the end of this one.
             through = min(through, warehouse.schedules.shown_at(item, through) or through)
     except CtsqlError as problem:
         if problem.condition not in LOST:
@@ -139,7 +131,7 @@ def _shown_from(engine: Engine, item: Item, keep_from: int) -> tuple[int, int]:
     """The Ts that reads of a view AS OF keep_from need.
 
     Returns the refresh time as of which they may compute it, or now if they need not; and the T of
-    its last write, after which they look for changes.
+    its last write.
     """
     now = engine.timeline.now
     at = min(keep_from, now)

@@ -1,22 +1,21 @@
-"""Which files of a table are still needed, and which may be deleted. Pure: no log, no store.
+"""Needed files of a table, and those that may be deleted. Pure: no log, no store.
 
-A consumer needs a table from a version on: the contents there, and every change after it. The
-smallest such version of a table is its *floor*.
+A consumer needs a table from a version on: the contents there, and every later change. The smallest
+such version of a table is its *floor*.
 
 [needed-files] a file is needed if it is live now, if a commit after the floor removes or adds it,
     or if it is a change file of such a commit; so is each deletion vector that one of these actions
     names.
-[removable-files] of the other files, one that a readable commit names may be deleted at once. One
-    that no readable commit names may belong to a commit in progress, so it must be old.
+[removable-files] another file may be deleted at once if a readable commit names it. A file that no
+    readable commit names may belong to a commit in progress, so it must be old.
 [removable-logs] log files may be deleted below the newest checkpoint at or below the floor: every
     later version can be rebuilt from that checkpoint.
 
-Why not Delta's VACUUM alone: it counts by time of removal in whole hours, and its list of removed
-files forgets those removed longer ago than ``delta.deletedFileRetentionDuration``. With a consumer
-ten days behind it would delete files that a longer RETAIN keeps.
+Delta's VACUUM counts by time of removal and forgets files removed longer ago than
+``delta.deletedFileRetentionDuration``, so it would delete files that a consumer needs.
 
 Source: the Delta protocol, "Deletion Vectors" (where a vector's file is), "Change Data Files",
-"Metadata Cleanup".
+    "Metadata Cleanup".
 """
 
 import base64
@@ -29,13 +28,13 @@ from ctsql.runtime.log.actions import Commit, DataFile, StoredFile
 
 DAY_MS = 86_400_000
 RETAIN_DEFAULT_MS = 7 * DAY_MS
-"""How long MAINTAIN keeps old versions by default, as Delta's VACUUM does."""
+"""How long MAINTAIN keeps old versions by default, as Delta's VACUUM."""
 LOG_RETAIN_DEFAULT_MS = 30 * DAY_MS
-"""How long MAINTAIN keeps log files by default, as Delta does."""
+"""How long MAINTAIN keeps log files by default, as Delta."""
 UNNAMED_AGE_MS = DAY_MS
-"""Files and folders that nothing names are deleted if they are older than this and than RETAIN."""
+"""Files and folders without a name in a log are deleted if older than this and than RETAIN."""
 LOG_AGE_MS = DAY_MS
-"""Younger log files are kept, so a process that reads the log once a day misses nothing."""
+"""Younger log files are kept for processes that read the log once a day."""
 
 _LOG_FILE = re.compile(r"(\d{20})\.(json|crc|checkpoint\.parquet|checkpoint\.\d+\.\d+\.parquet)")
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
@@ -75,7 +74,7 @@ def needed_files(live: Iterable[DataFile], after_floor: Iterable[Commit]) -> set
     """The files that may still be read [needed-files], as the log writes paths.
 
     Args:
-        live: those of the newest version. after_floor: all commits above the floor.
+        live: of the newest version. after_floor: all commits above the floor.
     """
     return named_in(after_floor).union(*(named_by(file) for file in live))
 
@@ -100,10 +99,8 @@ def removable(
     """The files that may be deleted [needed-files], [removable-files].
 
     Args:
-        needed_paths, named_paths: relative to the table and decoded, as ``files`` are; the latter
-            are named by commits at or below the floor.
-        unnamed_before_ms: files that no commit names may be deleted if they are older than this
-            instant.
+        needed_paths, named_paths: relative and decoded; the latter by commits up to the floor.
+        unnamed_before_ms: files that no commit names may be deleted if older than this instant.
     """
     return [
         f
@@ -114,10 +111,7 @@ def removable(
 
 
 def newest_before(versions: Sequence[int], before_ms: int, time_of: Callable[[int], int]) -> int:
-    """The newest version from before an instant; the first one if there is none.
-
-    Of n versions log2(n) are looked at, as times go up with versions. Where a clock went back it
-    may be an older version, below which as little is needed.
+    """The newest version before an instant; the first one if there is none, by log2(n) reads.
 
     >>> newest_before(range(3, 9), 50, lambda version: version * 10)
     4
@@ -131,12 +125,12 @@ def newest_before(versions: Sequence[int], before_ms: int, time_of: Callable[[in
 def removable_log(names: Iterable[str], floor: int) -> list[str]:
     """The log files that may be deleted, oldest first; none without a checkpoint to keep.
 
+    Args:
+        floor: the oldest version needed.
+
     >>> names = [f"{v:020}.json" for v in range(4)] + [f"{2:020}.checkpoint.parquet"]
     >>> [int(n[:20]) for n in removable_log(names, 3)], removable_log(names, 1)
     ([0, 1], [])
-
-    Args:
-        names: of the log's files, without their folder. floor: the oldest version needed.
     """
     name_list = list(names)
     base = max((v for v in complete_checkpoints(name_list) if v <= floor), default=None)

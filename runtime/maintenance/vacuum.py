@@ -3,10 +3,9 @@
     floors (needs of consumers) + log + folder --> Plan --> files deleted
 
 A plan is made from the log and a listing and changes nothing; DRY RUN shows it. Needs only move
-forward, so a plan stays valid however long its execution takes.
+forward, so a plan stays valid.
 
 [named-files-stay] no file that a version at or above the floor names is deleted.
-(tests/spark/maintenance/test_maintain.py)
 [only-unowned-folders] a folder is deleted only if its name is one that CREATE gives, it is where
     CREATE puts it, no object of the catalog read *afterwards* is there or below, and nothing in it
     is young.
@@ -16,18 +15,21 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from ctsql.catalog import times
 from ctsql.catalog.catalog import Catalog
-from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.items import Item
 from ctsql.runtime.delta import files as adapter
 from ctsql.runtime.delta.files import TableFolder
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.delta.transaction import relative_path
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock
-from ctsql.runtime.log.actions import Commit, StoredFile
+from ctsql.runtime.log.actions import Commit, StoredFile, is_elsewhere
 from ctsql.runtime.maintenance import retention
 from ctsql.runtime.maintenance.consumers import Needs, needs, noting_damaged, system_floor
 from ctsql.runtime.views.side_table import tables_beside
+from ctsql.runtime.warehouse.table_checks import check_tables
 
 _MADE_BY_CREATE = re.compile(r"\w+-[0-9a-f]{8}", re.ASCII)
 
@@ -49,12 +51,12 @@ class FilesToDelete:
 def plan(
     table: DeltaTable, *, floor: int, log_floor: int | None, unnamed_before_ms: int
 ) -> FilesToDelete:
-    """Plan what of a table may be deleted.
+    """Plan the deletion of files of a table.
 
     Args:
-        floor: the oldest version whose rows are needed. log_floor: the oldest version whose
-            commit is needed; None leaves the log alone. unnamed_before_ms: files that no commit
-            names may be deleted if they are older than this instant.
+        floor: the oldest version whose rows are needed.
+        log_floor: the oldest version whose commit is needed; None keeps the log.
+        unnamed_before_ms: files that no commit names may be deleted if older than this instant.
     """
     # Before reading the log, which then names all of them.
     stored_files = adapter.stored_files(table)
@@ -96,9 +98,8 @@ def log_floors(
     """The oldest version whose commit is needed, for each log that ctsql may trim, by location.
 
     Args:
-        needs: the needs by object id. before_ms: commits since this instant are kept, and those
-            younger than a day. problems: gets what is wrong with the tables whose logs cannot be
-            read, by id; these logs stay.
+        needs: by object id. before_ms: commits since this instant, or younger than a day, are kept.
+        problems: gets the errors of unreadable logs, by id; these are not trimmed.
     """
     before_ms = min(before_ms, clock.now_ms() - retention.LOG_AGE_MS)
     floors: dict[str, int] = {}
@@ -108,7 +109,7 @@ def log_floors(
                 aged = system_floor(engine.relations.table(item), before_ms=before_ms)
                 floors[item.location] = min(aged, needs[item.id].log_floor)
             for beside in tables_beside(engine.warehouse, item):
-                with noting_damaged({}, item.id):  # who compacts it is told
+                with noting_damaged({}, item.id):  # its compaction reports it
                     aged = system_floor(beside.table, before_ms=before_ms)
                     floors[beside.table.location] = min(aged, beside.log_floor)
     timeline, catalog = engine.timeline.table, engine.catalog_store.table
@@ -119,9 +120,9 @@ def log_floors(
 
 
 def trim_logs(engine: Engine, before_ms: int) -> int:
-    """Trim all logs of unneeded commits from before an instant; returns the number of files.
+    """Trim all logs of unneeded commits before an instant; returns the number of files.
 
-    Raises, once the others are trimmed, what is wrong with a log that cannot be read.
+    Then raises the error of an unreadable log, if any.
     """
     problems: dict[str, CtsqlError] = {}
     needs_by_id = needs(engine, keep_from=before_ms, problems=problems)
@@ -130,7 +131,7 @@ def trim_logs(engine: Engine, before_ms: int) -> int:
     for location, floor in floors.items():
         table = engine.gateway.table(location)
         if floor <= adapter.first_logged(table):
-            continue  # all of it is needed: its names, of which there may be many, are not listed
+            continue  # all of it is needed: the names need not be listed
         count += adapter.delete_log_files(
             table, retention.removable_log(adapter.log_names(table), floor)
         )
@@ -140,7 +141,7 @@ def trim_logs(engine: Engine, before_ms: int) -> int:
 
 
 def is_unowned(location: str, catalog: Catalog) -> bool:
-    """Whether CREATE names folders so, and no object is there or below; nor one to UNDROP."""
+    """Whether CREATE names folders so, and no object, or one to UNDROP, is there or below."""
     place = location.rstrip("/")
     if not _MADE_BY_CREATE.fullmatch(place.rsplit("/", 1)[-1]):
         return False
@@ -153,3 +154,43 @@ def is_unowned(location: str, catalog: Catalog) -> bool:
 def is_left_over(folder: TableFolder, catalog: Catalog, *, before_ms: int) -> bool:
     """Whether a killed CREATE or DROP left this folder [only-unowned-folders]."""
     return folder.modified_ms < before_ms and is_unowned(folder.location, catalog)
+
+
+def check_history(engine: Engine, items: Iterable[Item], since: int) -> None:
+    """Check that tables still have their rows as of a T and all later changes.
+
+    Raises HISTORY_LOST if a version or a file is gone.
+    """
+    for item in items:
+        check_tables(engine.relations, [item])
+        _check_table(engine, item, since)
+
+
+def _check_table(engine: Engine, item: Item, since: int) -> None:
+    table = engine.relations.table(item)
+    first = engine.versions.version_at(item, since)
+    oldest = adapter.first_logged(table)
+    if first is None:  # it was made later, so all of it is needed
+        first_time = engine.timeline.first_time(item.id)
+        first = 0 if first_time is None else engine.versions.version_at(item, first_time) or 0
+    if first < oldest:
+        raise _lost(
+            item, since, f"Its log begins with version {oldest} now, and {first} is needed."
+        )
+    stored_paths = {file.path for file in adapter.stored_files(table)}
+    floor, newest = engine.versions.settled(table, first), table.version()
+    after = (table.commit_at(version) for version in range(floor + 1, newest + 1))
+    needed_files = retention.needed_files(table.files(newest).values(), after)
+    needed_paths = relative_names(table.location, needed_files)
+    missing = sorted(p for p in needed_paths - stored_paths if not is_elsewhere(p))
+    if missing:
+        files = (
+            f"{missing[0]} and {len(missing) - 1} more files" if len(missing) > 1 else missing[0]
+        )
+        raise _lost(item, since, f"Of what it held from version {floor} on {files} is gone.")
+
+
+def _lost(item: Item, since: int, detail: str) -> CtsqlError:
+    detail = f"{detail} It is to be read from T = {since} ({times.to_iso(since)}) on."
+    hint = "Take a later T. Nothing was changed. MAINTAIN keeps old versions for RETAIN."
+    return error("HISTORY_LOST", relation=str(item.name), detail=detail, hint=hint)

@@ -1,11 +1,10 @@
 """One row for each T that a task or a materialized view could not compute.
 
-A failure is open until a later commit moves the upper past it; that commit says whether its T was
-skipped. The newest commit that moves the upper or records a failure tells what is open. For all
-others the texts of commits are searched for the words that are in a failure's, and few are parsed.
+A failure is open until a later commit moves the upper past it; that commit records whether its T
+was skipped. The newest commit that moves the upper or records a failure decides what is open. For
+the others, the texts of commits are searched for words of failures, and few are parsed.
 
-The place of a failure is one in the definition that failed, which may have been given up for
-another one since. Where that cannot be told there is none.
+The place of a failure is in the definition that failed; None if that may have been replaced.
 """
 
 from bisect import bisect_left
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 OPEN, RESOLVED, SKIPPED = "open", "resolved", "skipped"
 _WORDS = (FAILURE, "skipped")
-"""One of these is in the text of every commit that has to do with a failure."""
+"""The text of every commit about a failure has one of these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +55,7 @@ def failures(
     """The failures of tasks and views, each one's newest first; none of a missing table.
 
     Args:
-        since_ms: without failures that were recorded earlier.
+        since_ms: without earlier failures.
     """
     for item in _with_table(reader, items):
         table = reader.relations.table(item)
@@ -125,14 +124,14 @@ def _failure_of(commit: Commit) -> Failure | None:
 
 
 def _left_out(commit: Commit) -> Iterator[Failure]:
-    """The failures that a commit skipped; what it says of them is less than their own record."""
+    """The failures that a commit skipped, with fewer details than their own record."""
     reason, condition = (str(commit.metadata.get(k, "")) for k in ("reason", "condition"))
     for time in commit.metadata.get("skipped", ()):
         yield Failure(time=int(time), condition=condition, reason=reason)
 
 
 def _place(reader: LogReader, item: Item, failure: Failure, *, is_open: bool) -> Span | None:
-    """The place of a failure in the definition of now, if that is the one which failed."""
+    """The place of a failure in the current definition, if that is the one that failed."""
     if item.revision:
         item = reader.relations.current(item)
         if not (is_open or _is_by_definition_of_now(reader, item, failure)):
@@ -143,10 +142,9 @@ def _place(reader: LogReader, item: Item, failure: Failure, *, is_open: bool) ->
 
 
 def _is_by_definition_of_now(reader: LogReader, item: Item, failure: Failure) -> bool:
-    """Is it certain that a failure was one of the newest definition?
+    """Is it certain that the newest definition failed?
 
-    At the T from which a definition is in force the one before it may have failed: it is what a
-    task that has failed is given to go on. Since when a view has its query is not known.
+    At the T from which a definition is in force the one before may have failed.
     """
     if not isinstance(item, Task):
         return False

@@ -1,9 +1,8 @@
-"""Metrics in Prometheus' format: what a service has done, what it does, and how far objects are.
+"""Metrics in Prometheus' format: the work of a service, its state, and the lag of objects.
 
-What was done is counted from the service's events, in its own thread: adding up some numbers. The
-rest is looked up when somebody asks, in the thread of who asks: the service's pulse, the JVM's
-memory, and the lag of each object, which a separate reader takes from the logs. So a slow or
-hanging collector keeps no tick waiting, and a lag grows with what comes in while a tick hangs.
+Work is counted from the service's events, in its own thread. The rest is read on request, in the
+collector's thread: the service's pulse, the JVM's memory, and the lag of each object, by a separate
+reader of the logs. So a slow collector delays no tick, and a lag grows while a tick hangs.
 
 Names and units are those of Prometheus' conventions: base units, ``_total`` for counters.
 
@@ -22,12 +21,11 @@ from prometheus_client.registry import Collector
 from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.delta.log.local_log import NeedsSpark
 from ctsql.runtime.monitoring.objects import LagRow
-from ctsql.runtime.monitoring.pulse import Pulse
 from ctsql.runtime.monitoring.refreshes import Refresh
-from ctsql.runtime.monitoring.status import State
+from ctsql.runtime.monitoring.status import Pulse, State
 
 SAMPLE_SECONDS = 5.0
-"""How long the lags that were looked up are given again: many collectors cost what one does."""
+"""How long lags are cached for all collectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +40,7 @@ class JvmMemory:
 
 @dataclass(slots=True)
 class _ObjectCounts:
-    """What was counted of one object."""
+    """The counts of one object."""
 
     strategies: "defaultdict[str, int]" = field(default_factory=lambda: defaultdict(int))
     numbers: "defaultdict[str, int]" = field(default_factory=lambda: defaultdict(int))
@@ -61,11 +59,11 @@ _COUNTED = {
     "files_written": "New files with rows.",
     "jobs": "Spark jobs.",
 }
-"""The numbers of a refresh that are added up, with what they are."""
+"""The numbers of a refresh that are added up, with their meaning."""
 
 
 class Counts:
-    """What the service has done, by object; safe for several threads."""
+    """The work of a service, by object; safe for several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -78,7 +76,7 @@ class Counts:
         """Count a commit.
 
         Args:
-            seconds: since the one before of the same output; what is in no phase is the phase
+            seconds: since the one before of the same output; time outside of phases is the phase
                 ``rest``: binding times, reading logs, and the commit itself.
         """
         with self._lock:
@@ -131,7 +129,7 @@ class Counts:
 
 
 class Lags:
-    """The lag of each object, looked up at most every :data:`SAMPLE_SECONDS`."""
+    """The lag of each object, read at most every :data:`SAMPLE_SECONDS`."""
 
     def __init__(self, look_up: Callable[[], Sequence[LagRow]]) -> None:
         self._look_up = look_up
@@ -141,13 +139,13 @@ class Lags:
         self.failure_count = 0
 
     def rows(self) -> Sequence[LagRow]:
-        """The rows; the last ones that there were, when they cannot be looked up now."""
+        """The rows; the last ones if they cannot be read now."""
         with self._lock:
             if time.monotonic() >= self._until:
                 try:
                     self._rows = self._look_up()
                 except (CtsqlError, NeedsSpark):
-                    self.failure_count += 1  # the service says what it is; here it is counted
+                    self.failure_count += 1  # the service reports it
                 self._until = time.monotonic() + SAMPLE_SECONDS
             return self._rows
 
@@ -165,7 +163,7 @@ class ServiceMetrics(Collector):
         self._counts, self._pulse, self._lags, self._memory = counts, pulse, lags, memory
 
     def collect(self) -> Iterator[Metric]:
-        """What a collector is given."""
+        """All metrics."""
         yield from self._counts.families()
         yield from _of_pulse(self._pulse)
         yield from _of_lags(self._lags)

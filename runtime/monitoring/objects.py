@@ -1,9 +1,11 @@
-"""One row for each object, for what each reads, and for how far each task and view is."""
+"""One row for each object, its inputs, its progress, and each Delta table that holds its rows."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ctsql.catalog.dependencies import outputs_of
+from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import (
     Item,
     Maintained,
@@ -17,11 +19,14 @@ from ctsql.catalog.times import CLOSED
 from ctsql.planner.column_lineage import Origin, column_origins, query_origins
 from ctsql.planner.nodes import TaskWrite, ViewWrite
 from ctsql.planner.syntax.tokens.tokenizer import named_columns
+from ctsql.runtime.log.actions import sum_known
 from ctsql.runtime.log.table_changes import due_changes
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.status import OutputStatus, status_of
+from ctsql.runtime.spark.versions import import_pyspark
 from ctsql.runtime.tasks.progress import complete_through
 from ctsql.runtime.warehouse.table_checks import are_there
+from ctsql.runtime.warehouse.times.replaced_tables import UNREADABLE
 
 INPUT, REFERENCE, OUTPUT = "input", "reference", "output"
 
@@ -45,7 +50,7 @@ class ObjectRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagRow:
-    """How far an output is; the columns of ``system.lag``, in their order."""
+    """The progress of an output; the columns of ``system.lag``, in their order."""
 
     object: str
     kind: str
@@ -61,7 +66,7 @@ class LagRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DependencyRow:
-    """What an object reads; the columns of ``system.dependencies``, in their order."""
+    """An input of an object; the columns of ``system.dependencies``, in their order."""
 
     object: str
     kind: str
@@ -95,7 +100,7 @@ def objects(reader: LogReader, items: Iterable[Item]) -> Iterator[ObjectRow]:
 
 
 def lags(reader: LogReader, items: Iterable[Item]) -> Iterator[LagRow]:
-    """How far the tasks and views are, by the cached catalog and timeline."""
+    """The progress of tasks and views, by the cached catalog and timeline."""
     for item in sorted(items, key=lambda i: i.name.key):
         if isinstance(item, Maintained) or item.problem:
             yield lag_of(reader, status_of(reader, item))
@@ -120,7 +125,7 @@ def lag_of(reader: LogReader, status: OutputStatus) -> LagRow:
 
 
 def dependencies(reader: LogReader, items: Iterable[Item]) -> Iterator[DependencyRow]:
-    """What the objects read, by the cached catalog and timeline."""
+    """The inputs of objects, by the cached catalog and timeline."""
     catalog = reader.catalog
     for item in sorted(items, key=lambda i: i.name.key):
         inputs, origins = _inputs(reader, item), _column_origins(reader, item)
@@ -145,7 +150,7 @@ def dependencies(reader: LogReader, items: Iterable[Item]) -> Iterator[Dependenc
 
 
 def _column_origins(reader: LogReader, item: Item) -> Mapping[str, frozenset[Origin]]:
-    """By column of an object, what goes into it; of a task with OUTPUTS by ``output.column``."""
+    """The origins of each column; of a task with OUTPUTS by ``output.column``."""
     if item.id not in reader.relations.readable([item.id]):
         return {}
     if isinstance(item, View):
@@ -162,7 +167,7 @@ def _column_origins(reader: LogReader, item: Item) -> Mapping[str, frozenset[Ori
 
 
 def _inputs(reader: LogReader, item: Item) -> set[str]:
-    """The ids of what an object follows; all else that it reads is a reference."""
+    """The ids of the objects that an object follows; its other inputs are references."""
     if isinstance(item, MaterializedView):
         return {r.object_id for r in item.reads}
     if not isinstance(item, Task) or item.id not in reader.relations.readable([item.id]):
@@ -170,3 +175,62 @@ def _inputs(reader: LogReader, item: Item) -> set[str]:
     plan = reader.relations.bound(item).plan
     assert isinstance(plan, TaskWrite)
     return set(due_changes(plan))
+
+
+if TYPE_CHECKING:
+    from ctsql.runtime.delta.table import DeltaTable
+
+ROWS = "rows"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageRow:
+    """A table's live files; the columns of ``system.storage``, in their order."""
+
+    object: str
+    kind: str
+    part: str
+    version: int
+    files: int
+    bytes: int
+    rows: int | None
+    deleted_rows: int
+    location: str
+
+
+def storage(reader: LogReader, items: Iterable[Item]) -> Iterator[StorageRow]:
+    """The tables of objects, without missing ones.
+
+    Raises NeedsSpark if a table has too many files for its log alone to list them.
+    """
+    import_pyspark()
+    from ctsql.runtime.views.side_table import tables_beside  # imports Spark
+
+    for item in sorted(items, key=lambda i: i.name.key):
+        if item.location is None or item.problem:
+            continue
+        try:
+            yield _row(item, ROWS, reader.relations.table(item))
+            side_tables = list(tables_beside(reader.warehouse, item))
+        except CtsqlError as problem:
+            if problem.condition not in UNREADABLE:
+                raise
+            continue
+        for beside in side_tables:
+            yield _row(item, beside.kind.value, beside.table)
+
+
+def _row(item: Item, part: str, table: "DeltaTable") -> StorageRow:
+    version = table.version()
+    files = table.files(version).values()
+    return StorageRow(
+        object=str(item.name),
+        kind=item.kind.value,
+        part=part,
+        version=version,
+        files=len(files),
+        bytes=sum(f.size for f in files),
+        rows=sum_known(f.rows_count for f in files),
+        deleted_rows=sum(f.deleted_count for f in files),
+        location=table.location,
+    )

@@ -1,4 +1,4 @@
-"""One row for each commit that brought a task or a materialized view to a T."""
+"""One row for each commit that advanced a task or a materialized view to a T."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ class Refresh:
 
 @dataclass(frozen=True, slots=True)
 class OutputOf:
-    """An output, and the task or view whose it is."""
+    """An output, and its task or view."""
 
     item: Item
     output: Item
@@ -59,7 +59,7 @@ class OutputOf:
 def refreshes(reader: LogReader, items: Iterable[Item]) -> Iterator[Refresh]:
     """The commits of tasks and views, the newest first, by the cached catalog.
 
-    Each log is read backwards as far as the caller takes rows, or to where it was cleaned up.
+    Each log is read backwards as far as the caller takes rows.
     """
     by_output = [_of_output(reader, one) for one in _outputs(reader, items)]
     return merge(*by_output, key=lambda refresh: refresh.at, reverse=True)
@@ -86,7 +86,7 @@ def _of_output(reader: LogReader, one: OutputOf) -> Iterator[Refresh]:
 
 
 def _detail_of(metadata: Mapping[str, Any]) -> str | None:
-    """What a commit says in addition: of its reason, or of how rows that turn were found."""
+    """Details of a commit: of its reason, or of its expiry."""
     detail: str | None = metadata.get("detail") or (
         metadata.get("reason") if "skipped" in metadata else None
     )
@@ -96,7 +96,7 @@ def _detail_of(metadata: Mapping[str, Any]) -> str | None:
 
 
 def refresh_of(one: OutputOf, commit: Commit) -> Refresh | None:
-    """The row of a commit; None for one that moves no upper, as of a compaction."""
+    """The row of a commit; None if it moves no upper, as a compaction."""
     upper = commit.transaction(one.output.app)
     if upper is None:
         return None
@@ -134,7 +134,7 @@ def refresh_of(one: OutputOf, commit: Commit) -> Refresh | None:
 
 
 def _strategy(item: Item, commit: Commit) -> str:
-    """How a commit brought its output to T, in words."""
+    """How a commit advanced its output to T, in words."""
     metadata = commit.metadata
     if "strategy" in metadata:
         return str(metadata["strategy"])

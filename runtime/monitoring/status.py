@@ -1,16 +1,15 @@
-"""The status of every task and view, from logs alone: nothing is written or computed.
+"""The status of every task and view, from logs alone, and the pulse of a service.
 
 Lag counts the relevant commits of the sources: for a task those that may insert into its input, for
-a view those of everything it reads, also through other outputs. Those after the T through which the
-output is complete are pending.
+a view those of everything it reads, also through other outputs. Commits after the T through which
+the output is complete are pending.
 
     lag in versions = number of pending commits
     lag in time     = T of the newest pending commit - T through which the output is complete
 
 A commit without a T counts with the T it would get now. A view with refresh times is behind only
-after a due refresh time has passed; after its last one it is finished. An output that waits for a
-failed one is behind, and shows the error and the name of the failed one. An output that depends on
-an unreadable object has no other status.
+after a due refresh time; after its last one it is finished. An output that waits for a failed one
+is behind, and shows that error. An output that depends on an unreadable object has no other status.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -199,12 +198,12 @@ _Known = dict[tuple[str, int], frozenset[tuple[str, int, int]]]
 def _commits(
     engine: LogReader, item: Item, since: int, memo: _Known
 ) -> frozenset[tuple[str, int, int]]:
-    """The commits after a T of what an output follows: source, T, and the T when they are due.
+    """The commits after a T of the inputs of an output: source, T, and the T when they are due.
 
     A commit is due at its T, or at the next refresh time of a view in between.
 
     Args:
-        memo: what was found already; ways down that meet again are followed once.
+        memo: known results; paths that meet again are followed once.
     """
     key = (item.id, since)
     if key not in memo:
@@ -243,10 +242,10 @@ def follow_times(
     kinds: frozenset[RowChange],
     columns: Collection[str] | None,
 ) -> Iterator[int]:
-    """The Ts of a source's commits after a T; for those without one, the T they would get.
+    """The Ts of a source's commits after a T; for commits without one, the T they would get.
 
     Args:
-        kinds: the kinds of changes that count. columns: the columns that are read; None for all.
+        kinds: of changes that count. columns: those that are read; None for all.
     """
     warehouse, timeline = engine.warehouse, engine.timeline
     for movement in warehouse.versions.movements(source, after=since, until=timeline.now):
@@ -259,3 +258,22 @@ def follow_times(
         movement = Movement(0, commit.version - 1, commit.version)
         if warehouse.versions.change_of(source, movement, columns) in kinds:
             yield time
+
+
+@dataclass(slots=True)
+class Pulse:
+    """The state of one service, for readers in other threads; seconds of a monotonic clock.
+
+    Attributes:
+        looks: polls of the logs. ticks: polls that found work.
+        tick_seconds: of all ticks. looked_at: the end of the last poll.
+        ticking_since: the begin of the running tick; None between ticks.
+        queue: the outputs that the tick has yet to advance, running ones included.
+    """
+
+    looks: int = 0
+    ticks: int = 0
+    tick_seconds: float = 0.0
+    looked_at: float | None = None
+    ticking_since: float | None = None
+    queue: int = 0

@@ -1,4 +1,4 @@
-"""The rows of system tables: what each table asks its part of this room for."""
+"""The rows of system tables, by the function for each table."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -10,12 +10,13 @@ from ctsql.runtime.monitoring.objects import (
     DependencyRow,
     LagRow,
     ObjectRow,
+    StorageRow,
     dependencies,
     lags,
     objects,
+    storage,
 )
 from ctsql.runtime.monitoring.refreshes import Refresh, refreshes
-from ctsql.runtime.monitoring.storage import StorageRow, storage
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,15 +30,11 @@ ROWS_OF: dict[str, tuple[type, Callable[[LogReader, Iterable[Item]], Iterator[An
     "refreshes": (Refresh, refreshes),
     "storage": (StorageRow, storage),
 }
-"""By the table's name: the class of its rows, and what gives them."""
+"""By the table's name: the class of its rows, and the function that makes them."""
 
 
 def system_rows(reader: LogReader, name: str) -> list[Any]:
-    """The rows of a system table, as values of its class; nothing is written or computed.
-
-    Args:
-        name: without the schema.
-    """
+    """The rows of a system table, by its name without the schema, as values of its class."""
     with reader.as_stored():
         reader.refresh_catalog()
         reader.timeline.refresh()
@@ -45,11 +42,7 @@ def system_rows(reader: LogReader, name: str) -> list[Any]:
 
 
 def as_arrow(rows: list[Any], schema: "T.StructType") -> "pa.Table":
-    """Rows of a system table as Arrow.
-
-    Args:
-        schema: of the table, as Spark has it.
-    """
+    """Rows of a system table as Arrow, by Spark's schema of the table."""
     import pyarrow as pa
 
     from ctsql.runtime.rows.types import arrow_schema
@@ -65,7 +58,7 @@ def as_arrow(rows: list[Any], schema: "T.StructType") -> "pa.Table":
 
 
 def _plain(value: object) -> object:
-    """A value as Arrow takes it: a map is a list of pairs."""
+    """A value for Arrow: a map is a list of pairs."""
     if isinstance(value, Mapping):
         return [(key, _plain(one)) for key, one in value.items()]
     return list(value) if isinstance(value, tuple) else value

@@ -1,4 +1,1 @@
-"""The loop that keeps every output up to date: workers, pauses, events, maintenance.
-
-May import every room but ``statements``.
-"""
+"""The loop that keeps every output up to date: workers, pauses, events, maintenance."""

@@ -1,18 +1,17 @@
-"""Which outputs a tick may leave alone, as nothing has come for them since they were advanced.
+"""Finds the outputs that a tick may leave alone because nothing has changed for them.
 
-A tick of a warehouse with many objects concerns few of them. An object that a tick has advanced
-is *at rest*, and left alone until
+An object that a tick has advanced is *at rest* until
 
-    a source below it is bound to another version, or its table is not there any more
+    a source below it is bound to another version, or its table is missing
     its own log, or that of an output below it, has another version: a foreign commit, a failure
-    definitions change, or what is bound of tasks: altered, suspended, resumed
+    definitions change, or the state of tasks: altered, suspended, resumed
 
-Where a task is suspended, and where time alone may bring something to do, nothing is at rest.
+If a task is suspended, or time alone may cause a change, nothing is at rest.
 
-[rests-as-looked-at] an object is at rest at the version that its log had before it was advanced;
-    where somebody has written it meanwhile, or this tick has, it is looked at once more.
-[moved-below] what reads an object that is not at rest is not at rest either, however far a rival
-    has brought that object.
+[rests-as-looked-at] an object is at rest at the version that its log had before it was advanced; if
+    it was written since, also by this tick, it is checked once more.
+[moved-below] readers of an object that is not at rest are not at rest either, however far another
+    process has advanced that object.
 """
 
 from collections.abc import Sequence
@@ -23,7 +22,7 @@ from ctsql.runtime.engine import Engine
 from ctsql.runtime.warehouse.table_checks import check_tables
 
 _NO_LOG = 0
-"""The version of what has no log that is followed: a plain view, an output beside the first."""
+"""The version of an object without a followed log: a plain view, a second output."""
 
 
 class AtRest:
@@ -35,13 +34,13 @@ class AtRest:
         self._versions: dict[str, int | None] = {}  # the versions of outputs, as last looked at
 
     def is_outdated(self, engine: Engine) -> bool:
-        """Whether definitions, or what is bound of tasks, have changed since the last look."""
+        """Whether definitions, or the state of tasks, have changed since the last check."""
         return any(a is not b for a, b in zip(self._basis, _basis_of(engine), strict=True))
 
     def look(self, engine: Engine) -> list[Item]:
-        """Look at the logs of all outputs; gives those that these say are not at rest.
+        """Read the versions of all outputs; returns those not at rest.
 
-        That is done before any object is advanced.
+        Called before any is advanced.
         """
         if self.is_outdated(engine):
             self._basis, self._marks = _basis_of(engine), {}
@@ -54,12 +53,12 @@ class AtRest:
         return version is not None and self._marks.get(item.id) == version
 
     def leave_alone(self, engine: Engine, items: Sequence[Item], now: int) -> set[str]:
-        """The ids of what needs not be advanced to a T that the engine has just bound.
+        """The ids of objects that need not be advanced to a T that the engine has just assigned.
 
-        Whatever is not among them is not at rest from here on, also where the tick ends early.
+        All others are not at rest from here on, also if the tick ends early.
 
         Args:
-            items: all objects, each after what it reads.
+            items: all objects, each after those that it reads.
         """
         suspended = any(task in engine.catalog.items for task in engine.timeline.suspended())
         if self.is_outdated(engine) or engine.timeline.now != now or suspended:
@@ -85,7 +84,7 @@ class AtRest:
         return ids
 
     def note(self, item: Item, now: int) -> None:
-        """Note that an object was advanced to a T."""
+        """Record that an object was advanced to a T."""
         version = self._versions.get(item.id)
         if version is not None and item.created_at <= now:
             self._marks[item.id] = version
@@ -96,7 +95,7 @@ def _basis_of(engine: Engine) -> tuple[object, ...]:
 
 
 def _newest(engine: Engine, item: Item) -> int | None:
-    """The newest version of an output; None where that fails: who advances it is told why."""
+    """The newest version of an output; None if unreadable, which its advance reports."""
     try:
         return engine.relations.table(item).version()
     except CtsqlError:
@@ -104,7 +103,7 @@ def _newest(engine: Engine, item: Item) -> int | None:
 
 
 def _bound(engine: Engine, item: Item) -> int | None:
-    """The version of a source that is bound; None for none, and where its table is not there."""
+    """The bound version of a source; None for none, or if its table is missing."""
     if not isinstance(item, Table):
         return None if item.problem else _NO_LOG
     try:

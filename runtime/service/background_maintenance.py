@@ -1,19 +1,24 @@
 """Maintenance that commits make necessary: compaction, and trimming of logs.
 
-    commit of an output --> note --> after the tick, if due --> compact, trim
+    commit of an output --> note --> after the statement, if due, a thread --> compact, trim
 
-A connection does it in a separate thread (:mod:`ctsql.runtime.service.connection_maintenance`);
-one process of a warehouse at a time.
+A connection does it only on request (``connect(maintenance=True)``,
+:meth:`ctsql.api.Connection.run`), in a background thread; one process of a warehouse at a time. The
+thread exists only while there is work, and the interpreter waits for it. A killed process leaves
+unreferenced files, and the next round does the rest.
 
 [due-by-versions] it is due every ``LOOK_EVERY_COMMITS`` versions of an output. That depends on the
     versions alone, so processes that make one commit and end (``run --once``) do it too.
-[loser-changes-nothing] a compaction that loses a race, or fails, changes nothing, and the next look
-    tries again.
+[loser-changes-nothing] a compaction that loses a race, or fails, changes nothing, and the next
+    round tries again.
 [deletes-only-logs] it deletes no file of a table: only MAINTAIN does. It deletes log files that are
     older than ``LOG_RETAIN_DEFAULT_MS`` and not needed.
 """
 
+import logging
 import threading
+import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -26,19 +31,22 @@ from ctsql.runtime.delta.stores.locks import try_folder_lock
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock
+from ctsql.runtime.log.write_handle import Entry
 from ctsql.runtime.maintenance.compaction import ROUTINE, choose
 from ctsql.runtime.maintenance.retention import LOG_RETAIN_DEFAULT_MS
 from ctsql.runtime.maintenance.vacuum import trim_logs
 from ctsql.runtime.service.events import Event, EventKind
-from ctsql.runtime.spark.failures.errors import is_lost
+from ctsql.runtime.spark.failures.errors import is_lost, translate_spark_errors
+from ctsql.runtime.spark.internals.sessions import active
 from ctsql.runtime.views.side_table import tables_beside
+from ctsql.runtime.warehouse.advance_context import AdvanceContext
 from ctsql.runtime.warehouse.stores.location import SYSTEM_FOLDER
 
 LOOK_EVERY_COMMITS = 10
 TRIM_EVERY_COMMITS = 100
 """A log can be trimmed only below a checkpoint, which Delta writes about as often."""
 COMPACT_TRIES_MAX = 3
-"""Ticks that go on meanwhile may delete rows of the chosen files first."""
+"""Concurrent ticks may delete rows of the chosen files first."""
 MAINTENANCE_LOCK = ".maintenance.lock"
 
 
@@ -64,7 +72,7 @@ class DueMaintenance:
 
 @dataclass
 class Upkeep:
-    """The versions written since the last look: first and last new one by object id."""
+    """The versions written since the last check: first and last new one by object id."""
 
     _new_versions: dict[str, tuple[int, int]] = field(default_factory=dict)
 
@@ -74,7 +82,7 @@ class Upkeep:
         self._new_versions[object_id] = (first, version)
 
     def take_due(self) -> DueMaintenance:
-        """What has become due since the last look; it counts as looked at."""
+        """What has become due since the last check, which this is."""
         versions, self._new_versions = self._new_versions, {}
         return DueMaintenance(
             objects=_due(versions, LOOK_EVERY_COMMITS),
@@ -89,11 +97,11 @@ def _due(versions: Mapping[str, tuple[int, int]], every: int) -> tuple[str, ...]
 def maintain(
     engine: Engine, due: DueMaintenance, tell: Callable[[Event], None], stop: threading.Event
 ) -> None:
-    """Do what is due.
+    """Do the due maintenance.
 
     Raises:
-        STATEMENT_CANCELLED: ``stop`` is set. SPARK_ERROR: Spark is gone. Any other failure is
-        reported, and the next look tries again.
+        STATEMENT_CANCELLED: ``stop`` is set. SPARK_ERROR: Spark is gone. Other failures are
+            reported, and the next round tries again.
     """
     for object_id in due.objects:
         item = engine.catalog.items.get(object_id)
@@ -111,7 +119,7 @@ def _check_goes_on(stop: threading.Event) -> None:
 
 
 def narrow(engine: Engine, due: DueMaintenance) -> DueMaintenance:
-    """What is due without the outputs that have no file to rewrite, by the logs as last read."""
+    """The due maintenance without outputs that need no compaction, by the logs as last read."""
     objects = []
     for object_id in due.objects:
         item = engine.catalog.items.get(object_id)
@@ -127,7 +135,7 @@ def narrow(engine: Engine, due: DueMaintenance) -> DueMaintenance:
 def maintenance_lock(warehouse: str, *, wait_seconds: float) -> Iterator[bool]:
     """Keep other processes from maintaining the same warehouse; yields whether it could.
 
-    Where the store has no locks it always can: of two compactions one is lost.
+    Always True for stores without locks: of two compactions one is lost.
     """
     with try_folder_lock(
         f"{warehouse}/{SYSTEM_FOLDER}", MAINTENANCE_LOCK, wait_seconds=wait_seconds
@@ -138,7 +146,7 @@ def maintenance_lock(warehouse: str, *, wait_seconds: float) -> Iterator[bool]:
 def _report_problems(
     tell: Callable[[Event], None], item: Item | None, act: Callable[[], object]
 ) -> None:
-    """Call it; report errors, except for those after which nothing else would work."""
+    """Call it; report errors, except those that end everything."""
     try:
         act()
     except CtsqlError as problem:
@@ -175,7 +183,106 @@ def _compact(
 
 
 def _tables(engine: Engine, item: Item) -> Iterator[tuple[DeltaTable, str]]:
-    """The tables of an output, with what to call each."""
+    """The tables of an output, each with its name in events."""
     yield engine.relations.table(item), ""
     for beside in tables_beside(engine.warehouse, item):
         yield beside.table, f" of its {beside.kind.value}"
+
+
+LOG = logging.getLogger("ctsql.maintenance")
+WAIT_SECONDS = 60.0
+"""How long to wait for another process that maintains the warehouse."""
+LOOK_SECONDS = 1.0
+"""How often a waiting thread checks whether it was stopped."""
+
+
+class ConnectionMaintenance:
+    """The maintenance of one connection."""
+
+    def __init__(self) -> None:
+        self._upkeep = Upkeep()
+        self._engine: Engine | None = None
+        self.thread: threading.Thread | None = None
+        self._stop = threading.Event()
+        self._group = ""
+        self.context = AdvanceContext(on_commit=self.note)
+
+    def note(self, object_id: str, entry: Entry) -> None:
+        """Record a commit of an output."""
+        self._upkeep.note(object_id, entry.version)
+
+    def start_if_due(self, engine: Engine, tell: Callable[[Event], None] | None = None) -> None:
+        """Begin the due maintenance; while a thread works, the rest waits for a later call.
+
+        Args:
+            tell: called in the thread with each event; else it is logged.
+        """
+        if self.thread is not None and self.thread.is_alive():
+            return
+        try:
+            due = narrow(engine, self._upkeep.take_due())
+            if not due:
+                return
+            if self._engine is None:
+                # Here, because nothing that switches settings runs on the session now.
+                self._engine = engine.for_thread()
+        except CtsqlError as problem:  # the statement has succeeded
+            LOG.warning("%s: %s", problem.condition, problem.message)
+            return
+        self._stop.clear()
+        # A new group for each thread: a cancelled group also cancels its later jobs.
+        self._group = f"ctsql-maintenance-{uuid.uuid4().hex}"
+        self.thread = threading.Thread(
+            target=self._work, args=(self._engine, due, tell or _log), name="ctsql-maintenance"
+        )
+        self.thread.start()
+
+    def cancel(self) -> None:
+        """End before the next job; a later round does the rest."""
+        self._stop.set()
+        engine, thread = self._engine, self.thread  # another thread may close it
+        if engine is None or thread is None or not thread.is_alive():
+            return
+        try:
+            engine.gateway.cancel(self._group)
+        except CtsqlError as problem:
+            if not is_lost(problem):
+                raise
+
+    def close(self) -> None:
+        """Wait until the thread has finished."""
+        if self.thread is not None:
+            self.thread.join()
+        self._engine = None
+
+    def _work(self, mine: Engine, due: DueMaintenance, tell: Callable[[Event], None]) -> None:
+        try:
+            with translate_spark_errors():  # Spark may be gone by the end
+                mine.session.sparkContext.setJobGroup(
+                    self._group, "maintenance", interruptOnCancel=True
+                )
+                with active(mine.session):
+                    is_done = self._do_alone(mine, due, tell)
+            if not is_done:
+                LOG.info("left to another process, which is at it")
+        except CtsqlError as problem:
+            if not self._stop.is_set():
+                LOG.warning("%s: %s", problem.condition, problem.message)
+
+    def _do_alone(self, mine: Engine, due: DueMaintenance, tell: Callable[[Event], None]) -> bool:
+        """Do the due maintenance once no other process does; returns whether."""
+        until = time.monotonic() + WAIT_SECONDS
+        while not self._stop.is_set():
+            seconds = min(LOOK_SECONDS, max(0.0, until - time.monotonic()))
+            with maintenance_lock(mine.location, wait_seconds=seconds) as is_ours:
+                if is_ours:
+                    mine.refresh_catalog()
+                    maintain(mine, due, tell, self._stop)
+                    return True
+            if time.monotonic() >= until:
+                return False
+        return True
+
+
+def _log(event: Event) -> None:
+    LOG.log(logging.WARNING if event.kind is EventKind.FAILED else logging.INFO, event.line())

@@ -1,8 +1,7 @@
-"""Intervals of the service's looks and retries: pure decisions, no clock.
+"""Intervals of the service's polls and retries: pure decisions, no clock.
 
-A look costs a few file system calls, so an idle service looks less and less often; a commit soon
-after another one is noticed early. An object that failed is tried again when something it reads
-changes, or after a wait that doubles.
+An idle service polls less and less often; a commit soon after another one is noticed early. A
+failed object is retried when an input changes, or after a wait that doubles.
 """
 
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ RETRY_SECONDS_MAX = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The wait until the next look, in seconds; at most ``interval``."""
+    """The wait until the next poll, in seconds; at most ``interval``."""
 
     interval: float = INTERVAL_SECONDS
     wait: float = LOOK_SECONDS_MIN
@@ -38,7 +37,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """An object that failed.
+    """A failed object.
 
     Attributes:
         text: its message, reported again only if it differs.

@@ -32,7 +32,7 @@ class Event:
         at: its instant by this machine's clock.
         name: the object's; None for the service itself. time: its T, if any.
         inserted, deleted: numbers of rows; None without statistics.
-        refresh: the row of system.refreshes, of a commit of a task or view.
+        refresh: the row of system.refreshes, for a commit of a task or view.
         quarantine_of: the task or view whose quarantine was written.
     """
 
@@ -117,11 +117,11 @@ class Event:
 
     @property
     def level(self) -> str:
-        """As logs have it: error for what could not go on, else info."""
+        """The log level: error for failures, else info."""
         return "error" if self.kind is EventKind.FAILED else "info"
 
     def to_log(self) -> dict[str, object]:
-        """The fields of a line of a structured log: those of the event, and what it took."""
+        """The fields of a line of a structured log, with the work of the refresh."""
         fields: dict[str, object] = {"level": self.level, **self._fields()}
         if self.refresh is not None:
             fields |= {

@@ -1,18 +1,19 @@
 """The service: follows the sources and keeps every output up to date, until it is stopped.
 
     look:  does a followed log have a new version?   no scan, no Spark job
-    tick:  mint; then each output, after what it reads; the readers of a failed one wait
+    tick:  assign Ts; then each output, after its inputs; the readers of a failed one wait
 
-Followed logs are those of the sources, of the timeline (other processes mint too), of the catalog,
-and of outputs that failed (another process may RETRY or SKIP). The interval between looks is that
-of :mod:`ctsql.runtime.service.backoff`.
+Followed logs are those of the sources, of the timeline (other processes assign Ts too), of the
+catalog, and of failed outputs (another process may RETRY or SKIP).
+:mod:`ctsql.runtime.service.backoff` decides the interval.
 
-With several workers an output is advanced as soon as everything it reads is, in parallel with
-other ones (:mod:`ctsql.runtime.service.workers`). Decisions and events stay in the service's own
-thread, except for the events of commits, which are serialised.
+With several workers outputs are advanced in parallel once their inputs are
+(:mod:`ctsql.runtime.service.workers`). Decisions and events stay in the service's thread, except
+for serialised events of commits.
 
-A stop takes effect between two commits. ``Connection.cancel`` may cancel what runs then; nothing of
-it is written. Losing Spark while stopping is no failure, since the system may stop the JVM as well.
+A stop takes effect between two commits. ``Connection.cancel`` may cancel the running one; nothing
+of it is written. Losing Spark while stopping is no failure, since the system may stop the JVM as
+well.
 """
 
 import threading
@@ -30,8 +31,8 @@ from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.write_handle import Entry
-from ctsql.runtime.monitoring.pulse import Pulse
 from ctsql.runtime.monitoring.refreshes import OutputOf, refresh_of
+from ctsql.runtime.monitoring.status import Pulse
 from ctsql.runtime.service.at_rest import AtRest
 from ctsql.runtime.service.backoff import Pace, Trouble
 from ctsql.runtime.service.events import Event, EventKind
@@ -44,7 +45,7 @@ NEVER = 1 << 62
 """A version that no log has."""
 TASK_OUTPUT = ObjectKind.TASK_OUTPUT
 SERVICE = ""
-"""In place of an object's id, for failures of the service itself."""
+"""The key for failures of the service itself."""
 
 
 def _ignore(_: str, __: Entry) -> None:
@@ -57,10 +58,9 @@ class Service:
 
     Attributes:
         open_engine: opens the engine for one look or tick. stop: ends the run when set.
-        on_event, on_time: called with each event, and with each T that was reached.
+        on_event, on_time: called with each event, and with each completed T.
         workers: the number of outputs that are advanced in parallel.
         on_commit: called with each commit that moved an output's upper, one at a time.
-        pulse: is kept up to date for readers in other threads.
     """
 
     open_engine: Callable[[], AbstractContextManager[Engine]]
@@ -85,9 +85,8 @@ class Service:
         """Look and tick until stopped, or (``once``) one tick.
 
         Raises:
-            CtsqlError: with ``once`` the error of the first object that failed, after all others
-                were advanced. Otherwise only if Spark is gone, or the tick was cancelled without
-                stopping the service.
+            CtsqlError: with ``once`` the error of the first failed object, after all others were
+                advanced. Otherwise only if Spark is gone, or the tick was cancelled without a stop.
         """
         try:
             self._follow(once=once, pace=Pace(interval))
@@ -97,7 +96,7 @@ class Service:
             self._worker_pool.close()
 
     def _tell_start(self, engine: Engine) -> None:
-        """Say what is followed."""
+        """Report what is followed."""
         catalog = engine.refresh_catalog()
         tables = [i for i in catalog if isinstance(i, Table)]
         run = [i for i in catalog if isinstance(i, Maintained)]
@@ -129,8 +128,6 @@ class Service:
             pace = pace.after(moved=moved)
             self.stop.wait(pace.wait)
 
-    # ---- looking
-
     def _look(self, engine: Engine) -> bool:
         """Tick if a log has a new version, or a refresh or a retry is due; returns whether."""
         if not (
@@ -149,11 +146,9 @@ class Service:
         return tables + [t for i in failed_items if (t := _table_of(engine, i)) is not None]
 
     def _note_versions(self, engine: Engine) -> None:
-        """Note the newest versions; the next look finds later ones."""
+        """Record the newest versions; the next look finds later ones."""
         for table in self._followed_tables(engine):
             self.watch.note(table, _newest(table))
-
-    # ---- ticking
 
     def _timed_tick(self, engine: Engine) -> None:
         started_at = self.pulse.ticking_since = time.monotonic()
@@ -171,7 +166,7 @@ class Service:
         engine.refresh_catalog()
         self._note_versions(engine)
         now = engine.mint_for(self._at_rest.look(engine))
-        if self._at_rest.is_outdated(engine):  # what came with that T concerns all
+        if self._at_rest.is_outdated(engine):  # that T changed definitions
             now = engine.mint_for(self._at_rest.look(engine))
         self.watch.note(engine.timeline.table, engine.timeline.read_to)
         items = engine.catalog.items
@@ -187,12 +182,9 @@ class Service:
                 self._say(Event(kind=EventKind.REACHED, at=at, time=now, seconds=seconds))
 
     def _advance_all(self, engine: Engine, now: int) -> None:
-        """Bring each output up after everything it reads; skip the readers of a failed one.
+        """Advance each output after its inputs, except those at rest and readers of failed ones.
 
-        Those that are at rest (:mod:`ctsql.runtime.service.at_rest`) are left alone.
-
-        Raises:
-            CtsqlError: the tick cannot continue; all workers have ended.
+        Raises CtsqlError if the tick cannot continue; all workers have ended.
         """
         items_by_id = engine.catalog.items
         items = closure(engine.catalog, items_by_id)
@@ -240,7 +232,7 @@ class Service:
             wait(running)
 
     def _finish(self, engine: Engine, item: Item, problem: CtsqlError | None, now: int) -> bool:
-        """Note the result of an output; returns whether it succeeded."""
+        """Record the result of an output; returns whether it succeeded."""
         if problem is not None:
             if _ends(problem):
                 raise problem
@@ -269,8 +261,6 @@ class Service:
             if problem.condition not in UNREADABLE:
                 raise
             return False  # what it reads is unknown until that is repaired
-
-    # ---- telling
 
     def _fail(
         self, item: Item | None, problem: CtsqlError, *, version: int, until: int = NOTHING
@@ -335,7 +325,7 @@ class Service:
 
 
 def _table_of(engine: Engine, item: Item) -> DeltaTable | None:
-    """The table of an object; None where its log is so damaged that it cannot be opened."""
+    """The table of an object; None if its log is too damaged to open."""
     try:
         return engine.relations.table(item)
     except CtsqlError as problem:
@@ -345,10 +335,7 @@ def _table_of(engine: Engine, item: Item) -> DeltaTable | None:
 
 
 def _newest(table: DeltaTable) -> int:
-    """The newest version; NOTHING without a table, NEVER for one that was replaced, or is damaged.
-
-    Who reads such a table is told.
-    """
+    """The newest version; NOTHING without a table, NEVER for a replaced or damaged one."""
     try:
         return table.version()
     except CtsqlError as problem:

@@ -1,16 +1,13 @@
-"""Brings several outputs up in parallel: each worker has its own thread and engine.
+"""Advances several outputs in parallel: each worker has its own thread and engine.
 
-An engine is not thread-safe: its handles follow logs step by step, and its session's settings are
-switched while a small difference is planned. So every worker has an engine with a session cloned
-from the service's (same settings, same executors, own temporary views). Workers see each other only
-through the logs, as processes do. Python threads are pinned to JVM threads, so each has its own job
+An engine is not thread-safe: its handles follow logs step by step, and its session's settings
+change while a small difference is planned. So every worker has an engine with a session cloned from
+the service's (same settings, same executors, own temporary views). Workers see each other only
+through the logs, like processes. Python threads are pinned to JVM threads, so each has its own job
 group and active session.
 
-A session keeps the plans of what it has advanced before
-(:mod:`ctsql.runtime.rows.prepared_rows`), so an output goes to the engine that had it last, if that
-one is idle.
-
-With one worker the service's own thread and engine do the work.
+A session keeps plans (:mod:`ctsql.runtime.rows.prepared_rows`), so an output goes to the engine
+that had it last, if idle. With one worker the service's own thread and engine do the work.
 """
 
 import threading
@@ -47,10 +44,7 @@ class WorkerPool:
     _pool: ThreadPoolExecutor | None = None
 
     def in_turn(self, items: Sequence[Item]) -> Iterator[Item]:
-        """Outputs in the order in which they are to be advanced, as the workers are now.
-
-        First those whose plans no busy engine has; another one would make them once more.
-        """
+        """The order in which to advance outputs now: first those without plans in a busy engine."""
         rest = []
         for item in items:
             last = self._last.get(item.id)
@@ -61,7 +55,7 @@ class WorkerPool:
         yield from rest
 
     def advance(self, engine: Engine, item: Item, now: int) -> "Future[CtsqlError | None]":
-        """Bring an output up to a T at which everything it reads is.
+        """Advance an output to a T that its inputs have reached.
 
         Returns:
             its error, or None. With one worker it is done on return.
@@ -74,12 +68,12 @@ class WorkerPool:
             self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="ctsql-run")
         group = engine.session.sparkContext.getLocalProperty(GROUP)
         mine = self._engine_for(engine, item.id)
-        # Who does not bind does not know.
+        # Only the engine that binds has found them.
         mine.timeline.damaged_sources = {*engine.timeline.damaged_sources}
         return self._pool.submit(self.advance_beside, mine, item.id, now, group)
 
     def _engine_for(self, engine: Engine, object_id: str) -> Engine:
-        """Take an idle engine, or make one; the one that had the object last if it is idle."""
+        """Take an idle engine, preferably the one that had the object last, or make one."""
         last = self._last.get(object_id)
         if last not in self.idle:
             last = self.idle[-1] if self.idle else None

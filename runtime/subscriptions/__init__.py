@@ -1,4 +1,1 @@
-"""Subscriptions: the changes of an object at each T, and the stored position of each reader.
-
-May import ``engine`` and what is below it.
-"""
+"""Subscriptions: the changes of an object at each T, and the stored position of each reader."""

@@ -1,6 +1,4 @@
-"""The change of an object at a T, as signed rows.
-
-The change at T is contents(T) - contents(T - 1), as consolidated multisets.
+"""The change of an object at a T, as signed rows: contents(T) - contents(T - 1), consolidated.
 
     table, task   the movement of its table at T, from the log's change rows
     stored view   the same, if the log holds the contents just before T and at T;
@@ -10,7 +8,7 @@ The change at T is contents(T) - contents(T - 1), as consolidated multisets.
 [T-decides] the result depends on T alone, not on how it is computed.
 [first-change-is-contents] at the first T at which an object is known, its contents are its change.
 
-Limits: a plain view is computed twice for each T at which anything it reads changed.
+A plain view is computed twice for each T at which anything it reads changed.
 """
 
 from collections.abc import Sequence
@@ -41,8 +39,7 @@ class Changes:
     """The changes of one object.
 
     Attributes:
-        columns: those that are delivered: the object's when who follows it began, and none that
-            were added later.
+        columns: those that are delivered: of the object when its follower began.
     """
 
     def __init__(
@@ -52,8 +49,6 @@ class Changes:
         self.item = item
         self.columns = warehouse.relations.columns_now(item) if columns is None else columns
         self._names = [c.name for c in self.columns]
-
-    # ---- times
 
     def begins(self) -> int:
         """The first T at which the object is known; CLOSED if there is none yet."""
@@ -88,8 +83,6 @@ class Changes:
                 times |= warehouse.schedules.change_times(item, after=since, until=until)
         return times | warehouse.schedules.move_times(item, after=since, until=until)
 
-    # ---- rows
-
     def contents(self, at: int) -> DataFrame:
         """The rows as of T, each distinct one once with its ``DIFF``."""
         return consolidate(self._with_diff(self._rows(at), 1), self._names)
@@ -106,7 +99,7 @@ class Changes:
         return consolidate(both, self._names)
 
     def at_all(self, times: Sequence[int]) -> DataFrame:
-        """Like :meth:`at` for several times at once, in one pass, with the T in ``TIME``.
+        """Like :meth:`at` for several times in one pass, with the T in ``TIME``.
 
         Args:
             times: in order, each with a row count (:meth:`count_rows`).
@@ -211,10 +204,9 @@ class Changes:
         return rows.select(*self._columns_as_asked(rows), F.lit(diff).alias(DIFF))
 
     def _columns_as_asked(self, rows: DataFrame) -> list[Column]:
-        """The columns, in the types that they had at the start.
+        """The columns, in their types at the start.
 
-        Raises:
-            COLUMN_TYPE_CHANGED: values of the new type cannot be cast to the old one.
+        Raises COLUMN_TYPE_CHANGED if values of the new type cannot be cast to the old one.
         """
         types = {fold(f.name): type_name(f.dataType) for f in rows.schema}
         columns = []

@@ -1,17 +1,18 @@
-"""Named readers: their registration in the catalog, and their positions in a separate table.
+"""Positions of subscriptions, and named readers with stored positions.
 
-A position is the upper of the reader's application id in the table ``subscriptions`` of the
-warehouse's system folder. A metadata-only commit moves it, and only from the value that this
-process knows. So of two processes that read under one name, the first to acknowledge continues and
-the other gets an error.
+A named reader is registered in the catalog. Its position is the upper of its application id in the
+table ``subscriptions`` of the warehouse's system folder. A metadata-only commit moves it, and only
+from the value that this process has read. So of two processes that read under one name, the first
+to acknowledge continues and the other gets an error.
 
-After a crash the position is that of the last acknowledgement; later deliveries are repeated. A
-lost answer of a commit is resolved by the log, as for every output.
+After a crash the position is that of the last acknowledgement; later deliveries are repeated. The
+log resolves a lost answer of a commit.
 """
 
 import hashlib
 import uuid
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from ctsql.catalog.catalog import Catalog, StoredSubscription
 from ctsql.catalog.dependencies import fingerprint_of
@@ -22,9 +23,73 @@ from ctsql.catalog.schemas import Schema, signature
 from ctsql.catalog.spans import Span
 from ctsql.runtime.log.write_handle import Output, UpperMoved
 from ctsql.runtime.log_reader import LogReader
-from ctsql.runtime.subscriptions.position import Position, RetentionNeed
 from ctsql.runtime.warehouse.stores.location import SYSTEM_TABLE
 from ctsql.runtime.warehouse.times.replaced_tables import UNREADABLE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class RetentionNeed:
+    """A consumer needs an object's table from a version on.
+
+    Attributes:
+        version: the oldest version needed. since: its T.
+        consumer: a reader or an output, as text: ``subscription 'nightly'``.
+        object_id: of the table's object.
+    """
+
+    version: int
+    since: int
+    consumer: str
+    object_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Everything below ``next`` (exclusive upper) was delivered.
+
+    Attributes:
+        snapshot: whether the whole contents are delivered at ``next``, instead of the changes.
+    """
+
+    next: int
+    snapshot: bool = False
+
+    @property
+    def needed_from(self) -> int:
+        """The T as of which the followed object must stay readable.
+
+        >>> Position(7).needed_from, Position(7, snapshot=True).needed_from
+        (6, 7)
+        """
+        return self.next if self.snapshot else self.next - 1
+
+    def advance_past(self, time: int) -> "Position":
+        """The position after everything up to a time (inclusive) was delivered.
+
+        >>> Position(7, snapshot=True).advance_past(7), Position(7).advance_past(3)
+        (Position(next=8, snapshot=False), Position(next=7, snapshot=False))
+        """
+        return self if time < self.next else Position(time + 1)
+
+    def resume(self, upper: int) -> "Position":
+        """The position of a reader that began here, by its stored upper (0: none yet).
+
+        >>> Position(7, snapshot=True).resume(0), Position(7, snapshot=True).resume(9)
+        (Position(next=7, snapshot=True), Position(next=9, snapshot=False))
+        """
+        return self if upper <= self.next else Position(upper)
+
+    def due(self, times: Iterable[int], until: int) -> list[int]:
+        """The times to deliver, in order, among those at which something may have changed.
+
+        >>> Position(5).due([9, 4, 6, 5], until=6), Position(5, snapshot=True).due([6], until=9)
+        ([5, 6], [5, 6])
+        """
+        due_times = {t for t in times if self.next <= t <= until}
+        if self.snapshot and self.next <= until:
+            due_times.add(self.next)
+        return sorted(due_times)
+
 
 TABLE = "subscriptions"
 
@@ -71,11 +136,7 @@ class Readers:
         self.location = f"{system}/{TABLE}"
 
     def find(self, name: str) -> StoredSubscription | None:
-        """The reader with a name, in the cached catalog.
-
-        Raises:
-            STORED_DATA_INVALID: its entry in the catalog cannot be read.
-        """
+        """The cataloged reader with a name; raises STORED_DATA_INVALID if unreadable."""
         reader = self.engine.catalog.subscriptions.get(fold(name))
         return None if reader is None else reader.check()
 
@@ -85,16 +146,15 @@ class Readers:
         return StoredCursor(Output(table, subscription.app, shared=True), subscription)
 
     def moves(self) -> int:
-        """A number that is another one after a reader, by the cached catalog, has moved."""
+        """A number that changes when a cataloged reader moves."""
         if not self.engine.catalog.subscriptions:
             return -1
         return self.engine.gateway.table(self.location).version()
 
     def register(self, name: str, item: Item, start: Position) -> StoredSubscription:
-        """Register a new reader; returns the first one if another process registers it, too.
+        """Register a new reader; returns the first one if another process registers it too.
 
-        Raises:
-            OBJECT_EXISTS: the name is in use for another object.
+        Raises OBJECT_EXISTS if the name is in use for another object.
         """
         gateway = self.engine.gateway
         if not gateway.exists(self.location):
@@ -125,8 +185,8 @@ class Readers:
         """Check that a reader follows this object, unchanged.
 
         Raises:
-            OBJECT_EXISTS: it follows another one. SUBSCRIPTION_OUTDATED: the view was replaced,
-                a materialized one with other columns.
+            OBJECT_EXISTS: it follows another one. SUBSCRIPTION_OUTDATED: the view was replaced, a
+                materialized one with other columns.
         """
         if subscription.object_id != item.id:
             other = self.engine.catalog.items[subscription.object_id]
@@ -143,11 +203,7 @@ class Readers:
             )
 
     def drop(self, name: str, span: Span, *, if_exists: bool) -> str:
-        """Drop a reader; returns the status line.
-
-        Raises:
-            UNKNOWN_RELATION: there is none of this name.
-        """
+        """Drop a reader; returns the status line. Raises UNKNOWN_RELATION."""
 
         def remove(current: Catalog) -> Catalog:
             if fold(name) not in current.subscriptions:
@@ -184,7 +240,7 @@ class Readers:
         ]
 
     def _version_at(self, item: Item, at: int) -> int | None:
-        """The version of a table as of T; None where it had none, or none can be read."""
+        """The version of a table as of T; None if it had none, or is unreadable."""
         try:
             return self.engine.versions.version_at(item, at)
         except CtsqlError as problem:
@@ -194,10 +250,7 @@ class Readers:
 
 
 def read_for(catalog: Catalog, item: Item) -> list[Item]:
-    """The stored objects that give the changes of an object.
-
-    Those of a view include what it is computed from, for Ts at which it was not written.
-    """
+    """The stored objects with an object's changes; of a view also its inputs, for unwritten Ts."""
     items: dict[str, Item] = {}
     waiting: Iterable[Item] = [item]
     while waiting:
@@ -212,7 +265,7 @@ def read_for(catalog: Catalog, item: Item) -> list[Item]:
 
 
 def definition_of(engine: LogReader, item: Item) -> str:
-    """The fingerprint of an object that must not change while it is followed.
+    """The fingerprint of a followed object.
 
     Of the definition of a plain view, of the columns of a materialized one; empty for others.
     """
@@ -226,7 +279,7 @@ def definition_of(engine: LogReader, item: Item) -> str:
 
 
 def is_defined_as(engine: LogReader, item: Item, definition: str) -> bool:
-    """Whether an object has a definition that was known; columns may have come at its end."""
+    """Whether an object has a known fingerprint; columns may have been added at its end."""
     if not isinstance(item, MaterializedView):
         return definition_of(engine, item) == definition
     counts = range(1, len(item.columns) + 1)

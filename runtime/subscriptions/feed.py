@@ -1,11 +1,11 @@
-"""Drives one subscription: polls for new versions, brings the object up, delivers due changes.
+"""Drives one subscription: polls for new versions, advances the object, delivers due changes.
 
     look:  does a followed log have a new version?        no scan, no Spark job
-    tick:  mint; bring the object and all below it up; the times after the position are due
+    tick:  assign Ts; advance the object and all below it; the times after the position are due
     rows:  the change at one due time, or at several small ones, lazily
 
 A passive subscription (of a read-only connection, or with the setting isolation = 'serializable')
-binds and writes nothing: it delivers what other processes have advanced, never a T that is bound
+assigns and writes nothing: it delivers what other processes have advanced, never a T that exists
 only in this process's memory.
 """
 
@@ -29,13 +29,13 @@ from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.subscriptions.changes import Changes
 from ctsql.runtime.subscriptions.cursors import (
+    Position,
     Readers,
     StoredCursor,
     definition_of,
     is_defined_as,
     outdated_error,
 )
-from ctsql.runtime.subscriptions.position import Position
 from ctsql.runtime.tasks.progress import complete_through
 
 TIME, DIFF = "t", "diff"
@@ -46,7 +46,7 @@ def runs_of(row_counts: Mapping[int, int | None], rows_max: int) -> list[list[in
     """Group times into runs of at most ``rows_max`` rows and :data:`TIMES_AT_ONCE_MAX` times.
 
     Args:
-        row_counts: the times in order, each with its number of rows; one with None is a run alone.
+        row_counts: the times in order, each with its rows; one with None is a run alone.
     """
     runs: list[list[int]] = []
     room = -1  # the first time begins a run, also one without rows
@@ -80,7 +80,7 @@ class Feed:
         place: StoredCursor | None,
         passive: bool,
     ) -> None:
-        """Args: item: the object; one that no catalog knows stands for a query."""
+        """``item`` is the object; one outside of the catalog stands for a query."""
         self.item_id = item.id
         self._query = item if item.id not in engine.catalog.items else None
         self.name = str(item.name)
@@ -94,15 +94,13 @@ class Feed:
         self._definition = definition_of(engine, item)
         self._watch = LogWatch()
 
-    # ---- looking
-
     def look(self, engine: Engine, stop: threading.Event) -> list[int]:
-        """The times that are due, oldest first; none if no log has a new version.
+        """The due times, oldest first; none if no log has a new version.
 
         Raises:
-            UNKNOWN_RELATION: the object was dropped. SUBSCRIPTION_OUTDATED: it is a plain view
-                that was replaced, or a materialized one with other columns.
-            STATEMENT_CANCELLED: ``stop`` was set.
+            UNKNOWN_RELATION: the object was dropped. SUBSCRIPTION_OUTDATED: it is a plain view that
+                was replaced, or a materialized one with other columns. STATEMENT_CANCELLED:
+                ``stop`` was set.
         """
         if not self._has_new_version(engine):
             return []
@@ -148,7 +146,7 @@ class Feed:
         return item
 
     def _current_item(self, engine: Engine) -> Item | None:
-        """What is followed, by the catalog at hand; None if it was dropped."""
+        """The followed object, by the loaded catalog; None if it was dropped."""
         if self._query is None:
             return engine.catalog.items.get(self.item_id)
         for reading in self._query.reads:
@@ -180,11 +178,9 @@ class Feed:
         return tables
 
     def _note_versions(self, engine: Engine, item: Item) -> None:
-        """Note the newest versions; the next look finds later ones."""
+        """Record the newest versions; the next look finds later ones."""
         for table in self._tables(engine, item):
             self._watch.note(table, table.version())
-
-    # ---- delivering
 
     def is_snapshot(self, time: int) -> bool:
         """Whether the whole contents are delivered at a time, instead of the change."""
@@ -228,13 +224,13 @@ class Feed:
             return self._select(rows.orderBy(*order))
 
     def _select(self, rows: DataFrame) -> DataFrame:
-        """The rows as they are delivered: t, diff, columns."""
+        """The delivered rows: t, diff, columns."""
         time, diff = F.col(reserved_columns.TIME), F.col(reserved_columns.DIFF)
         names = (backtick(c.name) for c in self.columns)
         return rows.select(time.alias(TIME), diff.alias(DIFF), *names)
 
     def advance_past(self, time: int) -> None:
-        """Note that everything up to a time (inclusive) was delivered."""
+        """Record that everything through a time was delivered."""
         self.position = self.position.advance_past(time)
 
     def is_over(self, engine: Engine) -> bool:
@@ -245,10 +241,7 @@ class Feed:
         return item is not None and item.is_output and self._is_finished(engine, item)
 
     def _is_finished(self, engine: Engine, item: Item) -> bool:
-        """Whether an object is closed, and nothing comes after the newest T that was looked at.
-
-        Another process may have written it for the last time since.
-        """
+        """Whether an object is closed, and has no commit after the last delivered T."""
         if not engine.schedules.is_closed(item):
             return False
         table, last = engine.relations.table(item), engine.relations.output(item).uppers.last
@@ -258,12 +251,12 @@ class Feed:
 
 
 def items_to_advance(engine: LogReader, item: Item) -> list[Item]:
-    """What has to be advanced for an object: for a plain view, or a query, what it reads."""
+    """What to advance for an object: for a plain view, or a query, its inputs."""
     if not isinstance(item, View):
         return [item]
     return [engine.relations.item(reading.object_id) for reading in item.reads]
 
 
 def use_stored(engine: Engine, *, passive: bool) -> AbstractContextManager[object]:
-    """Hide from a passive subscription what is only in memory; call a feed's methods inside."""
+    """Hide contents in memory from a passive subscription; call a feed's methods inside."""
     return engine.as_stored() if passive else nullcontext()

@@ -9,9 +9,8 @@ from typing import TypeVar
 from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.failures import FailureRow
-from ctsql.runtime.monitoring.objects import DependencyRow, LagRow, ObjectRow
+from ctsql.runtime.monitoring.objects import DependencyRow, LagRow, ObjectRow, StorageRow
 from ctsql.runtime.monitoring.refreshes import Refresh
-from ctsql.runtime.monitoring.storage import StorageRow
 from ctsql.status_page.model import (
     CommitPace,
     Details,

@@ -8,8 +8,8 @@ from unittest import mock
 
 import pytest
 
+from ctsql.runtime.subscriptions.cursors import Position
 from ctsql.runtime.subscriptions.feed import Feed
-from ctsql.runtime.subscriptions.position import Position
 from tests.helpers.items import changed
 from tests.simulation import definitions as world
 from tests.simulation.process import MemoryEngine, Process

@@ -51,7 +51,7 @@ from ctsql.planner.syntax import ast as st, parse_as, splice
 from ctsql.planner.syntax.statements.options import COALESCE, STORAGE_OPTIONS
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log.failures import is_failure_of
-from ctsql.runtime.maintenance.history import check_history
+from ctsql.runtime.maintenance.vacuum import check_history
 from ctsql.runtime.statements.definitions.alter_task import merged_options, options_edit
 from ctsql.runtime.statements.definitions.create import Creation, complete_outputs, keeps_vectors
 from ctsql.runtime.statements.definitions.cutover import as_prepared, check_reads, cut_over

@@ -14,9 +14,8 @@ from ctsql.runtime.engine import Engine
 from ctsql.runtime.statements.objects.name_resolution import Namespace
 from ctsql.runtime.statements.objects.refresh_view import expect_follower
 from ctsql.runtime.subscriptions.changes import Changes
-from ctsql.runtime.subscriptions.cursors import Readers
+from ctsql.runtime.subscriptions.cursors import Position, Readers
 from ctsql.runtime.subscriptions.feed import Feed, items_to_advance, use_stored
-from ctsql.runtime.subscriptions.position import Position
 from ctsql.runtime.tasks.progress import complete_through
 
 

@@ -10,7 +10,7 @@ from ctsql.api import Connection, connect as open_connection
 from ctsql.runtime.delta import files as delta_maintenance, transaction as delta_transaction
 from ctsql.runtime.delta.files import compact
 from ctsql.runtime.maintenance.compaction import ROUTINE, THOROUGH, Limits, choose
-from ctsql.runtime.service import background_maintenance, connection_maintenance
+from ctsql.runtime.service import background_maintenance
 from ctsql.runtime.service.background_maintenance import maintenance_lock
 from ctsql.runtime.service.events import Event, EventKind
 from ctsql.runtime.spark.internals.sessions import active
@@ -106,7 +106,7 @@ def test_who_maintains(
     """run(), and no statement unless it is asked for; nor while another process is at it."""
     monkeypatch.setattr(background_maintenance, "LOOK_EVERY_COMMITS", 1)
     monkeypatch.setattr(background_maintenance, "ROUTINE", FEW)
-    monkeypatch.setattr(connection_maintenance, "WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(background_maintenance, "WAIT_SECONDS", 0.0)
     caplog.set_level("INFO", "ctsql.maintenance")
     con = connect()
     _kept_by_reads(con)

@@ -12,7 +12,7 @@ from ctsql.catalog.names import Name
 from ctsql.runtime.log import clock
 from ctsql.runtime.maintenance import consumers, vacuum
 from ctsql.runtime.maintenance.consumers import Needs
-from ctsql.runtime.subscriptions.position import RetentionNeed
+from ctsql.runtime.subscriptions.cursors import RetentionNeed
 from tests.helpers.items import an_item
 
 COMMITS = 16

@@ -8,7 +8,7 @@ import pytest
 
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.names import Name
-from ctsql.runtime.maintenance import history, vacuum
+from ctsql.runtime.maintenance import vacuum
 from tests.helpers.items import an_item
 
 COMMITS = 5_000
@@ -67,9 +67,9 @@ def test_a_look_at_the_history_holds_few_commits(
         relations=SimpleNamespace(table=lambda _: table),
         versions=SimpleNamespace(version_at=lambda *_: 1, settled=lambda _, version: version),
     )
-    monkeypatch.setattr(history, "check_tables", lambda *_: None)
+    monkeypatch.setattr(vacuum, "check_tables", lambda *_: None)
     item = an_item(id="t", kind=ObjectKind.TABLE, name=Name("default", "t"), columns=())
-    history.check_history(engine, [item], 5)
+    vacuum.check_history(engine, [item], 5)
     assert table.most < 10
 
 

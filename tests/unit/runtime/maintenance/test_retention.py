@@ -20,7 +20,7 @@ from ctsql.runtime.maintenance.retention import (
     vector_file,
 )
 from ctsql.runtime.maintenance.vacuum import is_left_over, relative_names
-from ctsql.runtime.subscriptions.position import RetentionNeed
+from ctsql.runtime.subscriptions.cursors import RetentionNeed
 from tests.helpers.items import an_item
 
 VECTOR = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "cardinality": 1}

@@ -15,9 +15,8 @@ from ctsql.catalog.errors import error
 from ctsql.runtime.monitoring import metrics
 from ctsql.runtime.monitoring.metrics import Counts, JvmMemory, Lags, ServiceMetrics
 from ctsql.runtime.monitoring.objects import LagRow
-from ctsql.runtime.monitoring.pulse import Pulse
 from ctsql.runtime.monitoring.refreshes import Refresh
-from ctsql.runtime.monitoring.status import State
+from ctsql.runtime.monitoring.status import Pulse, State
 
 DOCS = Path(__file__).resolve().parents[4] / "docs" / "observing"
 REFRESH = Refresh(

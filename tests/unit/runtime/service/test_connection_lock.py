@@ -8,9 +8,8 @@ import pytest
 
 from ctsql.catalog.errors import InterfaceError
 from ctsql.connection.open_warehouse import ConnectionLock
-from ctsql.runtime.service import connection_maintenance
-from ctsql.runtime.service.background_maintenance import DueMaintenance
-from ctsql.runtime.service.connection_maintenance import ConnectionMaintenance
+from ctsql.runtime.service import background_maintenance
+from ctsql.runtime.service.background_maintenance import ConnectionMaintenance, DueMaintenance
 
 PATIENCE_SECONDS = 20.0
 
@@ -58,9 +57,9 @@ def test_closing_while_maintenance_tells(monkeypatch: pytest.MonkeyPatch) -> Non
         for_thread=lambda: engine,
     )
     due = DueMaintenance(objects=("o",), trim=False)
-    monkeypatch.setattr(connection_maintenance, "active", lambda _: threading.Lock())
-    monkeypatch.setattr(connection_maintenance, "narrow", lambda *_: due)
-    monkeypatch.setattr(connection_maintenance, "maintain", maintain)
+    monkeypatch.setattr(background_maintenance, "active", lambda _: threading.Lock())
+    monkeypatch.setattr(background_maintenance, "narrow", lambda *_: due)
+    monkeypatch.setattr(background_maintenance, "maintain", maintain)
 
     def close() -> None:
         with lock:

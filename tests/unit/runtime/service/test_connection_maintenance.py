@@ -11,9 +11,8 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.runtime.service import background_maintenance, connection_maintenance
-from ctsql.runtime.service.background_maintenance import DueMaintenance
-from ctsql.runtime.service.connection_maintenance import ConnectionMaintenance
+from ctsql.runtime.service import background_maintenance
+from ctsql.runtime.service.background_maintenance import ConnectionMaintenance, DueMaintenance
 
 DUE = DueMaintenance(objects=("o",), trim=False)
 
@@ -45,10 +44,10 @@ def test_spark_ends_meanwhile(
     )
     thrown: list[object] = []
     monkeypatch.setattr(threading, "excepthook", thrown.append)
-    monkeypatch.setattr(connection_maintenance, "active", _left_without_spark)
-    monkeypatch.setattr(connection_maintenance, "narrow", lambda *_: DUE)
-    monkeypatch.setattr(connection_maintenance, "maintain", maintain)
-    with caplog.at_level(logging.INFO, connection_maintenance.LOG.name):
+    monkeypatch.setattr(background_maintenance, "active", _left_without_spark)
+    monkeypatch.setattr(background_maintenance, "narrow", lambda *_: DUE)
+    monkeypatch.setattr(background_maintenance, "maintain", maintain)
+    with caplog.at_level(logging.INFO, background_maintenance.LOG.name):
         maintenance.start_if_due(engine)
         maintenance.close()
     assert thrown == []
@@ -68,9 +67,9 @@ def test_what_was_ended_runs_no_later_job(monkeypatch: pytest.MonkeyPatch) -> No
         refresh_catalog=lambda: None,
         for_thread=lambda: engine,
     )
-    monkeypatch.setattr(connection_maintenance, "active", lambda _: threading.Lock())
-    monkeypatch.setattr(connection_maintenance, "narrow", lambda *_: DUE)
-    monkeypatch.setattr(connection_maintenance, "maintain", lambda *_: maintenance.cancel())
+    monkeypatch.setattr(background_maintenance, "active", lambda _: threading.Lock())
+    monkeypatch.setattr(background_maintenance, "narrow", lambda *_: DUE)
+    monkeypatch.setattr(background_maintenance, "maintain", lambda *_: maintenance.cancel())
     for _ in range(2):
         maintenance.start_if_due(engine)
         maintenance.thread.join()  # type: ignore[union-attr]

@@ -9,8 +9,7 @@ from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.names import Name
-from ctsql.runtime.subscriptions.cursors import Readers
-from ctsql.runtime.subscriptions.position import Position
+from ctsql.runtime.subscriptions.cursors import Position, Readers
 from tests.helpers.items import an_item
 
 ITEM = an_item(id="t", kind=ObjectKind.TABLE, name=Name("default", "t"), columns=())
