@@ -1,22 +1,18 @@
-"""Tables whose new commits stay in memory, for read-only connections.
+"""Tables whose new commits are kept in memory, for read-only connections.
 
     stored commits 0 .. n (on disk, pinned)  |  commits n + 1 .. m (in memory only)
 
-A read-only connection computes what a writing one would: Ts for commits that have none yet, runs
-of tasks, views. To give the same rows, the same timeline and the same sinks run; only their tables
-keep commits in memory.
+A read-only connection computes what a writing one would: Ts for new commits, runs of tasks, views.
+The same timeline and sinks run; only their tables keep commits in memory.
 
 [nothing-in-folder] nothing is written into any folder of the warehouse.
-    (tests/spark/engine/test_read_only.py)
 [pinned-store] the stored part is pinned when the table is opened; later commits are not seen. When
     :meth:`ReadOnlyGateway.is_stale` reports them, the engine starts again from what is stored.
 [rows-in-spark] inserted rows are computed once and persisted by Spark, in memory or on its local
-    disks; deleted rows are kept as file and row number in the driver, eight bytes each, as for a
-    commit.
+    disks; deleted rows are kept as file and row number in the driver, eight bytes each.
 
-Limits: the rows are lost with an executor; the read then fails and the next one computes them
-again. NOT NULL columns are checked here, as Delta does on write; CHECK constraints are not, since
-no output has any.
+The rows are lost with an executor; the read then fails and the next one computes them again. NOT
+NULL columns are checked here, as Delta does; outputs have no CHECK constraints.
 """
 
 import uuid
@@ -48,7 +44,7 @@ from ctsql.runtime.rows.row_set import RowSet, computed, row_set
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 
 FILES_KEPT_MAX = 16
-"""More parts than this are combined into one, so that plans stay small."""
+"""More parts than this are combined into one, to keep plans small."""
 
 Places = Mapping[str, "array[int]"]
 OpenTables = dict[str, "MemoryTable"]
@@ -65,7 +61,7 @@ class MemoryPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryCommit:
-    """One commit in memory, and the table's rows after it beside the stored ones.
+    """One commit in memory, and the table's rows in memory after it.
 
     ``parts`` and ``victims`` are those of all commits in memory up to it.
     """
@@ -96,7 +92,7 @@ class ReadOnlyGateway(Gateway):
         return table
 
     def forget(self, location: str) -> None:
-        """Drop the caches of a table, after it was deleted."""
+        """Drop the caches of a deleted table."""
         self._memory_tables.pop(location, None)
         super().forget(location)
 
@@ -130,8 +126,6 @@ class MemoryTable(DeltaTable):
         self.steps: list[MemoryCommit] = []
         self.staged_rows: dict[str, MemoryPart] = {}
         self.staged_places: dict[str, array[int]] = {}
-
-    # ---- versions and commits
 
     def has(self, version: int) -> bool:
         """Whether this version is committed, in memory or in the pinned part."""
@@ -186,8 +180,6 @@ class MemoryTable(DeltaTable):
                     domains[name] = configuration
         return self.version(), domains
 
-    # ---- rows
-
     def files(self, version: int) -> dict[str, Any]:
         """The live files at a version; those in memory by name only."""
         step = self.step(version)
@@ -219,7 +211,7 @@ class MemoryTable(DeltaTable):
         return self.step(version) is None
 
     def paths_in_store(self, files: Iterable[DataFile], version: int) -> Declined:
-        """Left to Spark: rows are located by the full paths that it gives files."""
+        """Declined: Spark locates these rows by full paths."""
         return Declined("Spark locates these rows")
 
     def metadata_at(self, version: int) -> TableMetadata:
@@ -231,7 +223,7 @@ class MemoryTable(DeltaTable):
         return super().schema_at(min(version, self.stored_version))
 
     def added_rows(self, versions: Sequence[int], times: range | None = None) -> DataFrame:
-        """The rows that commits add which do nothing else; in memory each commit has one T."""
+        """The rows of commits that only add rows; in memory each commit has one T."""
         stored_versions = [v for v in versions if v <= self.stored_version]
         frames = [super().added_rows(stored_versions, times)] if stored_versions else []
         for version in versions:
@@ -263,25 +255,23 @@ class MemoryTable(DeltaTable):
             return self.frame_of(()).withColumn(CHANGE_TYPE, F.lit("insert"))
         return reduce(DataFrame.unionAll, [f.select(*names) for f in frames])
 
-    # ---- writing, in memory
-
     @property
     def answers_late(self) -> bool:
-        """A commit in memory is in when the call returns, or never."""
+        """A commit in memory succeeds when the call returns, or never."""
         return False
 
     def discard(self, paths: Iterable[str]) -> None:
-        """Drop what was staged under these names."""
+        """Drop rows staged under these names."""
         for path in paths:
             self.staged_rows.pop(path, None)
             self.staged_places.pop(path, None)
 
     def missing(self, paths: Iterable[str]) -> list[str]:
-        """Those of these names under which nothing is staged."""
+        """The names under which nothing is staged."""
         return [p for p in paths if p not in self.staged_rows and p not in self.staged_places]
 
     def begin(self) -> "_MemoryTransaction":
-        """Start a transaction whose commit stays in memory."""
+        """Start a transaction that commits in memory."""
         return _MemoryTransaction(self)
 
     def take_in(self, transaction: "_MemoryTransaction", metadata: str) -> int:
@@ -430,7 +420,7 @@ def part(rows: DataFrame) -> MemoryPart:
 
 
 def _with_all(rows: DataFrame, schema: StructType) -> DataFrame:
-    """Rows with all columns of a table; those that an older definition does not know are NULL."""
+    """Rows with all columns of a table, NULL for columns unknown to an older definition."""
     new_fields = [f for f in schema.fields if f.name not in rows.columns]
     return rows.select("*", *(F.lit(None).cast(f.dataType).alias(f.name) for f in new_fields))
 

@@ -1,22 +1,21 @@
 """A Delta table, followed commit by commit through Delta's internal classes.
 
-Why through py4j and not SQL: SQL has neither a compare-and-append nor a deletion of k of n equal
-rows, and every ordinary read of a table that has just changed rebuilds its state in four to six
-Spark jobs. Here the log is read commit by commit through Delta's own log store, the list of live
-files is rolled forward on the driver, and a commit is one optimistic transaction. Only this room
-touches Delta's log and its classes.
+SQL has neither a compare-and-append nor a deletion of k of n equal rows, and each read of a table
+that has just changed rebuilds its state in four to six Spark jobs. Here the log is read commit by
+commit, the list of live files is rolled forward on the driver, and a commit is one optimistic
+transaction.
 
-What is relied on (``tests/spark`` uses every one): ``DeltaLog.forTable/update/createDataFrame/
-startTransaction/store/getSnapshotAt``, ``OptimisticTransaction.writeFiles/readTxn/
-updateSetTransaction/trackFilesRead/commit``, ``Action.fromJson``, ``AddFile.removeWithTimestamp``,
-the deletion vector store, ``CDCReader.changesToBatchDF``. All are internal to Delta and pinned to
-delta-spark 4.4.
+Delta deletes commits older than ``delta.logRetentionDuration`` at a checkpoint, even unread ones.
+ctsql switches that off for a followed table.
 
-Limits: classic PySpark only (Spark Connect has no JVM to talk to). Tables whose commits a catalog
-coordinates are refused, as their log files must not be read directly.
+[own-setting] a user's setting is kept: a property marks what ctsql has set.
+
+Classic PySpark only (Spark Connect has no JVM here). Tables whose commits a catalog coordinates are
+refused: their log files must not be read directly.
 
 Source: the Delta protocol, sections "Delta Log Entries", "Deletion Vectors", "Transaction
-Identifiers", "Domain Metadata", "In-Commit Timestamps" and "Version Checksum File".
+    Identifiers", "Domain Metadata", "In-Commit Timestamps" and "Version Checksum File"; Delta's
+    table properties, "delta.enableExpiredLogCleanup".
 """
 
 import os
@@ -63,7 +62,7 @@ from ctsql.runtime.spark.internals.jobs import cancel_jobs
 _CLEANUP = "delta.enableExpiredLogCleanup"
 _MARK = "ctsql.keepsLog"
 KEEPS_LOG = {_CLEANUP: "false"}
-"""Properties of tables that ctsql alone writes."""
+"""Properties of tables that only ctsql writes."""
 
 
 def _change_properties(transaction: OptimisticTransaction, *, keeps: bool) -> None:
@@ -78,7 +77,7 @@ def _change_properties(transaction: OptimisticTransaction, *, keeps: bool) -> No
 
 FILES_COUNTED_MAX = 500
 SMALL_CHECKPOINT_BYTES = 16 * 1024 * 1024
-"""From which the live files are listed where no checksum file has their number."""
+"""The largest checkpoint from which live files are counted without a checksum file."""
 ENTRIES_MAX = 100
 
 
@@ -86,8 +85,8 @@ ENTRIES_MAX = 100
 class FewChanged:
     """Few rows that some commits change.
 
-    ``inserts`` are those inserted, with multiplicity. ``net`` are all, each once with ``DIFF``;
-    None where the commits only insert.
+    Attributes:
+        inserts: with multiplicity. net: each row once with ``DIFF``; None if they only insert.
     """
 
     inserts: LocalRows
@@ -105,9 +104,9 @@ class Gateway(JvmObjects):
         self._buckets: dict[str, FileStore | Declined] = {}
         self._connectors: dict[tuple[str, str], FileStore] = {}
         self.recent_changes: OrderedDict[tuple[object, ...], FewChanged] = OrderedDict()
-        """Few rows that a table's commits change, by its log and where they stand there."""
+        """Few rows that a table's commits change, by log and movement."""
         self.recent_rows: OrderedDict[tuple[object, ...], tuple[pa.Table, pa.Table]] = OrderedDict()
-        """Few rows that came and went between two versions of a table, by its log and these."""
+        """Few inserted and deleted rows between two versions, by log and versions."""
 
     def table(self, location: str) -> "DeltaTable":
         """The table at a location; the same object for the same location."""
@@ -117,18 +116,18 @@ class Gateway(JvmObjects):
         return table
 
     def output_table(self, location: str) -> "DeltaTable":
-        """The table of an output or of the timeline: what the engine itself writes."""
+        """The table of an output or of the timeline."""
         return self.table(location)
 
     def forget(self, location: str) -> None:
-        """Drop what is cached about a table, after it was deleted."""
+        """Drop the caches of a deleted table."""
         table = self.open_tables.pop(location, None)
         if table is not None:
             with translate_spark_errors():
                 self.forget_log(table.jpath)
 
     def qualify(self, location: str) -> str:
-        """A location as a full URI; a relative one is relative to this process's working folder."""
+        """A location as a full URI; a relative one is relative to the working folder."""
         check_scheme(location)
         with translate_spark_errors():
             path, store = self._place(location)
@@ -168,7 +167,7 @@ class Gateway(JvmObjects):
     def rows_of(self, rows: Sequence[tuple[object, ...]], columns: str) -> LocalRows:
         """Some rows of Python values, for a table with these columns."""
         schema = StructType.fromDDL(columns)
-        assert isinstance(schema, StructType)  # as the text has columns
+        assert isinstance(schema, StructType)  # the text has columns
         values = [pa.array(column) for column in zip(*rows, strict=True)]
         return LocalRows(self.session, schema, pa.table(values, schema.names))
 
@@ -229,7 +228,7 @@ class Gateway(JvmObjects):
             return names
 
     def glob(self, pattern: str) -> list[str]:
-        """The files and folders that a pattern, or a plain path, means: full URIs."""
+        """The files and folders that match a pattern or a path: full URIs."""
         with translate_spark_errors():
             path, store = self._place(pattern)
             return [str(status.getPath().toString()) for status in store.globStatus(path) or ()]
@@ -245,18 +244,18 @@ class Gateway(JvmObjects):
             return False
 
     def path_exists(self, location: str) -> bool:
-        """Whether a file or a folder is there."""
+        """Whether a file or a folder exists."""
         with translate_spark_errors():
             path, store = self._place(location)
             return bool(store.exists(path))
 
     def move_file(self, location: str, target: str) -> None:
-        """Give a file the name of another, which it replaces; or a folder a name that is free."""
+        """Rename a file, replacing another; or a folder, to a free name."""
         source, new = local_path(location), local_path(target)
         if source is not None and new is not None:
             with translate_os_errors(str(new)):
                 os.replace(source, new)
-                # Hadoop's checksum of what was there before would say that the new one is damaged.
+                # Hadoop's checksum of the replaced file does not fit the new one.
                 new.with_name(f".{new.name}.crc").unlink(missing_ok=True)
             return
         with translate_spark_errors():
@@ -316,7 +315,7 @@ class DeltaTable(DeltaRows):
             raise
 
     def _check_protocol(self, snapshot: Snapshot) -> None:
-        """Leave it to Delta to say whether it reads a table of this protocol."""
+        """Let Delta decide whether it reads a table of this protocol."""
         if not snapshot.is_understood:
             self.snapshot_in_jvm(snapshot.version)
 
@@ -326,23 +325,21 @@ class DeltaTable(DeltaRows):
         return self.handle.snapshot_at(version, None if mark is None else mark[0])
 
     def _read_log_anew(self) -> None:
-        """Open the log again, and use what was read of it before."""
+        """Open a replaced log again."""
         self.gateway.forget_log(self.jpath)
         self._read_log()
 
     @property
     def answers_late(self) -> bool:
-        """Whether a commit may come in after its call raised; not on a local disk."""
+        """Whether a commit may succeed after its call raised; not on a local disk."""
         return local_path(self.location) is None
-
-    # ---- rows
 
     @property
     def store(self) -> FileStore:
-        """The store of the table's files, as this process reaches it.
+        """The store of the table's files for this process.
 
-        By Spark's connector if a file of the log is not there as Spark sees it: a bucket of the
-        same name of somebody else's, or no right to read it.
+        Spark's connector if this process does not see a file of the log as Spark does: another
+        bucket of the same name, or no right to read.
         """
         if self._store is None:
             self._store = self._find_store()
@@ -372,7 +369,7 @@ class DeltaTable(DeltaRows):
             forget_layouts(self._store, (f"{folder}/{unquote(path)}" for path in paths))
 
     def files_count(self, version: int) -> int | None:
-        """The number of live files at a version; None where it takes reading all of a large log."""
+        """The number of live files at a version; None if a large log would have to be read."""
         if self.live_files.has(version):
             return len(self.files(version))
         count: int | None = self.log_files.checksum(version).get("files_count")
@@ -387,8 +384,6 @@ class DeltaTable(DeltaRows):
             return None
         return sum_known(file.rows_count for file in files.values())
 
-    # ---- writing
-
     def discard(self, paths: Iterable[str]) -> None:
         """Delete files by path below the table; a missing one is no error."""
         with translate_spark_errors():
@@ -396,7 +391,7 @@ class DeltaTable(DeltaRows):
                 self._fs.delete(self.gateway.path(self.jpath, path), False)
 
     def missing(self, paths: Iterable[str]) -> list[str]:
-        """Those of the files, by path below the table, that do not exist."""
+        """The files, by path below the table, that do not exist."""
         path = self.gateway.path
         with translate_spark_errors():
             return [p for p in sorted(paths) if not self._fs.exists(path(self.jpath, p))]
@@ -410,7 +405,7 @@ class DeltaTable(DeltaRows):
 
 
 def _setting(hadoop: Any, name: str) -> str | None:
-    """A Hadoop setting, or a password from where Hadoop keeps them."""
+    """A Hadoop setting, or a password of Hadoop's credential providers."""
     setting = hadoop.get(name)
     if setting is None and (secret := hadoop.getPassword(name)) is not None:
         setting = "".join(secret)

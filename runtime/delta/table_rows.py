@@ -1,6 +1,6 @@
 """The rows of a table's versions, and the rows that commits change, read by Spark.
 
-Every read names the version whose metadata defines how files are read
+Each read names the version whose metadata defines how files are read
 (:mod:`ctsql.runtime.log.table_metadata`).
 """
 
@@ -32,13 +32,13 @@ ENABLE_VECTORS = "delta.enableDeletionVectors"
 
 
 class DeltaRows(TableLog):
-    """Reading of a table whose log is known."""
+    """The rows of a table."""
 
     gateway: JvmObjects
     handle: DeltaHandle
     vectors: Vectors
     metadata_read: tuple[Any, dict[str, Any]] | None = None
-    """The ``metaData`` action that a transaction read last: as Delta has it, and as JSON."""
+    """The ``metaData`` action last read by a transaction: Delta's object, and JSON."""
 
     @abstractmethod
     def snapshot_in_jvm(self, version: int) -> Any:
@@ -47,7 +47,7 @@ class DeltaRows(TableLog):
     @property
     @abstractmethod
     def store(self) -> FileStore:
-        """The store of the table's files, as this process reaches it."""
+        """The store of the table's files for this process."""
 
     @abstractmethod
     def discard(self, paths: Iterable[str]) -> None:
@@ -56,8 +56,6 @@ class DeltaRows(TableLog):
     def files(self, version: int) -> dict[str, DataFile]:
         """The live files at a version, by path as the log writes it."""
         return self.live_files.at(version)
-
-    # ---- rows
 
     def frame(self, version: int) -> DataFrame:
         """The rows at a version, lazily."""
@@ -99,7 +97,8 @@ class DeltaRows(TableLog):
     def added_rows(self, versions: Sequence[int], times: range | None = None) -> DataFrame:
         """The rows of the files added by commits that do nothing else.
 
-        ``times`` are the Ts of the last version that count, if several share it; None for all.
+        Args:
+            times: the Ts of the last version that count, if several share it; None for all.
         """
         adds = list(added_files(self.commit_at, versions, times))
         last = versions[-1]
@@ -112,8 +111,8 @@ class DeltaRows(TableLog):
     def plain_paths(self, paths: Sequence[str], version: int) -> list[str] | None:
         """The full paths of files that a plain Parquet scan reads as Delta would; otherwise None.
 
-        Delta plans every scan with a query over the list of files, which for a few small files
-        takes longer than the scan. Deletion vectors are ignored.
+        Delta plans each scan with a query over the list of files, which is slow for a few small
+        files. Deletion vectors are ignored.
         """
         if not 0 < len(paths) <= PLAIN_FILES_MAX or not self._are_plain(paths, version):
             return None
@@ -122,7 +121,7 @@ class DeltaRows(TableLog):
     def paths_in_store(
         self, files: Iterable[DataFile], version: int
     ) -> tuple[FileStore, list[str]] | Declined:
-        """The same for this process, with the store."""
+        """The paths for this process, with the store."""
         paths = [file.path for file in files]
         if not self._are_plain(paths, version):
             return Declined("Delta knows where columns are in files of this table")
@@ -130,7 +129,7 @@ class DeltaRows(TableLog):
         return self.store, [f"{folder}/{unquote(p)}" for p in paths]
 
     def _are_plain(self, paths: Iterable[str], version: int) -> bool:
-        """Whether the files have all columns, by the table's names, and are in its folder."""
+        """Whether the files are in the table's folder, with all columns under the table's names."""
         return self._has_plain_columns(version) and not any(map(is_elsewhere, paths))
 
     def _has_plain_columns(self, version: int) -> bool:
@@ -145,10 +144,9 @@ class DeltaRows(TableLog):
     def change_rows(self, first: int, last: int) -> DataFrame:
         """Rows changed by the commits first..last, both inclusive, with ``_change_type``.
 
-        Without a change feed, or if the commits change how files are read, whole rewritten files
-        are compared: equal rows may be both deleted and inserted, so consolidate. So they are
-        where a commit deletes more rows of a file by a vector than the feed tells a task of. All
-        rows have the columns of the last version.
+        Without a change feed, or if the commits change how files are read, or if a deletion vector
+        is too long for a task, whole rewritten files are compared: equal rows may be both deleted
+        and inserted, so consolidate. All rows have the columns of the last version.
         """
         versions = range(first, last + 1)
         coarse = not all(
@@ -162,15 +160,15 @@ class DeltaRows(TableLog):
         return self.handle.change_feed(first, last, snapshot, coarse=coarse)
 
     def _has_feed(self, version: int) -> bool:
-        """Whether the feed gives the changed rows of a commit, and not its files alone."""
+        """Whether the feed has the changed rows of a commit, not whole files."""
         configuration = self.metadata_at(version).configuration
         is_kept = bool(is_on(configuration, "delta.enableChangeDataFeed"))
         return is_kept or bool(self.commit_at(version).change_paths)
 
     def _tells_vectors(self, version: int, *, coarse: bool) -> bool:
-        """Whether tasks take the vectors by which Delta tells of a commit's deleted rows.
+        """Whether the vectors of a commit's deleted rows are short enough for tasks.
 
-        Where it reads files as a whole (``coarse``), it makes some of two vectors of a file alone.
+        With ``coarse`` Delta computes vectors only of files that had one before.
         """
         commit = self.commit_at(version)
         if commit.change_paths and not coarse:
@@ -198,7 +196,7 @@ class DeltaRows(TableLog):
         return rows.withColumn("_commit_version", F.lit(after).cast("bigint"))
 
     def come_rows(self, before: int, after: int) -> DataFrame:
-        """The inserted rows of :meth:`change_rows` over a change of the columns."""
+        """The inserted rows of :meth:`change_rows` over a change of columns."""
         new_files = self.files(after)
         if before >= 0:
             old, new = self.metadata_at(before), self.metadata_at(after)
@@ -208,17 +206,16 @@ class DeltaRows(TableLog):
 
 
 def has_no_vectors(table: DeltaRows) -> bool:
-    """Whether a table says that its rows are not deleted by deletion vectors."""
+    """Whether a table's properties switch deletion vectors off."""
     return is_on(table.metadata.configuration, ENABLE_VECTORS) is False
 
 
 def locate_in(table: DeltaRows, files: Iterable[DataFile], version: int) -> DataFrame:
     """The rows of some files at a version with their locations.
 
-    Delta numbers rows only where vectors may delete them; other files are read as plain ones.
+    Delta numbers rows only if vectors may delete them; other files are read as plain ones.
 
-    Raises:
-        NOT_SUPPORTED: Delta does not number them, and only Delta knows where their columns are.
+    Raises NOT_SUPPORTED if Delta does not number them, and only Delta reads their columns.
     """
     file_list = list(files)
     paths = [file.path for file in file_list]
@@ -241,6 +238,6 @@ def locate_in(table: DeltaRows, files: Iterable[DataFile], version: int) -> Data
 
 
 def _may_have_vectors(table: DeltaRows, files: Iterable[DataFile], version: int) -> bool:
-    """Whether rows of some files are, or may be, deleted by vectors at a version."""
+    """Whether rows of some files may be deleted by vectors at a version."""
     says = is_on(table.metadata_at(version).configuration, ENABLE_VECTORS)
     return bool(says) or any(file.vector_id for file in files)

@@ -34,7 +34,7 @@ from ctsql.runtime.spark.failures.storage_errors import translate_os_errors
 
 
 class OptimisticTransaction:
-    """One optimistic Delta transaction: all of it becomes one commit, or nothing."""
+    """One optimistic Delta transaction: it becomes one commit, or nothing."""
 
     def __init__(self, table: DeltaRows, txn: DeltaTransaction) -> None:
         self.table = table
@@ -47,11 +47,11 @@ class OptimisticTransaction:
         return self.txn.snapshot()
 
     def read_application(self, app: str) -> None:
-        """Depend on an application id: a commit that moves it first makes this one fail."""
+        """Fail if another commit moves an application id first."""
         self.txn.depend_on_application(app)
 
     def depend_on_all(self) -> None:
-        """Depend on every row: a commit that changes any row first makes this one fail."""
+        """Fail if another commit changes any row first."""
         self.txn.depend_on_all()
 
     def set_application(self, app: str, version: int, now_ms: int) -> None:
@@ -59,11 +59,11 @@ class OptimisticTransaction:
         self.txn.set_application(app, version, now_ms)
 
     def set_domain(self, domain: str, configuration: str, *, removed: bool = False) -> None:
-        """Write or remove a domain metadata action; checkpoints keep it, scans ignore it."""
+        """Write or remove a domain metadata action."""
         self.txn.set_domain(domain, configuration, removed=removed)
 
     def stage(self, rows: RowSet | DataFrame) -> list[StagedFile]:
-        """Write rows into files of the table's folder, invisible until committed; none of none."""
+        """Write rows into invisible files of the table's folder; none without rows."""
         rows_to_stage = row_set(rows)
         local = rows_to_stage.local
         if not isinstance(local, Declined):
@@ -82,10 +82,7 @@ class OptimisticTransaction:
 
     @cached_property
     def metadata(self) -> dict[str, Any]:
-        """The table's ``metaData`` action, not to be changed.
-
-        It is read again only when it is another one: of a wide table it is long.
-        """
+        """The table's ``metaData`` action, read-only; parsed again only if it changed."""
         metadata, entry = self.txn.metadata(), self.table.metadata_read
         if entry is None or not metadata.equals(entry[0]):
             entry = metadata, dict(json.loads(metadata.json())["metaData"])
@@ -113,7 +110,7 @@ class OptimisticTransaction:
     ) -> tuple[list[StagedDelete], list[StagedFile]]:
         """Stage deletions of rows of the version read, as vectors in one new file.
 
-        In a table without vectors they are files that go, and files with the rows that stay.
+        In a table without vectors: removed files, and new files with the remaining rows.
         """
         if has_no_vectors(self.table):
             return self._stage_without(victims)
@@ -146,7 +143,7 @@ class OptimisticTransaction:
             return deletes, []
         with translate_spark_errors():
             locations = locate_in(self.table, partial_files, self.version_read)
-            # By file name: the driver has the paths of the log in places, Spark has whole ones.
+            # By file name: the driver has the log's paths, Spark has full ones.
             name = F.substring_index(FILE_COLUMN, "/", -1)
             locations = locations.withColumn(FILE_COLUMN, name)
             places = pa.table({FILE_COLUMN: names, ROW_COLUMN: pa.array(numbers, pa.int64())})
@@ -187,22 +184,22 @@ class OptimisticTransaction:
     def _join(
         self, vectors: VectorFile, file: DataFile, deletes: Sequence[StagedDelete]
     ) -> StagedDelete:
-        """Join deletions of a file that were staged apart or against an older vector."""
+        """Join deletions of a file that were staged separately or against an older vector."""
         bitmap = self.table.vectors.deleted_rows(file)
         rows_count = sum(one.rows_count for one in deletes)
         count = len(bitmap) + rows_count
         for one in deletes:
             if one.action is None:
-                raise RowsGone(one.path)  # it deletes every row that was left, and some are gone
+                raise RowsGone(one.path)  # it deletes all remaining rows, and some are gone
             bitmap = bitmap | self.table.vectors.deleted_rows(DataFile(one.action))
         if len(bitmap) != count:
             raise RowsGone(file.path)
         return _without(vectors, file, bitmap, rows_count)
 
     def set_columns(self, schema: str) -> None:
-        """Replace the columns by those of Delta's JSON text, for rows staged from now on.
+        """Replace the columns by those of Delta's JSON text, for rows staged later.
 
-        Raises the error of columns that Delta does not take.
+        Raises the error of columns that Delta refuses.
         """
         with translate_spark_errors():
             action = self.txn.metadata_action()
@@ -237,11 +234,7 @@ class OptimisticTransaction:
         return self._end_with(self.gateway.output_operation(label, epoch, metadata))
 
     def commit_statement(self, operation: Any, counts: Mapping[str, int]) -> int:
-        """Commit what a statement did, as the operation that Delta calls it; raises Conflict.
-
-        Args:
-            counts: what DESCRIBE HISTORY is to say of it.
-        """
+        """Commit a statement as an operation of Delta, with counts for its history."""
         self.txn.set_counts(counts)
         return self._end_with(operation)
 
@@ -255,7 +248,7 @@ class OptimisticTransaction:
     def rewrite(self, files: Sequence[DataFile], rows: LocalRows | Declined) -> list[StagedFile]:
         """Rewrite the live rows of some files of one partition as one new file; no row changes.
 
-        It fails if another commit first removes one of the files, not if one only adds files.
+        It fails if another commit first removes one of the files, not if it only adds files.
 
         Args:
             rows: these rows, if they were read.
@@ -268,7 +261,7 @@ class OptimisticTransaction:
         return staged_files
 
     def commit_rewrites(self) -> int:
-        """Commit what :meth:`rewrite` made, as OPTIMIZE would; raises Conflict if it is not in."""
+        """Commit the files of :meth:`rewrite`, as OPTIMIZE would; raises Conflict."""
         return self._end_with(self.gateway.optimize_operation())
 
 
@@ -295,7 +288,7 @@ def whole_file(file: DataFile) -> StagedDelete:
 def _without(
     vectors: VectorFile, file: DataFile, deleted_rows: BitMap64, rows_count: int
 ) -> StagedDelete:
-    """The deletion that leaves a file with these deleted rows, ``rows_count`` of them new."""
+    """The deletion after which a file has these deleted rows, ``rows_count`` of them new."""
     is_empty = file.records_count == len(deleted_rows)
     return StagedDelete(
         path=file.path,

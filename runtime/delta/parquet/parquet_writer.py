@@ -1,8 +1,7 @@
 """Writes few rows into a file of a Delta table without Spark.
 
-A Spark job that writes ten rows takes a tenth of a second. For a plain table
-(:func:`is_plain`) this writes what Delta would: a Parquet file, and the ``add`` action that
-describes it. All other tables are left to Delta.
+A Spark job that writes ten rows takes a tenth of a second. For a plain table (:func:`is_plain`)
+this writes what Delta would: a Parquet file, and the ``add`` action that describes it.
 
 Source: the Delta protocol, "Data Files", "Add File and Remove File", "Per-file Statistics".
 """
@@ -25,7 +24,7 @@ from ctsql.runtime.log.batches import StagedFile
 from ctsql.runtime.rows.types import arrow_schema, has_written_bounds, is_flat
 
 TEXT_MAX = 32
-"""Longer texts are no bounds in statistics."""
+"""Longer texts are not used as bounds in statistics."""
 _STATISTICS_MAX = 32  # columns with statistics, Delta's default
 _SPARK = "org.apache.spark.version"
 _PLAIN_OPTIONS = (
@@ -42,7 +41,6 @@ def is_plain(metadata: Mapping[str, Any], schema: T.StructType) -> bool:
     """Whether the files of a table are just rows of these columns, by its ``metaData`` action.
 
     Not with partitions, CHECK constraints, computed columns, column mapping, other properties.
-    Whether rows have NULLs that it does not take, :func:`has_forbidden_null` says.
     """
     if metadata.get("partitionColumns"):
         return False
@@ -56,21 +54,21 @@ def is_plain(metadata: Mapping[str, Any], schema: T.StructType) -> bool:
 
 
 def has_forbidden_null(metadata: Mapping[str, Any], rows: pa.Table) -> bool:
-    """Whether a column that is NOT NULL, by the ``metaData`` action, has a NULL in these rows."""
+    """Whether a NOT NULL column, by the ``metaData`` action, has a NULL in these rows."""
     columns = _columns(metadata["schemaString"])
     return any(not f.nullable and rows.column(f.name).null_count for f in columns)
 
 
 @lru_cache(maxsize=256)
 def _columns(schema: str) -> T.StructType:
-    """The columns of a ``metaData`` action; a table's are asked for at each commit."""
+    """The columns of a ``metaData`` action; each commit reads a table's."""
     return T.StructType.fromJson(json.loads(schema))
 
 
 def write(
     rows: pa.Table, schema: T.StructType, store: FileStore, folder: str, spark: str
 ) -> StagedFile | Declined:
-    """Write rows into a new file of a folder of a store; declined if Spark has to write the types.
+    """Write rows into a new file of a folder; declined if Spark has to write the types.
 
     The version of Spark defines the calendar of dates and instants.
     """
@@ -107,10 +105,10 @@ def _write_file(
 
 
 def columns_with_statistics(rows: pa.Table) -> list[str]:
-    """The columns whose values all lie between Parquet's minimum and maximum.
+    """The columns without NaN, which alone get Parquet's statistics; no nested ones.
 
-    Arrow leaves NaN out of both, and Spark, to which NaN is the largest number, would skip a file
-    for ``x > 5``. Nested columns are left out, too.
+    Arrow leaves NaN out of bounds, and Spark, for which NaN is the largest number, would skip a
+    file for ``x > 5``.
     """
     return [f.name for f in rows.schema if not _may_have_nan(rows.column(f.name))]
 
@@ -143,7 +141,7 @@ def statistics(rows: pa.Table, schema: T.StructType) -> dict[str, Any]:
 
 
 def _bounds(values: pa.ChunkedArray) -> Sequence[Any]:
-    """The minimum and the maximum; empty without values, or if one is a long text.
+    """The minimum and the maximum; empty without values, or for a long text.
 
     Also if Python cannot represent them: years outside 1 to 9999, texts not in UTF-8.
     """

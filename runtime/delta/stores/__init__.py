@@ -1,1 +1,1 @@
-"""Where files are: local disks, object stores, and their locks."""
+"""Stores of files: local disks, object stores, and their locks."""

@@ -1,7 +1,7 @@
-"""A store whose files this process reads and writes by Spark's own connector, through the JVM.
+"""Files and logs in stores that this process reaches by Spark's connectors, through the JVM.
 
-It is reached wherever Spark reaches it, with the same settings and credentials. What is read passes
-through a temporary file: as the answer of a call, bytes would come as text, ten times as slow.
+With Spark's settings and credentials. Data that is read passes through a temporary file: as the
+answer of a call, bytes would arrive as text, ten times as slow.
 
 Source: Hadoop's "FileSystem Specification" (``openFile`` with its read policies, ``createFile``).
 """
@@ -27,14 +27,13 @@ _LENGTH = "fs.option.openfile.length"
 _POLICIES = "parquet, columnar, random"  # the first one that a connector knows
 _UNASKED = "fs.s3a.create.performance"  # no request that asks for a file of the same name
 _BYTES_AT_ONCE = 8 * 1024 * 1024
-"""The most bytes of one call that writes, which are sent as text, and of a buffer of the JVM."""
+"""The most bytes of a writing call, sent as text, and of a buffer of the JVM."""
 
 
 class ConnectorStore(FileStore):
     """A Hadoop file system in the JVM."""
 
     def __init__(self, jvm: Any, scheme: str, file_system: Any) -> None:
-        """Args: scheme: of its locations."""
         self._scheme = scheme
         self._files = file_system
         self._path_of = jvm.org.apache.hadoop.fs.Path
@@ -46,30 +45,26 @@ class ConnectorStore(FileStore):
         return self._path_of(f"{self._scheme}://{path}")
 
     def open_input(self, path: str, size: int) -> pa.NativeFile:
-        """A file of some bytes, to read from any place of it; reading opens it."""
+        """A seekable file of ``size`` bytes, opened by the first read."""
         return pa.PythonFile(_Input(self, path, size), "r")
 
     def stream_of(self, path: str, size: int) -> Any:
         """A stream of the JVM."""
         opening = self._files.openFile(self._path(path))
-        # A connector that does not know an option leaves it out.
+        # Connectors ignore unknown options.
         return opening.opt(_READ_POLICY, _POLICIES).opt(_LENGTH, str(size)).build().get()
 
     def new_copies(self, path: str) -> Any:
-        """A stream of the JVM to the end of a file of this machine."""
+        """A stream of the JVM that appends to a local file."""
         return self._new_file(path, True)
 
     def copy(self, stream: Any, place: int, size: int, copies: Any) -> None:
-        """Copy bytes of a stream; it is told how many, so that it asks for all of them at once."""
+        """Copy bytes of a stream; the connector requests ``size`` bytes at once."""
         stream.seek(place)
         self._copy(self._limit(stream, size), copies, min(size, _BYTES_AT_ONCE), False)
 
     def open_output(self, path: str) -> pa.NativeFile:
-        """A new file; it is there when it has been closed.
-
-        It is also closed after an error. What is there then nobody refers to, as what a process
-        that was killed has written.
-        """
+        """A new file; it exists once closed, also after an error, and then without a reference."""
         with _as_os_errors():
             opening = self._files.createFile(self._path(path)).recursive().overwrite(False)
             return pa.PythonFile(_Output(opening.opt(_UNASKED, "true").build()), "w")
@@ -77,7 +72,7 @@ class ConnectorStore(FileStore):
 
 @contextmanager
 def _as_os_errors() -> Iterator[None]:
-    """What a connector raises, as other stores do."""
+    """A connector's exceptions become OSError."""
     try:
         yield
     except Py4JJavaError as problem:
@@ -88,10 +83,7 @@ def _as_os_errors() -> Iterator[None]:
 
 
 class _Input(io.RawIOBase):
-    """A seekable stream of the JVM.
-
-    The JVM copies what is asked for into a file that has no name any more.
-    """
+    """A seekable stream of the JVM, copied in pieces through an unlinked file."""
 
     def __init__(self, store: ConnectorStore, path: str, size: int) -> None:
         super().__init__()
@@ -151,13 +143,13 @@ class _Input(io.RawIOBase):
         self._handles = None
         try:
             with _as_os_errors():
-                self._closing.close()  # all that is open, also where a part of it fails
+                self._closing.close()  # everything, even if a part of it fails
         finally:
             super().close()
 
 
 class _Output(io.RawIOBase):
-    """A stream of the JVM that is written from its begin to its end."""
+    """A stream of the JVM for sequential writes."""
 
     def __init__(self, stream: Any) -> None:
         super().__init__()
@@ -192,7 +184,6 @@ class HadoopStore(LogStore):
     """A log in a store that Spark reaches, read through Delta's own log store."""
 
     def __init__(self, gateway: JvmObjects, handle: DeltaHandle, files: FileStore) -> None:
-        """Args: handle: Delta's own, which is opened. files: the store, by Spark's connector."""
         self._gateway, self._files = gateway, files
         with translate_spark_errors():
             self._folder = handle.log_folder
@@ -229,7 +220,7 @@ class HadoopStore(LogStore):
             return int(status.getModificationTime()), int(status.getLen())
 
     def open(self, name: str) -> Any:
-        """A file that Arrow reads."""
+        """A file for Arrow."""
         mark = self.mark(name)
         if mark is None:
             raise FileNotFoundError(f"{self.uri}/{name}")

@@ -1,12 +1,11 @@
 """The stores whose files this process reads and writes itself: local disks, and S3 by Arrow.
 
-S3 is reached as Spark's own connector is told to (``fs.s3a.*``, those of the bucket first). If a
-setting has no counterpart in Arrow, or if Arrow does not find a file there that Spark sees, it is
-reached by that connector, as all other stores are
-(:mod:`ctsql.runtime.delta.stores.connector_store`).
+S3 is reached by the settings of Spark's connector (``fs.s3a.*``, those of the bucket first). If a
+setting has no counterpart in Arrow, or if Arrow does not find a file that Spark sees, that
+connector is used, as for all other stores (:mod:`ctsql.runtime.delta.stores.connector_store`).
 
 Source: Hadoop's "Connecting to an Amazon S3 Bucket through the S3A Connector", and the reference of
-``pyarrow.fs.S3FileSystem``.
+    ``pyarrow.fs.S3FileSystem``.
 """
 
 import os
@@ -23,7 +22,7 @@ from ctsql.catalog.declined import Declined
 from ctsql.runtime.delta.stores.locks import local_path
 
 REMOTE_THREADS = 8
-"""Files read at a time from a store whose answers take long; each holds columns of a row group."""
+"""Files read in parallel from a remote store; each holds columns of a row group."""
 _PATTERN_SIGN = re.compile(r"[\\*?{}\[\]]")
 _AWS = "s3.amazonaws.com"
 _BY_KEYS = {"SimpleAWSCredentialsProvider", "TemporaryAWSCredentialsProvider"}
@@ -37,14 +36,14 @@ _ONLY_SPARK_WRITES = (
 )
 
 Setting = Callable[[str], str | None]
-"""The value of a Hadoop setting, None without one."""
+"""Returns the value of a Hadoop setting, None without one."""
 
 
 class FileStore(ABC):
     """A store; all of its methods raise OSError.
 
     Attributes:
-        may_write: whether a file that this process writes is as one that Spark writes.
+        may_write: whether a file written by this process equals one written by Spark.
     """
 
     is_local = False
@@ -52,7 +51,7 @@ class FileStore(ABC):
 
     @property
     def threads(self) -> int:
-        """The number of files to read at a time."""
+        """The number of files to read in parallel."""
         return (os.cpu_count() or 1) if self.is_local else REMOTE_THREADS
 
     @abstractmethod
@@ -92,7 +91,7 @@ LOCAL = ArrowStore(LocalFileSystem(), is_local=True)
 
 
 def path_in_store(location: str) -> str:
-    """The path of a table's location, as Arrow takes it: with the bucket, without the scheme."""
+    """The path of a table's location for Arrow: with the bucket, without the scheme."""
     folder = local_path(location)
     return location.partition(":")[2].removeprefix("//") if folder is None else str(folder)
 
@@ -104,7 +103,7 @@ def bucket_of(location: str) -> str | None:
 
 
 def open_bucket(bucket: str, setting: Setting) -> FileStore | Declined:
-    """A bucket as Spark's connector reaches it; nothing is asked of the store yet."""
+    """A bucket with the settings of Spark's connector; sends no request yet."""
     access = s3_arguments(bucket, setting)
     if isinstance(access, Declined):
         return access
@@ -113,10 +112,10 @@ def open_bucket(bucket: str, setting: Setting) -> FileStore | Declined:
 
 
 def s3_arguments(bucket: str, setting: Setting) -> tuple[dict[str, Any], bool] | Declined:
-    """How Arrow's ``S3FileSystem`` reaches a bucket, and whether it may write there. Pure.
+    """Arguments of Arrow's ``S3FileSystem`` for a bucket, and whether it may write there. Pure.
 
-    Declined where it cannot reach it as Spark's connector does. Without keys they are those of the
-    process's surroundings.
+    Declined if Spark's connector would reach it differently. Without keys, credentials are those of
+    the process's environment.
     """
 
     def get(name: str) -> str:
@@ -164,9 +163,9 @@ def s3_arguments(bucket: str, setting: Setting) -> tuple[dict[str, Any], bool] |
 
 
 def pattern_of(path: str) -> str:
-    """The pattern that means this path alone, for Spark's readers.
+    """The pattern that matches this path alone, for Spark's readers.
 
-    Their option that a path is no pattern is of no use: for each path that looks like a pattern
-    they take all paths again.
+    With their option for literal paths they read all paths again for each path that looks like a
+    pattern.
     """
     return _PATTERN_SIGN.sub(r"\\\g<0>", path)

@@ -1,11 +1,9 @@
 """Cross-process locks for commits on a local disk.
 
-Delta's log stores for local disks check that a version is free and then rename: two processes
-can both win a version, and one commit is lost. So every commit of ours to a table on a local disk
-holds a lock file in the table's log folder, shared by all warehouses. Object stores and HDFS have
-atomic puts or renames and need no lock; there Delta's documented rules apply.
-
-The operating system frees a lock when its process dies.
+Delta's log stores for local disks check that a version is free and then rename: two processes can
+both win a version, and one commit is lost. So every commit of ctsql to a table on a local disk
+holds a lock file in the table's log folder. Object stores and HDFS have atomic puts or renames and
+need no lock. The operating system frees a lock when its process dies.
 """
 
 import threading
@@ -22,9 +20,9 @@ _this_thread = threading.local()  # the folders whose lock this thread holds
 
 
 def split_location(location: str) -> tuple[str, str]:
-    """The scheme in lower case, maybe empty, and the path of a location; nothing in one is encoded.
+    """The scheme in lower case, maybe empty, and the path of a location; nothing is decoded.
 
-    As Hadoop's ``Path`` reads it: ``%``, ``?`` and ``#`` are signs of a name like others.
+    As in Hadoop's ``Path``, ``%``, ``?`` and ``#`` are plain characters.
 
     >>> split_location("s3a://lake/w#1"), split_location("FILE:/w%20"), split_location("w/a:b")
     (('s3a', '/w#1'), ('file', '/w%20'), ('', 'w/a:b'))
@@ -44,7 +42,7 @@ def local_path(location: str) -> Path | None:
 
 
 def commit_lock(location: str) -> AbstractContextManager[None]:
-    """Hold the lock of a table's log; a no-op where the table's store needs none."""
+    """Hold the lock of a table's log; a no-op for stores without locks."""
     return folder_lock(f"{location}/_delta_log")
 
 
@@ -73,7 +71,7 @@ def folder_lock(location: str) -> Iterator[None]:
 def try_folder_lock(location: str, name: str, *, wait_seconds: float) -> Iterator[bool]:
     """Hold a named lock of an existing folder; yields whether it was free within the wait.
 
-    True where the folder's store has no locks. Not re-entrant. Raises STORAGE_ERROR.
+    True for stores without locks. Not re-entrant. Raises STORAGE_ERROR.
     """
     folder = local_path(location)
     if folder is None:

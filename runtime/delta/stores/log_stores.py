@@ -1,7 +1,7 @@
 """The stores of logs: listing and reading the files of one log.
 
-On a local disk this process reads them itself, whether or not Spark has started: a call into the
-JVM takes a hundred times as long as what it asks for.
+On a local disk this process reads them without the JVM, where a call takes a hundred times as long
+as the read.
 
 Source: Hadoop's ``ChecksumFileSystem`` for the ``.NAME.crc`` files, which Delta checks as well.
 """
@@ -23,8 +23,7 @@ class LogStore(ABC):
     """The folder of one log.
 
     Attributes:
-        uri: what it is called in errors.
-        table_folder: the folder around it, where this process reaches that.
+        uri: its name in errors. table_folder: the folder around it, on a local disk.
     """
 
     uri: str
@@ -48,7 +47,7 @@ class LogStore(ABC):
 
     @abstractmethod
     def names(self, first: int = 0) -> Sequence[str]:
-        """The names in the folder, from those of a version on; maybe earlier ones, too."""
+        """The names in the folder, at least from those of a version on."""
 
 
 class LocalStore(LogStore):
@@ -75,7 +74,7 @@ class LocalStore(LogStore):
 
     def read(self, name: str) -> str:
         """The text of a file, checked by Hadoop's checksums if there are any."""
-        # Not by Path: to make one takes about as long as to read a file that is cached.
+        # Not by Path: making one takes about as long as reading a cached file.
         with translate_os_errors(f"{self._folder}/{name}"):
             with open(f"{self._folder}/{name}", "rb") as file:
                 data = file.read()

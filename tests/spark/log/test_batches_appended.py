@@ -25,14 +25,14 @@ def test_a_batch_travels_as_text(table: Letters) -> None:
     first = table.batch(output, 3, 5, [("a", 3), ("b", 4)])
     second = table.batch(output, 3, 5, [("c", 4)])
     texts = [first.describe(), second.describe()]
-    with pytest.raises(CtsqlError, match="no longer there"):
+    with pytest.raises(CtsqlError, match="already used or deleted"):
         first.describe()
-    with pytest.raises(CtsqlError, match="no longer there"):
+    with pytest.raises(CtsqlError, match="already used or deleted"):
         output.compare_and_append([second], expected=3, new=5)
     other = table.handle()
     commits = len(log(table.folder))
     twice = [other.batch_of(texts[0]), other.batch_of(texts[0])]
-    with pytest.raises(CtsqlError, match="no longer there"):
+    with pytest.raises(CtsqlError, match="already used or deleted"):
         other.compare_and_append(twice, expected=3, new=5)
     batches = [other.batch_of(text) for text in texts]
     outcome = other.compare_and_append(batches, expected=3, new=5)
