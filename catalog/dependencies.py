@@ -23,25 +23,19 @@ from ctsql.catalog.spans import Span
 
 def check_outlined(catalog: Catalog) -> None:
     """Raise STORED_DATA_INVALID if an object or a reader has an unreadable entry."""
-    for item in catalog:
-        if isinstance(item, Unreadable) and not item.is_outlined:
-            item.check()
     for subscription in catalog.subscriptions.values():
         subscription.check()
     for drop in catalog.drops.values():
         drop.check()
-        for item in drop.items:
-            if isinstance(item, Unreadable) and not item.is_outlined:
-                item.check()
+    for item in (*catalog, *(i for _, i in catalog.all_dropped())):
+        if isinstance(item, Unreadable) and not item.is_outlined:
+            item.check()
 
 
 def flow_targets(catalog: Catalog, task: Item) -> list[MaterializedView]:
     """The view of a flow's task; none for another one."""
-    return (
-        [i for i in catalog.readers(task.id) if i.flow and isinstance(i, MaterializedView)]
-        if task.flow
-        else []
-    )
+    readers = catalog.readers(task.id) if task.flow else []
+    return [i for i in readers if i.flow and isinstance(i, MaterializedView)]
 
 
 def all_readers(catalog: Catalog, object_id: str, *, dropped: bool = False) -> list[Item]:
@@ -131,11 +125,6 @@ def with_plain_views(catalog: Catalog, item: Item) -> list[Item]:
 def tasks_and_views(catalog: Iterable[Item]) -> list[Maintained]:
     """The tasks and materialized views whose entries can be read, in order of name."""
     return sorted((i for i in catalog if isinstance(i, Maintained)), key=lambda i: i.name.key)
-
-
-def is_quarantine(catalog: Catalog, item: Item) -> bool:
-    """Whether an object is the quarantine of another one."""
-    return owner_of_quarantine(catalog, item) is not None
 
 
 def owner_of_quarantine(catalog: Catalog, item: Item) -> Item | None:

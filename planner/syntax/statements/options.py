@@ -125,7 +125,7 @@ def _begins(name: str, option: str) -> bool:
 def _task_option(group: Tokens, name: str) -> Option:
     cursor = TokenCursor(group, of="option")
     cursor.expect(*name.split(), "=")
-    read = _READERS.get(name, _boolean)
+    read = _READERS.get(name, read_boolean)
     value = read(cursor, name)
     span = cursor.tokens[cursor.position - 1].span
     cursor.end()
@@ -152,7 +152,8 @@ def _iterations(cursor: TokenCursor, name: str) -> int | str:
     return count
 
 
-def _boolean(cursor: TokenCursor, name: str) -> bool:
+def read_boolean(cursor: TokenCursor, name: str) -> bool:
+    """Read true or false, the value of an option; raises SYNTAX_ERROR, INVALID_OPTION."""
     value = cursor.take("true or false")
     if value.upper not in ("TRUE", "FALSE"):
         raise bad_option(value.span, name, "It takes true or false.")

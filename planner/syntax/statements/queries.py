@@ -9,7 +9,7 @@ from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.file_refs import file_ref, read_options
 from ctsql.planner.syntax.tokens.sqltext import TIME_TRAVEL, analyse
-from ctsql.planner.syntax.tokens.token_reader import TokenCursor, syntax_error
+from ctsql.planner.syntax.tokens.token_reader import TokenCursor, column_names, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, cut_at_commas, span_of, tokenise
 
 DML_VERBS = ("INSERT", "UPDATE", "DELETE", "MERGE")
@@ -170,7 +170,8 @@ def read_copy(cursor: TokenCursor) -> st.CopyFrom | st.CopyTo:
             raise syntax_error(place, "expected a query in the parentheses")
         return _copy_to(cursor, select)
     target = cursor.relation("a table, or a query in parentheses")
-    columns = _columns(cursor) if cursor.at("(") else ()
+    names = column_names(cursor) if cursor.at("(") else ()
+    columns = tuple(st.ColumnDef(name=name.text, span=name.span) for name in names)
     if columns or cursor.at("FROM"):
         cursor.expect("FROM")
         file, _ = _read_file(cursor, writes=False)
@@ -179,15 +180,6 @@ def read_copy(cursor: TokenCursor) -> st.CopyFrom | st.CopyTo:
     if not cursor.at("TO"):
         cursor.fail("FROM or TO", words=("FROM", "TO"))
     return _copy_to(cursor, st.Select(span=target.span, query=st.rows_of(target)))
-
-
-def _columns(cursor: TokenCursor) -> tuple[st.ColumnDef, ...]:
-    names = []
-    for group in cut_at_commas(cursor.group()):
-        if len(group) != 1 or not group[0].is_name:
-            cursor.fail("a list of columns, and FROM behind it")
-        names.append(st.ColumnDef(name=group[0].text, span=group[0].span))
-    return tuple(names)
 
 
 def _copy_to(cursor: TokenCursor, select: st.Select) -> st.CopyTo:

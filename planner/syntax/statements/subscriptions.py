@@ -8,8 +8,9 @@ The clauses may stand in any order, each once.
 
 from dataclasses import replace
 
-from ctsql.catalog.errors import bad_option, error, invalid, not_supported
+from ctsql.catalog.errors import error, invalid, not_supported
 from ctsql.planner.syntax.ast import DropSubscription, Select, SqlText, Subscribe
+from ctsql.planner.syntax.statements.options import read_boolean
 from ctsql.planner.syntax.statements.queries import TIME_HINT, read_instant, read_query
 from ctsql.planner.syntax.tokens.token_reader import TokenCursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, span_of
@@ -86,13 +87,7 @@ def _clause(cursor: TokenCursor) -> str:
 def _options(cursor: TokenCursor) -> bool:
     """``(PROGRESS [= true | false])``."""
     cursor.expect("(", "PROGRESS")
-    value = True
-    if cursor.accept("="):
-        if cursor.upper() not in ("TRUE", "FALSE"):
-            value_text = cursor.here.text or "nothing"
-            detail = "It takes true or false."
-            raise bad_option(cursor.here, "PROGRESS", detail, value=value_text)
-        value = cursor.take().upper == "TRUE"
+    value = not cursor.accept("=") or read_boolean(cursor, "PROGRESS")
     cursor.expect(")")
     return value
 

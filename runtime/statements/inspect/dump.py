@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from ctsql.catalog.catalog import Catalog
-from ctsql.catalog.dependencies import behind_needs, beside, is_quarantine, outputs_of
+from ctsql.catalog.dependencies import behind_needs, beside, outputs_of, owner_of_quarantine
 from ctsql.catalog.errors import NotSupported, StatementError
 from ctsql.catalog.items import Item, Table, TaskOutput
 from ctsql.catalog.names import DEFAULT_SCHEMA, fold, quote
@@ -31,7 +31,7 @@ def dump(engine: Engine) -> list[tuple[str, str]]:
     texts = [("schemas", "".join(f"CREATE SCHEMA IF NOT EXISTS {quote(s)};\n" for s in schemas))]
     by_name = sorted(catalog, key=lambda i: (not isinstance(i, Table), i.name.key))
     for item in sorted(_in_order(catalog, by_name), key=lambda i: i.replaces is not None):
-        if not isinstance(item, TaskOutput) and not is_quarantine(catalog, item):
+        if not isinstance(item, TaskOutput) and owner_of_quarantine(catalog, item) is None:
             # An object that another one makes comes with it.
             current = engine.relations.current(item.check())
             texts.append((f"{item.name.schema}.{item.name.name}", _text(engine, current)))
