@@ -26,6 +26,8 @@ CREATE MACRO ct_divide(a, b) AS CAST(a AS DOUBLE) / ct_divisor(b);
 CREATE MACRO ct_mod(a, b) AS a % ct_divisor(b);
 CREATE MACRO timestamp_millis(ms) AS make_timestamptz(ms * 1000);
 CREATE MACRO unix_micros(x) AS epoch_us(x);
+CREATE MACRO unix_millis(x) AS epoch_ms(x);
+CREATE MACRO monotonically_increasing_id() AS row_number() OVER ();
 CREATE MACRO unix_date(x) AS date_diff('day', DATE '1970-01-01', x);
 """
 _BY_CHANCE = (exp.Rand, exp.Uuid)
@@ -144,6 +146,14 @@ class Frame(Rows):
             field.metadata = (tags or {}).get(field.name, mine.get(field.name, {}))
         made.is_definite = made.is_definite and self.is_definite
         return made
+
+    def join(self, other: "Frame", on: list[str], how: str) -> "Frame":
+        """The rows that have no partner."""
+        if how != "left_anti":
+            raise NotModelled(how)
+        gone = set(other.select(*on).rows)
+        kept = zip(self.rows, self.select(*on).rows, strict=True)
+        return self.like([row for row, key in kept if key not in gone])
 
     def localCheckpoint(self, eager: bool) -> "Frame":
         """They are computed already."""

@@ -161,7 +161,7 @@ class Commands:
                 self._insert(tree)
             case exp.Update() | exp.Delete():
                 self._change(tree)
-            case exp.Query():
+            case exp.Query() | exp.Values():
                 self._read_tables(tree)
                 return None
             case _:
