@@ -15,7 +15,6 @@ from ctsql.api import connect
 from ctsql.catalog.errors import CtsqlError
 from ctsql.connection.self_test import self_test
 from ctsql.runtime.delta.stores.locks import folder_lock, local_path
-from ctsql.runtime.spark.start.class_archive import archive_of
 from ctsql.runtime.spark.start.environment import (
     check_java,
     delta_coordinate,
@@ -23,7 +22,7 @@ from ctsql.runtime.spark.start.environment import (
     ivy_jars_folder,
     spark_home,
 )
-from ctsql.runtime.spark.start.jvm_options import class_path
+from ctsql.runtime.spark.start.jvm_options import archive_of, class_path
 from ctsql.runtime.spark.versions import DELTA, NEWEST, OLDEST, as_text, untested
 
 

@@ -12,7 +12,7 @@ from ctsql.results.result import Result
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring import status as statuses
 from ctsql.runtime.statements.inspect import show
-from ctsql.runtime.statements.inspect.show_constraints import show_constraints
+from ctsql.runtime.statements.inspect.show import show_constraints
 
 Logged = st.Show | st.Describe
 _NOT_LOGGED = ("functions", "pending", "retention")  # what SHOW needs Spark for

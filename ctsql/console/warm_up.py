@@ -1,7 +1,7 @@
 """``ctsql warm-up``: makes the archive of classes with which Java starts Spark faster.
 
 Spark runs typical statements in a temporary warehouse, and its JVM writes the classes that it has
-loaded when it ends (:mod:`ctsql.runtime.spark.start.class_archive`). Then the same command is timed
+loaded when it ends (:mod:`ctsql.runtime.spark.start.jvm_options`). Then the same command is timed
 without the archive and with it.
 """
 
@@ -18,9 +18,13 @@ from typing import TYPE_CHECKING
 
 from ctsql.catalog.errors import error, misuse
 from ctsql.connection.self_test import self_test
-from ctsql.runtime.spark.start.class_archive import archive_folder, archive_of, keep
 from ctsql.runtime.spark.start.environment import check_java, delta_jars, is_plain, spark_home
-from ctsql.runtime.spark.start.jvm_options import class_path
+from ctsql.runtime.spark.start.jvm_options import (
+    archive_folder,
+    archive_of,
+    class_path,
+    keep_archive,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,7 +58,7 @@ def warm_up(note: Callable[[str], None]) -> None:
         if (old := archive_of(java, jars)) is not None:
             old.unlink()
         seconds = _seconds_of_command(scratch)
-        archive = keep(draft, java, jars)
+        archive = keep_archive(draft, java, jars)
         note(f"made {archive} ({archive.stat().st_size // MEGABYTE} MB)")
         note(
             f'ctsql -c "{TIMED}" took {seconds:.1f} s without it, and takes '

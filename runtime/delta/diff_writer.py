@@ -23,8 +23,7 @@ from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, function
 from ctsql.catalog.declined import Declined
 from ctsql.catalog.names import backtick, backtick_all
 from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN, GONE_, LOCATIONS, ROW_COLUMN
-from ctsql.runtime.delta.key_lookup import group_by_file
-from ctsql.runtime.delta.keyed_scan import StoredRows
+from ctsql.runtime.delta.keyed_scan import StoredRows, group_by_file
 from ctsql.runtime.delta.parquet.parquet_reader import PLACES_SCHEMA
 from ctsql.runtime.log.staging import Staging
 from ctsql.runtime.rows.collect import collect_arrow, collect_bounded
@@ -112,7 +111,6 @@ def _stage_few(
 
 
 def _nowhere() -> list[SparkColumn]:
-    """The columns that locate rows, as NULL."""
     kinds = {FILE_COLUMN: "string", ROW_COLUMN: "bigint"}
     return [F.lit(None).cast(kind).alias(name) for name, kind in kinds.items()]
 
@@ -240,7 +238,6 @@ def stage_signed(
 
 
 def _equal(stored_rows: DataFrame, deletes: DataFrame, schema: T.StructType) -> DataFrame:
-    """The stored rows that may equal a row to delete."""
     other = deletes.toDF(*(f"{GONE_}{i}" for i in range(len(schema))))
     conditions = [
         F.col(backtick(f.name)).eqNullSafe(F.col(f"{GONE_}{i}"))

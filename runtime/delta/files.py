@@ -201,7 +201,6 @@ def delete_files(table: DeltaTable, files: Sequence[StoredFile]) -> list[StoredF
 
 
 def _live_places(table: DeltaTable) -> set[str]:
-    """The full paths of the newest version's data and vector files."""
     path_class, uri_class = table.gateway.path, table.gateway.jvm.java.net.URI
     places: set[str] = set()
     for file in table.files(table.version()).values():

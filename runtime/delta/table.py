@@ -325,7 +325,6 @@ class DeltaTable(DeltaRows):
         return self.handle.snapshot_at(version, None if mark is None else mark[0])
 
     def _read_log_anew(self) -> None:
-        """Open a replaced log again."""
         self.gateway.forget_log(self.jpath)
         self._read_log()
 

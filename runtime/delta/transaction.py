@@ -268,7 +268,6 @@ class OptimisticTransaction:
 def _rewrite_by_spark(
     transaction: OptimisticTransaction, files: Sequence[DataFile]
 ) -> list[StagedFile]:
-    """Write the live rows of some files as one new file."""
     handle, snapshot = transaction.table.handle, transaction.snapshot()
     with translate_spark_errors():
         return transaction.txn.write_compact(handle.frame_of(snapshot, files, "Optimize"))

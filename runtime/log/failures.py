@@ -46,7 +46,6 @@ def view_failed(item: Item, time: int, problem: CtsqlError) -> CtsqlError:
 
 
 def _mend(condition: str, item: Item) -> str:
-    """What the user can do about a view with an error."""
     if condition in _OF_COLUMNS:
         return (
             "Give the table the column again as it was, and the view heals by itself; or give the "
@@ -129,7 +128,6 @@ class Failure:
         return problem
 
     def _way_out(self, item: Item) -> str:
-        """What the user can do so that the task continues at that T."""
         alter = f"ALTER CONTINUAL TASK {item.name}"
         if self.condition == "CONSTRAINT_VIOLATED":
             return (

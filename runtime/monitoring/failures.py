@@ -81,7 +81,6 @@ def _with_table(reader: LogReader, items: Iterable[Item]) -> Iterator[Item]:
 
 
 def _of_commit(reader: LogReader, item: Item, commit: Commit) -> Iterator[FailureRow]:
-    """The failures that a commit records or skips."""
     app, table = reader.relations.lead(item).app, reader.relations.table(item)
     skipped = list(_left_out(commit))
     before = _decisive(table, app, commit.version - 1, -1) if skipped else None
@@ -118,7 +117,6 @@ def _decisive(table: "DeltaTable", app: str, version: int, step: int) -> Commit 
 
 
 def _failure_of(commit: Commit) -> Failure | None:
-    """The failure that a commit records."""
     text = dict(commit.domains).get(FAILURE)
     return None if text is None else Failure.from_json(text)
 

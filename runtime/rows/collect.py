@@ -219,7 +219,6 @@ def mark_wide(rows: DataFrame, bounds: Bounds) -> DataFrame | Declined:
 
 
 def _width(field: T.StructField) -> str:
-    """An expression of the bytes of a value."""
     value = backtick(field.name)
     text = value if isinstance(field.dataType, _TEXT) else f"CAST({value} AS STRING)"
     return f"coalesce(octet_length({text}), 0)"

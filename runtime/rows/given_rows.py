@@ -157,7 +157,6 @@ def _is_plain(rows: object) -> bool:
 
 
 def _column_names(names: Sequence[str], columns: Sequence[Column], table: str) -> list[str]:
-    """The table's column names for those of rows."""
     if not names:
         raise misuse("the rows have no columns")
     heading = f"{table} has the columns"
@@ -325,7 +324,6 @@ class PythonVariables:
             yield from (name for name in new if holds_rows(scope[name]))
 
     def _value(self, name: str) -> object:
-        """The value of a name in the first scope that has it."""
         return next((scope[name] for scope in self._scopes if name in scope), None)
 
 

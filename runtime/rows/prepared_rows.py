@@ -253,7 +253,6 @@ class _PreparedRows(RowSet):
 
     @property
     def plain_frame(self) -> DataFrame:
-        """Computed now, if they are few."""
         rows = self.collect()
         return self.frame if isinstance(rows, Declined) else rows.plain_frame
 
@@ -264,11 +263,9 @@ class _PreparedRows(RowSet):
 
     @property
     def local(self) -> LocalRows | Declined:
-        """Held once they have been computed."""
         return Declined("the rows are not computed yet") if self._outcome is None else self._outcome
 
     def collect(self) -> LocalRows | Declined:
-        """Computed at the first call."""
         if self._outcome is None:
             self._outcome = prepared_plans(self.session).collect(self.recipe)
         return self._outcome

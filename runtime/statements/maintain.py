@@ -74,7 +74,6 @@ class _Work:
 
     @property
     def label(self) -> str:
-        """Its name in errors."""
         return str(Name(*self.name[:2]))
 
 
@@ -183,7 +182,6 @@ class Maintenance(OnNames):
             yield _Work(table=table, name=(SYSTEM_FOLDER, name, "system table"))
 
     def _with_tables_beside(self, item: Item) -> Iterator[_Work]:
-        """An object's table, and the auxiliary tables of a view."""
         name = (item.name.schema, item.name.name, item.kind.value)
         yield _Work(table=self.engine.relations.table(item), name=name, item=item)
         for beside in tables_beside(self.engine.warehouse, item):

@@ -31,7 +31,7 @@ from ctsql.catalog.reserved_columns import BROKEN, FILE_COLUMN, KEY_, ROW_COLUMN
 from ctsql.planner.lowering.constraints import AS_JSON
 from ctsql.planner.nodes import Constraint
 from ctsql.planner.syntax.ast import OnViolation
-from ctsql.runtime.delta.key_lookup import Keys, find_with_keys, place_columns
+from ctsql.runtime.delta.keyed_scan import Keys, find_with_keys, place_columns
 from ctsql.runtime.rows.multiset import keys as values_of
 from ctsql.runtime.rows.row_set import AnyRows, LocalRows, RowSet, SparkRows, persisted, row_set
 from ctsql.runtime.rows.types import fits_arrow

@@ -18,7 +18,7 @@ from ctsql.catalog.declined import Declined
 from ctsql.catalog.items import Item
 from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN, ROW_COLUMN
 from ctsql.planner.ivm import NEVER, ClockWindow
-from ctsql.runtime.delta.key_lookup import group_by_file
+from ctsql.runtime.delta.keyed_scan import group_by_file
 from ctsql.runtime.log.staging import OutputBatch, Staging
 from ctsql.runtime.rows.row_set import SparkRows
 from ctsql.runtime.views.outcomes import Due

@@ -23,7 +23,7 @@ from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.ivm import ClockWindow, TableUse
 from ctsql.planner.ivm.algebra.nodes import Version
 from ctsql.runtime.delta.change_feed import added_rows
-from ctsql.runtime.delta.keyed_scan import Keys, Lookups, change_of, rows_of
+from ctsql.runtime.delta.keyed_scan import KeyPairs, Lookups, change_of, rows_of
 from ctsql.runtime.log.actions import RowChange, rows_changed
 from ctsql.runtime.log.table_changes import Movement, StoredVersion, merge, rows_inserted
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
@@ -187,9 +187,9 @@ class ChangeRelations:
             for keys, _ in use.keys
         )
 
-    def _keys(self, use: TableUse) -> list[Keys] | Declined:
+    def _keys(self, use: TableUse) -> list[KeyPairs] | Declined:
         """The keys that are wanted of a table; declined if any of them are not held."""
-        keys_to_read: list[Keys] = []
+        keys_to_read: list[KeyPairs] = []
         for keys, pairs in use.keys:
             rows = self._local_rows(keys) if isinstance(keys, TableUse) else self.steps[keys].local
             if isinstance(rows, Declined):

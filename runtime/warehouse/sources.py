@@ -19,8 +19,7 @@ from ctsql.planner.lowering.queries import lower_query
 from ctsql.planner.nodes import ChangesInput, DeletesInput, InsertsInput
 from ctsql.planner.rules import transform
 from ctsql.runtime.delta.change_feed import InputChange
-from ctsql.runtime.delta.key_lookup import Keys, find_with_keys, place_columns
-from ctsql.runtime.delta.keyed_scan import rows_of
+from ctsql.runtime.delta.keyed_scan import Keys, find_with_keys, place_columns, rows_of
 from ctsql.runtime.rows.collect import collect_bounded
 from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.spark.failures.errors import translate_spark_errors

@@ -249,7 +249,6 @@ class VectorStore:
 
     @cached_property
     def _folder(self) -> Any:
-        """The folder of the table."""
         return self._handle.log.dataPath()
 
     def read(self, file: DataFile) -> bytes:

@@ -387,7 +387,6 @@ def _versions(names: Iterable[str], suffix: str) -> set[int]:
 
 
 def _state_in(checksum: dict[str, Any]) -> dict[str, Any] | None:
-    """The state in a checksum file, if complete."""
     return checksum if all(checksum.get(kind) is not None for kind in _STATE) else None
 
 

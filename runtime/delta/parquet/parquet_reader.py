@@ -372,11 +372,9 @@ class _Range:
         self.names = [number_range.column]
 
     def are_in(self, layout: pa.Schema) -> bool:
-        """Whether a file has the column."""
         return self._range.column in layout.names
 
     def may_be_in(self, group: pq.RowGroupMetaData, layout: _Layout) -> bool:
-        """Whether a row group may hold one, by its statistics."""
         place = layout.places.get(self._range.column)
         bounds = None if place is None else group.column(place).statistics
         if bounds is None or not bounds.has_min_max:
@@ -384,12 +382,10 @@ class _Range:
         return self._range.meets(bounds.min, bounds.max)
 
     def numbers(self, columns: Sequence[pa.Array | pa.ChunkedArray]) -> _Numbers:
-        """The numbers of the rows in the range."""
         (values,) = columns
         return self._numbers_within(values)
 
     def numbers_in(self, columns: Sequence[KeyColumn]) -> _Numbers:
-        """The same, of a cached column."""
         return self._numbers_within(pa.array(columns[0].values))
 
     def _numbers_within(self, values: pa.Array | pa.ChunkedArray) -> _Numbers:
@@ -481,7 +477,6 @@ class _Search:
         self._lock = Lock()
 
     def groups(self, file: ScannedFile) -> list[_Group]:
-        """The row groups of a file that may hold a wanted row."""
         layout = layout_of(file)
         if has_old_calendar(layout.footer.metadata or {}):
             raise OnlySpark(f"{file.path} holds dates of another calendar")
@@ -508,7 +503,6 @@ class _Search:
         return [one for one in self._keys if one.are_in(layout.schema)]
 
     def rows(self, group: _Group) -> pa.Table:
-        """The wanted rows of a group, in the table's types."""
         stored_names = set(group.layout.schema.names)
         there = [name for name in self.schema.names if name in stored_names]
         store = group.file.store
@@ -600,7 +594,6 @@ class _Search:
         return columns
 
     def _values_of(self, name: str, column: KeyColumn, numbers: _Numbers) -> pa.ChunkedArray:
-        """The values of some rows, in the table's type."""
         values = pa.array(column.values[numbers]).cast(self.schema.field(name).type)
         return pa.chunked_array([values])
 

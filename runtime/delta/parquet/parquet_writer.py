@@ -89,7 +89,6 @@ def write(
 def _write_file(
     rows: pa.Table, schema: T.StructType, store: FileStore, path: str, spark: str
 ) -> int:
-    """Write a file; returns its size in bytes."""
     arrow = arrow_schema(schema).with_metadata({_SPARK: spark})
     with store.open_output(path) as file:
         pq.write_table(

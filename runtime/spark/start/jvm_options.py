@@ -5,12 +5,15 @@ Otherwise ``spark.jars`` also sends them to executors and puts them into the cla
 packages, and the JVM has only its configured options.
 """
 
+import hashlib
 import os
+import re
 from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
 
-from ctsql.runtime.spark.start import class_archive
+from platformdirs import user_cache_path
+
 from ctsql.runtime.spark.start.environment import (
     Java,
     delta_jars,
@@ -18,6 +21,58 @@ from ctsql.runtime.spark.start.environment import (
     spark_builder_config,
     spark_home,
 )
+
+_NAME = re.compile(r"(?P<key>.+)-(?P<size>\d+)\.jsa")
+
+
+def archive_folder() -> Path:
+    """The folder of archives; it need not exist."""
+    return user_cache_path("ctsql") / "classes"
+
+
+def archive_of(java: Java, jars: Sequence[Path]) -> Path | None:
+    """The valid archive of a Java and the JARs of a class path, if any."""
+    try:
+        folder = archive_folder()
+    except RuntimeError:  # the user has no home folder, so nobody has made one
+        return None
+    key = _key(java, jars)
+    for path in folder.glob("*.jsa"):
+        match = _NAME.fullmatch(path.name)
+        if match and match["key"] == key and int(match["size"]) == path.stat().st_size:
+            return path
+    return None
+
+
+def use_archive(archive: Path | None) -> list[str]:
+    """Java's options to use an archive."""
+    return [] if archive is None else [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto"]
+
+
+def record_archive(draft: Path) -> list[str]:
+    """Java's options to write an archive when the JVM ends."""
+    return [f"-XX:ArchiveClassesAtExit={draft}"]
+
+
+def keep_archive(draft: Path, java: Java, jars: Sequence[Path]) -> Path:
+    """Rename a JVM's draft to the archive; replaces those of the same Java and class path."""
+    with draft.open("rb") as file:
+        os.fsync(file.fileno())
+    key, folder = _key(java, jars), archive_folder()
+    archive = folder / f"{key}-{draft.stat().st_size}.jsa"
+    draft.rename(archive)
+    for other in folder.glob(f"{key}-*.jsa"):
+        if other != archive:
+            other.unlink(missing_ok=True)
+    return archive
+
+
+def _key(java: Java, jars: Sequence[Path]) -> str:
+    digest = hashlib.sha256(f"{java.program.resolve()}\n{java.version}\n".encode())
+    for jar in jars:
+        file_stat = jar.stat()
+        digest.update(f"{jar}\n{file_stat.st_size}\n{file_stat.st_mtime_ns}\n".encode())
+    return f"java{java.major}-{digest.hexdigest()[:16]}"
 
 
 class Life(Enum):
@@ -52,9 +107,9 @@ def jvm_settings(java: Java, master: str, life: Life, draft: Path | None = None)
     is_own = not any(os.environ.get(name) for name in JAVA_CONFIGURED_BY)
     options = [o for o in _OPTIONS[life] if is_own or o not in _GIVES_BACK]
     if draft is None:
-        options += class_archive.use(class_archive.archive_of(java, class_path(spark_home())))
+        options += use_archive(archive_of(java, class_path(spark_home())))
     else:
-        options += class_archive.record(draft)
+        options += record_archive(draft)
     return {
         "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
         "spark.driver.extraJavaOptions": option_text(options),

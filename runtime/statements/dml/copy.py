@@ -37,7 +37,6 @@ def copy_from(
 
 
 def _columns_to_fill(engine: Engine, statement: CopyFrom, item: Item) -> tuple[Column, ...]:
-    """The table's columns to fill."""
     there = engine.relations.columns_now(item)
     heading = f'"{item.name}" has the columns'
     columns = [schemas.get(there, c.name, span=c.span, heading=heading) for c in statement.columns]

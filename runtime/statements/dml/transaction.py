@@ -81,7 +81,6 @@ class OpenTransaction:
         return copy.location
 
     def _version(self, item: Item) -> int:
-        """The version of a table that it reads."""
         version = self.engine.versions.version_at(item, self.at)
         if version is None:
             raise self._conflict(item, "It was made after the transaction began.")
@@ -167,7 +166,6 @@ class OpenTransaction:
         )
 
     def _check_there(self) -> None:
-        """Raise TRANSACTION_CONFLICT if a written table was dropped."""
         items = self.engine.refresh_catalog().items
         for item in self._items.values():
             if item.id not in items:
@@ -203,7 +201,6 @@ class OpenTransaction:
         return error("TRANSACTION_CONFLICT", name=str(item.name), detail=detail)
 
     def _change(self, object_id: str, copy: Clone | Appends) -> BatchText | None:
-        """The change of a table; None if there is none."""
         inserts, deletes = copy.changes()
         if not inserts and not deletes:
             return None

@@ -39,7 +39,6 @@ def dump(engine: Engine) -> list[tuple[str, str]]:
 
 
 def _in_order(catalog: Catalog, items: Iterable[Item]) -> list[Item]:
-    """Objects, each after those that it reads."""
 
     def needs(object_id: str) -> Iterator[str]:
         others = (r.object_id for r in catalog.items[object_id].reads)

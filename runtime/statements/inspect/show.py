@@ -25,10 +25,12 @@ from ctsql.planner.binding.checks import check_holds_rows
 from ctsql.planner.binding.definitions import definition_span
 from ctsql.planner.nodes import Constraint, ViewWrite
 from ctsql.planner.syntax import ast as st, parse, parse_as, splice
+from ctsql.planner.syntax.ast import OnViolation
 from ctsql.planner.syntax.tokens.qualified_names import QualifiedNames
 from ctsql.planner.syntax.tokens.tokenizer import tokenise
+from ctsql.runtime.delta.log.local_log import NeedsSpark
 from ctsql.runtime.log import clock
-from ctsql.runtime.log_reader import LogReader
+from ctsql.runtime.log_reader import LocalLogReader, LogReader
 from ctsql.runtime.monitoring.status import OutputStatus, status_of
 from ctsql.runtime.statements.dml.stored_rules import (
     stored_constraints,
@@ -37,6 +39,8 @@ from ctsql.runtime.statements.dml.stored_rules import (
 )
 from ctsql.runtime.subscriptions.cursors import Readers
 from ctsql.runtime.tasks.progress import complete_through
+from ctsql.runtime.tasks.tallies import Tally, tallies_of
+from ctsql.runtime.warehouse.table_checks import are_there
 
 Rows = tuple[list[str], list[tuple[object, ...]]]
 
@@ -110,7 +114,6 @@ def _system_table(catalog: Catalog, ref: st.RelationRef, search_schema: str) -> 
 
 
 def _outputs(engine: LogReader, items: list[Item], *, has_input: bool) -> Rows:
-    """Tasks with their inputs, or views, with their progress."""
     columns = ["schema", "name", *(["input"] if has_input else []), "upper", "complete_through"]
     columns += ["state", "lag_ms", "lag_versions", "last_error", "comment"]
     engine.timeline.refresh()
@@ -219,7 +222,6 @@ def _columns(engine: LogReader, item: Item) -> tuple[Column, ...]:
 
 
 def _constraints(engine: LogReader, item: Item) -> list[tuple[str, object]]:
-    """The constraints of a table, a task or a view, and the quarantine."""
     rows: list[tuple[str, object]] = []
     if isinstance(item, Table):
         configuration = engine.relations.table(item).configuration()
@@ -242,7 +244,6 @@ def _bound_constraints(constraints: Sequence[Constraint]) -> Iterator[tuple[str,
 
 
 def _refreshes(engine: LogReader, item: Item) -> list[tuple[str, object]]:
-    """A view's schedule and its next refresh."""
     plan = engine.relations.bound(item).plan
     if not isinstance(plan, ViewWrite):
         return []
@@ -445,3 +446,83 @@ def _has_columns_of(name: str, definition: Span) -> bool:
         for before, token, behind in zip(tokens, tokens[1:], tokens[2:], strict=False)
         if before.upper != "."
     )
+
+
+_COLUMNS = [
+    "schema", "name", "constraint_name", "rule", "on_violation", "rows", "last_rows", "last_at",
+]  # fmt: skip
+
+
+def show_constraints(engine: LogReader, statement: st.Show, search_schema: str) -> Rows:
+    """Each constraint with the rows that broke it, in total and at the newest such T."""
+    catalog = engine.refresh_catalog()
+    items = sorted(catalog, key=lambda i: i.name.key)
+    if statement.target is not None:
+        ref = statement.target
+        items = [catalog.get(qualify(ref, search_schema), span=ref.span)]
+    with engine.as_stored():
+        engine.timeline.refresh()
+        return _COLUMNS, [row for item in items for row in _of(engine, item)]
+
+
+def _of(engine: LogReader, item: Item) -> Iterator[tuple[object, ...]]:
+    if item.problem:
+        return
+    if isinstance(item, Task):
+        yield from _of_task(engine, item)
+    if isinstance(item, MaterializedView):
+        yield from _of_view(engine, item)
+    if isinstance(item, Table) and are_there(engine.relations, [item]):
+        yield from _of_table(engine, item)
+
+
+def _of_table(engine: LogReader, item: Item) -> Iterator[tuple[object, ...]]:
+    """The CHECKs of a table; Delta refuses commits that break one."""
+    for one in stored_constraints(engine.relations.table(item).configuration()):
+        fail = OnViolation.FAIL.value.lower()
+        yield (item.name.schema, item.name.name, one.name, one.rule, fail, 0, 0, None)
+
+
+def _of_view(engine: LogReader, view: Item) -> Iterator[tuple[object, ...]]:
+    """The numbers of stored rows that break a view's constraints now."""
+    constraints = engine.relations.bound(view).view.constraints
+    if not constraints:
+        return
+    if isinstance(engine, LocalLogReader):
+        raise NeedsSpark("the rows of a view that break its constraints")
+    from ctsql.runtime.views.broken_rows import count_broken  # imports Spark
+
+    counts_and_time = count_broken(engine.warehouse, view)
+    for constraint in constraints:
+        rows = 0 if counts_and_time is None else counts_and_time[0][constraint.name]
+        at = None if counts_and_time is None or not rows else times.to_iso(counts_and_time[1])
+        yield (*_description(view, constraint), rows, rows, at)
+
+
+def _of_task(engine: LogReader, task: Item) -> Iterator[tuple[object, ...]]:
+    plan = engine.relations.bound(task).task
+    for output in outputs_of(engine.catalog, task) or [task]:
+        constraints = plan.transaction.constraints_of(output.id)
+        if not constraints:
+            continue
+        tallies = tallies_of(engine.relations.table(output).domains()[1])
+        for constraint in constraints:
+            yield (*_description(output, constraint), *_tally_of(tallies, constraint))
+
+
+def _description(item: Item, constraint: Constraint) -> tuple[str, ...]:
+    return (
+        item.name.schema,
+        item.name.name,
+        constraint.name,
+        constraint.rule,
+        constraint.action.value.lower(),
+    )
+
+
+def _tally_of(tallies: Mapping[str, Tally], constraint: Constraint) -> tuple[int, int, str | None]:
+    """The rows that broke a constraint in total and at the newest T, and that T."""
+    tally = tallies.get(constraint.name)
+    if tally is None or tally.rule != constraint.rule:
+        return 0, 0, None
+    return tally.rows, tally.last_rows, times.to_iso(tally.last_t)

@@ -173,7 +173,6 @@ class RowLineage:
         self._trace(step, traced_rows.rows, level)
 
     def _trace(self, step: "_Step", rows: DataFrame, level: int) -> None:
-        """Show and follow the origins of rows through one query."""
         reader = _Reader(self.engine, step.at)
         text, relations = reader.read(step.query)
         whole = whole_query(text.text, relations)
@@ -230,7 +229,6 @@ class RowLineage:
     def _inputs(
         self, text: Text, nodes: Mapping[str, lp.Node], step: "_Step", target_rows: DataFrame
     ) -> dict[Input, RowSet] | str:
-        """The inputs of a query; a sentence if unknown."""
         inputs: dict[Input, RowSet] = {}
         for use in text.inputs:
             if not isinstance(use, TableUse):
@@ -278,7 +276,6 @@ class RowLineage:
         return count
 
     def _tell(self, level: int, item: Item, time: int | None, via: str, note: str) -> None:
-        """Add a line about something unknown."""
         self._line(level, item, time, None, via, None, None, note)
 
     def _line(
@@ -318,7 +315,6 @@ class _Step:
 
 
 def _read_id(node: lp.Node) -> str:
-    """The id of the object that a relation reads."""
     assert isinstance(
         node,
         lp.InsertsInput | lp.DeletesInput | lp.ChangesInput | lp.NormalReference | lp.SelfReference,
@@ -348,7 +344,6 @@ def _together(parts: Sequence[TracedRows]) -> TracedRows:
 
 
 def _target_step(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """The wanted rows: some of their columns under the step's names."""
     names = [c.sql for c in wanted_columns(len(columns))]
     if not columns:
         return rows.select(F.lit(1).alias("one")).limit(1)

@@ -146,7 +146,6 @@ class TableConstraints(OnNames):
 
 
 def _with_name(definition: st.ConstraintDef, there: Iterable[str]) -> st.ConstraintDef:
-    """A constraint with a new name."""
     span = definition.span
     others = [
         st.ConstraintDef(

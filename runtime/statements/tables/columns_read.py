@@ -128,7 +128,6 @@ def _outermost(part: Any) -> Iterator[PlanOperator | Attribute]:
 
 
 def _nodes(part: Any) -> Iterator[PlanOperator]:
-    """A plan's operators, those of subqueries included."""
     for one in _outermost(part):
         if isinstance(one, PlanOperator):
             yield one

@@ -7,7 +7,7 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.catalog.declined import Declined
-from ctsql.runtime.delta import key_lookup, table_rows
+from ctsql.runtime.delta import keyed_scan, table_rows
 from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.warehouse import sources
 from tests.scenarios.runner import assert_rows
@@ -33,7 +33,7 @@ KEYS = {
 def found(monkeypatch: pytest.MonkeyPatch) -> list[Found]:
     """What every lookup gave."""
     given: list[Found] = []
-    original: Callable[..., Found] = key_lookup.find_with_keys
+    original: Callable[..., Found] = keyed_scan.find_with_keys
 
     def noted(*args: object) -> Found:
         given.append(original(*args))

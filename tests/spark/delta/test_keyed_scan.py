@@ -10,7 +10,7 @@ from ctsql.api import Connection
 from ctsql.catalog.declined import Declined
 from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta import keyed_scan
-from ctsql.runtime.delta.keyed_scan import Keys, Lookups, StoredRows, change_of, rows_of
+from ctsql.runtime.delta.keyed_scan import KeyPairs, Lookups, StoredRows, change_of, rows_of
 from ctsql.runtime.log.table_changes import Movement
 from ctsql.runtime.rows.collect import collect_bounded
 from ctsql.runtime.rows.multiset import consolidate_change_feed
@@ -120,7 +120,7 @@ def test_rows_by_keys_at_one_version_after_another(con: Connection) -> None:
     table = table_of(con, "x")
     con.spark.sql(f"OPTIMIZE delta.`{table.location}`").collect()
     held = LocalRows.of(con.spark.createDataFrame([(3,), (5,), (None,)], "a INT"))
-    keys: Sequence[Keys] = [(held, [("k", "a")])]
+    keys: Sequence[KeyPairs] = [(held, [("k", "a")])]
     versions = range(1, table.version() + 1)
     theirs = {}
     for version in versions:
@@ -166,7 +166,7 @@ def test_rows_by_nearly_the_same_keys(con: Connection, monkeypatch: pytest.Monke
             for wanted, asked in cases:
                 looked_up.clear()
                 few = con.spark.createDataFrame([(k,) for k in wanted], "a INT")
-                keys: Sequence[Keys] = [(LocalRows.of(few), [("k", "a")])]
+                keys: Sequence[KeyPairs] = [(LocalRows.of(few), [("k", "a")])]
                 at = first if wanted is had else version
                 mine = lookups.rows(table, at, ["k", "s"], keys)
                 assert not isinstance(mine, Declined)

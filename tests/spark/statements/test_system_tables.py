@@ -12,7 +12,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.system_tables import SYSTEM_TABLES
 from ctsql.runtime.log import clock
 from ctsql.runtime.log_reader import LocalLogReader
-from ctsql.runtime.monitoring.spark_rows import NAME as QUARANTINE
+from ctsql.runtime.monitoring.spark_rows import QUARANTINE
 from ctsql.runtime.monitoring.system_tables import system_rows
 from tests.helpers.opened import engine_of
 

@@ -9,7 +9,7 @@ from ctsql.catalog.spans import Source
 from ctsql.planner.bodies.delete_by_key import key_lookup
 from ctsql.planner.nodes import Delete, InsertsInput, Node, NormalReference, Query, SelfReference
 from ctsql.planner.syntax.tokens.sqltext import analyse
-from ctsql.runtime.delta.key_lookup import KeyRanges
+from ctsql.runtime.delta.keyed_scan import KeyRanges
 
 OUTPUT = SelfReference(object_id="o", name=Name("default", "out"), columns=("k", "L", "from"))
 CHANGE = InsertsInput(object_id="t", name=Name("default", "t"), columns=("a", "b", "k"))

@@ -9,7 +9,7 @@ from deltalake import DeltaTable, QueryBuilder
 from pyroaring import BitMap64
 from pyspark.sql import types as T
 
-from ctsql.runtime.delta.key_lookup import KeyRanges
+from ctsql.runtime.delta.keyed_scan import KeyRanges
 from ctsql.runtime.delta.parquet.parquet_reader import KeySet, NumberRange, ScannedFile, find
 from ctsql.runtime.delta.stores.file_stores import LOCAL
 from ctsql.runtime.rows.types import has_equality_in_files, has_read_bounds

@@ -4,8 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from ctsql.runtime.spark.start.class_archive import archive_folder, archive_of, keep, use
 from ctsql.runtime.spark.start.environment import Java
+from ctsql.runtime.spark.start.jvm_options import (
+    archive_folder,
+    archive_of,
+    keep_archive,
+    use_archive,
+)
 
 JAVA = Java(Path("/usr/bin/java"), "17.0.15", 17)
 
@@ -27,7 +32,7 @@ def jar(tmp_path: Path) -> Path:
 def _make(cache: Path, jars: list[Path], java: Java = JAVA, text: str = "whole") -> Path:
     draft = cache / "draft"
     draft.write_text(text)
-    return keep(draft, java, jars)
+    return keep_archive(draft, java, jars)
 
 
 def test_it_belongs_to_a_java_and_a_class_path(cache: Path, jar: Path, tmp_path: Path) -> None:
@@ -35,7 +40,7 @@ def test_it_belongs_to_a_java_and_a_class_path(cache: Path, jar: Path, tmp_path:
     assert archive_of(JAVA, [jar]) is None
     archive = _make(cache, [jar])
     assert archive_of(JAVA, [jar]) == archive
-    assert use(archive) == [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto"]
+    assert use_archive(archive) == [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto"]
     other = tmp_path / "b.jar"
     other.write_text("1")
     assert archive_of(Java(JAVA.program, "17.0.16", 17), [jar]) is None
@@ -63,6 +68,6 @@ def test_one_of_another_size_is_not_used(cache: Path, jar: Path, left: bytes) ->
     archive = _make(cache, [jar])
     archive.write_bytes(left)
     assert archive_of(JAVA, [jar]) is None
-    assert use(None) == []
+    assert use_archive(None) == []
     _make(cache, [jar])
     assert archive_of(JAVA, [jar]) is not None

@@ -6,9 +6,15 @@ from pathlib import Path
 import pytest
 
 from ctsql.runtime.spark.start import environment, jvm_options
-from ctsql.runtime.spark.start.class_archive import archive_folder, keep
 from ctsql.runtime.spark.start.environment import CONFIGURED_BY, Java
-from ctsql.runtime.spark.start.jvm_options import Life, class_path, jvm_settings, option_text
+from ctsql.runtime.spark.start.jvm_options import (
+    Life,
+    archive_folder,
+    class_path,
+    jvm_settings,
+    keep_archive,
+    option_text,
+)
 
 JAVA = Java(Path("/usr/bin/java"), "17.0.15", 17)
 
@@ -79,7 +85,7 @@ def test_the_archive_is_used(plain: Path) -> None:
     draft = archive_folder() / "draft"
     draft.parent.mkdir(parents=True)
     draft.touch()
-    archive = keep(draft, JAVA, class_path(plain))
+    archive = keep_archive(draft, JAVA, class_path(plain))
     assert f"-XX:SharedArchiveFile={archive}" in options()
     assert " " in str(archive)
 
