@@ -7,13 +7,17 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
+from ctsql.runtime.log import clock
 from ctsql.runtime.spark.versions import as_text, at_least
+from tests.helpers.clock_ahead import Clock
 from tests.scenarios.scenario_text import (
+    Ahead,
     Connect as Switch,
     Query,
     Refusal,
@@ -34,6 +38,12 @@ Connect = Callable[[], Connection]
 
 def play(scenario: Scenario, connect: Connect) -> None:
     """Run the steps in order; the first that is not as it says fails."""
+    ahead = Clock()
+    with mock.patch.object(clock, "now_ms", ahead.now_ms):
+        _play(scenario, connect, ahead)
+
+
+def _play(scenario: Scenario, connect: Connect, ahead: Clock) -> None:
     open_ones, now = {"first": connect()}, "first"
     times: dict[str, int] = {}
     for line, step in zip(scenario.lines, scenario.steps, strict=True):
@@ -60,6 +70,8 @@ def play(scenario: Scenario, connect: Connect) -> None:
                 times[name] = con.now()
             case Sleep(seconds):
                 time.sleep(seconds)
+            case Ahead(ms):
+                ahead.ahead = ms
             case Require(release) if not at_least(*release):
                 pytest.skip(f"{at}: the rest is of Spark {as_text(release)}")
 

@@ -33,6 +33,8 @@ Then come records, with a blank line between two:
 
     sleep 0.5
 
+    clock 2 hours
+
     # Why what comes means something else before.
     require spark 4.1
 
@@ -44,8 +46,9 @@ spaces or more, or a tab, stand between two values. A value is a number, ``true`
 space, or holds two spaces, is written in single quotes, as in SQL. Dates, times and what consists
 of several values are the text that Python prints of them. ``restart`` closes the connection and
 opens another one. ``connection`` goes on as another process would, which opens the warehouse the
-first time; the one of the beginning is ``first``. ``remember`` gives the newest T a name. An older
-Spark does not go on after ``require``.
+first time; the one of the beginning is ``first``. ``remember`` gives the newest T a name. ``clock``
+moves the wall clock on to so long after now: seconds, minutes, hours or days. An older Spark does
+not go on after ``require``.
 
 A file in one of the folders runs by itself, and twice: ``test_scenarios.py`` plays it on Spark,
 ``test_without_spark.py`` in this process on DuckDB, in a second, unless it is listed there.
@@ -69,6 +72,7 @@ Row = tuple[Value, ...]
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 _QUOTED = re.compile(r"'((?:[^']|'')*)'")
 _WORDS: dict[str, Value] = {"NULL": None, "true": True, "false": False}
+_UNITS = {"second": 1_000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
 _CONDITION = re.compile(r"[A-Z][A-Z_]*")
 
 
@@ -125,13 +129,20 @@ class Sleep:
 
 
 @dataclass(frozen=True)
+class Ahead:
+    """Let the wall clock be so long after what it is."""
+
+    ms: int
+
+
+@dataclass(frozen=True)
 class Require:
     """What follows is for this release of Spark and newer ones."""
 
     spark: Version
 
 
-Step = Statement | Query | Refusal | Restart | Connect | Remember | Sleep | Require
+Step = Statement | Query | Refusal | Restart | Connect | Remember | Sleep | Ahead | Require
 
 
 @dataclass(frozen=True)
@@ -212,6 +223,8 @@ def _step(record: list[str], comment: str) -> Step:
             return Connect(name)
         case ["remember", name] if not body:
             return Remember(name)
+        case ["clock", count, unit] if not body and unit.rstrip("s") in _UNITS:
+            return Ahead(int(count) * _UNITS[unit.rstrip("s")])
         case ["sleep", seconds] if not body:
             return Sleep(float(seconds))
         case ["require", "spark", release] if not body:

@@ -10,6 +10,7 @@ import pytest
 from tests.conftest import VECTORS
 from tests.scenarios import scenario_text
 from tests.scenarios.scenario_text import (
+    Ahead,
     Connect,
     Query,
     Refusal,
@@ -101,6 +102,8 @@ require spark 4.1
 
 connection other
 
+clock 2 days
+
 remember early
 
 statement ok
@@ -119,10 +122,11 @@ DROP TABLE
             Restart(),
             Require((4, 1)),
             Connect("other"),
+            Ahead(172_800_000),
             Remember("early"),
             Statement("DROP TABLE t", "DROP TABLE"),
         ),
-        (7, 14, 20, 22, 24, 26, 28, 30),
+        (7, 14, 20, 22, 24, 26, 28, 30, 32),
     )
     assert read("x", text).steps[1].rows[0][:5] == ("# location", "it's", None, True, -1)  # type: ignore[union-attr]
 
@@ -138,6 +142,7 @@ DROP TABLE
         ("restart\nSELECT 1", 1),
         ("statement ok\nSELECT 1\n----\none\ntwo", 1),
         ("require delta 4.4", 1),
+        ("clock 2 weeks", 1),
     ],
 )
 def test_mistakes_are_said_with_their_line(text: str, line: int) -> None:

@@ -45,19 +45,6 @@ def test_the_hint_of_a_failed_task_shows_its_rows(con: Connection) -> None:
     assert sorted(shown) == ["1", "one"]
 
 
-def test_altered_between_looks_at_catalog_and_timeline(connect: Callable[[], Connection]) -> None:
-    """Who has looked at the timeline later than at the catalog looks at that again."""
-    con, other = connect(), connect()
-    con.execute(SET_UP)
-    engine = engine_of(con)
-    assert engine is not None
-    (item,) = [i for i in engine.refresh_catalog() if i.name.name == "t"]
-    other.execute("ALTER CONTINUAL TASK t AS (INSERT INTO t SELECT k, 'new' FROM f)")
-    engine.timeline.refresh()
-    assert "'new'" in engine.relations.current(item).definition.text
-    assert engine.relations.bound(item).task.object_id == item.id
-
-
 def test_a_body_that_mends_is_in_force_for_who_knew_later_times(
     connect: Callable[[], Connection], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,15 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from ctsql.api import Connection, connect as open_connection
+from ctsql.api import Connection
 from ctsql.catalog.catalog import Catalog
 from ctsql.runtime.pipelines.plan import PlannedStatus
 from tests.helpers.opened import check_rows, engine_of, item_of
-from tests.helpers.processes import run_killed
 from tests.helpers.sql_folder import applied, change_of, planned
 from tests.helpers.table_folder import folder, log
 from tests.scenarios.runner import expect_error
@@ -232,23 +230,6 @@ def test_replaced_again_before_it_was_written(con: Connection) -> None:
     con.execute("INSERT INTO t VALUES (2, 1, 'ddd')")
     check_rows(con, "SELECT * FROM log", (1, 15, 1), (2, 20, 1), (2, 20, -1), (2, 21, 1))
     check_rows(con, "VERIFY MATERIALIZED VIEW m")
-
-
-def test_killed_before_the_table(warehouse: Path, connect: Callable[[], Connection]) -> None:
-    """The next read writes the view; until then who reads what is stored is told."""
-    con = connect()
-    con.execute(SET_UP)
-    con.execute("SELECT * FROM above; SELECT * FROM log; SELECT * FROM by_view")
-    before = con.now()
-    run_killed(warehouse, [NEW], "cutover_bound")
-    with open_connection(str(warehouse), read_only=True) as reading:
-        check_rows(reading, f"SELECT * FROM p AS OF {before}", *FIRST)
-        expect_error(reading, "SET isolation = 'serializable'; SELECT * FROM m", "VIEW_REPLACED")
-    con.execute("INSERT INTO t VALUES (2, 1, 'ddd')")
-    check_rows(con, "SELECT * FROM log", *((*r, "+") for r in FIRST), (2, 20, "-"), (2, 21, "+"))
-    check_rows(con, "SELECT * FROM m", (2, 15, 1), (3, 21, 2))
-    check_rows(con, f"SELECT * FROM m AS OF {before}", (None, 15, 1), (None, 20, 2))
-    _verify(con)
 
 
 def test_a_folder_applies_it(con: Connection) -> None:

@@ -58,39 +58,6 @@ def test_every(con: Connection, ahead: Clock) -> None:
     assert described["next refresh"] > to_iso(clock.now_ms())
 
 
-def test_reads_of_the_past(con: Connection, ahead: Clock) -> None:
-    """AS OF a T between two refreshes gives what was shown then, written or not."""
-    _table(con)
-    con.execute("CREATE MATERIALIZED VIEW m WITH (REFRESH EVERY '1 hour') AS SELECT x FROM t")
-    first = con.now()
-    con.execute("INSERT INTO t VALUES (2)")
-    assert _rows(con) == [(1,)]
-    between = con.now()
-    ahead.ahead += 5 * HOUR
-    assert _rows(con) == [(1,), (2,)]
-    assert _rows(con, f"SELECT * FROM m AS OF {first}") == [(1,)]
-    assert _rows(con, f"SELECT * FROM m AS OF {between}") == [(1,)]
-    assert _rows(con, f"SELECT * FROM t AS OF {between}") == [(1,), (2,)]
-    assert _rows(con, f"SELECT * FROM m AS OF {between + HOUR}") == [(1,), (2,)]
-
-
-def test_catching_up_after_a_stop(
-    con: Connection, connect: Callable[[], Connection], ahead: Clock
-) -> None:
-    """What was due while nobody ran is as of its refresh time, not as of the restart."""
-    _table(con)
-    con.execute("CREATE MATERIALIZED VIEW m WITH (REFRESH EVERY '1 hour') AS SELECT x FROM t")
-    con.execute("INSERT INTO t VALUES (2)")
-    ahead.ahead += HOUR
-    con.execute("CREATE MATERIALIZED VIEW other AS SELECT x FROM t")  # a T behind the refresh
-    con.execute("INSERT INTO t VALUES (3)")
-    con.close()
-    again = connect()
-    assert _rows(again) == [(1,), (2,)]
-    ahead.ahead += 30 * HOUR
-    assert _rows(again) == [(1,), (2,), (3,)]
-
-
 def test_nothing_new_makes_no_time(con: Connection, ahead: Clock) -> None:
     """A refresh time that changes nothing binds no T and writes nothing."""
     _table(con)
@@ -188,23 +155,6 @@ def test_stray_rows_go_between_refreshes(con: Connection) -> None:
     assert con.spark.read.format("delta").load(str(table)).collect() == [(1,)]
 
 
-def test_a_task_follows_every_refresh(con: Connection, ahead: Clock) -> None:
-    """A follower sees each refresh at which something changed, whoever looks when."""
-    _table(con)
-    con.execute(
-        "CREATE MATERIALIZED VIEW m WITH (REFRESH EVERY '1 hour') AS SELECT count(*) AS n FROM t;"
-        "CREATE CONTINUAL TASK seen (n BIGINT) ON INPUT m AS (INSERT INTO seen SELECT n FROM m)"
-    )
-    for number in (2, 3):
-        con.execute(f"INSERT INTO t VALUES ({number})")
-        con.execute(f"INSERT INTO t VALUES ({number})")
-        ahead.ahead += HOUR
-        con.execute(f"CREATE TABLE other_{number} (x INT)")  # makes a T, and looks at no view
-    assert _rows(con, "SELECT * FROM seen") == [(1,), (3,), (5,)]
-    con.execute("INSERT INTO t VALUES (4); REFRESH MATERIALIZED VIEW m")
-    assert _rows(con, "SELECT * FROM seen") == [(1,), (3,), (5,), (6,)]
-
-
 def test_a_refresh_asked_for_is_done_by_whoever_comes(
     con: Connection, connect: Callable[[], Connection]
 ) -> None:
@@ -223,49 +173,6 @@ def test_a_refresh_asked_for_is_done_by_whoever_comes(
     assert _rows(again, "SELECT * FROM seen") == [(1,), (2,)]
     assert _rows(again, f"SELECT * FROM m AS OF {asked}") == [(2,)]
     assert _rows(again, f"SELECT * FROM m AS OF {asked - 1}") == [(1,)]
-
-
-def test_views_on_views(con: Connection, ahead: Clock) -> None:
-    """A view on a view with a schedule changes when that is refreshed, and at its own times."""
-    _table(con)
-    con.execute(
-        "CREATE MATERIALIZED VIEW m WITH (REFRESH EVERY '1 hour') AS SELECT x FROM t;"
-        "CREATE MATERIALIZED VIEW live AS SELECT count(*) AS n FROM m;"
-        "CREATE MATERIALIZED VIEW slow WITH (REFRESH EVERY '3 hours') AS SELECT n FROM live"
-    )
-    con.execute("INSERT INTO t VALUES (2)")
-    both = "SELECT live.n, slow.n FROM live, slow"
-    assert _rows(con, both) == [(1, 1)]
-    ahead.ahead += HOUR
-    assert _rows(con, both) == [(2, 1)]
-    ahead.ahead += 2 * HOUR
-    assert _rows(con, both) == [(2, 2)]
-
-
-def test_replacing_starts_the_schedule_anew(con: Connection, ahead: Clock) -> None:
-    """The new definition's intervals are counted from the replacement, which refreshes."""
-    _table(con)
-    con.execute("CREATE MATERIALIZED VIEW m WITH (REFRESH EVERY '1 day') AS SELECT x FROM t")
-    con.execute("INSERT INTO t VALUES (2)")
-    ahead.ahead += HOUR
-    con.execute(
-        "CREATE OR REPLACE MATERIALIZED VIEW m WITH (REFRESH EVERY '1 hour') AS"
-        " SELECT x + 1 AS x FROM t"
-    )
-    assert _rows(con) == [(2,), (3,)]
-    con.execute("DELETE FROM t WHERE x = 1")
-    assert _rows(con) == [(2,), (3,)]
-    ahead.ahead += HOUR
-    assert _rows(con) == [(3,)]
-    con.execute("CREATE OR REPLACE MATERIALIZED VIEW m AS SELECT x FROM t")
-    con.execute("INSERT INTO t VALUES (5)")
-    assert _rows(con) == [(2,), (5,)]
-    con.execute(
-        "CREATE OR REPLACE MATERIALIZED VIEW m WITH (REFRESH AT CREATION) AS SELECT x FROM t"
-    )
-    con.execute("INSERT INTO t VALUES (6)")
-    assert _rows(con) == [(2,), (5,)]
-    assert _upper(con) == "closed"
 
 
 def test_the_same_refresh_times_go_on(con: Connection, ahead: Clock) -> None:
