@@ -322,9 +322,6 @@ class _MemoryTransaction(OptimisticTransaction):
         self.gateway = self.table.gateway
         self.version_read = self.table.version()
 
-    def snapshot(self) -> Any:
-        return self.table.update()
-
     def read_application(self, app: str) -> None:
         """Depend on an application id: every commit of the table does."""
 

@@ -42,10 +42,6 @@ class OptimisticTransaction:
         self.version_read = txn.version_read
         self.txn = txn
 
-    def snapshot(self) -> Any:
-        """The snapshot that the transaction reads."""
-        return self.txn.snapshot()
-
     def read_application(self, app: str) -> None:
         """Fail if another commit moves an application id first."""
         self.txn.depend_on_application(app)
@@ -254,7 +250,12 @@ class OptimisticTransaction:
             rows: these rows, if they were read.
         """
         file = rows if isinstance(rows, Declined) else self.stage_local(rows)
-        new_files = _rewrite_by_spark(self, files) if isinstance(file, Declined) else [file]
+        if isinstance(file, Declined):
+            with translate_spark_errors():
+                live_rows = self.table.handle.frame_of(self.txn.snapshot(), files, "Optimize")
+                new_files = self.txn.write_compact(live_rows)
+        else:
+            new_files = [file]
         staged_files = [StagedFile(one.path, _unchanging(one.action)) for one in new_files]
         self.add_files(staged_files)
         self.txn.replace(files, clock.now_ms())
@@ -263,14 +264,6 @@ class OptimisticTransaction:
     def commit_rewrites(self) -> int:
         """Commit the files of :meth:`rewrite`, as OPTIMIZE would; raises Conflict."""
         return self._end_with(self.gateway.optimize_operation())
-
-
-def _rewrite_by_spark(
-    transaction: OptimisticTransaction, files: Sequence[DataFile]
-) -> list[StagedFile]:
-    handle, snapshot = transaction.table.handle, transaction.snapshot()
-    with translate_spark_errors():
-        return transaction.txn.write_compact(handle.frame_of(snapshot, files, "Optimize"))
 
 
 def whole_file(file: DataFile) -> StagedDelete:

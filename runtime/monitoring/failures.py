@@ -26,6 +26,7 @@ from ctsql.runtime.warehouse.table_checks import are_there
 if TYPE_CHECKING:
     from ctsql.runtime.delta.table import DeltaTable
 
+_MEND_ROWS = "Mend the rows that the query fails on; the view heals by itself."
 OPEN, RESOLVED, SKIPPED = "open", "resolved", "skipped"
 _WORDS = (FAILURE, "skipped")
 """The text of every commit about a failure has one of these."""
@@ -165,7 +166,7 @@ def _row(
         line=None if place is None else place.line,
         column=None if place is None else place.column,
         ended_at=None,
-        what_to_do=_what_to_do(item, failure),
+        what_to_do=failure.task_error(item).hint if isinstance(item, Task) else _MEND_ROWS,
     )
     if later is None:
         return row
@@ -173,12 +174,6 @@ def _row(
     return replace(
         row, state=SKIPPED if skipped else RESOLVED, ended_at=_instant(later), what_to_do=None
     )
-
-
-def _what_to_do(item: Item, failure: Failure) -> str | None:
-    if not isinstance(item, Task):
-        return "Mend the rows that the query fails on; the view heals by itself."
-    return failure.task_error(item).hint
 
 
 def _instant(commit: Commit) -> datetime:

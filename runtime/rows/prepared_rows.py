@@ -217,12 +217,8 @@ def _part(rows: LocalRows, number: int, places: Sequence[int]) -> LocalRows:
 def _recipe(rows: RowSet) -> Recipe | None:
     local_rows = rows.local
     if isinstance(local_rows, LocalRows):
-        return _leaf(local_rows)
+        return Recipe(None, (), lambda frames: frames[0], local_rows)
     return rows.recipe if isinstance(rows, _PreparedRows) else None
-
-
-def _leaf(rows: LocalRows) -> Recipe:
-    return Recipe(None, (), lambda frames: frames[0], rows)
 
 
 class _PreparedRows(RowSet):

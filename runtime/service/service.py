@@ -48,10 +48,6 @@ SERVICE = ""
 """The key for failures of the service itself."""
 
 
-def _ignore(_: str, __: Entry) -> None:
-    """Do nothing about a commit."""
-
-
 @dataclass
 class Service:
     """One run of the service.
@@ -68,7 +64,7 @@ class Service:
     on_event: Callable[[Event], None]
     on_time: Callable[[int], None]
     workers: int = 1
-    on_commit: Callable[[str, Entry], None] = _ignore
+    on_commit: Callable[[str, Entry], None] = lambda *_: None
     pulse: Pulse = field(default_factory=Pulse)
     watch: LogWatch = field(default_factory=LogWatch)
     troubles: dict[str, Trouble] = field(default_factory=dict)

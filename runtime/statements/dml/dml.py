@@ -11,9 +11,9 @@ CHECK constraints, partitions, a forbidden NULL. Nothing has been written then.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -62,7 +62,7 @@ def append_constants(table: DeltaTable, version: int, statement: AnalysedInsert)
         return rows
     count = int(rows.arrow.num_rows)
     txn = table.begin()
-    if not count or _compacts(txn.metadata):
+    if not count or any(key.startswith(_COMPACTS) for key in txn.metadata["configuration"]):
         return Declined("there are no rows, or Delta compacts after them")
     file = txn.stage_local(rows)
     if isinstance(file, Declined):
@@ -79,10 +79,6 @@ def append_constants(table: DeltaTable, version: int, statement: AnalysedInsert)
         table.discard([file.path])
         return Declined("the table was changed meanwhile")
     return count
-
-
-def _compacts(metadata: Mapping[str, Any]) -> bool:
-    return any(key.startswith(_COMPACTS) for key in metadata["configuration"])
 
 
 TRIES_MAX = 20

@@ -160,10 +160,8 @@ class RowLineage:
         self._trace(_Step(query, columns, item.columns, item, at), rows, 1)
 
     def _follow(self, traced_rows: TracedRows, level: int) -> None:
-        if isinstance(traced_rows.item, MaterializedView):
-            self._through_view(traced_rows, level)
-
-    def _through_view(self, traced_rows: TracedRows, level: int) -> None:
+        if not isinstance(traced_rows.item, MaterializedView):
+            return
         plan = self.engine.relations.bound(traced_rows.item).view
         at = self.warehouse.schedules.shown_at(traced_rows.item, traced_rows.at)
         if at is None:
