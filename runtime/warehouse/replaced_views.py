@@ -26,33 +26,20 @@ Tests: tests/simulation/test_replacing.py, tests/spark/views/test_replaced_colum
 test_replaced_columns_killed.py.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from enum import Enum
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ctsql.catalog.catalog import Catalog
-from ctsql.catalog.cutovers import Cutover
 from ctsql.catalog.dependencies import fingerprint_of
-from ctsql.catalog.errors import CtsqlError, error, not_supported
-from ctsql.catalog.items import Item, MaterializedView, altered_meanwhile
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.items import Item, MaterializedView
 from ctsql.catalog.names import fold
-from ctsql.catalog.refreshes import RefreshPart, Stretch
-from ctsql.catalog.schemas import Column, Schema, keeps_columns, same_columns
+from ctsql.catalog.schemas import Column, keeps_columns, same_columns
 from ctsql.catalog.times import CLOSED
-from ctsql.planner.binding.binder import refresh_parts
 from ctsql.planner.lowering.spark_types import fields_of
 from ctsql.planner.nodes import Node, NormalReference, ViewReference, children
-from ctsql.planner.syntax import ast as st, parse_as
-from ctsql.runtime.log.table_metadata import is_on
 from ctsql.runtime.log.write_handle import NO_UPPER, Entry
-from ctsql.runtime.warehouse.output_columns import ensure_columns
 from ctsql.runtime.warehouse.versions import DEFINITION, REVISION
 from ctsql.runtime.warehouse.warehouse import Warehouse
-
-_FEED = "delta.enableChangeDataFeed"
-"""The table property that asks for a change data feed."""
 
 
 def is_redefined(warehouse: Warehouse, item: Item) -> bool:
@@ -107,122 +94,6 @@ def awaits_columns(warehouse: Warehouse, item: Item) -> bool:
         metadata = _newest_metadata(warehouse, item) or {}
         return int(metadata.get(REVISION, 0)) < item.revision
     return not same_columns(stored_columns, item.columns)
-
-
-class History(Enum):
-    """The action for a view's rows from before it was replaced.
-
-    KEPT: the table has all columns, and goes on. CONTINUED: all rows are written under other
-    columns, and those from before are known by what both have. CUT: they are not known. WAITS: it
-    is what it became when the view was replaced before, which nobody has written yet.
-    """
-
-    KEPT = "kept"
-    CONTINUED = "continued"
-    CUT = "cut"
-    WAITS = "waits"
-
-
-def give_columns(warehouse: Warehouse, old: Item, columns: Schema, *, is_read: bool) -> History:
-    """Give a view's table columns at its end, unless it is to be written under others.
-
-    What it holds stays, with NULL in them, and so does its history. A table that was never
-    written by the definition which is known has none.
-
-    Args:
-        is_read: whether an object reads the view.
-
-    Raises:
-        ALTERED_MEANWHILE: a newer definition has written. Or the error of columns that no table can
-            have, before any change.
-    """
-    if awaits_columns(warehouse, old):
-        return History.WAITS if is_read else History.CUT
-    if keeps_columns(old.columns, columns):
-        if not same_columns(warehouse.relations.stored_columns(old), columns):
-            nullable = tuple(replace(c, nullable=True) for c in columns)
-            check = partial(_check_newest, warehouse, old)
-            ensure_columns(warehouse, old, nullable, exactly=True, check=check)
-        return History.KEPT
-    _check_takes_others(warehouse, old)
-    schema = table_schema(replace(old, columns=columns))
-    warehouse.relations.table(old).begin().set_columns(schema)
-    return History.CONTINUED if is_read else History.CUT
-
-
-def refresh_of(view: Item) -> tuple[RefreshPart, ...] | None:
-    """A view's refresh times by its definition; None where it is refreshed on commit."""
-    text, name = view.definition.text, f"definition of {view.name}"
-    return refresh_parts(parse_as(st.CreateMaterializedView, text, name))
-
-
-def counts_anew(
-    before: tuple[RefreshPart, ...] | None,
-    after: tuple[RefreshPart, ...] | None,
-    histories: Collection[History],
-) -> bool:
-    """Do refresh times count from the T at which a view is replaced? The same ones just go on.
-
-    Args:
-        histories: of the view and of its quarantine, which changes at the same times.
-    """
-    return before != after or (after is not None and History.CUT in histories)
-
-
-def cutover_of_views(
-    views: Iterable[tuple[MaterializedView, MaterializedView, History]], paced_ids: Collection[str]
-) -> Cutover:
-    """The cutover to other definitions of views.
-
-    Args:
-        views: each as it is by the catalog, as it will be, and the action for its rows. One whose
-            history is cut begins at the cutover's T.
-        paced_ids: those whose refresh times count from that T.
-    """
-    items, begun_ids = [], set()
-    for now, item, history in views:
-        continues = item.following.continues or history is History.CONTINUED
-        stretches = item.following.stretches
-        if now.id in paced_ids:
-            stretches = (*now.following.stretches, Stretch(now.created_at, refresh_of(now)))
-        if history is History.CUT:
-            continues, stretches = False, ()
-        following = replace(item.following, continues=continues, stretches=stretches)
-        later = replace(item, following=following)
-        if now.id in paced_ids or history is History.CUT:
-            begun_ids.add(now.id)
-        if later != now or now.id in begun_ids:
-            definition = replace(later.definition, number=now.revision + 1)
-            later = replace(later, definition=definition)
-        items.append(later)
-    return Cutover(items=tuple(items), new_ids=frozenset(begun_ids))
-
-
-def check_history(warehouse: Warehouse, catalog: Catalog, item: Item, history: History) -> None:
-    """Raise ALTERED_MEANWHILE where what was decided of a view's history holds no longer."""
-    readers = catalog.readers(item.id) if history is History.CUT else []
-    if readers:
-        raise altered_meanwhile(item, f"Another process made {readers[0].name}, which reads it.")
-    if history is History.WAITS and not awaits_columns(warehouse, item):
-        raise altered_meanwhile(item)
-
-
-def _check_takes_others(warehouse: Warehouse, view: Item) -> None:
-    """Raise NOT_SUPPORTED where Delta would take no commit of rows under other columns."""
-    metadata = warehouse.relations.table(view).metadata
-    if metadata.maps_columns and is_on(metadata.configuration, _FEED):
-        what = f'other columns for materialized view "{view.name}"'
-        why = (
-            "Another writer has turned on column mapping for its table. Delta takes no rows "
-            "together with columns that go while a table has a change data feed."
-        )
-        hint = "Add columns at the end, or make a view under another name and read that."
-        raise not_supported(None, what, why=why, hint=hint)
-
-
-def _check_newest(warehouse: Warehouse, item: Item) -> None:
-    if is_outdated(warehouse, item):
-        raise altered_meanwhile(item)
 
 
 def is_before_columns(warehouse: Warehouse, item: Item, at: int, entries: Sequence[Entry]) -> bool:

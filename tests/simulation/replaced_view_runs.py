@@ -24,10 +24,10 @@ from ctsql.catalog.schemas import Column, same_columns
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.statements.definitions.cutover import PreparedChange, cut_over
+from ctsql.runtime.statements.definitions.view_change import History, cutover_of_views
 from ctsql.runtime.statements.objects.refresh_view import write_new
 from ctsql.runtime.views import sink
 from ctsql.runtime.warehouse import output_columns
-from ctsql.runtime.warehouse.replaced_views import History, cutover_of_views
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.versions import DEFINITION, REVISION
 from tests.helpers.items import an_item, changed

@@ -9,7 +9,7 @@ from ctsql.catalog.items import Item, MaterializedView
 from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.runtime.statements.definitions.alter_task import changed_constraints
 from ctsql.runtime.statements.definitions.create import Creation
-from ctsql.runtime.statements.definitions.view_texts import view_text
+from ctsql.runtime.statements.definitions.view_change import view_text
 from ctsql.runtime.statements.inspect.show import view_definition
 from ctsql.runtime.statements.objects.name_resolution import Namespace
 

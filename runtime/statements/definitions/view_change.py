@@ -8,18 +8,33 @@ columns than these all rows are written again; if nobody reads the view then, it
 at the cutover. Other refresh times are counted from there, and the same ones go on.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
+from functools import partial
 
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.cutovers import Cutover, together
 from ctsql.catalog.dependencies import quarantine_of, subscribers
-from ctsql.catalog.items import Definition, Item, MaterializedView, in_use
-from ctsql.catalog.names import quarantine_name
+from ctsql.catalog.errors import not_supported
+from ctsql.catalog.items import (
+    Definition,
+    Item,
+    MaterializedView,
+    altered_meanwhile,
+    in_use,
+)
+from ctsql.catalog.names import quarantine_name, quote
+from ctsql.catalog.refreshes import RefreshPart, Stretch
+from ctsql.catalog.schemas import Schema, keeps_columns, quote_text, same_columns
 from ctsql.catalog.spans import Source, Span
-from ctsql.planner.binding.binder import BoundDefinition
-from ctsql.planner.syntax import ast as st, parse
+from ctsql.planner.binding.binder import BoundDefinition, refresh_parts
+from ctsql.planner.binding.constraints import QUARANTINE_REASON, quarantine_query
+from ctsql.planner.syntax import ast as st, parse, parse_as
+from ctsql.planner.syntax.statements.constraints import constraint_text
+from ctsql.planner.syntax.statements.options import NOT_NULL, STORAGE_OPTIONS
 from ctsql.runtime.engine import Engine
+from ctsql.runtime.log.table_metadata import is_on
 from ctsql.runtime.statements.definitions.cutover import (
     PreparedChange,
     as_prepared,
@@ -27,17 +42,28 @@ from ctsql.runtime.statements.definitions.cutover import (
 )
 from ctsql.runtime.statements.definitions.dropped import dropped
 from ctsql.runtime.statements.definitions.output_tables import make_table
-from ctsql.runtime.statements.definitions.view_texts import quarantine_text
 from ctsql.runtime.statements.objects.name_resolution import Namespace, check_free
 from ctsql.runtime.statements.objects.refresh_view import check_not_finished, write_new
-from ctsql.runtime.warehouse.replaced_views import (
-    History,
-    check_history,
-    counts_anew,
-    cutover_of_views,
-    give_columns,
-    refresh_of,
-)
+from ctsql.runtime.warehouse.output_columns import ensure_columns
+from ctsql.runtime.warehouse.replaced_views import awaits_columns, is_outdated, table_schema
+from ctsql.runtime.warehouse.warehouse import Warehouse
+
+_FEED = "delta.enableChangeDataFeed"
+"""The table property that asks for a change data feed."""
+
+
+class History(Enum):
+    """The action for a view's rows from before it was replaced.
+
+    KEPT: the table has all columns, and goes on. CONTINUED: all rows are written under other
+    columns, and those from before are known by what both have. CUT: they are not known. WAITS: it
+    is what it became when the view was replaced before, which nobody has written yet.
+    """
+
+    KEPT = "kept"
+    CONTINUED = "continued"
+    CUT = "cut"
+    WAITS = "waits"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,3 +212,163 @@ def check_quarantine_unread(current: Catalog, there: Item, span: Span) -> None:
     readers += [f"subscription '{s.name}'" for s in subscribers(current, there.id)]
     if readers:
         raise in_use(there, f"It is read by {', '.join(readers)}.", span, kind="quarantine")
+
+
+def give_columns(warehouse: Warehouse, old: Item, columns: Schema, *, is_read: bool) -> History:
+    """Give a view's table columns at its end, unless it is to be written under others.
+
+    What it holds stays, with NULL in them, and so does its history. A table that was never
+    written by the definition which is known has none.
+
+    Args:
+        is_read: whether an object reads the view.
+
+    Raises:
+        ALTERED_MEANWHILE: a newer definition has written. Or the error of columns that no table can
+            have, before any change.
+    """
+    if awaits_columns(warehouse, old):
+        return History.WAITS if is_read else History.CUT
+    if keeps_columns(old.columns, columns):
+        if not same_columns(warehouse.relations.stored_columns(old), columns):
+            nullable = tuple(replace(c, nullable=True) for c in columns)
+            check = partial(_check_newest, warehouse, old)
+            ensure_columns(warehouse, old, nullable, exactly=True, check=check)
+        return History.KEPT
+    _check_takes_others(warehouse, old)
+    schema = table_schema(replace(old, columns=columns))
+    warehouse.relations.table(old).begin().set_columns(schema)
+    return History.CONTINUED if is_read else History.CUT
+
+
+def refresh_of(view: Item) -> tuple[RefreshPart, ...] | None:
+    """A view's refresh times by its definition; None where it is refreshed on commit."""
+    text, name = view.definition.text, f"definition of {view.name}"
+    return refresh_parts(parse_as(st.CreateMaterializedView, text, name))
+
+
+def counts_anew(
+    before: tuple[RefreshPart, ...] | None,
+    after: tuple[RefreshPart, ...] | None,
+    histories: Collection[History],
+) -> bool:
+    """Do refresh times count from the T at which a view is replaced? The same ones just go on.
+
+    Args:
+        histories: of the view and of its quarantine, which changes at the same times.
+    """
+    return before != after or (after is not None and History.CUT in histories)
+
+
+def cutover_of_views(
+    views: Iterable[tuple[MaterializedView, MaterializedView, History]], paced_ids: Collection[str]
+) -> Cutover:
+    """The cutover to other definitions of views.
+
+    Args:
+        views: each as it is by the catalog, as it will be, and the action for its rows. One whose
+            history is cut begins at the cutover's T.
+        paced_ids: those whose refresh times count from that T.
+    """
+    items, begun_ids = [], set()
+    for now, item, history in views:
+        continues = item.following.continues or history is History.CONTINUED
+        stretches = item.following.stretches
+        if now.id in paced_ids:
+            stretches = (*now.following.stretches, Stretch(now.created_at, refresh_of(now)))
+        if history is History.CUT:
+            continues, stretches = False, ()
+        following = replace(item.following, continues=continues, stretches=stretches)
+        later = replace(item, following=following)
+        if now.id in paced_ids or history is History.CUT:
+            begun_ids.add(now.id)
+        if later != now or now.id in begun_ids:
+            definition = replace(later.definition, number=now.revision + 1)
+            later = replace(later, definition=definition)
+        items.append(later)
+    return Cutover(items=tuple(items), new_ids=frozenset(begun_ids))
+
+
+def check_history(warehouse: Warehouse, catalog: Catalog, item: Item, history: History) -> None:
+    """Raise ALTERED_MEANWHILE where what was decided of a view's history holds no longer."""
+    readers = catalog.readers(item.id) if history is History.CUT else []
+    if readers:
+        raise altered_meanwhile(item, f"Another process made {readers[0].name}, which reads it.")
+    if history is History.WAITS and not awaits_columns(warehouse, item):
+        raise altered_meanwhile(item)
+
+
+def _check_takes_others(warehouse: Warehouse, view: Item) -> None:
+    """Raise NOT_SUPPORTED where Delta would take no commit of rows under other columns."""
+    metadata = warehouse.relations.table(view).metadata
+    if metadata.maps_columns and is_on(metadata.configuration, _FEED):
+        what = f'other columns for materialized view "{view.name}"'
+        why = (
+            "Another writer has turned on column mapping for its table. Delta takes no rows "
+            "together with columns that go while a table has a change data feed."
+        )
+        hint = "Add columns at the end, or make a view under another name and read that."
+        raise not_supported(None, what, why=why, hint=hint)
+
+
+def _check_newest(warehouse: Warehouse, item: Item) -> None:
+    if is_outdated(warehouse, item):
+        raise altered_meanwhile(item)
+
+
+def view_text(
+    view: st.CreateMaterializedView, options: Sequence[st.Option], *, name: str | None = None
+) -> str:
+    """The statement that makes a view with these options, whichever way it was spelt.
+
+    Args:
+        name: how the view is named; None for as it was.
+    """
+    column_texts = [
+        quote(c.name) + (f" COMMENT {quote_text(c.comment)}" if c.comment else "")
+        for c in view.columns
+    ]
+    columns = ", ".join([*column_texts, *map(constraint_text, view.constraints)])
+    parts = [
+        "CREATE OR REPLACE MATERIALIZED VIEW",
+        (name or view.target.span.text) + (f" ({columns})" if columns else ""),
+    ]
+    if view.comment is not None:
+        parts.append(f"COMMENT {quote_text(view.comment)}")
+    parts += _with(options)
+    return " ".join([*parts, "AS", view.query.span.text])
+
+
+def quarantine_text(
+    view: st.CreateMaterializedView, columns: Sequence[str], name: str
+) -> str | None:
+    """The statement that makes the quarantine of a view; None where it needs none.
+
+    It is refreshed at the times at which the view is.
+
+    Args:
+        columns: the view's. name: of the quarantine, as typed.
+    """
+    query = quarantine_query(view, columns)
+    if query is None:
+        return None
+    column_list = ", ".join(map(quote, [*columns, *QUARANTINE_REASON]))
+    options = [o for o in view.options if o.name not in (NOT_NULL, *STORAGE_OPTIONS)]
+    parts = [f"CREATE MATERIALIZED VIEW {name} ({column_list})", *_with(options), "AS", query]
+    return " ".join(parts)
+
+
+def _with(options: Sequence[st.Option]) -> list[str]:
+    return [f"WITH ({', '.join(map(_option_text, options))})"] if options else []
+
+
+def _option_text(option: st.Option) -> str:
+    value = option.value
+    if isinstance(value, RefreshPart):
+        return f"REFRESH {value.text}"
+    if option.name == NOT_NULL:
+        return f"{NOT_NULL} {quote(str(value))}"
+    if option.name in STORAGE_OPTIONS:
+        text = quote_text(value) if isinstance(value, str) else str(value).lower()
+        return f"{option.name} = {text}"
+    return f"{option.name} {value}" if value == "ON COMMIT" else f"{option.name} = {value}"

@@ -41,9 +41,9 @@ from ctsql.runtime.statements.definitions.dropped import dropped
 from ctsql.runtime.statements.definitions.view_change import (
     prepare_view,
     quarantine_by,
+    view_text,
     with_quarantine,
 )
-from ctsql.runtime.statements.definitions.view_texts import view_text
 from ctsql.runtime.statements.inspect.show import view_definition
 from ctsql.runtime.statements.objects.name_resolution import OnNames
 from ctsql.runtime.statements.objects.refresh_view import check_not_finished

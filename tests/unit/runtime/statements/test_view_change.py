@@ -6,7 +6,7 @@ from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import Name
 from ctsql.catalog.refreshes import At, Cron, Every, RefreshPart, Stretch
-from ctsql.runtime.warehouse.replaced_views import (
+from ctsql.runtime.statements.definitions.view_change import (
     History,
     counts_anew,
     cutover_of_views,
