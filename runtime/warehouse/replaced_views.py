@@ -23,7 +23,7 @@ is refused.
     which.
 
 Tests: tests/simulation/test_replacing.py, tests/spark/views/test_replaced_columns.py and
-test_replaced_columns_killed.py.
+tests/crash/test_definitions_killed.py.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
