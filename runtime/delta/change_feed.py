@@ -100,19 +100,13 @@ NOT_STORED = Declined("not all of it is committed")
 
 @dataclass(frozen=True)
 class InputChange:
-    """The change of one input at one time.
+    """The change of one input at one time."""
 
-    Attributes:
-        nothing: makes the input without rows.
-        added_rows: if it only inserts; None otherwise, and if they are few.
-        few: the inserted rows, in the driver, if the whole change is few rows.
-        net_change: if it does not only insert: rows with ``DIFF``.
-    """
-
-    nothing: Callable[[], DataFrame]
-    added_rows: DataFrame | None = None
+    nothing: Callable[[], DataFrame]  # makes the input without rows
+    added_rows: DataFrame | None = None  # if it only inserts; None otherwise, and if they are few
+    # the inserted rows, in the driver, if the whole change is few rows
     few: LocalRows | None = None
-    net_change: DataFrame | None = None
+    net_change: DataFrame | None = None  # if it does not only insert: rows with ``DIFF``
 
     @cached_property
     def _columns(self) -> list[str]:

@@ -83,14 +83,10 @@ ENTRIES_MAX = 100
 
 @dataclass(frozen=True, slots=True)
 class FewChanged:
-    """Few rows that some commits change.
+    """Few rows that some commits change."""
 
-    Attributes:
-        inserts: with multiplicity. net: each row once with ``DIFF``; None if they only insert.
-    """
-
-    inserts: LocalRows
-    net: LocalRows | None
+    inserts: LocalRows  # with multiplicity
+    net: LocalRows | None  # each row once with ``DIFF``; None if they only insert
 
 
 class Gateway(JvmObjects):

@@ -53,19 +53,13 @@ class StagedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedDelete:
-    """Rows of one stored file to delete.
-
-    Attributes:
-        known_vector: the unique id of the deletion vector it had; empty for none.
-        action: the ``add`` it gets, as JSON; None if no row of it remains.
-        vector_file: the file with the new vector, below the table's folder.
-    """
+    """Rows of one stored file to delete."""
 
     path: str
     rows_count: int
-    known_vector: str
-    action: str | None
-    vector_file: str | None
+    known_vector: str  # the unique id of the deletion vector it had; empty for none
+    action: str | None  # the ``add`` it gets, as JSON; None if no row of it remains
+    vector_file: str | None  # the file with the new vector, below the table's folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,23 +83,17 @@ def own_files(parts: Iterable[BatchPart]) -> set[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchText:
-    """A batch as a value.
-
-    Attributes:
-        writer: id of the handle that staged it. table_id, app: of its output.
-        lower, upper: in T; upper exclusive. version: the output's version it was made from.
-        schema: the table's new columns, as the log writes them; None keeps them.
-    """
+    """A batch as a value."""
 
     batch_id: str
-    writer: str
-    table_id: str
+    writer: str  # id of the handle that staged it
+    table_id: str  # table_id, app: of its output
     app: str
-    lower: int
+    lower: int  # lower, upper: in T; upper exclusive
     upper: int
-    version: int
+    version: int  # the output's version it was made from
     parts: tuple[BatchPart, ...]
-    schema: str | None = None
+    schema: str | None = None  # the table's new columns, as the log writes them; None keeps them
 
     def to_json(self) -> str:
         """The text form."""

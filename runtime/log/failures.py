@@ -56,19 +56,14 @@ def _mend(condition: str, item: Item) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Nothing can be written at ``time``.
-
-    Attributes:
-        place: start and stop in the definition, if recorded.
-        revision: the number of a task's definition that failed; None for a view.
-    """
+    """Nothing can be written at ``time``."""
 
     time: int
     condition: str
     reason: str
     detail: str = ""
-    place: tuple[int, int] | None = None
-    revision: int | None = None
+    place: tuple[int, int] | None = None  # start and stop in the definition, if recorded
+    revision: int | None = None  # the number of a task's definition that failed; None for a view
 
     @staticmethod
     def of(time: int, problem: CtsqlError, item: Item) -> "Failure":

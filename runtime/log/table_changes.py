@@ -31,17 +31,14 @@ _PARTITION = re.compile(r"(?:.*/)?part-(\d+)-")
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """The commits before + 1 .. version, which are the change of a table at ``time``.
-
-    Attributes:
-        is_shared: whether several Ts share ``version``, and only its files of ``time`` count.
-        parts: the movements that this one combines; empty for a single one.
-    """
+    """The commits before + 1 .. version, which are the change of a table at ``time``."""
 
     time: int
     before: int
     version: int
+    # whether several Ts share ``version``, and only its files of ``time`` count
     is_shared: bool = False
+    # the movements that this one combines; empty for a single one
     parts: tuple["Movement", ...] = ()
 
     @property
@@ -57,14 +54,10 @@ class Movement:
 
 @dataclass(frozen=True, slots=True)
 class StoredVersion:
-    """Where an output's contents as of a T are stored: in a version, None before the first.
-
-    Attributes:
-        shared_version: a later version; its files up to the T are read too.
-    """
+    """Where an output's contents as of a T are stored: in a version, None before the first."""
 
     version: int | None
-    shared_version: int | None = None
+    shared_version: int | None = None  # a later version; its files up to the T are read too
 
 
 def due_changes(plan: TaskWrite) -> dict[str, frozenset[RowChange]]:
@@ -225,16 +218,12 @@ def rows_inserted(table: LogTable, movement: Movement) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class FileOrigin:
-    """The commit that added a file first.
-
-    Attributes:
-        time: the T of its rows, if several Ts share the commit; else None.
-        copied_from: removed files whose rows it may hold: compaction copies rows, and so does an
-            UPDATE or DELETE without deletion vectors.
-    """
+    """The commit that added a file first."""
 
     version: int
-    time: int | None = None
+    time: int | None = None  # the T of its rows, if several Ts share the commit; else None
+    # removed files whose rows it may hold: compaction copies rows, and so does an UPDATE or DELETE
+    # without deletion vectors
     copied_from: tuple[str, ...] = ()
 
 

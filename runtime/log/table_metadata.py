@@ -104,21 +104,14 @@ class TableMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ColumnChanges:
-    """How columns of a version differ from those of an earlier one, by name.
-
-    Attributes:
-        other: existing rows have other values.
-        lossy_columns: the type cannot represent the old values.
-        widened_columns: of a wider type, with the same values.
-        moved_columns: stored in another way, with the same type.
-    """
+    """How columns of a version differ from those of an earlier one, by name."""
 
     removed_columns: tuple[str, ...] = ()
     added_columns: tuple[str, ...] = ()
-    other: tuple[str, ...] = ()
-    lossy_columns: tuple[str, ...] = ()
-    widened_columns: tuple[str, ...] = ()
-    moved_columns: tuple[str, ...] = ()
+    other: tuple[str, ...] = ()  # existing rows have other values
+    lossy_columns: tuple[str, ...] = ()  # the type cannot represent the old values
+    widened_columns: tuple[str, ...] = ()  # of a wider type, with the same values
+    moved_columns: tuple[str, ...] = ()  # stored in another way, with the same type
 
     def __bool__(self) -> bool:
         return self.changes_types or bool(self.moved_columns)

@@ -28,17 +28,12 @@ REVISION = "revision"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A commit of the output: from `version` on, everything below `upper` is committed.
-
-    Attributes:
-        times: if several Ts share it, those with rows in it, in order.
-        anew: whether it replaced the table's columns and ended the history of its rows.
-    """
+    """A commit of the output: from `version` on, everything below `upper` is committed."""
 
     upper: int
     version: int
-    times: tuple[int, ...] = ()
-    anew: bool = False
+    times: tuple[int, ...] = ()  # if several Ts share it, those with rows in it, in order
+    anew: bool = False  # whether it replaced the table's columns and ended the history of its rows
     revision: int = 0
 
 

@@ -25,21 +25,14 @@ MEBIBYTE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """When to rewrite, and how much.
+    """When to rewrite, and how much."""
 
-    Attributes:
-        small_bytes: smaller files are small. small_files: allowed in a partition.
-        deleted_share: allowed in a file, and in a table. deleted_rows: allowed in a table.
-        file_bytes: the approximate size of a new file.
-        batch_bytes: of the files read in one round, which has at least one bin.
-    """
-
-    small_bytes: int
-    small_files: int
-    deleted_share: float
-    deleted_rows: int
-    file_bytes: int
-    batch_bytes: int
+    small_bytes: int  # smaller files are small
+    small_files: int  # allowed in a partition
+    deleted_share: float  # allowed in a file, and in a table
+    deleted_rows: int  # allowed in a table
+    file_bytes: int  # the approximate size of a new file
+    batch_bytes: int  # of the files read in one round, which has at least one bin
 
 
 ROUTINE = Limits(

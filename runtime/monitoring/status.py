@@ -87,20 +87,15 @@ class Lag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputStatus:
-    """The status of one output.
-
-    Attributes:
-        failure: its own. origin: the object and the failure that it waits for.
-        problem: why nothing else is known; its upper is then 0.
-    """
+    """The status of one output."""
 
     item: Item
     upper: int = 0
     lag: Lag = Lag(0, 0)
     suspended: bool = False
-    failure: Failure | None = None
-    origin: tuple[Item, Failure] | None = None
-    problem: CtsqlError | None = None
+    failure: Failure | None = None  # its own
+    origin: tuple[Item, Failure] | None = None  # the object and the failure that it waits for
+    problem: CtsqlError | None = None  # why nothing else is known; its upper is then 0
 
     @property
     def state(self) -> State:
@@ -262,18 +257,11 @@ def follow_times(
 
 @dataclass(slots=True)
 class Pulse:
-    """The state of one service, for readers in other threads; seconds of a monotonic clock.
+    """The state of one service, for readers in other threads; seconds of a monotonic clock."""
 
-    Attributes:
-        looks: polls of the logs. ticks: polls that found work.
-        tick_seconds: of all ticks. looked_at: the end of the last poll.
-        ticking_since: the begin of the running tick; None between ticks.
-        queue: the outputs that the tick has yet to advance, running ones included.
-    """
-
-    looks: int = 0
-    ticks: int = 0
-    tick_seconds: float = 0.0
-    looked_at: float | None = None
-    ticking_since: float | None = None
-    queue: int = 0
+    looks: int = 0  # polls of the logs
+    ticks: int = 0  # polls that found work
+    tick_seconds: float = 0.0  # of all ticks
+    looked_at: float | None = None  # the end of the last poll
+    ticking_since: float | None = None  # the begin of the running tick; None between ticks
+    queue: int = 0  # the outputs that the tick has yet to advance, running ones included

@@ -81,17 +81,13 @@ _NOT_WITH_RANGE = (
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """How rows are made from others; a part used twice is computed once.
+    """How rows are made from others; a part used twice is computed once."""
 
-    Attributes:
-        key: identifies ``build``. leaf: existing rows.
-        origin: distinguishes recipes of one key whose errors are about different texts.
-    """
-
-    key: Hashable
+    key: Hashable  # identifies ``build``
     parts: tuple["Recipe", ...]
     build: Callable[[Sequence[DataFrame]], DataFrame]
-    leaf: LocalRows | None = None
+    leaf: LocalRows | None = None  # existing rows
+    # distinguishes recipes of one key whose errors are about different texts
     origin: Hashable = None
 
     @cached_property
@@ -283,19 +279,15 @@ class _PreparedRows(RowSet):
 
 @dataclass(frozen=True, slots=True)
 class PreparedPlan:
-    """A physical plan over empty leaves, and the settings that it was made under.
-
-    Attributes:
-        leaves: the node to replace, its columns, and the place of its rows among the recipe's.
-        is_marked: whether ``root`` ends with ``WIDE``.
-    """
+    """A physical plan over empty leaves, and the settings that it was made under."""
 
     root: Any
+    # the node to replace, its columns, and the place of its rows among the recipe's
     leaves: tuple[tuple[Any, Any, int], ...]
     output: Any
     schema: T.StructType
     bounds: Bounds
-    is_marked: bool
+    is_marked: bool  # whether ``root`` ends with ``WIDE``
     settings: Any
     origins: tuple[Hashable, ...]
 

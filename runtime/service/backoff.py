@@ -37,19 +37,13 @@ class Pace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """A failed object.
+    """A failed object."""
 
-    Attributes:
-        text: its message, reported again only if it differs.
-        tries: the number of failures. tried_at: of the last one, in seconds of a monotonic clock.
-        until: the T up to which it was tried. version: its table's version then.
-    """
-
-    text: str
-    tries: int
-    tried_at: float
-    until: int
-    version: int
+    text: str  # its message, reported again only if it differs
+    tries: int  # the number of failures
+    tried_at: float  # of the last one, in seconds of a monotonic clock
+    until: int  # the T up to which it was tried
+    version: int  # its table's version then
 
     def is_due(self, now: float) -> bool:
         """Whether the wait has passed.

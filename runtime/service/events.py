@@ -26,28 +26,20 @@ class EventKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One event.
-
-    Attributes:
-        at: its instant by this machine's clock.
-        name: the object's; None for the service itself. time: its T, if any.
-        inserted, deleted: numbers of rows; None without statistics.
-        refresh: the row of system.refreshes, for a commit of a task or view.
-        quarantine_of: the task or view whose quarantine was written.
-    """
+    """One event."""
 
     kind: EventKind
-    at: int
-    name: str | None = None
-    time: int | None = None
+    at: int  # its instant by this machine's clock
+    name: str | None = None  # the object's; None for the service itself
+    time: int | None = None  # its T, if any
     version: int | None = None
-    inserted: int | None = None
+    inserted: int | None = None  # inserted, deleted: numbers of rows; None without statistics
     deleted: int | None = None
     seconds: float | None = None
     condition: str | None = None
     message: str | None = None
-    refresh: Refresh | None = None
-    quarantine_of: str | None = None
+    refresh: Refresh | None = None  # the row of system.refreshes, for a commit of a task or view
+    quarantine_of: str | None = None  # the task or view whose quarantine was written
 
     @staticmethod
     def of_commit(

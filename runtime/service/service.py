@@ -50,20 +50,16 @@ SERVICE = ""
 
 @dataclass
 class Service:
-    """One run of the service.
+    """One run of the service."""
 
-    Attributes:
-        open_engine: opens the engine for one look or tick. stop: ends the run when set.
-        on_event, on_time: called with each event, and with each completed T.
-        workers: the number of outputs that are advanced in parallel.
-        on_commit: called with each commit that moved an output's upper, one at a time.
-    """
-
+    # opens the engine for one look or tick
     open_engine: Callable[[], AbstractContextManager[Engine]]
-    stop: threading.Event
+    stop: threading.Event  # ends the run when set
+    # on_event, on_time: called with each event, and with each completed T
     on_event: Callable[[Event], None]
     on_time: Callable[[int], None]
-    workers: int = 1
+    workers: int = 1  # the number of outputs that are advanced in parallel
+    # called with each commit that moved an output's upper, one at a time
     on_commit: Callable[[str, Entry], None] = lambda *_: None
     pulse: Pulse = field(default_factory=Pulse)
     watch: LogWatch = field(default_factory=LogWatch)

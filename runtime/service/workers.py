@@ -28,16 +28,11 @@ GROUP = "spark.jobGroup.id"
 
 @dataclass
 class WorkerPool:
-    """The workers of one service.
+    """The workers of one service."""
 
-    Attributes:
-        workers: the number of outputs that are advanced in parallel, at least one.
-        stop: checked between two commits.
-        on_commit: called with each commit and the seconds since the one before, in its thread.
-    """
-
-    workers: int
-    stop: threading.Event
+    workers: int  # the number of outputs that are advanced in parallel, at least one
+    stop: threading.Event  # checked between two commits
+    # called with each commit and the seconds since the one before, in its thread
     on_commit: Callable[[Engine, str, Entry, float], None]
     idle: list[Engine] = field(default_factory=list)
     _last: dict[str, Engine] = field(default_factory=dict)

@@ -37,16 +37,11 @@ _INTERNALS = (f"{_ROOMS}spark.internals.", f"{_ROOMS}delta.internals.")
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A missing method, class or attribute.
+    """A missing method, class or attribute."""
 
-    Attributes:
-        function: its caller, as ``spark.internals.sessions.active``. what: in py4j's words.
-        loss: from the docstring of the function. Both are empty outside of internals.
-    """
-
-    function: str
-    what: str
-    loss: str
+    function: str  # its caller, as ``spark.internals.sessions.active``
+    what: str  # in py4j's words
+    loss: str  # from the docstring of the function. Both are empty outside of internals
 
     def __str__(self) -> str:
         return f"{self.what} ({self.function}): {self.loss}" if self.function else self.what

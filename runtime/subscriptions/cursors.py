@@ -29,29 +29,20 @@ from ctsql.runtime.warehouse.times.replaced_tables import UNREADABLE
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class RetentionNeed:
-    """A consumer needs an object's table from a version on.
+    """A consumer needs an object's table from a version on."""
 
-    Attributes:
-        version: the oldest version needed. since: its T.
-        consumer: a reader or an output, as text: ``subscription 'nightly'``.
-        object_id: of the table's object.
-    """
-
-    version: int
-    since: int
-    consumer: str
-    object_id: str
+    version: int  # the oldest version needed
+    since: int  # its T
+    consumer: str  # a reader or an output, as text: ``subscription 'nightly'``
+    object_id: str  # of the table's object
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Everything below ``next`` (exclusive upper) was delivered.
-
-    Attributes:
-        snapshot: whether the whole contents are delivered at ``next``, instead of the changes.
-    """
+    """Everything below ``next`` (exclusive upper) was delivered."""
 
     next: int
+    # whether the whole contents are delivered at ``next``, instead of the changes
     snapshot: bool = False
 
     @property

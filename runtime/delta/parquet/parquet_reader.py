@@ -135,15 +135,11 @@ class ScannedFile:
 
 @dataclass(frozen=True, slots=True)
 class KeySet:
-    """Keys; a wanted row has one of them.
+    """Keys; a wanted row has one of them."""
 
-    Attributes:
-        columns: the values of each column, one per key; neither fractions nor instants.
-        nulls_equal: whether NULL equals NULL; otherwise a key with NULL matches nothing.
-    """
-
+    # the values of each column, one per key; neither fractions nor instants
     columns: Mapping[str, pa.ChunkedArray]
-    nulls_equal: bool = False
+    nulls_equal: bool = False  # whether NULL equals NULL; otherwise a key with NULL matches nothing
 
 
 @dataclass(frozen=True, slots=True)

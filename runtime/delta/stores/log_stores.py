@@ -20,14 +20,10 @@ _SUM_HEADER = struct.Struct(">4sI")
 
 
 class LogStore(ABC):
-    """The folder of one log.
+    """The folder of one log."""
 
-    Attributes:
-        uri: its name in errors. table_folder: the folder around it, on a local disk.
-    """
-
-    uri: str
-    table_folder: str | None = None
+    uri: str  # its name in errors
+    table_folder: str | None = None  # the folder around it, on a local disk
 
     @abstractmethod
     def exists(self, name: str) -> bool:

@@ -50,15 +50,11 @@ TEXTS_MAX = 1_000
 
 @dataclass(frozen=True, slots=True)
 class SentText:
-    """A text that Spark was given, made from the user's text ``within``.
-
-    Attributes:
-        relation_name: maps ctsql's names in messages to the user's names.
-    """
+    """A text that Spark was given, made from the user's text ``within``."""
 
     spark_text: SparkText
     within: Span
-    relation_name: Callable[[str], str] | None
+    relation_name: Callable[[str], str] | None  # maps ctsql's names in messages to the user's names
 
 
 class SentTexts:

@@ -54,17 +54,12 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class PlanOperator:
-    """An operator of a plan.
-
-    Attributes:
-        outputs: the ids of its columns.
-        parts: in order; :data:`CHILD` for a child, or for the list of them.
-    """
+    """An operator of a plan."""
 
     name: str
-    outputs: tuple[int, ...]
+    outputs: tuple[int, ...]  # the ids of its columns
     children: tuple["PlanOperator", ...]
-    parts: tuple[Any, ...]
+    parts: tuple[Any, ...]  # in order; :data:`CHILD` for a child, or for the list of them
 
 
 CHILD = ("child",)

@@ -170,16 +170,12 @@ def _field_names(kind: T.DataType) -> Sequence[Any]:
 
 @dataclass(frozen=True, slots=True)
 class JobWrite:
-    """A write of a job.
-
-    Attributes:
-        lower, upper: of its batches. cuts: leave out committed parts; else lower must be the upper.
-    """
+    """A write of a job."""
 
     batches: Sequence[OutputBatch]
-    lower: int
+    lower: int  # lower, upper: of its batches
     upper: int
-    cuts: bool
+    cuts: bool  # leave out committed parts; else lower must be the upper
 
     def commit(self, output: Output) -> Appended:
         """Commit it."""

@@ -39,17 +39,12 @@ from ctsql.runtime.warehouse.times.multi_table_commit import (
 
 @dataclass
 class OpenTransaction:
-    """One transaction, from BEGIN to COMMIT or ROLLBACK.
-
-    Attributes:
-        at: the T that it reads. alone: it is one statement, which holds its table's lock.
-        may_be_in: its files may be committed, now or later, also after an error.
-    """
+    """One transaction, from BEGIN to COMMIT or ROLLBACK."""
 
     engine: Engine
-    at: int
-    alone: bool = False
-    may_be_in: bool = False
+    at: int  # the T that it reads
+    alone: bool = False  # it is one statement, which holds its table's lock
+    may_be_in: bool = False  # its files may be committed, now or later, also after an error
     group: str = field(default_factory=lambda: uuid.uuid4().hex)
     _copies: dict[str, Clone | Appends] = field(default_factory=dict)
     _items: dict[str, Item] = field(default_factory=dict)

@@ -16,15 +16,11 @@ from ctsql.runtime.engine import Engine
 
 @dataclass(frozen=True, slots=True)
 class ObjectCommit:
-    """A commit.
+    """A commit."""
 
-    Attributes:
-        t: the time from which readers see it. version: of the Delta table.
-        said: ctsql's metadata, of a view's refresh for example; its keys may change.
-    """
-
-    t: int
-    version: int
+    t: int  # the time from which readers see it
+    version: int  # of the Delta table
+    # ctsql's metadata, of a view's refresh for example; its keys may change
     said: Mapping[str, Any] = field(default_factory=dict)
 
 

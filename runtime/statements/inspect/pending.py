@@ -32,22 +32,17 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
-    """The pending changes of one output.
-
-    Attributes:
-        upper: the stored one, exclusive; the time of creation if nothing is written yet, CLOSED for
-            a view after its last refresh.
-        time: the T to advance to. commits: their number.
-        problem: the error that prevents it; the rows are those before it.
-    """
+    """The pending changes of one output."""
 
     item: Item
+    # the stored one, exclusive; the time of creation if nothing is written yet, CLOSED for a view
+    # after its last refresh
     upper: int
-    time: int
-    commits: int
+    time: int  # the T to advance to
+    commits: int  # their number
     rows_inserted: int
     rows_deleted: int
-    problem: CtsqlError | None = None
+    problem: CtsqlError | None = None  # the error that prevents it; the rows are those before it
 
     def row(self) -> tuple[object, ...]:
         """The values of :data:`COLUMNS`."""

@@ -22,18 +22,13 @@ from ctsql.runtime.statements.tables.columns_read import Analysis, analyse, read
 
 @dataclass(frozen=True, slots=True)
 class ReaderEffect:
-    """The effect of a change on one object.
-
-    Attributes:
-        is_break: it would fail; otherwise it continues with other values or columns.
-        action: the statement that helps, if any.
-    """
+    """The effect of a change on one object."""
 
     name: str
     kind: str
-    is_break: bool
+    is_break: bool  # it would fail; otherwise it continues with other values or columns
     detail: str
-    action: str = ""
+    action: str = ""  # the statement that helps, if any
 
 
 def effects_on_readers(
