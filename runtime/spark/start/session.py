@@ -159,8 +159,7 @@ _process_session: SparkSession | None = None
 def process_session(master: str | None = None, life: Life = Life.LONG) -> SparkSession:
     """The process's session; the first call starts it, for ``life``.
 
-    Raises:
-        JAVA_NOT_FOUND, JAVA_UNSUPPORTED, JAR_DOWNLOAD_FAILED: with what to do about it.
+    Raises JAVA_NOT_FOUND, JAVA_UNSUPPORTED, JAR_DOWNLOAD_FAILED: with what to do about it.
     """
     global _process_session
     with _lock:
@@ -225,8 +224,7 @@ def _check(base: SparkSession) -> None:
 def engine_session(base: SparkSession) -> SparkSession:
     """A session for the engine with its settings, in the context of the given one.
 
-    Raises:
-        SPARK_WITHOUT_DELTA, SPARK_ERROR: the given session has no Delta Lake, or was stopped.
+    Raises SPARK_WITHOUT_DELTA, SPARK_ERROR: the given session has no Delta Lake, or was stopped.
     """
     _check(base)
     with translate_spark_errors():

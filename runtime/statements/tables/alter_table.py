@@ -225,8 +225,7 @@ class TableAlteration(OnNames):
         Args:
             columns: of the copy.
 
-        Raises:
-            NOT_SUPPORTED, DATA_ERROR: it is impossible, or not with these rows.
+        Raises NOT_SUPPORTED, DATA_ERROR: it is impossible, or not with these rows.
         """
         new_features = features(change, has_features(self.engine.gateway.table(location)))
         if new_features:
