@@ -158,7 +158,7 @@ def writer_of(catalog: Catalog, item: Item) -> Item:
 
 
 def written_under(catalog: Catalog, task: Item) -> dict[str, Item]:
-    """The object under whose name a quarantine has the rows of each output of a task, by its id.
+    """The object under whose name a quarantine has each output's rows, by the output's id.
 
     Outputs of a replacement use the names of the task that they replace.
     """
@@ -234,8 +234,7 @@ Key = TypeVar("Key")
 def behind_needs(keys: Iterable[Key], needs: Callable[[Key], Iterable[Key]]) -> list[Key]:
     """Some keys and all that they need, each once and behind what it needs.
 
-    A key in a circle is behind the rest of what it needs. Chains may have any length: no calls
-    nest.
+    A key in a circle is behind the rest of what it needs. Chains may have any length.
 
     >>> behind_needs("ab", {"a": "cb", "b": "c", "c": "c"}.get)
     ['c', 'b', 'a']

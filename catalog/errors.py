@@ -135,10 +135,7 @@ class InternalError(CtsqlError, DatabaseError):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One row of the table; ``{names}`` in the templates are the parameters of :func:`error`.
-
-    A parameter that is a whole detail or hint may be left out, and then so is the line.
-    """
+    """A condition; ``{names}`` in its texts are parameters, a whole detail or hint is optional."""
 
     name: str
     sqlstate: str

@@ -156,10 +156,7 @@ def find(columns: Iterable[Column], name: str) -> Column | None:
 def get(
     columns: Sequence[Column], name: str, *, span: Span | None, heading: str = "The columns are:"
 ) -> Column:
-    """The column of that name in any case.
-
-    ``heading`` stands before the list of columns in the error. Raises UNKNOWN_COLUMN.
-    """
+    """The column of that name in any case; UNKNOWN_COLUMN, whose list follows ``heading``."""
     column = find(columns, name)
     if column is None:
         column_list = ", ".join(map(quote, names(columns)))
@@ -174,11 +171,7 @@ def get(
 
 
 def check_unique(columns: Sequence[Column], spans: Sequence[Span], hint: str = "") -> Schema:
-    """The columns; DUPLICATE_COLUMN, at the second, if two names differ in case at most.
-
-    Args:
-        spans: the place of each in the text; the last one also of further columns.
-    """
+    """The columns; DUPLICATE_COLUMN for names equal in any case. ``spans``: the last repeats."""
     keys: set[str] = set()
     for index, column in enumerate(columns):
         key = fold(column.name)
@@ -197,8 +190,7 @@ def shown_columns(columns: Sequence[Column]) -> str:
 def changes_between(there: Sequence[Column], new_columns: Sequence[Column]) -> list[str]:
     """What ALTER TABLE says behind the name to give a table other columns; none for the same.
 
-    If a column is removed and one of its type is added, that is a rename: a drop would lose the
-        values.
+    A removed and an added column of one type are a rename: a drop would lose the values.
 
     >>> changes_between([Column("a", "int")], [Column("b", "int"), Column("c", "date")])
     ['RENAME COLUMN a TO b', 'ADD COLUMN c date']

@@ -15,8 +15,7 @@ def main() -> None:
 def open_standard_streams() -> None:
     """Put the null device where the process was started with a standard stream closed.
 
-    Else the next opened file, perhaps a socket, becomes that stream. Standard output is not
-    replaced: writing rows to it fails.
+    Else the next opened file becomes that stream. Standard output is not replaced: writing fails.
     """
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:

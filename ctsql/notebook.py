@@ -40,10 +40,7 @@ _LIVE_ERRORS = (CtsqlError, InterfaceError, OSError)
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What stands before the SQL of a line or cell.
-
-    ``connection`` and ``output`` are variables of the notebook.
-    """
+    """What stands before the SQL; ``connection`` and ``output`` name variables of the notebook."""
 
     warehouse: str | None = None
     connection: str | None = None

@@ -32,10 +32,7 @@ def apply(
     prune: bool = False,
     saved_plan: "Mapping[str, Any] | None" = None,
 ) -> "FolderPlan":
-    """Make the definitions of a warehouse those of a folder; returns what was done.
-
-    Raises as :func:`ctsql.runtime.pipelines.applying.apply_folder` does.
-    """
+    """Make the definitions of a warehouse those of a folder; returns what was done."""
     from ctsql.runtime.pipelines.applying import apply_folder
 
     with warehouse._running("apply") as engine:

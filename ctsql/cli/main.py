@@ -25,10 +25,7 @@ _UNNAMED = ""  # the name of the command that runs statements; a file cannot hav
 
 
 class Program(click.Group):
-    """Commands by name; arguments without one are those of the unnamed command.
-
-    Options may stand in front of the command's name as well: ``ctsql -w FOLDER run``.
-    """
+    """Commands by name, before or behind options; else the unnamed command."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put the name of the command first."""

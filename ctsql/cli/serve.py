@@ -36,11 +36,7 @@ def check_installed() -> None:
 def serving(
     connection: "Connection", host: str, port: int, *, looks_first: bool = False
 ) -> "Iterator[RunningPage]":
-    """Serve the page inside.
-
-    Args:
-        looks_first: read the logs before the start, so that the first page is complete, and a
-            missing warehouse is an error.
+    """Serve the page inside; ``looks_first``: a missing warehouse is an error.
 
     Raises:
         EXTRA_MISSING: a package is not installed. INVALID_USAGE: nothing can be served there.

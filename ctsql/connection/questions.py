@@ -48,11 +48,7 @@ def now(con: OpenWarehouse) -> int:
 
 
 def commits(con: OpenWarehouse, name: str) -> "list[ObjectCommit]":
-    """The commits of a table, task or materialized view, oldest first; writes nothing.
-
-    Args:
-        name: as SQL spells it.
-    """
+    """The commits of a table, task or materialized view, oldest first; writes nothing."""
     from ctsql.planner.binding.binder import qualify
     from ctsql.runtime.statements.inspect.commits import commits
 

@@ -98,10 +98,7 @@ def _of_this_process(connection: Any) -> "list[Row]":
 
 
 def _of_the_rest(connection: Any) -> "list[Row]":
-    """What needs another thread, many rows, a foreign writer, or a store that Spark reaches.
-
-    Called directly: such statements would take most of the time.
-    """
+    """What needs another thread, many rows, a foreign writer, or a store that Spark reaches."""
     from ctsql.runtime.spark.job_metrics import running_jobs
 
     with connection._running("self-test") as engine:

@@ -39,10 +39,9 @@ class Job:
     problem: Exception | None = None
 
     def result(self) -> Any:
-        """Wait for the outcome of the work; returns its result or raises its error.
+        """Wait for the result of the work, or raise its error; Defect: it ended the thread.
 
-        Raises:
-            Defect: the work ended the thread. KeyboardInterrupt: Ctrl-C; the work continues.
+        KeyboardInterrupt: Ctrl-C; the work continues.
         """
         while not self.done.wait(_STEP_SECONDS):
             if not self.thread.is_alive() and not self.done.is_set():
@@ -85,11 +84,7 @@ class Worker:
     def run(self, work: Callable[[], T], cancel: Callable[[], None]) -> T:
         """Run ``work`` in the thread and wait for it, as :meth:`Job.result` does.
 
-        Args:
-            cancel: called at the first Ctrl-C, and should end ``work`` soon.
-
-        Raises:
-            KeyboardInterrupt: at the second Ctrl-C; the work is abandoned.
+        ``cancel`` is called at the first Ctrl-C. Raises KeyboardInterrupt at the second.
         """
         job = self.submit(work)
         value: T

@@ -38,8 +38,7 @@ class Progress:
     def running(self, label: Callable[[], str]) -> Iterator[None]:
         """Show progress and the elapsed time while a block runs.
 
-        ``label`` is called repeatedly; while it is empty there is no line, and the time starts
-        again.
+        ``label`` is called repeatedly; while it is empty, no line is shown and no time counted.
         """
         if not self.enabled:
             yield

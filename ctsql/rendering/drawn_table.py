@@ -19,10 +19,7 @@ BOLD, DIM, PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The shown columns, by their index from 0, and their widths in cells.
-
-    ``gap`` is the number of columns before the ``…``; None if all are shown.
-    """
+    """The shown columns, from 0, their widths in cells, and how many stand before the ``…``."""
 
     columns: tuple[int, ...]
     widths: tuple[int, ...]

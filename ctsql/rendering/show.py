@@ -55,14 +55,12 @@ def write_result(
     """Write a result's rows; nothing for a statement without rows.
 
     The rows of an unbounded result are written as they are delivered, until it ends or is stopped.
-    Each batch is flushed before the next is taken, so a named reader acknowledges only written
-    rows.
+    Each batch is flushed before the next, so a named reader acknowledges only written rows.
 
     Args:
         result: its rows are used up. out: Arrow and Parquet are written to its ``buffer``.
         limit: the most rows of a table, with a note below if there are more; None for all.
-        expanded: for tables: one line per value, one block per row; None: if the table would not
-            fit the terminal.
+        expanded: for tables: one line per value; None: if the table would not fit the terminal.
         terminal: whether ``out`` is one; by default ``out.isatty()``.
         null: how a table shows NULL.
     """
@@ -129,11 +127,7 @@ def _pad(text: str, width: int, *, right: bool) -> str:
 
 
 class PlainTable:
-    """Lines of a table, whose columns grow with wider values.
-
-    Args:
-        names, kinds: of the columns. widths: the least width of each column, in cells.
-    """
+    """Lines of a table whose columns grow with wider values; ``widths`` are the least, in cells."""
 
     def __init__(self, names: Sequence[str], kinds: Sequence[str], widths: Sequence[int]) -> None:
         self.heads = [one_line(name) for name in names]
@@ -165,10 +159,9 @@ def _write_plain(result: Result, rows: list[Row], out: TextIO, null: str) -> Non
 
 
 def _write_drawn(result: Result, rows: list[Row], out: TextIO, null: str, *, expands: bool) -> str:
-    """Draw a table; returns what the footer says of columns that are left out.
+    """Draw a table; returns the footer's text about columns that are left out.
 
-    Args:
-        expands: write one line per value instead of leaving out columns.
+    ``expands`` writes one line per value instead of leaving out columns.
     """
     heads = [one_line(name) for name in result.columns]
     lines = [_lines(row, result.types, null) for row in rows]
@@ -278,10 +271,7 @@ def _binary(out: TextIO) -> IO[bytes]:
 
 
 def _write_arrow(result: Result, out: TextIO) -> None:
-    """Write an IPC stream, with a record batch for each batch of an unbounded result.
-
-    Several results make several streams in sequence.
-    """
+    """Write an IPC stream, with a record batch for each batch of an unbounded result."""
     binary, live = _binary(out), result.live
     import pyarrow as pa
 

@@ -61,7 +61,7 @@ class Result:
         types: their Spark type names (``int``, ``decimal(10,2)``, ``array<string>``).
         arraysize: the default size of ``fetchmany``.
         live: the source of the rows of an unbounded result.
-        text_end: if the last column is a statement or a plan to copy, the text behind each; else
+        text_end: if the last column is a statement or a plan to copy, the text behind it; else
             None.
         notices: advice for the author of the statement, each with its place.
     """

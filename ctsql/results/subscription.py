@@ -43,8 +43,7 @@ PROGRESS_COMMIT_SECONDS = 60.0
 class Change(NamedTuple):
     """``diff`` copies of ``row`` were inserted at ``t``, or deleted if ``diff`` is negative.
 
-    With ``progress``, a diff of 0 and a row of NULLs: everything up to ``t`` (inclusive) was
-    delivered.
+    With ``progress``, a diff of 0 and a row of NULLs: all up to ``t`` (inclusive) was delivered.
     """
 
     t: int
@@ -53,11 +52,7 @@ class Change(NamedTuple):
 
 
 class Batch:
-    """The changes at one T.
-
-    Attributes:
-        t: milliseconds since 1970-01-01 UTC.
-    """
+    """The changes at one T, ``t``, in milliseconds since 1970-01-01 UTC."""
 
     def __init__(self, t: int, compute: Callable[[], Result], rows: list[Row] | None) -> None:
         """Args: compute: computes the changes (again). rows: the changes, if they are in memory."""

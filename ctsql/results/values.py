@@ -104,9 +104,8 @@ def holds_entries(kind: str) -> bool:
 def of_python(value: Any, kind: str) -> Any:
     """A nested value, of a type that holds instants or entries, as a caller gets it.
 
-    PySpark has instants in the machine's zone: they get the offset of UTC. A map that was fetched
-    as a list of its entries becomes a dict. Raises OverflowError, ValueError: Python has no such
-    instant.
+    PySpark's instants in the machine's zone get the offset of UTC. A map that was fetched as a list
+    of its entries becomes a dict. Raises OverflowError, ValueError: Python has no such instant.
     """
     if value is None or not (_INSTANT.search(kind) or holds_entries(kind)):
         return value

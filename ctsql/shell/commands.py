@@ -118,10 +118,7 @@ def is_command(text: str) -> bool:
 
 
 def parse_command(text: str) -> Command | None:
-    """The command of a line; None for SQL.
-
-    Raises INVALID_STATEMENT: an unknown command, or a missing or surplus argument.
-    """
+    """The command of a line, None for SQL; INVALID_STATEMENT: unknown, or a wrong argument."""
     if not is_command(text):
         return None
     source = Source(text.strip(), "<prompt>")
