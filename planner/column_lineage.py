@@ -25,10 +25,7 @@ Origins = Mapping[str, frozenset[Origin]]  # by column; a column with unknown li
 def column_origins(
     plan: lp.ViewWrite | lp.TaskWrite, *, direct: bool = False
 ) -> dict[str, Origins]:
-    """The origins of the columns of a view, or of a task's outputs, by the output's id.
-
-    ``direct`` reports a plain view itself instead of what it reads.
-    """
+    """Origins of columns by the output's id; ``direct`` does not follow plain views."""
     if isinstance(plan, lp.ViewWrite):
         columns = [c.name for c in plan.columns]
         return {plan.object_id: _Origins(direct).of_query(plan.desired, columns)}

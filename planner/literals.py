@@ -57,10 +57,7 @@ Parameters = Sequence[object] | Mapping[str, object]
 
 
 def literals(places: Sequence[Span], parameters: Parameters | None) -> tuple[str, ...]:
-    """The values for the parameters at these places, as literals.
-
-    Raises INVALID_USAGE, PARAMETER_MISMATCH: as :func:`in_order` and :func:`literal`.
-    """
+    """The values for the parameters at these places, as literals; PARAMETER_MISMATCH."""
     names = [place.text.removeprefix("?").removeprefix(":") for place in places]
     values = in_order(names, () if parameters is None else parameters)
     if len(values) != len(places):

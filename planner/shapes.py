@@ -26,10 +26,7 @@ _MARK = "\0"  # in no text that Spark takes
 
 
 class Shapes:
-    """Shapes of plans that belong together: an object has one number in all of them.
-
-    ``objects`` are the ids of the objects in the order of their numbers.
-    """
+    """Shapes of plans that belong together; ``objects`` has the ids by their numbers."""
 
     def __init__(self, objects: Sequence[str] = ()) -> None:
         """Begin with some objects, which have the first numbers."""

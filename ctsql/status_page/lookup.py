@@ -282,10 +282,7 @@ def _quarantine_of(reader: LogReader, item: Item) -> QuarantineRows | None:
 
 
 def _oldest(reader: LogReader, item: Item) -> tuple[int | None, datetime | None]:
-    """The oldest version of an object's log that is readable without a gap, and its instant.
-
-    None for both if it has no table, or the table is gone.
-    """
+    """The oldest version of a log without a gap after it, and its instant; None without a table."""
     if item.location is None:
         return None, None
     if not are_there(reader.relations, [item]):

@@ -16,12 +16,7 @@ PROBLEMS = (State.FAILED.value, State.UNREADABLE.value)  # the states that need 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """What stops an object.
-
-    Attributes:
-        since: the instant at which it was recorded; None if it was not.
-        line, column: in the definition, from 1. what_to_do: what to type.
-    """
+    """What stops an object; ``since`` is None if it was not recorded, ``line`` counts from 1."""
 
     condition: str
     message: str

@@ -83,10 +83,7 @@ class Poller:
     # ---- all objects
 
     async def latest(self) -> Look:
-        """The current state, or that of a short time ago.
-
-        Raises CtsqlError or TimeoutError: the logs cannot be read, and no state was read before.
-        """
+        """The current or recent state; CtsqlError, TimeoutError: there is none yet."""
         last = self._last_look
         if last is not None and time.monotonic() - last.at < POLL_SECONDS:
             return last

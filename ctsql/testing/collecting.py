@@ -38,10 +38,7 @@ class Suite:
 
 
 def collect(sources: Sequence[Source]) -> Suite:
-    """Read the files of a folder.
-
-    Raises what :func:`~ctsql.planner.folder.read_folder` raises about the definitions.
-    """
+    """Read the files of a folder; raises as :func:`~ctsql.planner.folder.read_folder` does."""
     readable: list[Source] = []
     broken_cases: list[Case] = []
     for source in sources:

@@ -33,10 +33,7 @@ class Selection:
 
 
 def choose(folder: Path, part: str | None, variables: Mapping[str, str]) -> Selection:
-    """The tests of a folder that have a text in their names, or all.
-
-    Raises INVALID_USAGE: there is no folder or no such test; and as reading its files does.
-    """
+    """The tests with a text in their names, or all; INVALID_USAGE: no folder or no test."""
     suite = collect(sql_files(folder, variables))
     selection = suite if part is None else suite.select(part)
     if not selection.cases:

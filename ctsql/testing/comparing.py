@@ -142,10 +142,7 @@ def _with_texts(kind: T.DataType) -> T.DataType:
 
 
 def _exact(value: str, literal: str | None, field: T.StructField, kind: str) -> str:
-    """A value; an error if the text of what was typed is another number, or has a time of day.
-
-    As SQL, as are the parts of it: a function of a Column is several calls into the JVM.
-    """
+    """A value as SQL; an error if its text is another number, or has a time of day."""
     if literal is not None:
         same = _is_same(literal, value, field.dataType)
         what = quote_text(f" is no {field.dataType.simpleString()}")

@@ -195,10 +195,7 @@ class Binder:
         return lp.ViewReference(object_id=item.id, name=item.name, columns=columns, query=query)
 
     def followed_item(self, item: Item, span: Span | None = None) -> Item:
-        """The object that a task follows: of a plain view its one source.
-
-        Raises NOT_DURABLE if a view does more than filter and project.
-        """
+        """The object that a task follows; NOT_DURABLE: a view does more than filter and project."""
         while isinstance(item, View):
             with reading_definition(item):
                 query = _query_of(item)
@@ -386,10 +383,7 @@ def qualify(ref: st.RelationRef, search_schema: str) -> Name:
 
 
 def _diff_of(ref: st.RelationRef, columns: Sequence[str]) -> str:
-    """The name of the last column of ``changes(t)``, if t has these columns.
-
-    Raises INVALID_STATEMENT if no alias list renames a column of that name.
-    """
+    """The name of the last column of ``changes(t)``; INVALID_STATEMENT: two would have it."""
     names = [fold(column) for column in columns]
     if DIFF_NAME not in names:
         return DIFF_NAME

@@ -90,10 +90,7 @@ def name_unnamed(columns: Sequence[Column], sql: SqlText) -> tuple[Column, ...]:
 
 
 def check_storable(columns: Sequence[Column], span: Span, creates: str = "") -> None:
-    """Refuse columns that no table can have: INVALID_NAME, INVALID_COLUMN_TYPE, NOT_SUPPORTED.
-
-    ``creates``: if a query gives the names, the statement up to its name, for the hint.
-    """
+    """Refuse columns that no table can have; ``creates`` is a query's statement, for the hint."""
     for column in columns:
         check_column_name(column.name, span)
         if has_forbidden(column.name):
@@ -104,11 +101,7 @@ def check_storable(columns: Sequence[Column], span: Span, creates: str = "") -> 
 
 
 def not_assignable(column: Column, given: str, span: Span, text: str) -> CtsqlError:
-    """TYPE_MISMATCH for a value that a column cannot store.
-
-    Args:
-        given: what the value is, for the message. text: the value, for the hint.
-    """
+    """TYPE_MISMATCH for a value that a column cannot store; ``text`` is the value, for the hint."""
     message = f'column "{column.name}" is of type {column.type}, but {given}'
     hint = f"Write CAST({text} AS {column.type}) if that is meant."
     return error("TYPE_MISMATCH", span=span, message=message, hint=hint)

@@ -69,10 +69,7 @@ WORDS_OF_TIME = ("REFRESH", "SCHEDULE", "TARGET_LAG", "COALESCE", "TRIM", *CLOCK
 
 
 def may_wait(catalog: Catalog, item: Item) -> bool:
-    """Whether a task or view may become due although nothing that it reads changes. Pure.
-
-    The text alone decides: true does not mean that it becomes due.
-    """
+    """Whether, by its text alone, a definition may become due without a change of its inputs."""
     if any(revision.once for revision in item.revisions):
         return True  # it reads the existing rows, at the T of its cutover
     texts = [d.text for d in item.revisions]

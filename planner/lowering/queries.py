@@ -105,10 +105,7 @@ def lower_query(
 ) -> DataFrame:
     """The result of a query, lazily.
 
-    Args:
-        rows: rows for relations that are not looked up, by place in ``query.relations`` (the
-            output itself in a task's body, files).
-        parameters: SQL literals for the parameters of the text.
+    ``rows`` replace relations by their place: the output itself in a task's body, files.
     """
 
     def run(frames: Sequence[DataFrame]) -> DataFrame:

@@ -86,9 +86,7 @@ def lower_statements(
 ) -> dict[str, OutputState]:
     """Return the outputs' state after the statements.
 
-    Args:
-        outputs: what each holds before. keep: compute the stored rows that are left; else only
-            those that later statements read.
+    ``keep`` computes the stored rows that are left; else only those that later statements read.
     """
     states = dict(outputs)
     for i, statement in enumerate(node.statements):
@@ -133,10 +131,7 @@ def _step(
 
 
 def lower_inserts(node: lp.Transaction, context: Context, *extra_columns: str) -> DataFrame:
-    """Return what a body of INSERTs proposes, with further columns at the end of its queries.
-
-    Where its output has constraints the rows have the column ``BROKEN``, too.
-    """
+    """Return what a body of INSERTs proposes, with ``extra_columns`` of its queries at the end."""
     view = StatementView(OutputState(None), context)
     inserts = [s for s in node.statements if isinstance(s, lp.Insert)]
     rows = union_all(*(_insert(s, view, extra_columns) for s in inserts))
@@ -176,10 +171,7 @@ def _insert(
 
 
 def _check_types(statement: lp.Insert, into: Sequence[str], rows: DataFrame) -> None:
-    """Refuse values that a column cannot store, because a read object's types have changed.
-
-    Raises TYPE_MISMATCH.
-    """
+    """TYPE_MISMATCH: a read object's types have changed, and a column cannot store its values."""
     types = {c.name: c.type for c in statement.target}
     for name, field in zip(into, rows.schema.fields, strict=False):
         value_type = type_name(field.dataType)

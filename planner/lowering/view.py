@@ -35,10 +35,7 @@ def lower_view(node: ViewWrite, context: Context) -> DataFrame:
 
 
 def check_count(count: int, rows: DataFrame, query: Query) -> None:
-    """Refuse a result of more or fewer columns: what ``*`` stands for may have changed.
-
-    Raises COLUMN_COUNT_MISMATCH.
-    """
+    """COLUMN_COUNT_MISMATCH for a result of other columns: those of ``*`` may have changed."""
     if len(rows.columns) != count:
         message = f"the query gives {len(rows.columns)} column(s) now, and gave {count}"
         detail = "A table that it reads has lost a column."

@@ -43,10 +43,7 @@ VIEW_OPTIONS = ("REFRESH", POLICY, NOT_NULL, *STORAGE_OPTIONS)
 
 
 def read_alter(cursor: TokenCursor) -> st.Statement:
-    """Read what follows ALTER.
-
-    Raises SYNTAX_ERROR, INVALID_OPTION, NOT_SUPPORTED, and as a body does.
-    """
+    """Read what follows ALTER."""
     kind = cursor.expect_kind()
     if cursor.at("IF", "EXISTS"):
         # What a script types instead works for missing objects too.

@@ -332,10 +332,7 @@ class _Unit:
 def _units(
     flow: CreateFlow, values: Sequence[Column], sequence_types: Sequence[str]
 ) -> list[_Unit]:
-    """The units of SEQUENCE BY ... FOR: with IGNORE NULL UPDATES each column is one.
-
-    A column that is the expression of a group and in none belongs to that group.
-    """
+    """The units of SEQUENCE BY ... FOR: with IGNORE NULL UPDATES each column is one."""
     group_of: dict[str, int] = {}
     for number, group in enumerate(flow.groups):
         for column in _find_columns(group.columns.names, group.columns.span, values):

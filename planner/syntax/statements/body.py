@@ -19,10 +19,7 @@ QUERY_WORDS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "MAP", "REDUCE"
 
 
 def read_body(tokens: Tokens, place: Span, name: str) -> tuple[st.BodyStatement, ...]:
-    """Read what follows AS (at ``place``) in the definition of the task with this name.
-
-    Raises SYNTAX_ERROR, INVALID_STATEMENT, NOT_SUPPORTED.
-    """
+    """Read what follows AS (at ``place``) in the definition of the task with this name."""
     example = f"Type: AS (INSERT INTO {name} SELECT ...)"
     if not tokens or tokens[0].upper != "(":
         text = f'"{tokens[0].span.text}"' if tokens else "the end of the statement"

@@ -34,13 +34,7 @@ def read_columns(
     defaults: bool = False,
     constraints: list[ConstraintDef] | None = None,
 ) -> tuple[ColumnDef, ...]:
-    """Read the tokens between a list's parentheses; ``place`` is for the error of an empty list.
-
-    Args:
-        constraints: receives the list's constraints; None if it may have none.
-
-    Raises SYNTAX_ERROR, DUPLICATE_COLUMN, INVALID_COLUMN_TYPE, NOT_SUPPORTED.
-    """
+    """Read a list at ``place`` into columns and, unless that is None, ``constraints``."""
     columns: list[ColumnDef] = []
     names: set[str] = set()
     for group in tk.cut_at_commas(tokens, are_columns=True):

@@ -37,10 +37,7 @@ def at_constraint(cursor: TokenCursor, ahead: int = 0) -> bool:
 
 
 def read_constraint(cursor: TokenCursor, column: str | None = None) -> ConstraintDef:
-    """Read one constraint with its ON VIOLATION; raises SYNTAX_ERROR, NOT_SUPPORTED.
-
-    ``column`` is the column in whose definition it stands; None for one of a whole row.
-    """
+    """Read one constraint with its ON VIOLATION; ``column`` is None for one of a whole row."""
     start, name = cursor.here, ""
     if cursor.accept("CONSTRAINT"):
         token = cursor.name("the name of the constraint")

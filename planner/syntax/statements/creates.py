@@ -154,10 +154,7 @@ class _TableClauses:
 
 
 def _replacing_table(table: st.CreateTable, tokens: Tokens) -> st.CreateTable:
-    """CREATE OR REPLACE TABLE ... AS; Spark's text excludes OR REPLACE, which makes another table.
-
-    Raises NOT_SUPPORTED for a table without a query: its rows would be lost.
-    """
+    """CREATE OR REPLACE TABLE ... AS; Spark's OR REPLACE would make another table."""
     if table.query is None or table.if_not_exists:
         hint = "Other columns: ALTER TABLE. Other rows, too: CREATE OR REPLACE TABLE ... AS SELECT"
         what = "CREATE OR REPLACE TABLE without AS"

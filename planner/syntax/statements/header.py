@@ -172,10 +172,7 @@ def _input(cursor: TokenCursor) -> TaskInput:
 
 
 def _rows_where(ref: RelationRef, alias: str | None, condition: Tokens) -> SqlText:
-    """The query ``SELECT * FROM source [AS] alias WHERE condition`` of the typed text.
-
-    Raises INVALID_STATEMENT if the condition reads anything but a row's own columns.
-    """
+    """The query of the rows for which a condition is true, which reads one row's columns alone."""
     source = source_of(ref, alias)
     text = analyse(span_of(condition), form="predicate", tokens=condition, outer=[(source,)])
     other = [ref.span for ref in text.relations] + [call.span for call in text.clocks]

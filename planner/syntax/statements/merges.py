@@ -26,10 +26,7 @@ _ALLOWED = {
 
 
 def read_merge(tokens: Tokens, verb: int = 0) -> st.MergeStatement:
-    """Read a MERGE; ``verb`` is its index behind a WITH clause, whose names the source may use.
-
-    Raises SYNTAX_ERROR, INVALID_STATEMENT, DUPLICATE_COLUMN, NOT_SUPPORTED.
-    """
+    """Read a MERGE; ``verb`` is its index behind a WITH clause, whose names the source may use."""
     cursor = TokenCursor(tokens, start=verb)
     cursor.expect("MERGE")
     if cursor.at("WITH", "SCHEMA", "EVOLUTION"):
@@ -220,10 +217,7 @@ def read_assignments(
     scope: st.Scope,
     cte_names: frozenset[str] = frozenset(),
 ) -> tuple[st.Assignment, ...]:
-    """Read the assignments behind SET; ``target`` may qualify a column, the values see ``scope``.
-
-    Raises SYNTAX_ERROR, DUPLICATE_COLUMN, NOT_SUPPORTED for a field of a column.
-    """
+    """Read the assignments behind SET; ``target`` may qualify a column, values see ``scope``."""
     assignments: list[st.Assignment] = []
     for group in cut_at_commas(tokens):
         if not group:

@@ -158,10 +158,7 @@ def _insert_target(cursor: TokenCursor) -> st.RelationRef:
 
 
 def read_copy(cursor: TokenCursor) -> st.CopyFrom | st.CopyTo:
-    """COPY table [(columns)] FROM 'file' ..., COPY table | (query) TO 'file' ...
-
-    Raises SYNTAX_ERROR, INVALID_STATEMENT, INVALID_OPTION, FILE_FORMAT_UNKNOWN.
-    """
+    """COPY table [(columns)] FROM 'file' ..., COPY table | (query) TO 'file' ..."""
     if cursor.at("("):
         place = cursor.here
         inside = cursor.group()

@@ -19,10 +19,7 @@ _CLAUSES = ("AS", "FROM", "UP", "WITH")
 
 
 def read_subscribe(cursor: TokenCursor) -> Subscribe:
-    """Read what follows SUBSCRIBE.
-
-    Raises SYNTAX_ERROR, INVALID_OPTION, INVALID_STATEMENT, NOT_SUPPORTED for a query with a reader.
-    """
+    """Read what follows SUBSCRIBE."""
     cursor.accept("TO")
     if cursor.upper() in ("SELECT", "WITH", "VALUES") and cursor.upper(1) not in ("", *_CLAUSES):
         message = f'found "{cursor.here.text}", expected a name or a query in parentheses'

@@ -121,15 +121,9 @@ def _relation(file: FileRef, span: Span) -> RelationRef:
 
 
 def read_options(groups: Iterable[Tokens], place: Span, *, of_copy: bool = False) -> dict[str, str]:
-    """Read the options of a file, names in lower case.
+    """Read the options of a file, names in lower case; ``of_copy``: spelled as in COPY.
 
-    Args:
-        place: for the error of a missing option.
-        of_copy: spelled as in COPY, which may leave out the arrow, and a value that is true.
-
-    Raises:
-        INVALID_STATEMENT: an option is given twice, under any of its names. INVALID_OPTION: there
-            is no such option, or no such format.
+    Raises INVALID_STATEMENT: an option is given twice. INVALID_OPTION: there is no such option.
     """
     options: dict[str, str] = {}
     for group in groups:

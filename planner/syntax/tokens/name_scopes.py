@@ -40,9 +40,7 @@ def qualified_names(
 ) -> tuple[QualifiedName, ...]:
     """The columns and stars that are qualified by the name of a relation without alias.
 
-    Args:
-        relations: by the identity of their nodes in the tree. outer: scopes around the piece,
-            innermost first.
+    ``relations`` are by the identity of their nodes; ``outer`` scopes are innermost first.
     """
     sources = [s for scope in outer for s in scope if s.ref is not None]
     refs = [*relations.values(), *(s.ref for s in sources if s.ref is not None)]
