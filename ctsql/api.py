@@ -6,22 +6,15 @@ runs one statement at a time; threads may share it.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ctsql.catalog.errors import error, misuse
 from ctsql.catalog.locations import location_fault
 from ctsql.catalog.spans import Source, Span
 from ctsql.connection import following, loading, questions
-from ctsql.connection.caller_scope import (
-    NOWHERE,
-    CallerVariables,
-    caller_variables,
-    with_own_functions,
-    with_variables,
-)
 from ctsql.connection.open_warehouse import OpenWarehouse
 from ctsql.planner.literals import Parameters, list_of, literals
 from ctsql.planner.syntax import ast as st, parse, split
@@ -126,11 +119,8 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
         bulk_result = loading.append_given(self, statement, parameter_sets)
         if bulk_result is not None:
             return bulk_result
-        variables = caller_variables(None)
         with nullcontext() if self.in_transaction else self.transaction():
-            counts = [
-                self.run_statement(span, values, variables).rowcount for values in parameter_sets
-            ]
+            counts = [self.run_statement(span, values).rowcount for values in parameter_sets]
         return loading.sum_of(statement.verb, counts)
 
     # ---- statements
@@ -140,20 +130,14 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
         sql: str,
         parameters: Parameters | None = None,
         *,
-        variables: Mapping[str, Any] | None = None,
         source_name: str = "<statement>",
     ) -> Result:
         """Run one or several statements; returns the last one's result.
-
-        After ``SET python_variables = true`` a name that is not an object refers to the caller's
-        variable, for example to a DataFrame in ``SELECT * FROM df``.
 
         Args:
             sql: statements with ``;`` between them.
             parameters: values for a single statement: a list for its ``?``, a dict for its
                 ``:name``.
-            variables: rows by the names under which the statements read them, of the kinds that
-                :meth:`register` takes. No object of the current schema has these names.
             source_name: what errors call the text.
 
         Raises:
@@ -164,18 +148,12 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
             message = "parameters go with exactly one statement"
             raise misuse(message, f"There are {len(spans)}.")
         result = Result.of_status("")
-        caller = caller_variables(variables)
         for span in spans:
-            result = self.run_statement(span, parameters, caller)
+            result = self.run_statement(span, parameters)
         return result
 
-    def run_statement(
-        self,
-        span: Span,
-        parameters: Parameters | None = None,
-        variables: CallerVariables = NOWHERE,
-    ) -> Result:
-        """Parse and run one statement, which may read some variables of Python."""
+    def run_statement(self, span: Span, parameters: Parameters | None = None) -> Result:
+        """Parse and run one statement."""
         from ctsql.connection.log_answers import reads_logs, run_logged
 
         self._cancelled.clear()
@@ -187,19 +165,15 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
                 return result
         values = literals(_parameters_of(statement), parameters)
         with self._running(span.text) as engine:
-            from ctsql.connection.dispatch import May, allowed, run
+            from ctsql.connection.dispatch import May, allowed, run, with_own_functions
             from ctsql.runtime.spark.internals.jobs import forget_ended_queries
 
             may = allowed(statement)
-            once = May.ONCE in may
             if self.read_only and May.READ_ONLY not in may:
                 what = " ".join(span.text.split()[:2]).upper()
                 raise error("READ_ONLY_MODE", span=span, what=what)
             forget_ended_queries(engine.session)  # of results that were iterated since
-            with (
-                with_variables(self, engine, variables, once=once, again=May.AGAIN in may),
-                with_own_functions(engine, once=once),
-            ):
+            with with_own_functions(engine, once=May.ONCE in may):
                 return run(self, engine, statement, values)
 
     # ---- objects, commits and changes
@@ -231,7 +205,6 @@ def connect(
     master: str | None = None,
     read_only: bool = False,
     create: bool = True,
-    python_variables: bool = False,
     maintenance: bool = False,
 ) -> Connection:
     """Open a warehouse; returns at once, Spark starts on first need.
@@ -245,7 +218,6 @@ def connect(
             statements that write are refused.
         create: create the warehouse if it does not exist. If False, the first statement raises
             WAREHOUSE_NOT_FOUND.
-        python_variables: start with ``SET python_variables = true``.
         maintenance: compact the outputs that the connection writes, in a background thread. Without
             it only :meth:`Connection.run` and MAINTAIN compact.
 
@@ -263,7 +235,6 @@ def connect(
         master=master,
         read_only=read_only,
         create=create,
-        python_variables=python_variables,
         maintenance=maintenance,
     )
 
@@ -271,14 +242,9 @@ def connect(
 _default: Connection | None = None
 
 
-def execute(
-    sql: str,
-    parameters: Parameters | None = None,
-    *,
-    variables: Mapping[str, Any] | None = None,
-) -> Result:
+def execute(sql: str, parameters: Parameters | None = None) -> Result:
     """Run statements on the default connection: :func:`connect` without arguments."""
     global _default
     if _default is None or _default._closed:
         _default = connect()
-    return _default.execute(sql, parameters, variables=variables)
+    return _default.execute(sql, parameters)

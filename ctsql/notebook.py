@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ctsql.catalog.errors import CtsqlError, InterfaceError, misuse
 from ctsql.catalog.spans import Source
-from ctsql.connection.caller_scope import CallerVariables
 from ctsql.connection.completion import complete
 from ctsql.console.interruptible import Worker
 from ctsql.planner.syntax import split
@@ -179,11 +178,10 @@ class Notebook:
         from IPython.display import display
 
         output: object = None
-        variables = CallerVariables({}, namespace=self.shell.user_ns)
         for span in split(source):
             if output is not None:
                 display(output)  # type: ignore[no-untyped-call]
-            work = partial(self.connection.run_statement, span, None, variables)
+            work = partial(self.connection.run_statement, span)
             result = self._worker.run(work, self.connection.cancel)
             output = self._display(result)
         return output

@@ -85,8 +85,9 @@ def _read(text: bytes, columns: dict[str, pa.DataType]) -> pa.Table:
 def load(con: Connection) -> None:
     """Make the tables ``flights`` and ``airlines``; what is there already stays as it is."""
     for name, read in (("flights", flights), ("airlines", airlines)):
-        text = f"CREATE TABLE IF NOT EXISTS {name} AS SELECT * FROM given"
-        con.execute(text, variables={"given": read()})
+        con.register("given", read())
+        con.execute(f"CREATE TABLE IF NOT EXISTS {name} AS SELECT * FROM given")
+    con.unregister("given")
 
 
 def main() -> int:

@@ -1,13 +1,13 @@
 """What each kind of statement does, and what it may: a table from the class to the handler."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from enum import Flag, auto
 from typing import TYPE_CHECKING, Any
 
 from ctsql.catalog import times
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import ObjectKind
 from ctsql.connection.following import open_subscription
 from ctsql.connection.log_answers import reads_logs, rows, run_logged, text_rows
@@ -21,6 +21,7 @@ from ctsql.results.result import Result
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.internals.sessions import describe_functions, function_names
+from ctsql.runtime.spark.internals.temporary import has_function, with_functions
 from ctsql.runtime.statements.definitions.alter import Alteration
 from ctsql.runtime.statements.definitions.alter_task import TaskAlteration
 from ctsql.runtime.statements.definitions.alter_view import (
@@ -47,8 +48,6 @@ from ctsql.runtime.statements.tables.alter_table import TableAlteration, TableCo
 from ctsql.runtime.subscriptions.cursors import Readers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyspark.sql import DataFrame
 
 
@@ -394,3 +393,27 @@ HANDLERS: dict[type[st.Statement], tuple[Handler, May]] = {
     st.RefreshView: (_done(lambda n, s: Alteration(n).refresh(s)), May.CHANGE),
 }
 """The handler of each class of statements, and what its statements may."""
+
+
+@contextmanager
+def with_own_functions(engine: "Engine", *, once: bool) -> Iterator[None]:
+    """Let a statement that runs once call the functions of ``con.spark``; definitions must not."""
+    if once:
+        with with_functions(engine.session, engine.caller):
+            yield
+        return
+    try:
+        yield
+    except CtsqlError as problem:
+        name = str(problem.given.get("function", ""))
+        if problem.condition != "UNKNOWN_FUNCTION" or not has_function(engine.caller, name):
+            raise
+        raise error(
+            "NOT_DURABLE",
+            span=problem.span,
+            cause=problem,
+            what=f"function {name}",
+            where="in a definition",
+            detail="It is known to this process only; others run definitions, too.",
+            hint="Write it in SQL, or compute the column before the rows are inserted.",
+        ) from problem

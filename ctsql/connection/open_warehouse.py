@@ -40,7 +40,6 @@ class OpenWarehouse:
         master: str | None = None,
         read_only: bool = False,
         create: bool = True,
-        python_variables: bool = False,
         maintenance: bool = False,
     ) -> None:
         check_text(warehouse, "the warehouse's place")
@@ -48,7 +47,6 @@ class OpenWarehouse:
         self.warehouse = warehouse
         self._create = create
         self._maintains = maintenance  # asked for, or while run() works
-        self._python_variables = python_variables
         self.read_only = read_only
         self.is_new = False  # whether this connection made the warehouse
         self.search_schema = "default"
@@ -119,9 +117,7 @@ class OpenWarehouse:
             self._maintenance = ConnectionMaintenance()
             self._engine.context = self._maintenance.context
             self._spark = base
-            self._settings = Settings.of_connection(
-                read_only=self.read_only, python_variables=self._python_variables
-            )
+            self._settings = Settings(read_only=self.read_only)
         return self._engine
 
     @property

@@ -17,15 +17,12 @@ STRICT, STORED = "strict serializable", "serializable"
 ISOLATION = "isolation"
 READ_ONLY = "read_only"
 TICK = "tick_interval"
-VARIABLES = "python_variables"
-DEFAULTS = {ISOLATION: STRICT, TICK: "0", VARIABLES: "false"}
+DEFAULTS = {ISOLATION: STRICT, TICK: "0"}
 DESCRIPTIONS = {
     ISOLATION: f"'{STRICT}': reads see all that is committed; '{STORED}': reads see what is "
     "stored, without waiting",
     TICK: "commits that this connection binds to times share one when they are of the same "
     "interval of so long, '1 second' for example; 0: each has its own",
-    VARIABLES: "true: in a Python program, a name in FROM that no object has means the variable of "
-    "that name, if it holds rows; false: it does not",
     READ_ONLY: "true: nothing is written, what is not stored yet is computed in memory; "
     "false makes the connection write, and there is no way back",
 }
@@ -46,14 +43,7 @@ class Settings:
     """Names and values; Spark's own settings are those of the engine's session."""
 
     values: dict[str, str] = field(default_factory=lambda: dict(DEFAULTS))
-    defaults: dict[str, str] = field(default_factory=lambda: dict(DEFAULTS))
     read_only: bool = False
-
-    @classmethod
-    def of_connection(cls, *, read_only: bool, python_variables: bool) -> "Settings":
-        """The settings that a connection begins with, and goes back to on RESET."""
-        initial = DEFAULTS | {VARIABLES: _text(is_on=python_variables)}
-        return cls(dict(initial), initial, read_only=read_only)
 
     @property
     def strict(self) -> bool:
@@ -66,11 +56,6 @@ class Settings:
         length = parse_interval(self.values[TICK]) if self.values[TICK] != "0" else 0
         assert isinstance(length, int)  # set() has checked it
         return length
-
-    @property
-    def reads_variables(self) -> bool:
-        """Whether statements read the variables of the program that runs them."""
-        return self.values[VARIABLES] == _text(is_on=True)
 
     def set(self, statement: SetSetting, session: SparkSession) -> None:
         """SET name = value."""
@@ -88,9 +73,6 @@ class Settings:
             raise self._unknown(statement.name, statement)
         if name == TICK:
             self.values[name] = _tick(statement)
-            return
-        if name == VARIABLES:
-            self.values[name] = _text(is_on=_boolean(statement, name))
             return
         value = " ".join(statement.value.replace("-", " ").replace("_", " ").lower().split())
         if value not in (STRICT, STORED):
@@ -131,7 +113,7 @@ class Settings:
     def reset(self, statement: ResetSetting, session: SparkSession) -> None:
         """RESET name, RESET ALL; read_only stays."""
         if statement.name is None:
-            self.values = dict(self.defaults)
+            self.values = dict(DEFAULTS)
             return
         name = fold(statement.name)
         if _is_fixed(name):
@@ -139,7 +121,7 @@ class Settings:
         if name.startswith("spark."):
             reset_setting(session, statement.name)
         elif name in DEFAULTS:
-            self.values[name] = self.defaults[name]
+            self.values[name] = DEFAULTS[name]
         elif name != READ_ONLY:
             raise self._unknown(statement.name, statement)
 

@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.spans import Span
-from ctsql.connection.caller_scope import NOWHERE, CallerVariables
 from ctsql.connection.completion import ObjectInfo, Vocabulary
 from ctsql.results.result import Result, Row
 from ctsql.runtime.service.events import Event, EventKind
@@ -112,10 +111,8 @@ class FakeConnection:
         self,
         span: Span,
         parameters: Sequence[object] | None = None,
-        variables: CallerVariables = NOWHERE,
     ) -> Result:
         self.start()
-        self.variables = variables
         self._cancelled.clear()
         self.ran.append(span.text)
         match span.text.split()[0].upper():

@@ -315,7 +315,8 @@ def test_polars(con: Connection) -> None:
     for found in (con.execute(query).to_polars(), pl.DataFrame(con.execute(query))):
         assert found.to_dicts() == [row, dict.fromkeys(row)]
         assert found.schema["t"] == pl.Datetime("us", "UTC")
-    con.execute("INSERT INTO p SELECT * FROM given", variables={"given": frame})
+    con.register("given", frame)
+    con.execute("INSERT INTO p SELECT * FROM given")
     assert con.execute("SELECT count(*) FROM p WHERE r.x = 7").to_polars().item() == 2
     wide = pa.table({"d": pa.array([Decimal(1)], pa.decimal256(40, 2))})
     for refused in (pl.DataFrame({"i": [1]}).lazy(), wide):

@@ -72,15 +72,6 @@ def test_a_cell_returns_its_last_result(
     assert notebook.run("INSERT x") is None
 
 
-def test_a_cell_may_read_the_variables_of_the_notebook(notebook: Notebook) -> None:
-    """As a program's statements may, where that is asked for."""
-    notebook.shell.user_ns["delivered"] = [{"item": "pen"}]
-    notebook.run("SELECT 1")
-    connection: Any = notebook.connection
-    assert connection.variables.readable(all_of_caller=True).has("delivered")
-    assert not connection.variables.readable(all_of_caller=False).has("delivered")
-
-
 def test_an_error_is_shown_as_the_shell_shows_it(notebook: Notebook) -> None:
     """Without a traceback of Python; nothing after it runs."""
     with pytest.raises(CtsqlError) as caught:

@@ -64,11 +64,11 @@ def test_what_changes_results_is_not_set(name: str) -> None:
 def test_the_words_for_on_and_off_are_the_same_everywhere(words: list[str], wanted: bool) -> None:
     """In SET, in commands of the shell and in options of files."""
     for word in words:
-        settings = Settings()
-        statement: Any = parse(Source(f"SET python_variables = {word}").whole())
+        settings = Settings(read_only=wanted)
+        statement: Any = parse(Source(f"SET read_only = {word}").whole())
         settings.set(statement, Mock())
-        assert settings.reads_variables is wanted
-        assert settings.show(parse(Source("SHOW python_variables").whole()), Mock())[0][1] == (  # type: ignore[arg-type]
+        assert settings.read_only is wanted
+        assert settings.show(parse(Source("SHOW read_only").whole()), Mock())[0][1] == (  # type: ignore[arg-type]
             "true" if wanted else "false"
         )
         assert parse_switch(not wanted, word) is wanted
@@ -76,7 +76,7 @@ def test_the_words_for_on_and_off_are_the_same_everywhere(words: list[str], want
         assert dict(copied.file.options) == {"header": "true" if wanted else "false"}
 
 
-@pytest.mark.parametrize("text", ["SET read_only = maybe", "SET python_variables = ''"])
+@pytest.mark.parametrize("text", ["SET read_only = maybe", "SET read_only = ''"])
 def test_other_words_are_refused(text: str) -> None:
     statement: Any = parse(Source(text).whole())
     with pytest.raises(CtsqlError, match="INVALID_OPTION"):

@@ -254,11 +254,7 @@ class OddUses:
             case 0:
                 return Use(f"append({name!a}, {what})", lambda con: con.append(name, rows))
             case 1:
-                sql = "SELECT * FROM given"
-                return Use(
-                    f"variables {what}",
-                    lambda con: con.execute(sql, variables={"given": rows}).fetchall(),
-                )
+                return Use(f"register({name!a}, {what})", lambda con: con.register(name, rows))
             case _:
                 sql = self._pick("INSERT INTO t (a, s) VALUES (?, ?)", "DELETE FROM t WHERE a = ?")
                 return Use(f"executemany {what}", lambda con: con.executemany(sql, rows))

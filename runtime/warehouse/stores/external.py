@@ -1,7 +1,4 @@
-"""Rows that are no object of the warehouse: files, temporary views, variables of Python."""
-
-from collections.abc import Iterator
-from contextlib import contextmanager
+"""Rows that are no object of the warehouse: files, and temporary views."""
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -10,7 +7,6 @@ from pyspark.sql import DataFrame, SparkSession
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.planner.syntax.ast import FileRef, RelationRef
 from ctsql.runtime.delta.table import Gateway
-from ctsql.runtime.rows.given_rows import NO_VARIABLES, PythonVariables
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.failures.messages import thrown_by
 from ctsql.runtime.spark.internals.temporary import has_view, view_rows
@@ -41,41 +37,23 @@ class ExternalRelations:
     def __init__(self, gateway: Gateway, caller: SparkSession) -> None:
         self._gateway = gateway
         self.caller = caller
-        self._variables = NO_VARIABLES
 
     def kind(self, parts: tuple[str, ...]) -> str | None:
-        """What a name means in this process alone: a temporary view comes before a variable."""
-        if has_view(self.caller, parts):
-            return "temporary view"
-        return "Python variable" if self._is_variable(parts) else None
-
-    def _is_variable(self, parts: tuple[str, ...]) -> bool:
-        return len(parts) == 1 and self._variables.has(parts[0])
+        """What a name means in this process alone; None for nothing."""
+        return "temporary view" if has_view(self.caller, parts) else None
 
     def rows(self, ref: RelationRef) -> DataFrame:
-        """The rows of a file, a temporary view or a variable.
+        """The rows of a file or of a temporary view.
 
         Raises:
             FILE_NOT_FOUND: no file is there. FILE_FORMAT_UNKNOWN: it has no columns, or another
                 format.
-            INVALID_USAGE, DATA_ERROR: Spark cannot hold the rows of a variable.
         """
         session = self._gateway.session
         with translate_spark_errors(None, ref.span):
             if ref.file is not None:
                 return read_file(self._gateway, ref.file)
-            if has_view(self.caller, ref.parts) or not self._is_variable(ref.parts):
-                return view_rows(session, self.caller, ref.parts)
-            return self._variables.rows(session, ref.parts[0])
-
-    @contextmanager
-    def with_variables(self, variables: PythonVariables) -> Iterator[None]:
-        """Inside, names may mean these variables."""
-        before, self._variables = self._variables, variables
-        try:
-            yield
-        finally:
-            self._variables = before
+            return view_rows(session, self.caller, ref.parts)
 
 
 def read_file(gateway: Gateway, file: FileRef) -> DataFrame:

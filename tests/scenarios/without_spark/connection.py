@@ -8,7 +8,6 @@ from typing import Any
 from ctsql.api import Connection
 from ctsql.catalog.errors import InterfaceError
 from ctsql.catalog.spans import Span
-from ctsql.connection.caller_scope import NOWHERE, CallerVariables
 from ctsql.connection.dispatch import run
 from ctsql.connection.settings import Settings
 from ctsql.planner.literals import Parameters
@@ -55,7 +54,7 @@ class DuckConnection(Connection):
         if self._engine is None:
             with translate_spark_errors():
                 self._engine = DuckWarehouse(self._store)
-            self._settings = Settings.of_connection(read_only=False, python_variables=False)
+            self._settings = Settings()
         return self._engine
 
     @contextmanager
@@ -67,7 +66,6 @@ class DuckConnection(Connection):
         self,
         span: Span,
         parameters: Parameters | None = None,
-        variables: CallerVariables = NOWHERE,
     ) -> Result:
         """Parse and run one statement."""
         with self._running(span.text) as engine:
