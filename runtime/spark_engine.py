@@ -15,7 +15,7 @@ from ctsql.planner.shapes import Shapes
 from ctsql.runtime.delta.diff_writer import stage
 from ctsql.runtime.rows.collect import collect_bounded
 from ctsql.runtime.rows.multiset import consolidate_change_feed
-from ctsql.runtime.rows.prepared_rows import derive, prepared_plans
+from ctsql.runtime.rows.prepared_rows import derive
 from ctsql.runtime.rows.row_set import RowSet, SparkRows
 from ctsql.runtime.spark.analyzer import ColumnsOf, SparkAnalyst
 from ctsql.runtime.spark.job_metrics import Meter
@@ -55,10 +55,6 @@ class SparkEngine:
     def meter(self) -> Meter:
         """Counts Spark's jobs."""
         return Meter(self._session)
-
-    def once_ms(self) -> int:
-        """Of the plans that are kept."""
-        return int(prepared_plans(self._session).once_ms)
 
     def propose(
         self, body: Transaction, sources: TaskSources, at: int, columns: Mapping[str, list[str]]

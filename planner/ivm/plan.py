@@ -109,6 +109,11 @@ class ChangePlan:
         return ChangeTexts(steps=_steps(changes), rows=final, states=_states(changes))
 
     @property
+    def readings(self) -> int:
+        """How often the query reads a table, each place counted: a change has a part for each."""
+        return sum(isinstance(below, Scan) for below in descend(self.query))
+
+    @property
     def kept_state(self) -> tuple[StatePlan, StateNeed] | None:
         """The state table that is worth keeping for the view, and when; None if none is."""
         is_usable = self.inexact is None or self.is_limited

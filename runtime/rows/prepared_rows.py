@@ -18,7 +18,6 @@ is kept only
 """
 
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -296,13 +295,12 @@ _SEEN = Declined("it was used once")
 
 
 class PreparedPlans:
-    """The plans of one session; ``once_ms`` were spent on plans made or seen for the first time."""
+    """The plans of one session."""
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
         self._plans: OrderedDict[Hashable, PreparedPlan | Declined] = OrderedDict()
         self._lock = threading.Lock()
-        self.once_ms = 0.0
 
     def find(self, recipe: Recipe) -> PreparedPlan | None:
         """A recipe's kept plan, if it was made under the current settings."""
@@ -329,8 +327,7 @@ class PreparedPlans:
             if len(self._plans) > PLANS_MAX:
                 self._plans.popitem(last=False)
         if plan is None:
-            with self._counted_once():
-                return self.compute(recipe, bounds)
+            return self.compute(recipe, bounds)
         rows = self._by_plan(key, plan, recipe, bounds)
         return self.compute(recipe, bounds) if rows is None else rows
 
@@ -343,17 +340,8 @@ class PreparedPlans:
             if isinstance(plan, PreparedPlan) and not self._is_current(plan):
                 plan = _SEEN
             if plan is _SEEN:
-                with self._counted_once():
-                    plan = self._plans[key] = self._prepare(recipe, bounds)
+                plan = self._plans[key] = self._prepare(recipe, bounds)
             return self._run_kept(key, plan, recipe) if isinstance(plan, PreparedPlan) else None
-
-    @contextmanager
-    def _counted_once(self) -> Iterator[None]:
-        started_at = time.monotonic()
-        try:
-            yield
-        finally:
-            self.once_ms += (time.monotonic() - started_at) * 1000
 
     def _run_kept(
         self, key: Hashable, plan: PreparedPlan, recipe: Recipe

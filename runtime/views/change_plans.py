@@ -104,6 +104,12 @@ class PreparedQuery:
         assert isinstance(self.plan_or_reason, ChangePlan)
         return self.plan_or_reason
 
+    @cached_property
+    def readings(self) -> int:
+        """How often the query reads a table, each place counted; 0 without a change plan."""
+        plan = self.plan_or_reason
+        return plan.readings if isinstance(plan, ChangePlan) else 0
+
     @property
     def read_tables(self) -> Mapping[str, StoredTable]:
         """What the plan reads: the tables, and windows of them."""

@@ -29,21 +29,31 @@ from ctsql.runtime.views.table_deltas import ChangeRelations
 class PlanRunner:
     """Runs texts, and keeps the rows of their steps.
 
+    Args:
+        check: called before each text is planned and computed; may raise.
+
     Attributes:
         relations: the tables that texts read. steps: the rows of those that are done.
         state_rows: what the texts read as the view, or as its state.
     """
 
-    def __init__(self, relations: ChangeRelations, stack: ExitStack) -> None:
+    def __init__(
+        self,
+        relations: ChangeRelations,
+        stack: ExitStack,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
         self.relations = relations
         self.steps = relations.steps
         self.state_rows: RowSet | None = None
         self._engine = relations.warehouse.queries
         self._names = stack.enter_context(TemporaryNames())
         self._stack = stack
+        self._check = check
 
     def rows(self, query: PrintedQuery) -> RowSet:
         """The rows of a query, which are not computed yet."""
+        self._check()
         selection = query.picked_columns if isinstance(query, Text) else None
         if selection is not None and not isinstance(rows := self._pick(selection), Declined):
             return rows
@@ -72,6 +82,7 @@ class PlanRunner:
 
     def keep(self, rows: RowSet) -> RowSet:
         """Rows computed now if they are few, else once when they are first read."""
+        self._check()
         return rows.keep(self._stack, many=self.relations.has_many)
 
     def keep_step(self, name: str) -> RowSet:

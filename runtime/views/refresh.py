@@ -5,7 +5,6 @@ the query as of the last write; where that is not certain the view is recomputed
 A change plan whose texts fail is not what decides on an error: the query itself is run then.
 """
 
-import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -44,6 +43,11 @@ from ctsql.runtime.warehouse.replaced_views import is_by_another
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
+
+class TookLonger(Exception):
+    """Following has taken as long as recomputing the view does."""
+
+
 DETAIL_MAX = 200
 """Characters of a detail that a commit keeps."""
 
@@ -53,8 +57,9 @@ class RefreshOutcome:
     """What a refresh did.
 
     Attributes:
-        why: for RECOMPUTE, a code: of ``refresh_policy.WHY``, or of the planner's reasons.
-        detail: which table, say. changed_tables: the tables with a change. ms: what it took.
+        why: for RECOMPUTE, a code: of ``RECOMPUTE_REASONS``, or of the planner's reasons.
+        detail: which table, say. changed_tables: the tables with a change. ms: what it took;
+            tried_ms: what it took before that to follow the changes in vain, 0 if it was not tried.
         due: when time changes the view next; None where that was not found out.
     """
 
@@ -63,6 +68,7 @@ class RefreshOutcome:
     detail: str = ""
     changed_tables: tuple[str, ...] = field(default=())
     ms: int = 0
+    tried_ms: int = 0
     due: Due | None = None
 
     def to_metadata(self) -> dict[str, Any]:
@@ -90,7 +96,7 @@ class ViewRefresh:
         self.warehouse, self.item, self.time = context.warehouse, context.item, context.time
         self.policy, self.state, self.turns = context.policy, context.state, context.turns
         self.costs = Costs()
-        self._preparing_ms = 0  # what is done once in a process is no cost of a refresh
+        self._is_tried = False
 
     def run(self, clock: Callable[[], int]) -> RefreshOutcome:
         """Stage what changed, or the difference of the whole query and the stored rows.
@@ -101,30 +107,29 @@ class ViewRefresh:
         Raises:
             VIEW_FAILED: the query cannot be computed on the data.
         """
-        cost_ms = self._cost(clock)
+        started_at = clock()
         try:
-            outcome = self._follow()
+            outcome = self._follow(lambda: clock() - started_at)
+        except TookLonger:
+            outcome = Declined("TOOK_LONGER")
         except (DataError, StatementError, EnvironmentProblem) as problem:
             outcome = _failure(problem)
+        follow_ms = clock() - started_at
         if isinstance(outcome, RefreshOutcome):
-            return replace(outcome, ms=cost_ms())
+            return replace(outcome, ms=follow_ms)
         self.context.staging.discard()
         self.state.discard()
         self.turns.discard()
         if outcome.reason == "TEXTS_FAILED" and self.state.is_used:
             self.state.refuse(outcome.reason)
-        cost_ms = self._cost(clock)
+        started_at = clock()
         recompute(self.context)
         return RefreshOutcome(
-            strategy=Strategy.RECOMPUTE, why=outcome.reason, detail=outcome.detail, ms=cost_ms()
-        )
-
-    def _cost(self, clock: Callable[[], int]) -> Callable[[], int]:
-        """The milliseconds from now on, without what is done once in a process."""
-        queries = self.warehouse.queries
-        started_at, once, self._preparing_ms = clock(), queries.once_ms(), 0
-        return lambda: max(
-            clock() - started_at - self._preparing_ms - (queries.once_ms() - once), 0
+            strategy=Strategy.RECOMPUTE,
+            why=outcome.reason,
+            detail=outcome.detail,
+            ms=clock() - started_at,
+            tried_ms=follow_ms if self._is_tried else 0,
         )
 
     def keep_state(self, outcome: RefreshOutcome) -> None:
@@ -161,7 +166,7 @@ class ViewRefresh:
 
     def _is_followed_next(self, outcome: RefreshOutcome, query: PreparedQuery, at: int) -> bool:
         """Is the next change likely to be followed, after a refresh that recomputed the view?"""
-        costs = self.costs.after(outcome.strategy, outcome.ms)
+        costs = self.costs.after(outcome.strategy, outcome.ms, outcome.tried_ms)
         likely = recompute_why(self.policy, self._sizes(query, {}, at), costs) is None
         return likely and query.refusal() is None
 
@@ -191,7 +196,7 @@ class ViewRefresh:
         for name, turns in tables_to_fill.items():
             _make_or_refuse(turns, partial(fill_turns, self.context, turns, items[name], at))
 
-    def _follow(self) -> RefreshOutcome | Declined:
+    def _follow(self, took_ms: Callable[[], int]) -> RefreshOutcome | Declined:
         span = self._span()
         if isinstance(span, Declined):
             return span
@@ -204,30 +209,31 @@ class ViewRefresh:
             self.state.leave_unchanged()
             return RefreshOutcome(strategy=Strategy.NO_CHANGE)
         if not moves and query.leaving is not None:
-            refusal = self._refusal_of(query.refusal_to_read)
+            refusal = query.refusal_to_read()
             if refusal is not None:
                 return refusal
             return follow_changes(self.context, query, None, moves, span)
         why = recompute_why(self.policy, self._sizes(query, moves, at), self.costs)
         if why is not None:
             return Declined(why)
-        refusal = self._refusal_of(query.refusal)
+        refusal = query.refusal()
         if refusal is not None:
             return refusal
+        self._is_tried = True
         windows = query.plan.windows
         origin = {n: windows[n].table if n in windows else n for n in query.plan.reads}
         moves = {name: moves[table] for name, table in origin.items() if table in moves}
         state = self.state.look(query.plan, query)
         self.turns.look(query)
         state_plan = None if state is None else state[0]
-        return follow_changes(self.context, query, state_plan, moves, span)
+        full_ms = self.costs.recomputing_ms if self.policy is Policy.AUTO else None
 
-    def _refusal_of(self, look: Callable[[], Declined | None]) -> Declined | None:
-        """What a look says that is made once in a process; its time is no cost of a refresh."""
-        started_at = time.monotonic()
-        refusal = look()
-        self._preparing_ms = int((time.monotonic() - started_at) * 1000)
-        return refusal
+        def check() -> None:
+            if full_ms is not None and took_ms() > full_ms:
+                raise TookLonger
+
+        context = replace(self.context, check=check)
+        return follow_changes(context, query, state_plan, moves, span)
 
     def _span(self) -> tuple[int, int] | Declined:
         """The time whose contents are stored, and the one to be reached."""
@@ -280,7 +286,7 @@ class ViewRefresh:
         items = [self.warehouse.relations.item(table.object_id) for table in query.tables.values()]
         rows = [self.warehouse.versions.rows_count(item, at) for item in items]
         changes = [moves[name].rows if name in moves else 0 for name in query.tables]
-        return Sizes(tuple(rows), tuple(changes))
+        return Sizes(tuple(rows), tuple(changes), query.readings)
 
 
 def _make_or_refuse(side: SideTable, fill: Callable[[], Declined | None]) -> None:
@@ -350,7 +356,7 @@ def follow_changes(
         opened(context.warehouse, query.read_tables, moves, plan.reads, at, spans) as relations,
         ExitStack() as stack,
     ):
-        runner = PlanRunner(relations, stack)
+        runner = PlanRunner(relations, stack, context.check)
         changed_names = tuple(sorted(relations.changes))
         outcome: StagedDiff | Declined = StagedDiff(Strategy.NO_CHANGE)
         if changed_names or leaving is not None:

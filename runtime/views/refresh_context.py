@@ -1,5 +1,6 @@
 """What a way to refresh a view is given."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ctsql.catalog.declined import Declined
@@ -56,7 +57,8 @@ class RefreshContext:
 
     Attributes:
         view: its definition. batch: where to stage, and the version of the view's table that is
-            compared with. time: T. state, turns: the auxiliary tables of the view.
+            compared with. time: T. state, turns: the auxiliary tables of the view. check: called
+            before each text of the change plan is planned or computed; may raise.
     """
 
     warehouse: Warehouse
@@ -66,6 +68,7 @@ class RefreshContext:
     time: int
     state: ViewState
     turns: TurnTables
+    check: Callable[[], None] = lambda: None
 
     @property
     def policy(self) -> Policy:

@@ -12,11 +12,12 @@ The ways, from the cheapest:
 
 Any of them leaves the same rows behind, so the choice is about cost only. What is known of cost
 are numbers of rows, from the tables' logs, and how long this view's refreshes took, which each
-commit hands on to the next (:class:`Costs`): what was measured goes before what is estimated. The
-way that lost is tried again now and then, since tables grow. First times tell little: the process
-may have just begun, and following keeps its plans from its second time on. So what recomputing took
-when the view was made is not believed for long, and following is given up after its third time,
-or if it took many times as long as recomputing.
+commit hands on to the next (:class:`Costs`): what was measured goes before what is estimated. All
+that a refresh waits for counts. To follow costs at most as long again as recomputing: once it has
+taken as long it is given up, and the view recomputed. That counts as what following took, and so
+does any other attempt that ended so. A first time tells little, as the process may have just begun,
+so following is left after its second time only, and recomputing is timed once more after the
+view was made. The way that lost is tried again now and then, since tables grow.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,13 +29,13 @@ RECOMPUTED_ROWS_MAX = 10_000
 CHANGED_PART_MAX = 0.15
 """When more than this part of a table changed, most of what was computed is computed again."""
 WORTH_MS = 2_000
-"""A way that took as long as this is compared with the other one, once more if need be."""
+"""Over small tables, following is tried where recomputing took as long as this."""
+READING_MS = 200
+"""What it takes to plan the change of one table at one place of a query, until it is measured."""
 SLOWER_MAX = 1.2
 """Following may take so many times as long as recomputing before it is left."""
-FOLLOWED_MIN = 3
-"""Following is slow so many times less one at the beginning, while its plans are made."""
-COLD_MAX = 5
-"""Following may take so many times as long as recomputing before that."""
+FOLLOWED_MIN = 2
+"""Following is tried so often before it is left."""
 UNTRIED_MAX = 20
 """After so many refreshes the way that was slower is tried again."""
 
@@ -77,6 +78,7 @@ RECOMPUTE_REASONS = {
     "LARGE_CHANGE": "so much of a table changed that recomputing costs less",
     "MOST_KEYS": "most of the view's rows have a key for which something changed",
     "NOT_STORED": "a view that it reads was not stored as of the last refresh",
+    "PLAN_LARGE": "its query reads tables at so many places that recomputing costs less",
     "POLICY_FULL": "REFRESH POLICY = full",
     "REDEFINED": "the view's definition was replaced",
     "ROUND_TRIP": "Spark reads the query otherwise than its change plan does",
@@ -90,6 +92,7 @@ RECOMPUTE_REASONS = {
     "STATE_ROUNDS": "its sums or averages would not be exact",
     "TEXTS_FAILED": "a query of the change plan failed",
     "TIMED_ONCE": "recomputing was timed only when the view was made",
+    "TOOK_LONGER": "following had taken as long as recomputing does, and was not done",
 }
 """Why a view that has a change plan was recomputed all the same, by code; sorted.
 
@@ -110,6 +113,7 @@ REASONS_THAT_FILL_STATE = (
     "ROWS_WENT",
     "SCHEMA_CHANGED",
     "TIMED_ONCE",
+    "TOOK_LONGER",
 )
 """A view recomputed for one of these may follow the next change, with a state table."""
 
@@ -120,10 +124,12 @@ class Sizes:
 
     Attributes:
         tables: of each table that the view reads. changes: of the change of each of these.
+        readings: how often the query reads a table, each place counted.
     """
 
     tables: tuple[int | None, ...]
     changes: tuple[int | None, ...]
+    readings: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +137,10 @@ class Costs:
     """What refreshes of a view took, in milliseconds; None for a way that was not taken yet.
 
     Attributes:
-        full_ms: recomputing. follow_ms: any other way. untried: refreshes since the last time
-            that the changes were followed. fulls: how often the view was recomputed, counted up to
-        2. follows: how often the changes were followed, counted up to ``FOLLOWED_MIN``.
+        full_ms: recomputing. follow_ms: any other way, also one that ended in recomputing.
+        untried: refreshes since the last time that the changes were followed. fulls: how often
+            the view was recomputed, counted up to 2. follows: how often the changes were followed,
+            counted up to ``FOLLOWED_MIN``.
     """
 
     full_ms: int | None = None
@@ -155,6 +162,14 @@ class Costs:
             follows=int(metadata.get("follows", 0)),
         )
 
+    @property
+    def recomputing_ms(self) -> int | None:
+        """What recomputing is likely to take; None if it is unknown.
+
+        When the view was made its query was new to Spark: that takes about twice as long.
+        """
+        return self.full_ms // 2 if self.full_ms is not None and self.fulls == 1 else self.full_ms
+
     def to_metadata(self) -> dict[str, int | None]:
         """For the metadata of a commit."""
         return asdict(self)
@@ -163,27 +178,27 @@ class Costs:
         """From now on following has a state table, so what it took before says nothing."""
         return replace(self, follow_ms=None, untried=0, follows=0)
 
-    def after(self, strategy: Strategy, ms: int) -> "Costs":
-        """With one more refresh."""
+    def after(self, strategy: Strategy, ms: int, tried_ms: int = 0) -> "Costs":
+        """With one more refresh; before it recomputed the view, it may have tried to follow."""
         match strategy:
             case Strategy.NO_CHANGE | Strategy.LEAVING:
                 return self  # they say nothing of what a change of a table costs
             case Strategy.RECOMPUTE:
                 before = self.full_ms if self.fulls > 1 else None
-                return replace(
+                costs = replace(
                     self,
                     full_ms=_mix(before, ms),
                     untried=self.untried + 1,
                     fulls=min(self.fulls + 1, 2),
                 )
+                return costs._followed(tried_ms + ms) if tried_ms else costs
             case _:
-                before = self.follow_ms if self.follows >= FOLLOWED_MIN else None
-                return replace(
-                    self,
-                    follow_ms=_mix(before, ms),
-                    untried=0,
-                    follows=min(self.follows + 1, FOLLOWED_MIN),
-                )
+                return self._followed(ms)
+
+    def _followed(self, ms: int) -> "Costs":
+        before = self.follow_ms if self.follows >= FOLLOWED_MIN else None
+        follows = min(self.follows + 1, FOLLOWED_MIN)
+        return replace(self, follow_ms=_mix(before, ms), untried=0, follows=follows)
 
 
 def _mix(before: int | None, now: int) -> int:
@@ -208,16 +223,18 @@ def recompute_why(policy: Policy, sizes: Sizes, costs: Costs) -> str | None:
             for rows, changes in zip(sizes.tables, sizes.changes, strict=True):
                 if rows is not None and changes is not None and changes > CHANGED_PART_MAX * rows:
                     return "SMALL_TABLES" if small else "LARGE_CHANGE"
-            if costs.follow_ms is None:
-                is_cheap = costs.full_ms is None or costs.full_ms < WORTH_MS
-                return "SMALL_TABLES" if small and is_cheap else None
-            if costs.full_ms is None or costs.untried >= UNTRIED_MAX:
+            full_ms, follow_ms = costs.recomputing_ms, costs.follow_ms
+            if follow_ms is None and small and (costs.full_ms or 0) < WORTH_MS:
+                return "SMALL_TABLES"
+            if full_ms is None or costs.untried >= UNTRIED_MAX:
                 return None
-            if costs.follows < FOLLOWED_MIN and costs.follow_ms <= COLD_MAX * costs.full_ms:
+            if follow_ms is None:
+                return "PLAN_LARGE" if sizes.readings * READING_MS > full_ms else None
+            if costs.follows < FOLLOWED_MIN:
                 return None
-            if costs.fulls == 1 and costs.follow_ms >= max(WORTH_MS, costs.full_ms // 2):
+            if costs.fulls == 1 and follow_ms >= full_ms:
                 return "TIMED_ONCE"
-            return "SLOWER_BEFORE" if costs.follow_ms > SLOWER_MAX * costs.full_ms else None
+            return "SLOWER_BEFORE" if follow_ms > SLOWER_MAX * full_ms else None
 
 
 def are_small(tables: Sequence[int | None]) -> bool:

@@ -275,7 +275,7 @@ class ViewSink:
         with discard_on_error([batch, state, turns]):
             outcome = refresh.run(meter.ms)
             phases.end("compute")
-            costs = refresh.costs.after(outcome.strategy, outcome.ms)
+            costs = refresh.costs.after(outcome.strategy, outcome.ms, outcome.tried_ms)
             work = meter.work().to_metadata()
             refresh.keep_state(outcome)  # once for many refreshes: not among the costs of this one
             refresh.keep_turns(outcome)

@@ -92,9 +92,6 @@ class QueryEngine(Protocol):
     def meter(self) -> Meter:
         """Begin to count what is done."""
 
-    def once_ms(self) -> int:
-        """Milliseconds that were spent on what is made once in a process, as plans are."""
-
     def propose(
         self, body: Transaction, sources: TaskSources, at: int, columns: Mapping[str, list[str]]
     ) -> Mapping[str, OutputProposal]:

@@ -79,10 +79,6 @@ class ModelEngine:
                 found.append(time)
         return found
 
-    def once_ms(self) -> int:
-        """Nothing is kept."""
-        return 0
-
     def view_rows(self, view: ViewWrite, sources: Any, at: int, *, small: bool = False) -> Rows:
         """A view's rows, by its Python function."""
         return self.rows_at(view.object_id, sources, at)

@@ -105,10 +105,6 @@ class DuckEngine:
         """Counts nothing."""
         return Idle()
 
-    def once_ms(self) -> int:
-        """Nothing is kept."""
-        return 0
-
     def collect_bounded(self, rows: Frame) -> Declined:
         """All rows stay frames."""
         return Declined("rows are held as frames")

@@ -310,14 +310,3 @@ def test_more_rows_of_many(con: Connection) -> None:
     assert isinstance(query(con, text, {"a": many}).collect(), Declined)
     twice = "SELECT k, explode(sequence(1, 20)) AS n FROM {a}"
     assert query(con, twice, {"a": many}).collect() == Declined("more than 200000 rows")
-
-
-def test_what_is_done_once(con: Connection) -> None:
-    """The first use, and the making of the plan at the second one, are counted; later ones not."""
-    rows = local(con, ROWS.format(first=0, end=3))
-    counted = []
-    for _ in range(4):
-        query(con, "SELECT k AS once_counted FROM {a}", {"a": rows}).collect()
-        counted.append(prepared_plans(rows.session).once_ms)
-    assert 0 < counted[0] < counted[1]
-    assert counted[1:] == [counted[1]] * 3

@@ -1,12 +1,15 @@
 """Views that follow the changes of their tables hold what recomputing gives, round for round."""
 
+import itertools
+
 import pytest
 
 from benchmarks.measures import jobs_started
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
-from ctsql.runtime.views.refresh_policy import Strategy
+from ctsql.runtime.spark.job_metrics import Meter
+from ctsql.runtime.views.refresh_policy import Costs, Strategy
 from tests.helpers.view_reports import rows, said
 
 pytestmark = pytest.mark.spark
@@ -75,8 +78,11 @@ def test_a_change_of_more_keys_than_the_driver_takes(con: Connection) -> None:
         assert said(con, name)["strategy"] != Strategy.RECOMPUTE.value
 
 
-def test_a_change_of_most_keys_is_recomputed(con: Connection) -> None:
+def test_a_change_of_most_keys_is_recomputed(
+    con: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Rows of nearly all groups go: to look up what is left of each costs more than all at once."""
+    monkeypatch.setattr(Costs, "of", lambda _: Costs())  # what either way took is not the point
     con.execute("CREATE TABLE t (k INT, v INT)")
     con.execute("INSERT INTO t SELECT CAST(id % 2500 AS INT), CAST(id AS INT) FROM range(12500)")
     query = "SELECT k, max(v) AS m FROM t GROUP BY k"
@@ -87,6 +93,35 @@ def test_a_change_of_most_keys_is_recomputed(con: Connection) -> None:
         assert rows(con, "SELECT * FROM newest") == rows(con, query)
         told.append((said(con, "newest")["strategy"], said(con, "newest").get("why")))
     assert told == [("affected keys", None), ("recompute and diff", "MOST_KEYS")]
+
+
+def test_following_that_takes_long_is_given_up(
+    con: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends when it has taken as long as recomputing does; after the second time it is left."""
+    con.execute("CREATE TABLE t (k INT, v INT)")
+    con.execute("INSERT INTO t SELECT CAST(id % 9 AS INT), 1 FROM range(20000)")
+    query = "SELECT k, max(v) AS m FROM t GROUP BY k"
+    ticks = itertools.count(1000, 1000)
+    monkeypatch.setattr(Meter, "ms", lambda _: next(ticks))
+    con.execute(f"CREATE MATERIALIZED VIEW highest AS {query}")
+    told = []
+    for value in range(3):
+        con.execute(f"INSERT INTO t VALUES ({value}, {value})")
+        assert rows(con, "SELECT * FROM highest") == rows(con, query)
+        told.append(said(con, "highest").get("why"))
+    assert told == ["TOOK_LONGER", "TOOK_LONGER", "SLOWER_BEFORE"]
+
+
+def test_a_view_of_first_rows_without_rows_is_followed(con: Connection) -> None:
+    """No row was stored, so all there are come from the change, though ORDER BY leaves ties."""
+    con.execute("CREATE TABLE t (k INT, v INT)")
+    query = "SELECT k, v + 1 AS x FROM t ORDER BY x LIMIT 2"
+    con.execute(f"CREATE MATERIALIZED VIEW lowest WITH (REFRESH POLICY = strict) AS {query}")
+    con.execute("SELECT * FROM lowest")
+    con.execute("INSERT INTO t VALUES (1, 1), (2, 3), (3, 2)")
+    assert rows(con, "SELECT * FROM lowest") == rows(con, query)
+    assert said(con, "lowest")["strategy"] == Strategy.FIRST_ROWS.value
 
 
 @pytest.mark.slow

@@ -3,8 +3,10 @@
 import json
 
 import pytest
+from hypothesis import given, strategies as st
 
 from ctsql.runtime.views.refresh_policy import (
+    READING_MS,
     RECOMPUTE_REASONS,
     RECOMPUTED_ROWS_MAX,
     UNTRIED_MAX,
@@ -41,7 +43,7 @@ def test_the_choice(
     assert recompute_why(policy, Sizes(tables, changes), Costs()) == why
 
 
-SMALL, LARGE = Sizes((10,), (1,)), Sizes((BIG,), (1,))
+SMALL, LARGE, MANY = Sizes((10,), (1,)), Sizes((BIG,), (1,)), Sizes((BIG,), (1,), readings=50)
 
 
 @pytest.mark.parametrize(
@@ -49,19 +51,23 @@ SMALL, LARGE = Sizes((10,), (1,)), Sizes((BIG,), (1,))
     [
         (SMALL, Costs(full_ms=WORTH_MS - 1), "SMALL_TABLES"),
         (SMALL, Costs(full_ms=WORTH_MS), None),  # tried once, to know
-        (SMALL, Costs(full_ms=1000, follow_ms=900, follows=3), None),
-        (SMALL, Costs(full_ms=1000, follow_ms=1200, follows=3), None),
-        (SMALL, Costs(full_ms=1000, follow_ms=1201, follows=3), "SLOWER_BEFORE"),
-        (LARGE, Costs(full_ms=1000, follow_ms=1201, follows=3), "SLOWER_BEFORE"),
-        (LARGE, Costs(full_ms=1000, follow_ms=5000, follows=2), None),  # its plans were made
-        (LARGE, Costs(full_ms=1000, follow_ms=5001, follows=2), "SLOWER_BEFORE"),
-        (LARGE, Costs(full_ms=1000, follow_ms=9000, follows=3, untried=UNTRIED_MAX), None),
-        (LARGE, Costs(follow_ms=9000, follows=3), None),
-        (LARGE, Costs(full_ms=9000, follow_ms=4500, fulls=1, follows=3), "TIMED_ONCE"),
-        (LARGE, Costs(full_ms=9000, follow_ms=4499, fulls=1, follows=3), None),
-        (LARGE, Costs(full_ms=1500, follow_ms=1500, fulls=1, follows=3), None),
-        (LARGE, Costs(full_ms=9000, follow_ms=4500, fulls=2, follows=3), None),
-        (Sizes((BIG,), (BIG,)), Costs(full_ms=1000, follow_ms=10, follows=3), "LARGE_CHANGE"),
+        (SMALL, Costs(full_ms=1000, follow_ms=900, follows=2), None),
+        (SMALL, Costs(full_ms=1000, follow_ms=1200, follows=2), None),
+        (SMALL, Costs(full_ms=1000, follow_ms=1201, follows=2), "SLOWER_BEFORE"),
+        (LARGE, Costs(full_ms=1000, follow_ms=1201, follows=2), "SLOWER_BEFORE"),
+        (LARGE, Costs(full_ms=1000, follow_ms=5000, follows=1), None),  # its plans were made
+        (LARGE, Costs(full_ms=1000, follow_ms=9000, follows=2, untried=UNTRIED_MAX), None),
+        (LARGE, Costs(follow_ms=9000, follows=2), None),
+        (LARGE, Costs(full_ms=9000, follow_ms=4500, fulls=1, follows=2), "TIMED_ONCE"),
+        (LARGE, Costs(full_ms=9000, follow_ms=4499, fulls=1, follows=2), None),
+        (LARGE, Costs(full_ms=9000, follow_ms=4500, fulls=2, follows=2), None),
+        (Sizes((BIG,), (BIG,)), Costs(full_ms=1000, follow_ms=10, follows=2), "LARGE_CHANGE"),
+        (MANY, Costs(), None),
+        (MANY, Costs(full_ms=50 * READING_MS), None),
+        (MANY, Costs(full_ms=50 * READING_MS - 1), "PLAN_LARGE"),
+        (MANY, Costs(full_ms=100 * READING_MS - 1, fulls=1), "PLAN_LARGE"),
+        (MANY, Costs(full_ms=1000, untried=UNTRIED_MAX), None),
+        (MANY, Costs(full_ms=1000, follow_ms=900, follows=2), None),
     ],
 )
 def test_what_was_measured_goes_before_what_is_estimated(
@@ -70,6 +76,25 @@ def test_what_was_measured_goes_before_what_is_estimated(
     """The way that took longer is left, and tried again now and then."""
     assert recompute_why(Policy.AUTO, sizes, costs) == why
     assert recompute_why(Policy.INCREMENTAL, sizes, costs) is None
+
+
+@given(follow_ms=st.integers(100, 100_000), full_ms=st.integers(100, 100_000))
+def test_no_refresh_costs_much_more_than_the_cheaper_way(follow_ms: int, full_ms: int) -> None:
+    """Twice as much at first; from the third on as much, but for one that times recomputing."""
+    costs = Costs().after(Strategy.RECOMPUTE, 2 * full_ms)  # the query is new to Spark
+    cheaper, spent = min(follow_ms, full_ms), []
+    for _ in range(UNTRIED_MAX):
+        if recompute_why(Policy.AUTO, LARGE, costs) is not None:
+            spent.append(full_ms)
+            costs = costs.after(Strategy.RECOMPUTE, full_ms)
+        elif follow_ms <= (costs.recomputing_ms or 0):
+            spent.append(follow_ms)
+            costs = costs.after(Strategy.INCREMENTAL, follow_ms)
+        else:  # given up after that
+            spent.append(2 * full_ms)
+            costs = costs.after(Strategy.RECOMPUTE, full_ms, tried_ms=full_ms)
+    assert max(spent) <= 2 * cheaper
+    assert sum(ms > cheaper for ms in spent[2:]) <= 1
 
 
 def test_costs_are_handed_on() -> None:
@@ -84,7 +109,9 @@ def test_costs_are_handed_on() -> None:
     assert known.full_ms == 300
     for ms in (900, 800, 120, 200):
         known = known.after(Strategy.STATE_TABLE, ms)
-    assert known == Costs(full_ms=300, follow_ms=140, untried=0, fulls=2, follows=3)
+    assert known == Costs(full_ms=300, follow_ms=140, untried=0, fulls=2, follows=2)
+    tried = known.after(Strategy.RECOMPUTE, 300, tried_ms=240)
+    assert tried == Costs(full_ms=300, follow_ms=240, untried=0, fulls=2, follows=2)
     assert Costs.of(json.loads(json.dumps(known.to_metadata()))) == known
     assert Costs.of(None) == Costs.of("?") == Costs()
 
@@ -98,7 +125,7 @@ def test_every_code_is_listed_in_order() -> None:
 
 def test_a_new_state_table_makes_old_times_void() -> None:
     """A view that was slow to follow without one is followed once with it."""
-    slow = Costs(full_ms=3_000, follow_ms=9_000, untried=3, follows=3)
+    slow = Costs(full_ms=3_000, follow_ms=9_000, untried=3, follows=2)
     assert recompute_why(Policy.AUTO, Sizes((BIG,), (1,)), slow) == "SLOWER_BEFORE"
     assert recompute_why(Policy.AUTO, Sizes((BIG,), (1,)), slow.anew()) is None
     assert slow.anew().full_ms == slow.full_ms
