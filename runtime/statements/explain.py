@@ -19,8 +19,8 @@ from ctsql.planner.lowering.view import lower_view
 from ctsql.planner.nodes import Node, Query, TaskWrite, ViewWrite
 from ctsql.planner.rules import transform
 from ctsql.planner.syntax import ast as st, parse
-from ctsql.runtime.log.actions import rows_changed
-from ctsql.runtime.log.write_handle import Entry, Output
+from ctsql.runtime.log.actions import Commit, rows_changed
+from ctsql.runtime.log.write_handle import Entry
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.internals.plans import plans_text
 from ctsql.runtime.statements.definitions.create_flow import compile_texts
@@ -31,12 +31,12 @@ from ctsql.runtime.views import turn_table
 from ctsql.runtime.views.change_plans import PreparedQuery, prepared_for
 from ctsql.runtime.views.refresh_policy import (
     RECOMPUTE_REASONS,
-    RECOMPUTED_ROWS_MAX,
     TURNS_BY,
-    WORTH_MS,
+    Costs,
     Policy,
+    Sizes,
     Strategy,
-    are_small,
+    recompute_why,
 )
 from ctsql.runtime.views.side_table import STATE, Pointer
 from ctsql.runtime.views.state_table import STATE_DID
@@ -77,23 +77,27 @@ def refresh_plan(warehouse: Warehouse, plan: ViewWrite) -> list[str]:
         rows = counts[name] = delta_table.rows_count(version)
         rows_text = "rows not counted" if rows is None else f"{rows:,} rows"
         lines.append(f"{name} holds {rows_text} in {len(delta_table.files(version))} file(s)")
-    followed = _followed(policy, list(counts.values()))
     if isinstance(how, Declined):
         followed = f"{_NOT_FOLLOWED} {query.sentence_of(how)}"
+    else:
+        followed = _followed(warehouse, plan, query, list(counts.values()))
     lines.insert(2, followed)
     return lines
 
 
-def _followed(policy: Policy, counts: Sequence[int | None]) -> str:
-    """Whether a view with a change plan follows changes of tables of these sizes."""
-    if policy is Policy.FULL:
-        return f"{_NOT_FOLLOWED} POLICY_FULL: {RECOMPUTE_REASONS['POLICY_FULL']}"
-    if policy is Policy.AUTO and are_small(counts):
-        return (
-            f"Followed: not yet, because SMALL_TABLES: {RECOMPUTE_REASONS['SMALL_TABLES']}, below "
-            f"{RECOMPUTED_ROWS_MAX:,} rows in all and {WORTH_MS // 1000} s"
-        )
-    return "Followed: yes"
+def _followed(
+    warehouse: Warehouse, plan: ViewWrite, query: PreparedQuery, counts: Sequence[int | None]
+) -> str:
+    """Whether the next refresh follows a small change of tables with so many rows."""
+    item = next((i for i in warehouse.catalog if i.id == plan.object_id), None)
+    last = None if item is None else _last_refresh(warehouse, item)
+    costs = Costs() if last is None else Costs.of(last[1].metadata.get("costs"))
+    sizes = Sizes(tuple(counts), tuple(0 for _ in counts), query.readings)
+    why = recompute_why(Policy(plan.policy), sizes, costs)
+    if why is None:
+        return "Followed: yes"
+    head = _NOT_FOLLOWED if why == "POLICY_FULL" else "Followed: not now, because"
+    return f"{head} {why}: {RECOMPUTE_REASONS[why]}"
 
 
 def _turn_search(warehouse: Warehouse, query: PreparedQuery) -> str:
@@ -111,17 +115,14 @@ def _turn_search(warehouse: Warehouse, query: PreparedQuery) -> str:
 
 def last_refresh(warehouse: Warehouse, item: Item) -> list[str]:
     """The last refresh of a view, by the metadata of its commit."""
-    output = warehouse.relations.output(item)
-    upper = output.fetch_recent_upper()
-    if not upper:
+    if not warehouse.relations.output(item).fetch_recent_upper():
         return [f"{item.name} was not refreshed yet"]
-    table = warehouse.relations.table(item)
-    last = _last_refresh(output)
-    if last is None or not table.has(last.version):
+    last = _last_refresh(warehouse, item)
+    if last is None:
         return [f"the log of {item.name} no longer holds its last refresh"]
-    commit = table.commit_at(last.version)
+    entry, commit = last
     metadata: dict[str, Any] = commit.metadata
-    time = last.upper - 1
+    time = entry.upper - 1
     if "strategy" not in metadata:
         what = "the query failed" if metadata.get("failed") else "by a process that did not say how"
         return [f"T {time} ({to_iso(time)}): {what}"]
@@ -157,15 +158,21 @@ def last_refresh(warehouse: Warehouse, item: Item) -> list[str]:
     return lines
 
 
-def _last_refresh(output: Output) -> Entry | None:
+def _last_refresh(warehouse: Warehouse, item: Item) -> tuple[Entry, Commit] | None:
     """The newest refresh, without the commit that closes the view."""
+    output, table = warehouse.relations.output(item), warehouse.relations.table(item)
+    if not output.fetch_recent_upper():
+        return None
     try:
         entries = output.entries(since=min(output.upper, CLOSED - 1))
     except CtsqlError as problem:
         if problem.condition != "HISTORY_LOST":
             raise
         return None
-    return next((e for e in reversed(entries) if e.upper != CLOSED), None)
+    last = next((e for e in reversed(entries) if e.upper != CLOSED), None)
+    if last is None or not table.has(last.version):
+        return None
+    return last, table.commit_at(last.version)
 
 
 def _state_of(metadata: dict[str, Any]) -> list[str]:

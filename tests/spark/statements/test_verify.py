@@ -65,7 +65,7 @@ def test_explain_tells_how_and_what_was_done(con: Connection) -> None:
     assert "Group by k: sum(v)  [affected keys]" in plan
     assert "reads t: k, v\nt holds 3 rows in " in plan
     for policy, followed in (
-        ("AUTO", "not yet, because SMALL_TABLES"),
+        ("AUTO", "not now, because SMALL_TABLES"),
         ("FULL", "no, because POLICY_"),
     ):
         view = f"CREATE MATERIALIZED VIEW x WITH (REFRESH POLICY = '{policy}') AS SELECT k FROM t"
