@@ -101,7 +101,8 @@ def _archive() -> str:
 
 def _store(path: Path) -> str:
     """Write, list, rename and lock in the folder, or in the nearest one that there is above it."""
-    folder = next(p for p in (path.absolute(), *path.absolute().parents) if p.exists())
+    # A link that leads nowhere is there, too, and no folder can be made in its place.
+    folder = next(p for p in (path.absolute(), *path.absolute().parents) if os.path.lexists(p))
     with tempfile.TemporaryDirectory(prefix=".ctsql-doctor-", dir=folder) as name:
         scratch = Path(name)
         with folder_lock(str(scratch)):

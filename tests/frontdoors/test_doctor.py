@@ -75,6 +75,16 @@ def test_a_warehouse_that_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "-w FOLDER" in found.remedy
 
 
+def test_a_warehouse_that_is_a_link_to_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does the folder around it then."""
+    link = tmp_path / "w"
+    link.symlink_to(tmp_path / "gone")
+    for warehouse in (link, link / "w"):
+        assert "-w FOLDER" in _examined(monkeypatch, warehouse)["warehouse"].remedy
+
+
 def test_a_user_without_a_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As containers have that give each process a user id of its own."""
     monkeypatch.delenv("HOME", raising=False)
