@@ -8,7 +8,7 @@ fails with SPARK_VERSION (:mod:`ctsql.runtime.spark.failures.errors`).
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from traceback import walk_tb
@@ -26,6 +26,8 @@ _REFUSED = re.compile(
     r"|'JavaPackage' object is not callable)"
 )
 """py4j's texts for a missing method or class."""
+_OTHER_ARGUMENTS = re.compile(r"[\w.<>]+\(\) (?:got|takes|missing) .*\bargument")
+"""Python's texts for a function that takes other arguments than those given."""
 FAILURES = (Py4JError, AttributeError, ImportError, TypeError)
 """Exceptions that may mean that something is missing."""
 _LOSS = re.compile(
@@ -55,15 +57,17 @@ def missing_of(problem: BaseException | None) -> Missing | None:
     """The missing part that a call failed on, which is recorded; None for another failure."""
     if isinstance(problem, CtsqlError):
         problem = problem.__cause__  # where it was translated already
-    what = None if problem is None else _what(problem)
-    if problem is None or what is None:
+    if problem is None:
         return None
     frames = [frame for frame, _ in walk_tb(problem.__traceback__)]
+    what = _what(problem, frames)
+    if what is None:
+        return None
     function, loss = next(filter(None, map(_caller, reversed(frames))), ("", ""))
     return found.setdefault(function or what, Missing(function, what, loss))
 
 
-def _what(problem: BaseException) -> str | None:
+def _what(problem: BaseException, frames: Sequence[FrameType]) -> str | None:
     match problem:
         case AttributeError(name=str(name), obj=obj):
             is_spark = getattr(obj, "__module__", "").startswith("pyspark.")
@@ -72,6 +76,9 @@ def _what(problem: BaseException) -> str | None:
             return str(problem) if name.startswith("pyspark.") else None
         case Py4JJavaError():
             return None  # Java's own exception, whose text may be a person's
+        case TypeError() if _OTHER_ARGUMENTS.match(str(problem)):
+            callers = [frame.f_globals.get("__name__", "") for frame in frames[-1:]]
+            return str(problem) if any(c.startswith(_INTERNALS) for c in callers) else None
         case Py4JError() | TypeError():
             refused = _REFUSED.search(str(problem))
             return None if refused is None else refused[1]

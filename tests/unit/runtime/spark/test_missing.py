@@ -129,3 +129,14 @@ def test_the_start_of_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CtsqlError, match="SPARK_VERSION") as told, translate_spark_errors():
         jvm_process()
     assert "(spark.internals.java.jvm_process)" in str(told.value.detail)
+
+
+def test_a_function_with_other_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A private one of PySpark's; a wrong call elsewhere is raised as it is."""
+    monkeypatch.setattr("pyspark.java_gateway.launch_gateway", lambda: None)
+    with pytest.raises(CtsqlError, match="SPARK_VERSION") as told:
+        start_spark({})
+    assert "takes 0 positional arguments but 2 were given" in str(told.value.detail)
+    assert "(spark.internals.java.start_jvm)" in str(told.value.detail)
+    with pytest.raises(TypeError), translate_spark_errors():
+        _attribute(1)  # type: ignore[call-arg]
