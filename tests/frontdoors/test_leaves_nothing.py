@@ -18,7 +18,7 @@ pytestmark = [
 ]
 
 PROGRAM = """
-import json, sys, threading, traceback
+import json, os, sys, threading, traceback
 import ctsql
 
 ctsql.execute("CREATE TABLE feed (k INT, v INT)")
@@ -32,6 +32,7 @@ for n in range(12):
 assert ctsql.execute("SELECT sum(v) FROM latest").scalar() == 30
 ctsql.api._default.spark.udf.register("twice", lambda n: 2 * n, "int")
 assert ctsql.execute("SELECT twice(2)").scalar() == 4
+assert "PYSPARK_PYTHON" not in os.environ  # which other programs would take as well
 own = [
     "".join(traceback.format_stack(frame))
     for thread, frame in sys._current_frames().items()

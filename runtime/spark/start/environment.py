@@ -48,10 +48,15 @@ CONFIGURED_BY = (
 """Environment variables that configure Spark."""
 
 
+def is_local(master: str | None) -> bool:
+    """Whether a master runs tasks in the driver's JVM; ``master`` None for the default."""
+    return _LOCAL.fullmatch(master or LOCAL) is not None
+
+
 def is_plain(master: str | None, environ: Mapping[str, str] = os.environ) -> bool:
     """Whether a start is plain; ``master`` None for the default, which is local."""
     return (
-        _LOCAL.fullmatch(master or LOCAL) is not None
+        is_local(master)
         and not any(environ.get(name) for name in CONFIGURED_BY)
         and not any((home / "conf").exists() for home in _homes(environ))
     )

@@ -42,7 +42,7 @@ from ctsql.runtime.spark.start.environment import (
     Java,
     check_java,
     explain_start_failure,
-    is_plain,
+    is_local,
 )
 from ctsql.runtime.spark.start.jvm_options import Life, jvm_settings
 
@@ -173,17 +173,32 @@ def training_session(draft: Path) -> SparkSession:
     return _start(None, Life.SHORT, draft)
 
 
+@contextmanager
+def python_of_functions(master: str | None) -> Iterator[None]:
+    """Let Spark, started inside, run the user's Python functions in this Python.
+
+    Spark would take ``python3`` of the PATH. ``PYSPARK_PYTHON`` counts if it is set, and on a
+    cluster Spark's rule. Later processes get the environment as it was.
+    """
+    if not is_local(master) or not sys.executable or "PYSPARK_PYTHON" in os.environ:
+        yield
+        return
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    try:
+        yield
+    finally:
+        del os.environ["PYSPARK_PYTHON"]
+
+
 def _start(master: str | None, life: Life, draft: Path | None = None) -> SparkSession:
     # Errors of queries are raised; PySpark also writes them to standard error.
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    if is_plain(master):
-        # Functions of the user's run in this Python; Spark would take python3 of the PATH.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    session = start_spark(
-        start_settings(master),
-        lambda java: jvm_settings(java, master or LOCAL, life, draft),
-    )
+    with python_of_functions(master):
+        session = start_spark(
+            start_settings(master),
+            lambda java: jvm_settings(java, master or LOCAL, life, draft),
+        )
     session.sparkContext.setLogLevel("OFF")
     _write_no_checksum_files(session)
     return session

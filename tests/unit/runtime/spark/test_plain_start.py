@@ -1,10 +1,13 @@
 """What a plain start of Spark is; none is started here."""
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from ctsql.runtime.spark.start.environment import CONFIGURED_BY, configured, is_plain
+from ctsql.runtime.spark.start.session import python_of_functions
 
 
 @pytest.mark.parametrize(
@@ -67,3 +70,25 @@ def test_a_setting_may_go_over_several_lines(tmp_path: Path) -> None:
     names = ("spark.jars.packages", "e", "f g", "h", "i")
     found = [configured(name, {"SPARK_CONF_DIR": str(tmp_path)}) for name in names]
     assert found == ["a:b:1, c:d:2,", "a\tb\\", "1", "xi \ufffd", None]
+
+
+@pytest.mark.parametrize(
+    ("master", "given", "python"),
+    [
+        ("local[2]", None, sys.executable),
+        ("local[2]", "python3.99", "python3.99"),
+        ("spark://host:7077", None, None),
+    ],
+    ids=["local", "given", "cluster"],
+)
+def test_the_python_of_functions(
+    monkeypatch: pytest.MonkeyPatch, master: str, given: str | None, python: str | None
+) -> None:
+    """The program's, also if Spark is configured; what the program starts later gets no other."""
+    monkeypatch.setenv("SPARK_CONF_DIR", "/etc/spark")
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    if given is not None:
+        monkeypatch.setenv("PYSPARK_PYTHON", given)
+    with python_of_functions(master):
+        assert os.environ.get("PYSPARK_PYTHON") == python
+    assert os.environ.get("PYSPARK_PYTHON") == given
