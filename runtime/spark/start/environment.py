@@ -206,6 +206,7 @@ def _java_says(program: Path) -> str:
             [str(program), "-version"],
             capture_output=True,
             text=True,
+            errors="replace",  # it also prints JAVA_TOOL_OPTIONS, in any encoding
             timeout=JAVA_SECONDS_MAX,
             check=False,
         )

@@ -39,6 +39,13 @@ echo 'openjdk version "{version}" 2025-04-15' >&2"""
     assert (found.version, found.major) == (version, major)
 
 
+def test_java_prints_another_encoding(tmp_path: Path) -> None:
+    """As the options of JAVA_TOOL_OPTIONS may be in."""
+    script = """printf 'Picked up JAVA_TOOL_OPTIONS: -Da=\\351\\n' >&2
+echo 'openjdk version "17.0.15" 2025-04-15' >&2"""
+    assert check_java(_java(tmp_path, script)).major == 17
+
+
 @pytest.mark.parametrize("version", ["1.8.0_392", "11.0.22", "16"])
 def test_old_java(tmp_path: Path, version: str) -> None:
     """The version found is named, and what to type."""
