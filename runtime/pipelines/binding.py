@@ -71,21 +71,15 @@ REFUSALS = (StatementError, CatalogError, NotSupported)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundObject:
-    """A definition of a folder, bound.
-
-    Attributes:
-        old: what is there now. parts: what of it differs; of a new object none.
-        items: the object as it would be, a task's outputs behind it; of a flow task and view.
-        plans: of what is new or redefined and is run, by the item's id.
-        altered: of a table that is there what ALTER TABLE makes of it.
-    """
+    """A definition of a folder, bound."""
 
     definition: FileDefinition
-    old: Item | None
-    parts: tuple[Part, ...]
+    old: Item | None  # what is there now
+    parts: tuple[Part, ...]  # what of it differs; of a new object none
+    # the object as it would be, a task's outputs behind it; of a flow task and view.
     items: tuple[Item, ...]
-    plans: dict[str, BoundDefinition]
-    table_change: TableChange | None = None
+    plans: dict[str, BoundDefinition]  # of what is new or redefined and is run, by the item's id
+    table_change: TableChange | None = None  # what ALTER TABLE makes of a table that is there
 
     @property
     def redefined_items(self) -> list[Item]:

@@ -28,16 +28,12 @@ _numbers = itertools.count()
 
 @dataclass
 class Overlay:
-    """A catalog on top of the stored one.
-
-    Attributes:
-        stored_catalog: what is there. catalog: with the definitions that are bound so far.
-        altered_columns: the columns that stored tables would have, by id.
-    """
+    """A catalog on top of the stored one."""
 
     engine: Engine
-    stored_catalog: Catalog
-    catalog: Catalog
+    stored_catalog: Catalog  # what is there
+    catalog: Catalog  # with the definitions that are bound so far
+    # the columns that stored tables would have, by id.
     altered_columns: dict[str, tuple[Column, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

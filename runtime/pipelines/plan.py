@@ -78,30 +78,21 @@ class PlanRefusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedChange:
-    """The action for one object.
-
-    Attributes:
-        keyword: ``MATERIALIZED VIEW``. parts: of a changed one what of it differs.
-        alterations: the ALTER TABLE statements of a changed table, in order. notices: what these
-            mean for others, as sentences.
-        reads: what is read at once for that.
-        incremental: whether a view will follow its tables by their changes; None for other
-            objects. reason: why not, with the reason's code and the place in the definition.
-        readers: the objects that read it directly. breaks: those that cannot go on, and why.
-    """
+    """The action for one object."""
 
     name: str
-    keyword: str
+    keyword: str  # ``MATERIALIZED VIEW``
     status: PlannedStatus
-    parts: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()  # of a changed one what of it differs
     effect: Effect = Effect.NONE
-    alterations: tuple[str, ...] = ()
-    notices: tuple[str, ...] = ()
-    reads: tuple[Read, ...] = ()
+    alterations: tuple[str, ...] = ()  # the ALTER TABLE statements of a changed table, in order
+    notices: tuple[str, ...] = ()  # what these mean for others, as sentences
+    reads: tuple[Read, ...] = ()  # what is read at once for that
+    # whether a view will follow its tables by their changes; None for other objects.
     incremental: bool | None = None
-    reason: str = ""
-    readers: tuple[str, ...] = ()
-    breaks: tuple[str, ...] = ()
+    reason: str = ""  # why not, with the reason's code and the place in the definition
+    readers: tuple[str, ...] = ()  # the objects that read it directly
+    breaks: tuple[str, ...] = ()  # those that cannot go on, and why
     refusal: PlanRefusal | None = None
     note: str = ""
 
@@ -115,16 +106,12 @@ class PlannedChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderPlan:
-    """What a folder would change.
+    """What a folder would change."""
 
-    Attributes:
-        changes: of each object, those of the folder in order of what they read.
-        warehouse: a digest of the definitions that are there. folder: one of those of the folder.
-    """
-
+    # of each object, those of the folder in order of what they read.
     changes: tuple[PlannedChange, ...]
-    warehouse: str
-    folder: str
+    warehouse: str  # a digest of the definitions that are there
+    folder: str  # one of those of the folder
 
     @property
     def refused_changes(self) -> tuple[PlannedChange, ...]:

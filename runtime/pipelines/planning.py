@@ -52,19 +52,15 @@ CHECKED_BY_SPARK_MAX = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedFolder:
-    """A plan with the bound definitions that it was made of.
-
-    Attributes:
-        objects: of the folder, in order of what they read; those refused are not among them.
-        followers: stored objects that are not in it and that a changed plain view changes.
-        items_to_drop: what is dropped. schemas: those that are made.
-    """
+    """A plan with the bound definitions that it was made of."""
 
     plan: FolderPlan
+    # of the folder, in order of what they read; those refused are not among them.
     objects: tuple[BoundObject, ...]
+    # stored objects that are not in it and that a changed plain view changes.
     followers: tuple[Item, ...]
-    items_to_drop: tuple[Item, ...]
-    schemas: tuple[str, ...]
+    items_to_drop: tuple[Item, ...]  # what is dropped
+    schemas: tuple[str, ...]  # those that are made
 
 
 def plan_folder(engine: Engine, folder: Folder, *, prune: bool = False) -> PlannedFolder:
@@ -82,16 +78,13 @@ def plan_folder(engine: Engine, folder: Folder, *, prune: bool = False) -> Plann
 
 @dataclass
 class _Planning:
-    """One plan in the making.
-
-    Attributes:
-        changes: schemas, then objects. places: of the object of a name the index of its change.
-    """
+    """One plan in the making."""
 
     engine: Engine
     folder: Folder
     prune: bool
-    changes: list[PlannedChange] = field(default_factory=list)
+    changes: list[PlannedChange] = field(default_factory=list)  # schemas, then objects
+    # of the object of a name the index of its change.
     places: dict[Name, int] = field(default_factory=dict)
     objects: list[BoundObject] = field(default_factory=list)
 

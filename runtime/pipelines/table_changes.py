@@ -57,22 +57,16 @@ OF_TABLES = (Part.COLUMNS, Part.DEFAULTS, Part.CONSTRAINTS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableChange:
-    """What ALTER TABLE is to say of a table.
+    """What ALTER TABLE is to say of a table."""
 
-    Attributes:
-        table: as it is. there: the columns that it has. schema: of the names in constraints.
-        first: before definitions come into force, those that drop constraints in front. last: when
-            they have. Each with its text.
-        after: the table as it would be. notices: what is turned on for it.
-    """
-
-    table: Item
-    there: Schema
-    schema: str
+    table: Item  # as it is
+    there: Schema  # the columns that it has
+    schema: str  # of the names in constraints
+    # before definitions come into force, those that drop constraints in front.
     first: tuple[Alteration, ...]
-    last: tuple[Alteration, ...]
-    after: Item
-    notices: tuple[str, ...]
+    last: tuple[Alteration, ...]  # when they have. Each with its text.
+    after: Item  # the table as it would be
+    notices: tuple[str, ...]  # what is turned on for it
 
     @property
     def texts(self) -> tuple[str, ...]:

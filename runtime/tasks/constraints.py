@@ -46,16 +46,12 @@ _HINT = (
 
 @dataclass(frozen=True, slots=True)
 class CheckedRows:
-    """Proposed rows after the constraints were looked at.
+    """Proposed rows after the constraints were looked at."""
 
-    Attributes:
-        output_rows: those that go into the output, without the mark.
-        violations: of each constraint that rows break, how many.
-        quarantined_rows: those that go into the quarantine, with the mark; None for none.
-    """
-
-    output_rows: AnyRows
+    output_rows: AnyRows  # those that go into the output, without the mark
+    # of each constraint that rows break, how many.
     violations: Mapping[str, int] = field(default_factory=dict)
+    # those that go into the quarantine, with the mark; None for none.
     quarantined_rows: DataFrame | None = None
 
 

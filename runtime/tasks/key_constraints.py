@@ -42,17 +42,13 @@ from ctsql.runtime.warehouse.warehouse import Warehouse
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What proposed rows are compared with.
-
-    Attributes:
-        output: with the version that the proposal builds on; None before it had one.
-        victims: its rows that the proposal takes out, with their places. at: the T.
-    """
+    """What proposed rows are compared with."""
 
     warehouse: Warehouse
+    # with the version that the proposal builds on; None before it had one.
     output: tuple[Item, int | None]
-    victims: AnyRows
-    at: int
+    victims: AnyRows  # its rows that the proposal takes out, with their places
+    at: int  # the T
 
     def stored_keys(self, constraint: Constraint) -> DataFrame | None:
         """The keys of the output's rows that stay; None if it has no rows."""

@@ -38,17 +38,13 @@ from ctsql.runtime.warehouse.warehouse import Warehouse
 
 @dataclass(slots=True)
 class PendingOutput:
-    """An output that does not hold T yet.
-
-    Attributes:
-        has_rows: something is to be committed: rows, or counts. metadata: of its own commit.
-    """
+    """An output that does not hold T yet."""
 
     object_id: str
     output: Output
     batch: OutputBatch
-    has_rows: bool = False
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    has_rows: bool = False  # something is to be committed: rows, or counts
+    metadata: Mapping[str, Any] = field(default_factory=dict)  # of its own commit
 
 
 class OutputBatches:

@@ -32,8 +32,7 @@ from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 _CAST = re.compile(r"CAST\s*\(", re.IGNORECASE)
-PLACE_TEXT_MAX = 200
-"""Characters of the piece of a body that failed."""
+PLACE_TEXT_MAX = 200  # characters of the piece of a body that failed
 
 
 def stage_proposals(

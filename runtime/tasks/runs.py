@@ -36,11 +36,9 @@ from ctsql.runtime.tasks.seen_rows import lower_seen, seen_change, seen_of
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
-SNAPSHOT = -1
-"""Stands for a version: the first run reads the inputs' whole contents."""
+SNAPSHOT = -1  # stands for a version: the first run reads the inputs' whole contents
 RUNS_MIN = 2
-RUNS_MAX = 256
-"""A commit holds a file for each, and Spark runs a task for each."""
+RUNS_MAX = 256  # a commit holds a file for each, and Spark runs a task for each
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,27 +26,19 @@ from ctsql.runtime.warehouse.sink_decisions import WAIT, Advance, Decision, Writ
 Row = TypeVar("Row", bound=Hashable)
 
 
-Rows = tuple[tuple[Row, int], ...]
-"""Rows with how many copies of each."""
+Rows = tuple[tuple[Row, int], ...]  # rows with how many copies of each
 
 
 @dataclass(slots=True)
 class SinkState(Generic[Row]):
-    """What the sink knows.
+    """What the sink knows."""
 
-    Attributes:
-        append_times: times at which the input changed, as a heap: the smallest is the first.
-        append_times_progress: exclusive; all append times below it are known.
-        to_append: proposed updates.
-        to_append_progress: exclusive; all proposals at times below it are known.
-        output_upper: exclusive; the output holds everything below it.
-    """
-
+    # times at which the input changed, as a heap: the smallest is the first.
     append_times: list[int] = field(default_factory=list)
-    append_times_progress: int = 0
-    to_append: list[Update[Row]] = field(default_factory=list)
-    to_append_progress: int = 0
-    output_upper: int = 0
+    append_times_progress: int = 0  # exclusive; all append times below it are known
+    to_append: list[Update[Row]] = field(default_factory=list)  # proposed updates
+    to_append_progress: int = 0  # exclusive; all proposals at times below it are known
+    output_upper: int = 0  # exclusive; the output holds everything below it
 
     def __post_init__(self) -> None:
         self.append_times = sorted(self.append_times)

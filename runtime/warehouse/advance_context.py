@@ -10,16 +10,13 @@ from ctsql.runtime.log.write_handle import Appended, Committed, Entry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdvanceContext:
-    """What a caller of ``advance`` wants.
+    """What a caller of ``advance`` wants."""
 
-    Attributes:
-        stop: set when no further commit is wanted; None to run to the end.
-        on_commit: called after each commit that moves an upper, with the object's id.
-        watched_ids: the ids of the objects that the caller follows: every T of them is written.
-    """
-
+    # set when no further commit is wanted; None to run to the end.
     stop: threading.Event | None = None
+    # called after each commit that moves an upper, with the object's id.
     on_commit: Callable[[str, Entry], None] | None = None
+    # the ids of the objects that the caller follows: every T of them is written.
     watched_ids: frozenset[str] = frozenset()
 
     def check_stop(self) -> None:
@@ -33,5 +30,4 @@ class AdvanceContext:
             self.on_commit(object_id, Entry(upper, outcome.version))
 
 
-UNATTENDED = AdvanceContext()
-"""Of a caller that never stops it and needs no call."""
+UNATTENDED = AdvanceContext()  # of a caller that never stops it and needs no call

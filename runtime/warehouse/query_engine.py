@@ -30,15 +30,11 @@ from ctsql.runtime.spark.temp_views import TemporaryNames
 
 @dataclass(frozen=True, slots=True)
 class StoredTable:
-    """A stored object as a view reads it.
-
-    Attributes:
-        columns: those it had when the view was made, as far as they are there. names: of all.
-    """
+    """A stored object as a view reads it."""
 
     object_id: str
-    columns: tuple[Column, ...]
-    names: tuple[str, ...]
+    columns: tuple[Column, ...]  # those it had when the view was made, as far as they are there
+    names: tuple[str, ...]  # of all
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,25 +39,21 @@ from ctsql.runtime.log.table_changes import FileOrigin, added_files, file_origin
 from ctsql.runtime.rows.multiset import equality_keys
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
-COPIES_MAX = 8
-"""How often a row may have been copied since it was written."""
+COPIES_MAX = 8  # how often a row may have been copied since it was written
 WRITTEN = (TIME, VERSION, NOTE)
 """What is added to a row: the T and the commit that wrote it, or what cannot be told."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocatedContents:
-    """Rows with ``FILE_COLUMN`` and ``ROW_COLUMN``, of files that are live at a version.
-
-    Attributes:
-        shared_version: a later version; those of its files that are listed count too.
-    """
+    """Rows with ``FILE_COLUMN`` and ``ROW_COLUMN``, of files that are live at a version."""
 
     rows: DataFrame
     table: DeltaTable
     item: Item
     version: int
     paths: tuple[str, ...]
+    # a later version; those of its files that are listed count too.
     shared_version: int | None = None
 
 

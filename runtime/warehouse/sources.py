@@ -34,24 +34,19 @@ _ROWS_READ = {InsertsInput: "inserts", DeletesInput: "deletes", ChangesInput: "c
 
 @dataclass
 class StoredSources:
-    """Rows as of T, for reads and for views.
-
-    Attributes:
-        inputs: for a task's run, the changes of its inputs at T by object id.
-        outputs: for a task's run, the outputs' items by id, each with the version of it that is
-            read; None for a time before it had one.
-        are_small: few rows are expected of these changes.
-        span: where the user asked for the time, for errors.
-        own_writes: the rows of tables that an open transaction has written, by object id.
-        as_now: what is read was bound to the columns that tables have now, not to those as of T.
-    """
+    """Rows as of T, for reads and for views."""
 
     warehouse: Warehouse
+    # for a task's run, the changes of its inputs at T by object id.
     inputs: Mapping[str, InputChange] = field(default_factory=dict)
+    # for a task's run, the outputs' items by id, each with the version of it that is read; None for
+    # a time before it had one.
     outputs: Mapping[str, tuple[Item, int | None]] = field(default_factory=dict)
-    are_small: bool = False
-    span: Span | None = None
+    are_small: bool = False  # few rows are expected of these changes
+    span: Span | None = None  # where the user asked for the time, for errors
+    # the rows of tables that an open transaction has written, by object id.
     own_writes: Mapping[str, Callable[[], DataFrame]] = field(default_factory=dict)
+    # what is read was bound to the columns that tables have now, not to those as of T.
     as_now: bool = False
 
     translate_errors = staticmethod(translate_spark_errors)

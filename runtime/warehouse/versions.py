@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
     from ctsql.runtime.delta.table import DeltaTable
 
-DEFINITION = "definition"
-"""In the metadata of an output's commit: the definition that wrote it."""
+DEFINITION = "definition"  # in the metadata of an output's commit: the definition that wrote it
 
 
 def revision_of(item: Item) -> dict[str, object]:

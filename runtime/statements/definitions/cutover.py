@@ -53,20 +53,15 @@ def nothing() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedChange:
-    """A part of a cutover, as it was prepared.
+    """A part of a cutover, as it was prepared."""
 
-    Attributes:
-        make: what changes on top of a catalog; it is called again where another process changed
-            the catalog meanwhile, and raises where it no longer fits.
-        new: objects whose tables were made; they go if the cutover fails.
-        failed_at: by the id of a task, the T at which it failed; its new definition replaces the
-            failed one.
-        complete: writes what differs, or runs what waited for the new definition.
-    """
-
+    # what changes on top of a catalog; it is called again where another process changed the catalog
+    # meanwhile, and raises where it no longer fits.
     make: Callable[[Catalog], Cutover]
-    new: tuple[Item, ...] = ()
+    new: tuple[Item, ...] = ()  # objects whose tables were made; they go if the cutover fails
+    # by the id of a task, the T at which it failed; its new definition replaces the failed one.
     failed_at: Mapping[str, int | None] = field(default_factory=dict)
+    # writes what differs, or runs what waited for the new definition.
     complete: Callable[[], None] = nothing
 
 

@@ -80,14 +80,11 @@ _BEGINS = ("SNAPSHOT", *STORAGE_OPTIONS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Beginning:
-    """What a replacement begins with.
+    """What a replacement begins with."""
 
-    Attributes:
-        since: the T at which it begins; None for the newest. first: the definition by which it
-            then holds its first rows; None where its own body takes in what the inputs hold.
-    """
-
-    since: int | None = None
+    since: int | None = None  # the T at which it begins; None for the newest
+    # the definition by which it then holds its first rows; None where its own body takes in what
+    # the inputs hold.
     first: Definition | None = None
 
 

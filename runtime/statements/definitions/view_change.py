@@ -48,8 +48,7 @@ from ctsql.runtime.warehouse.output_columns import ensure_columns
 from ctsql.runtime.warehouse.replaced_views import awaits_columns, is_outdated, table_schema
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
-_FEED = "delta.enableChangeDataFeed"
-"""The table property that asks for a change data feed."""
+_FEED = "delta.enableChangeDataFeed"  # the table property that asks for a change data feed
 
 
 class History(Enum):
@@ -68,19 +67,15 @@ class History(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewChange:
-    """A view that gets another definition, as it was prepared.
-
-    Attributes:
-        views: the view, and the quarantine that it has before and after: each as it was, as it will
-            be, and the action for its rows.
-        quarantine: the one that it gets, whose table was made; None where it has or gets none.
-        is_paced: whether refresh times count from the cutover.
-    """
+    """A view that gets another definition, as it was prepared."""
 
     engine: Engine
+    # the view, and the quarantine that it has before and after: each as it was, as it will be, and
+    # the action for its rows.
     views: tuple[tuple[MaterializedView, MaterializedView, History], ...]
+    # the one that it gets, whose table was made; None where it has or gets none.
     quarantine: MaterializedView | None
-    is_paced: bool
+    is_paced: bool  # whether refresh times count from the cutover
     span: Span
 
     def on_top(self, current: Catalog) -> Cutover:

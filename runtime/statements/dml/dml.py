@@ -81,8 +81,7 @@ def append_constants(table: DeltaTable, version: int, statement: AnalysedInsert)
     return count
 
 
-TRIES_MAX = 20
-"""The most tries of a statement on a table that other writers change."""
+TRIES_MAX = 20  # the most tries of a statement on a table that other writers change
 Run = Callable[[str], int | Declined]
 """Runs a text for Spark; returns the number of affected rows, -1 if unknown."""
 Outcome = TypeVar("Outcome")

@@ -16,8 +16,7 @@ from ctsql.runtime.engine import Engine
 from ctsql.runtime.rows.prepared_rows import WITHOUT_CODE_MAX
 from ctsql.runtime.spark.internals.sessions import setting, without_code
 
-PAIRS_MAX = 1_000_000
-"""The most combinations of the rows of all relations; a join may compare all."""
+PAIRS_MAX = 1_000_000  # the most combinations of the rows of all relations; a join may compare all
 _MAKES_ROWS = re.compile(
     r"\b(range|sequence|explode\w*|posexplode\w*|inline\w*|stack|lateral|recursive|json_tuple)\b",
     re.IGNORECASE,

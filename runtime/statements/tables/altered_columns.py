@@ -22,8 +22,7 @@ from ctsql.planner.syntax.tokens.rewrite import splice
 from ctsql.runtime.log.table_metadata import MODE, fits, is_on
 
 WIDENING = "delta.enableTypeWidening"
-FEATURE = "delta.feature."
-"""Prefix of the property that enables a table feature."""
+FEATURE = "delta.feature."  # prefix of the property that enables a table feature
 DEFAULTS = "allowColumnDefaults"
 WITHOUT_ZONE = "timestampNtz"
 _IN_LOGS = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}

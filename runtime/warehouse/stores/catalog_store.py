@@ -43,8 +43,7 @@ SUBSCRIPTION = "ctsql.results.subscription."
 DROPPED = "ctsql.dropped."
 CUTOVER = "ctsql.cutover."
 FORMAT_PROPERTY = "ctsql.format"
-FORMAT = 3
-"""Of all that a warehouse stores. One of another format is refused, and never converted."""
+FORMAT = 3  # of all that a warehouse stores. One of another format is refused, and never converted.
 CHANGE_TRIES_MAX = 100
 
 

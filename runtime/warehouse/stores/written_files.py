@@ -33,8 +33,7 @@ _DEFAULTS = {
 """So that what is read back by the defaults is what was written."""
 _CODECS = {"gz": "gzip", "bz2": "bzip2", "zst": "zstd"}
 _CODEC = re.compile(r"\.(gz|bz2|zst|lz4|snappy|deflate)$", re.IGNORECASE)
-_MARK = "_SUCCESS"
-"""What Spark leaves in a folder that it wrote to the end."""
+_MARK = "_SUCCESS"  # what Spark leaves in a folder that it wrote to the end
 
 
 def write_file(gateway: Gateway, rows: DataFrame, file: FileRef, *, overwrite: bool) -> int:

@@ -7,8 +7,7 @@ from ctsql.catalog.items import Item, Table
 
 NOT_THERE = ("TABLE_REPLACED", "NOT_A_DELTA_TABLE")
 """A table to which one of these applies is not the one that an object stands for."""
-DAMAGED = "STORED_DATA_INVALID"
-"""What is said of one whose log is not what was written."""
+DAMAGED = "STORED_DATA_INVALID"  # what is said of one whose log is not what was written
 UNREADABLE = (DAMAGED, "TRANSACTION_STUCK", *NOT_THERE)
 """What is said of an object that cannot be read, nor what reads it, before somebody mends it."""
 LOST = ("HISTORY_LOST", *UNREADABLE)

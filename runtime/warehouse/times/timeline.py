@@ -48,8 +48,7 @@ from ctsql.runtime.warehouse.times.timestamp_assignment import (
 if TYPE_CHECKING:
     from ctsql.runtime.delta.table import DeltaTable, Gateway
 
-Sources = Mapping[str, tuple[str, "DeltaTable"]]
-"""By id the name and the table of each."""
+Sources = Mapping[str, tuple[str, "DeltaTable"]]  # by id the name and the table of each
 
 APP = "ctsql:timeline"
 FRONTIER = "ctsql.frontier"
@@ -63,8 +62,7 @@ BINDINGS_KEPT_MAX = 200_000
 """More of them, a hundred bytes each, are forgotten, and read again on demand."""
 MINT_TRIES_MAX = 1_000
 LOOKS_MAX = 3
-UNKNOWN_KEPT = 16
-"""So many sources stay bound that who mints does not know, the newest ones."""
+UNKNOWN_KEPT = 16  # so many sources stay bound that who mints does not know, the newest ones
 TASKS = "ctsql.tasks"
 INTENTS = "ctsql.transactions"
 CUTOVERS = "ctsql.cutovers"
@@ -77,15 +75,11 @@ SCHEMA = "t BIGINT, source STRING, version BIGINT"
 
 @dataclass(frozen=True, slots=True)
 class TaskState:
-    """What was bound of a task since it was made.
+    """What was bound of a task since it was made."""
 
-    Attributes:
-        revisions: (T, number): from T on (inclusive) that definition is in force, whatever was
-            bound before. suspended: the T at which it was suspended; None when it runs.
-    """
-
+    # (T, number): from T on (inclusive) that definition is in force, whatever was bound before.
     revisions: tuple[tuple[int, int], ...] = ()
-    suspended: int | None = None
+    suspended: int | None = None  # the T at which it was suspended; None when it runs
 
     def revision_at(self, at: int) -> int:
         """The number of the definition in force at a time.
