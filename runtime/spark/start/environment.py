@@ -284,7 +284,10 @@ _JARS_MISSING = re.compile(
     r"unresolved dependenc|download failed|Server access error|MavenUtils|ivysettings|IvySettings",
     re.IGNORECASE,
 )
-_CLASS_TOO_NEW = re.compile(r"UnsupportedClassVersionError|class file version")
+_OTHER_JAVA = re.compile(
+    r"UnsupportedClassVersionError|class file version"
+    r"|getSubject is (?:not )?supported"  # Hadoop of Spark 4.0 and 4.1, on Java 23 and later
+)
 _NO_JAVA = re.compile(
     r"JAVA_HOME is not set|Unable to locate a Java Runtime|java: (command )?not found"
     r"|bin/java: No such file"
@@ -325,7 +328,7 @@ def explain_start_failure(exc: BaseException, *, chatter: str = "") -> CtsqlErro
     text = f"{chatter}\n{exc}"
     if _NO_JAVA.search(text):
         return error("JAVA_NOT_FOUND", detail=_cause_line(text), hint=_install_hint(), cause=exc)
-    if _CLASS_TOO_NEW.search(text):
+    if _OTHER_JAVA.search(text):
         return error(
             "JAVA_UNSUPPORTED",
             found="as it is",

@@ -161,6 +161,11 @@ Exception in thread "main" java.lang.RuntimeException: \
             "JAVA_UNSUPPORTED",
             "61.0",
         ),
+        (
+            "java.lang.UnsupportedOperationException: getSubject is not supported",
+            "JAVA_UNSUPPORTED",
+            "getSubject",
+        ),
         ("Error: Could not reserve enough space for object heap", "SPARK_ERROR", "enough space"),
         (
             "java.net.UnknownHostException: box: box: Name or service not known",
@@ -170,7 +175,17 @@ Exception in thread "main" java.lang.RuntimeException: \
         ("x\nException: a\nCaused by: b.C: the reason\n at y", "SPARK_ERROR", "b.C: the reason"),
         ("", "SPARK_ERROR", "gateway exited"),
     ],
-    ids=["ivy", "no java", "no such java", "class", "memory", "host name", "cause", "nothing"],
+    ids=[
+        "ivy",
+        "no java",
+        "no such java",
+        "class",
+        "new java",
+        "memory",
+        "host name",
+        "cause",
+        "nothing",
+    ],
 )
 def test_failures_are_recognised(chatter: str, condition: str, message: str) -> None:
     """The JVM's words lead to a condition with a hint; what PySpark raised is the cause."""
