@@ -358,12 +358,12 @@ def test_killed_at(
     with open_connection(str(warehouse), read_only=True) as reading:
         _check(reading, shown, "read only")
     _check(con, shown, point)
-    assert change.names[is_new] in ("", _names(con))
     con.execute(change.more)
     _check(con, done if is_new else change.old, f"{point}, later")
     for object_name in {"m", "x", "low"} & set(_names(con).split()):
         _check_log(folder(con, object_name))
     con.execute("MAINTAIN RETAIN '0 seconds'")
+    assert change.names[is_new] in ("", _names(con)), "what was built beside is gone"
     if not (is_new and "APPLY" in change.change[0]):
         change.run(con)
     _check(con, done if is_new else {**done, **change.again}, f"{point}, again")
