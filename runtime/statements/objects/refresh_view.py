@@ -77,10 +77,10 @@ def write_new(engine: Engine, view_ids: Iterable[str]) -> None:
         refresh_view(engine, engine.relations.item(object_id), full=True, replaced=True)
 
 
-def advance_by_old_definition(engine: Engine, item: Item, until: int | None = None) -> None:
-    """Advance an object by its current definition, to ``until`` or to now."""
+def advance_by_old_definition(engine: Engine, item: Item) -> None:
+    """Advance an object to now by its definition of now, which changes at a later T."""
     try:
-        engine.advance([item], engine.mint() if until is None else until)
+        engine.advance([item], engine.mint())
     except CtsqlError as problem:
         if problem.condition not in MENDED:
             raise
