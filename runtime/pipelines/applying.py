@@ -105,7 +105,7 @@ def apply_folder(
         check_still(saved_plan, plan)
     planned_folder = _alter_first(engine, folder, planned_folder, prune=prune)
     if _has_definitions(planned_folder):
-        _Application(engine, planned_folder).run()
+        Application(engine, planned_folder).run()
     _alter_last(engine, planned_folder)
     _advance_objects(engine, planned_folder)
     new_items = (i for o in planned_folder.objects for i in o.items if o.old is None)
@@ -169,7 +169,7 @@ def check_not_refused(plan: FolderPlan) -> None:
 
 
 @dataclass
-class _Application:
+class Application:
     engine: Engine
     planned_folder: PlannedFolder
 
@@ -178,14 +178,14 @@ class _Application:
         changed_objects = [o for o in folder.objects if o.old is not None and o.parts]
         new_items: list[Item] = []
         with undo_on_failure(engine, new_items):
-            changes = self._prepared(changed_objects, new_items)
+            changes = self.prepared(changed_objects, new_items)
             for bound in (o for o in folder.objects if o.old is None):
                 new_items += self._make(bound)
             faults.point("catalog_table_made")
         bring_into_force(
             engine,
             PreparedChange(
-                make=partial(self._cutover, changes, changed_objects, new_items),
+                make=partial(self.cutover, changes, changed_objects, new_items),
                 new=tuple(new_items),
                 failed_at={k: at for change in changes for k, at in change.failed_at.items()},
             ),
@@ -200,7 +200,7 @@ class _Application:
 
     # ---- preparing
 
-    def _prepared(
+    def prepared(
         self, changed_objects: Sequence[BoundObject], new_items: list[Item]
     ) -> list[PreparedChange]:
         """Prepare other definitions, after all that changes was advanced to now by the old ones.
@@ -295,7 +295,7 @@ class _Application:
         store_constraints(engine, item.location, statement.constraints)
         return [creation.as_stored(item)]
 
-    def _cutover(
+    def cutover(
         self,
         changes: Sequence[PreparedChange],
         changed_objects: Sequence[BoundObject],

@@ -11,7 +11,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import Name
 from ctsql.runtime.pipelines import applying
-from ctsql.runtime.pipelines.applying import _Application
+from ctsql.runtime.pipelines.applying import Application
 from ctsql.runtime.pipelines.plan import FolderPlan
 from ctsql.runtime.pipelines.planning import PlannedFolder, warehouse_digest
 from tests.helpers.items import an_item, changed
@@ -21,31 +21,31 @@ TABLE = an_item(
 )
 
 
-def _application(catalog: Catalog) -> _Application:
+def _application(catalog: Catalog) -> Application:
     """One that drops all tables."""
     plan = FolderPlan(changes=(), warehouse=warehouse_digest(catalog), folder="")
     planned = PlannedFolder(
         plan=plan, objects=(), followers=(), items_to_drop=tuple(catalog), schemas=()
     )
     engine: Any = None
-    return _Application(engine, planned)
+    return Application(engine, planned)
 
 
 def test_what_a_subscription_follows_by_now_is_not_dropped() -> None:
     """The digest of the definitions says nothing of subscriptions, which may come at any time."""
     known = Catalog.of([TABLE])
     application = _application(known)
-    cutover = application._cutover([], [], {}, {}, known)
+    cutover = application.cutover([], [], [], known)
     assert cutover.drop is not None
     assert [i.id for i in cutover.drop.items] == ["t1"]
     reader = StoredSubscription(id="s1", name="copy", object_id="t1", start=0, snapshot=True)
     with pytest.raises(CtsqlError) as caught:
-        application._cutover([], [], {}, {}, known.with_subscription(reader))
+        application.cutover([], [], [], known.with_subscription(reader))
     assert caught.value.condition == "DEPENDENT_OBJECTS"
     assert "Subscription 'copy' follows it." in str(caught.value)
     other = changed(TABLE, id="t2", name=Name("default", "u"), location="file:/u")
     with pytest.raises(CtsqlError) as caught:
-        application._cutover([], [], {}, {}, known.with_items([other]))
+        application.cutover([], [], [], known.with_items([other]))
     assert caught.value.condition == "DEFINITIONS_CHANGED"
 
 
@@ -60,8 +60,8 @@ def test_followers_are_brought_up_before_a_view_below_them_changes(
     ended: list[Item] = []
     monkeypatch.setattr(applying, "end_if_followed", lambda _, item: ended.append(item))
     application.engine = SimpleNamespace(catalog=known.with_items([view]))  # type: ignore[assignment]
-    assert application._end_before([]) == {}
+    assert application.prepared([], []) == []
     assert ended == [view]
     application.engine = SimpleNamespace(catalog=known)  # type: ignore[assignment]
     with pytest.raises(CtsqlError, match="DEFINITIONS_CHANGED"):
-        application._end_before([])
+        application.prepared([], [])
