@@ -170,10 +170,13 @@ def check_not_refused(plan: FolderPlan) -> None:
 
 @dataclass
 class Application:
+    """An apply of a planned folder that has more to do than to alter tables."""
+
     engine: Engine
     planned_folder: PlannedFolder
 
     def run(self) -> None:
+        """Prepare all definitions, and bring them into force."""
         engine, folder = self.engine, self.planned_folder
         changed_objects = [o for o in folder.objects if o.old is not None and o.parts]
         new_items: list[Item] = []
