@@ -23,7 +23,7 @@ from ctsql.runtime.spark.start.environment import (
     spark_home,
 )
 from ctsql.runtime.spark.start.jvm_options import archive_of, class_path
-from ctsql.runtime.spark.versions import DELTA, NEWEST, OLDEST, as_text, untested
+from ctsql.runtime.spark.versions import DELTA, NEWEST, OLDEST, as_text, pyspark_release, untested
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def _java() -> str:
 
 
 def _spark() -> Finding:
-    installed = version("pyspark")
+    installed = pyspark_release()
     warning = untested(installed, version("delta-spark"))
     spark = f"'pyspark>={as_text(OLDEST)},<={as_text(NEWEST)}'"
     remedy = f"Type: pip install {spark} 'delta-spark=={as_text(DELTA)}.*'"

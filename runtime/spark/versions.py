@@ -45,9 +45,15 @@ def untested(spark: str, delta: str) -> str:
 
 def at_least(*version: int) -> bool:
     """Is this process's PySpark, and so its JVM, at least of this release?"""
+    return parse(pyspark_release()) >= version
+
+
+def pyspark_release() -> str:
+    """The release of PySpark in this process; pip does not know of a vendor's, or of another."""
+    import_pyspark()
     from pyspark import __version__
 
-    return parse(__version__) >= version
+    return str(__version__)
 
 
 _LOCK = threading.RLock()

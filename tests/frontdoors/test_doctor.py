@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ctsql.cli import doctor
+from ctsql.runtime.spark.start.environment import installed_versions
 from ctsql.runtime.spark.versions import NEWEST, as_text
 from tests.conftest import TEST_MASTER
 
@@ -83,6 +84,14 @@ def test_a_warehouse_that_is_a_link_to_nowhere(
     link.symlink_to(tmp_path / "gone")
     for warehouse in (link, link / "w"):
         assert "-w FOLDER" in _examined(monkeypatch, warehouse)["warehouse"].remedy
+
+
+def test_a_pyspark_that_pip_does_not_know(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A vendor's, in front of the one that was installed."""
+    monkeypatch.setattr("pyspark.__version__", "4.1.4-vendor-0")
+    found = _examined(monkeypatch, tmp_path / "w")
+    assert "this is Spark 4.1.4-vendor-0" in found["Spark"].text
+    assert installed_versions()["spark"] == "4.1"  # in the names of Delta's JARs
 
 
 def test_a_user_without_a_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

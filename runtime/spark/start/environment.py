@@ -31,6 +31,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ctsql.catalog.errors import CtsqlError, error, sentence_of
+from ctsql.runtime.spark.versions import pyspark_release
 
 LOCAL = "local[*]"
 _KEY_END = re.compile(r"(?<!\\)(?:\s*[=:]\s*|\s+)")
@@ -234,7 +235,7 @@ def _first_line(text: str) -> str:
 
 def installed_versions() -> dict[str, str]:
     """The versions in the names of JARs: of Spark, Scala and Delta."""
-    spark = ".".join(metadata.version("pyspark").split(".")[:2])
+    spark = ".".join(pyspark_release().split(".")[:2])
     return {"spark": spark, "scala": SCALA, "delta": metadata.version("delta-spark")}
 
 
