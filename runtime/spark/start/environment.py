@@ -31,7 +31,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ctsql.catalog.errors import CtsqlError, error, sentence_of
-from ctsql.runtime.spark.versions import pyspark_release
+from ctsql.runtime.spark.versions import at_least, pyspark_release
 
 LOCAL = "local[*]"
 _KEY_END = re.compile(r"(?<!\\)(?:\s*[=:]\s*|\s+)")
@@ -116,6 +116,7 @@ def _homes(environ: Mapping[str, str]) -> list[Path]:
 
 
 JAVA_OLDEST = 17  # the oldest release Spark 4.2 runs on
+JAVA_OF_HADOOP_3_4 = 22  # the newest with Subject.getSubject, which Spark 4.0 and 4.1 call
 JAVA_SECONDS_MAX = 30  # a JVM that takes longer to say its version will not run Spark
 
 SCALA = "2.13"
@@ -161,7 +162,7 @@ def check_java(environ: Mapping[str, str] | None = None) -> Java:
 
     Raises:
         JAVA_NOT_FOUND: there is none, or it does not start.
-        JAVA_UNSUPPORTED: it is older than Spark needs.
+        JAVA_UNSUPPORTED: it is older, or newer, than this Spark needs.
     """
     environ = os.environ if environ is None else environ
     program = java_program(environ)
@@ -171,11 +172,13 @@ def check_java(environ: Mapping[str, str] | None = None) -> Java:
         detail = f'"{program} -version" did not say a version: {_first_line(output)}'
         raise error("JAVA_NOT_FOUND", detail=detail, hint=_install_hint())
     java = Java(program, version.group(1), major_version(version.group(1)))
-    if java.major < JAVA_OLDEST:
+    takes_all = java.major <= JAVA_OF_HADOOP_3_4 or find_spec("pyspark") is None or at_least(4, 2)
+    if java.major < JAVA_OLDEST or not takes_all:
+        needed = f"{JAVA_OLDEST}, 21 or 25" if takes_all else f"{JAVA_OLDEST} or 21"
         raise error(
             "JAVA_UNSUPPORTED",
             found=java.version,
-            detail=f"{program} is Java {java.major}; Spark needs {JAVA_OLDEST}, 21 or 25.",
+            detail=f"{program} is Java {java.major}; Spark needs {needed}.",
             hint=_install_hint() + ", then set JAVA_HOME to it",
         )
     return java
@@ -285,10 +288,7 @@ _JARS_MISSING = re.compile(
     r"unresolved dependenc|download failed|Server access error|MavenUtils|ivysettings|IvySettings",
     re.IGNORECASE,
 )
-_OTHER_JAVA = re.compile(
-    r"UnsupportedClassVersionError|class file version"
-    r"|getSubject is (?:not )?supported"  # Hadoop of Spark 4.0 and 4.1, on Java 23 and later
-)
+_CLASS_TOO_NEW = re.compile(r"UnsupportedClassVersionError|class file version")
 _NO_JAVA = re.compile(
     r"JAVA_HOME is not set|Unable to locate a Java Runtime|java: (command )?not found"
     r"|bin/java: No such file"
@@ -329,7 +329,7 @@ def explain_start_failure(exc: BaseException, *, chatter: str = "") -> CtsqlErro
     text = f"{chatter}\n{exc}"
     if _NO_JAVA.search(text):
         return error("JAVA_NOT_FOUND", detail=_cause_line(text), hint=_install_hint(), cause=exc)
-    if _OTHER_JAVA.search(text):
+    if _CLASS_TOO_NEW.search(text):
         return error(
             "JAVA_UNSUPPORTED",
             found="as it is",
