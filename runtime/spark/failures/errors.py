@@ -103,6 +103,15 @@ _NO_MEMORY = re.compile(r"[^\n]*(?:OutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY)[^\
 _OVERFLOW = re.compile(
     r"^(?:\w+: )?(?:java\.lang\.)?StackOverflowError|\[FAILED_TO_PARSE_TOO_COMPLEX\]", re.MULTILINE
 )
+_OTHER_BUILD = re.compile(
+    r"^(?:\w+: )?(?:java\.lang\.)?((?:NoSuchMethod|NoSuchField|AbstractMethod|IllegalAccess"
+    r"|IncompatibleClassChange)Error: [^\n]*)",
+    re.MULTILINE,
+)
+_BUILT_FOR = (
+    f"A JAR was built for another Spark than this one. Delta's must name Spark"
+    f" {'.'.join(pyspark.__version__.split('.')[:2])}, and SPARK_HOME, if set, PySpark's Spark"
+)
 _MEMORY = "Spark's memory was used up by what one task sorts, joins or collects"
 _MORE_MEMORY = """\
 Give Spark more, 2g unless set: export SPARK_DRIVER_MEMORY=8g, and start again; on a cluster
@@ -171,10 +180,11 @@ def translate_spark_errors(
         raise nested_too_deeply(within) from problem
 
 
-def lacks(*missing: Missing) -> CtsqlError:
+def lacks(*missing: Missing, span: Span | None = None) -> CtsqlError:
     """The error for methods that this release of Spark or Delta lacks."""
     return error(
         "SPARK_VERSION",
+        span=span,
         version=pyspark.__version__,
         detail="; ".join(map(str, missing)) + ".",
         tested=TESTED,
@@ -254,6 +264,9 @@ def _from_spark(
     if used_up is not None:
         detail = used_up[0][:400]
         return error("SPARK_ERROR", span=span, message=_MEMORY, detail=detail, hint=_MORE_MEMORY)
+    other_build = _OTHER_BUILD.search(text)
+    if other_build is not None:
+        return lacks(Missing("", f"{_BUILT_FOR}: {other_build[1][:400]}", ""), span=span)
     missing = _NO_SOURCE.match(throwable.text)
     if missing is not None:
         what, package = f'data source "{missing[1]}"', _PACKAGES.get(missing[1], "")

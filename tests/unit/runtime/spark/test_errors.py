@@ -57,6 +57,22 @@ def test_a_method_that_spark_lacks(problem: Py4JError, detail: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "refusal",
+    [
+        "NoSuchMethodError: 'void org.apache.spark.sql.ParserInterface.$init$(a.B)'",
+        "AbstractMethodError: Receiver class a.B does not define an implementation of c",
+    ],
+)
+def test_a_jar_for_another_spark(refusal: str) -> None:
+    """As Delta's for Spark 4.1 on 4.2, or a SPARK_HOME of another release than PySpark's."""
+    with pytest.raises(CtsqlError) as told, translate_spark_errors():
+        raise PySparkException(f"java.lang.{refusal}\n\tat a.B")
+    assert told.value.condition == "SPARK_VERSION"
+    assert "SPARK_HOME" in str(told.value.detail)
+    assert refusal in str(told.value.detail)
+
+
+@pytest.mark.parametrize(
     "problem",
     [
         Py4JNetworkError("Answer from Java side is empty"),
