@@ -31,8 +31,7 @@ from ctsql.runtime.warehouse.query_engine import (
 )
 from ctsql.runtime.warehouse.replaced_views import table_schema
 
-GUARDED_MAX = 1_000
-"""The number of view shapes whose plans by Spark are cached."""
+GUARDED_MAX = 1_000  # the number of view shapes whose plans by Spark are cached
 
 
 class SparkEngine:

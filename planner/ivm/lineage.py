@@ -53,8 +53,7 @@ from ctsql.planner.ivm.rewrites.column_pruning import prune
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import Pairs, pairs_of_operand, restrict
 from ctsql.planner.ivm.sql.queries import Text
 
-WANTED = "wanted"
-"""The step with the rows that are asked about: see :func:`wanted_columns`."""
+WANTED = "wanted"  # the step with the rows that are asked about: see :func:`wanted_columns`
 _NOT_THROUGH = (
     alg.Aggregate, alg.Window, alg.Distinct, alg.SetOperation, alg.Limit, alg.OuterOrSemiJoin,
     alg.LateralJoin, alg.UnionAll, alg.Generate,
@@ -64,32 +63,25 @@ _NOT_THROUGH = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contribution:
-    """The rows of a table, at one place where it is read, that the wanted rows come from.
-
-    Attributes:
-        rows: their locations (``FILE_COLUMN``, ``ROW_COLUMN``), each once; it reads the step
-            ``WANTED``. None if they cannot be told.
-        operators: what they go through, from the result down. why_untold: why they cannot be told.
-    """
+    """The rows of a table, at one place where it is read, that the wanted rows come from."""
 
     table: str
-    operators: tuple[str, ...]
+    operators: tuple[str, ...]  # what they go through, from the result down
+    # their locations (``FILE_COLUMN``, ``ROW_COLUMN``), each once; it reads the step ``WANTED``.
+    # None if they cannot be told.
     rows: Text | None
-    why_untold: str = ""
+    why_untold: str = ""  # why they cannot be told
 
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """Where rows of a query come from.
-
-    Attributes:
-        compared_columns: the places of the columns by which a wanted row is found again; the step
-            ``WANTED`` has these columns, called as :func:`wanted_columns` says.
-        inexact: the places of the others: their values depend on the order of their rows.
-    """
+    """Where rows of a query come from."""
 
     contributions: tuple[Contribution, ...]
+    # the places of the columns by which a wanted row is found again; the step ``WANTED`` has these
+    # columns, called as :func:`wanted_columns` says.
     compared_columns: tuple[int, ...]
+    # the places of the others: their values depend on the order of their rows.
     inexact: tuple[int, ...]
 
 

@@ -53,24 +53,18 @@ NO_TYPES: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangePlan:
-    """How a view follows its tables.
+    """How a view follows its tables."""
 
-    Attributes:
-        query: the query as nodes, with no column that it does not need.
-        columns: the view's column names.
-        reads: the columns that the query reads, for each table. A change of no other column
-            matters; of a table without columns here, the number of its rows is read.
-        states: state tables that can be used.
-        inexact: why the former result of the topmost operator cannot be computed again, so
-            that there is no signed change but by the stored rows; else None.
-        windows: tables of the plan that are windows of a table, by name.
-    """
-
-    query: Node
-    columns: tuple[str, ...]
+    query: Node  # the query as nodes, with no column that it does not need
+    columns: tuple[str, ...]  # the view's column names
+    # the columns that the query reads, for each table. A change of no other column matters; of a
+    # table without columns here, the number of its rows is read.
     reads: Mapping[str, tuple[str, ...]]
-    states: tuple[StatePlan, ...]
+    states: tuple[StatePlan, ...]  # state tables that can be used
+    # why the former result of the topmost operator cannot be computed again, so that there is no
+    # signed change but by the stored rows; else None.
     inexact: Declined | None
+    # tables of the plan that are windows of a table, by name.
     windows: Mapping[str, ClockWindow] = field(default_factory=dict)
 
     def normal(self) -> Text:

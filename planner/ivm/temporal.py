@@ -46,8 +46,7 @@ from ctsql.planner.ivm.sql.queries import PrintedQuery, Text
 from ctsql.planner.ivm.sql.spark import Names, join_texts
 from ctsql.planner.syntax.ast import ClockKind
 
-_MS, _DAY = 1_000, 86_400_000_000
-"""Microseconds in what the clock moves by."""
+_MS, _DAY = 1_000, 86_400_000_000  # microseconds in what the clock moves by
 NEVER, _ALWAYS = 2**63 - 1, -(2**63) + 1
 _FAR = "100000-01-01"
 """No T is so far from year 0. Days and instants that are farther count as this one, as a sum with
@@ -56,14 +55,10 @@ them may be more than Spark has numbers for; so may a DATE be as a TIMESTAMP."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextTurn(PrintedQuery):
-    """One row with one BIGINT, ``due``: the first T after a T at which a row turns; NULL for none.
+    """One row, one BIGINT ``due``: the first T after a T at which a row turns; NULL for none."""
 
-    Attributes:
-        values: the columns are what is compared, in microseconds. turns: one for each of them.
-    """
-
-    values: Text
-    turns: tuple[Turn, ...]
+    values: Text  # the columns are what is compared, in microseconds
+    turns: tuple[Turn, ...]  # one for each of them
     after: int
 
     def sql(self, name: Names) -> str:
@@ -78,13 +73,9 @@ class NextTurn(PrintedQuery):
 
 @dataclass(frozen=True, slots=True)
 class TemporalPlan:
-    """A query that compares with the clock.
+    """A query that compares with the clock."""
 
-    Attributes:
-        query: with no T yet.
-    """
-
-    query: Node
+    query: Node  # with no T yet
     names: tuple[str, ...]
 
     def whole(self, at: int) -> Text:
@@ -118,17 +109,14 @@ class ClockWindow:
 
     To a change plan it is a table: its change is that of the table's rows which pass, and of the
     rows that turn. So every change rule applies above it.
-
-    Attributes:
-        table: the table's name in the plan's texts. columns: those that the comparisons read.
-        filters: what else the query asks of a row, looking at nothing but the row. The window has
-            rows without it too, but when these turn does not matter.
     """
 
-    table: str
-    columns: tuple[str, ...]
+    table: str  # the table's name in the plan's texts
+    columns: tuple[str, ...]  # those that the comparisons read
     predicates: tuple[Expr, ...]
     turns: tuple[Turn, ...]
+    # what else the query asks of a row, looking at nothing but the row. The window has rows without
+    # it too, but when these turn does not matter.
     filters: tuple[Expr, ...] = ()
 
     def passes(self, at: int) -> str:

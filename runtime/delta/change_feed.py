@@ -27,8 +27,7 @@ from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, TOO_MANY
 from ctsql.runtime.rows.multiset import consolidate, repeat_by_diff
 from ctsql.runtime.rows.row_set import LocalRows
 
-Files = Mapping[str, DataFile]
-"""The files of a version, by path."""
+Files = Mapping[str, DataFile]  # the files of a version, by path
 
 
 def changed_between(table: DeltaTable, before: int, after: int) -> DataFrame:

@@ -24,10 +24,8 @@ INLINE_CHARS_MAX = 45_000
 """Delta encodes the text again for tasks, a third longer, by ``writeUTF``: at most 65,535 bytes."""
 ALWAYS_SHORT = 3_000
 """So many rows always fit such a text: each takes at most 10 bytes, 12.5 characters."""
-BYTES_MAX = 32 * 1024 * 1024
-"""Bytes of all cached vectors, of all tables."""
-_BITMAP_BYTES = 1_024
-"""Memory of a bitmap with its name, in addition to its bytes."""
+BYTES_MAX = 32 * 1024 * 1024  # bytes of all cached vectors, of all tables
+_BITMAP_BYTES = 1_024  # memory of a bitmap with its name, in addition to its bytes
 
 
 _bitmaps: BoundedCache[BitMap64] = BoundedCache(BYTES_MAX)

@@ -198,14 +198,10 @@ def group_by_file(places: Iterable[tuple[str, int]]) -> dict[str, "array[int]"]:
     return groups
 
 
-SMALL_MAX = 10_000
-"""The most rows of a table that is read as a whole."""
-STORED_MAX = 2_000
-"""The most rows of a view that is read as a whole for a lookup."""
-FILES_MAX = 10_000
-"""The most files whose statistics are searched for keys."""
-OTHER_KEYS_SHARE = 1 / 8
-"""The share of keys that may differ from an earlier lookup."""
+SMALL_MAX = 10_000  # the most rows of a table that is read as a whole
+STORED_MAX = 2_000  # the most rows of a view that is read as a whole for a lookup
+FILES_MAX = 10_000  # the most files whose statistics are searched for keys
+OTHER_KEYS_SHARE = 1 / 8  # the share of keys that may differ from an earlier lookup
 
 _NOT_READ = Declined("no rows of such keys were read, at a version that is read alike")
 KeyPairs = tuple[LocalRows, Sequence[tuple[str, str]]]

@@ -33,17 +33,13 @@ from ctsql.runtime.spark.failures.errors import translate_spark_errors
 
 PLACES = (StructField(FILE_COLUMN, StringType()), StructField(ROW_COLUMN, LongType()))
 """The columns that locate a row."""
-ROWS_MAX = 100_000
-"""The most rows with a key, or changed rows, that are read for a refresh."""
-CHANGES_KEPT_MAX = 8
-"""Changes whose rows are cached; the oldest is evicted."""
-CHANGE_BYTES_MAX = 8 * 1024 * 1024
-"""Bytes of a cached change."""
+ROWS_MAX = 100_000  # the most rows with a key, or changed rows, that are read for a refresh
+CHANGES_KEPT_MAX = 8  # changes whose rows are cached; the oldest is evicted
+CHANGE_BYTES_MAX = 8 * 1024 * 1024  # bytes of a cached change
 TOO_MANY_HERE = Declined("more rows, or bytes, than this process reads")
 
 
-Changed = tuple[pa.Table, pa.Table]
-"""Inserted and deleted rows."""
+Changed = tuple[pa.Table, pa.Table]  # inserted and deleted rows
 
 
 def rows_with_deleted(table: DeltaTable, files: Sequence[DataFile], version: int) -> DataFrame:

@@ -43,8 +43,7 @@ from ctsql.runtime.log.table_metadata import TableMetadata
 from ctsql.runtime.rows.row_set import RowSet, computed, row_set
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 
-FILES_KEPT_MAX = 16
-"""More parts than this are combined into one, to keep plans small."""
+FILES_KEPT_MAX = 16  # more parts than this are combined into one, to keep plans small
 
 Places = Mapping[str, "array[int]"]
 OpenTables = dict[str, "MemoryTable"]

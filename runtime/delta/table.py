@@ -61,8 +61,7 @@ from ctsql.runtime.spark.internals.jobs import cancel_jobs
 
 _CLEANUP = "delta.enableExpiredLogCleanup"
 _MARK = "ctsql.keepsLog"
-KEEPS_LOG = {_CLEANUP: "false"}
-"""Properties of tables that only ctsql writes."""
+KEEPS_LOG = {_CLEANUP: "false"}  # properties of tables that only ctsql writes
 
 
 def _change_properties(transaction: OptimisticTransaction, *, keeps: bool) -> None:

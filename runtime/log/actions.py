@@ -17,10 +17,8 @@ from typing import Any, Self
 from ctsql.runtime.log.table_metadata import TableMetadata
 
 _COUNT_FIRST = re.compile(r'\{"numRecords": ?(\d+)[,}]', re.ASCII)
-FILE_BYTES = 384
-"""Memory of a :class:`DataFile` without its texts."""
-TIME_TAG = "ctsql.t"
-"""Tag of a file: the T of its rows, if several Ts share the commit."""
+FILE_BYTES = 384  # memory of a :class:`DataFile` without its texts
+TIME_TAG = "ctsql.t"  # tag of a file: the T of its rows, if several Ts share the commit
 
 
 class DataFile:
@@ -161,8 +159,7 @@ def is_elsewhere(path: str) -> bool:
     return path.startswith(("/", "file:")) or "://" in path
 
 
-Bin = tuple[DataFile, ...]
-"""Files that are rewritten together."""
+Bin = tuple[DataFile, ...]  # files that are rewritten together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,18 +184,13 @@ ROWS_CHANGED = (
 )
 """Metrics with which Delta's Spark and Rust writers count changed rows."""
 
-COMMIT_BYTES = 512
-"""Memory of a :class:`Commit` without its texts and files."""
-METADATA_CACHED_MAX = 64
-"""Commits whose parsed user metadata is cached; a few kilobytes each."""
-ITEM_BYTES = 128
-"""Memory of an item of its tuples in addition to its text."""
-TREE_GROWS = 8
-"""Parsed JSON takes at most so many times the memory of its text."""
+COMMIT_BYTES = 512  # memory of a :class:`Commit` without its texts and files
+METADATA_CACHED_MAX = 64  # commits whose parsed user metadata is cached; a few kilobytes each
+ITEM_BYTES = 128  # memory of an item of its tuples in addition to its text
+TREE_GROWS = 8  # parsed JSON takes at most so many times the memory of its text
 
 _decode = json.JSONDecoder().raw_decode
-_GOING_BACK = ("RESTORE", "CLONE")
-"""Operations that may give a file an earlier deletion vector."""
+_GOING_BACK = ("RESTORE", "CLONE")  # operations that may give a file an earlier deletion vector
 
 
 @lru_cache(maxsize=METADATA_CACHED_MAX)

@@ -34,8 +34,7 @@ CAUSE = "cause"
 _PASSING = ("HISTORY_LOST",)
 _OF_COLUMNS = ("UNKNOWN_COLUMN", "COLUMN_COUNT_MISMATCH", "TYPE_MISMATCH", "AMBIGUOUS_COLUMN")
 """Conditions of a query whose tables lost a column or changed its type."""
-_TIMES = re.compile(r" at T = -?\d+(?=:)")
-"""The T of a nested error, in the message of VIEW_FAILED."""
+_TIMES = re.compile(r" at T = -?\d+(?=:)")  # the T of a nested error, in the message of VIEW_FAILED
 
 
 def view_failed(item: Item, time: int, problem: CtsqlError) -> CtsqlError:

@@ -22,8 +22,7 @@ from ctsql.catalog.schemas import decimal_size
 
 PHYSICAL = "delta.columnMapping.physicalName"
 MODE = "delta.columnMapping.mode"
-CURRENT_DEFAULT = "CURRENT_DEFAULT"
-"""Key in a column's metadata: its DEFAULT, as text."""
+CURRENT_DEFAULT = "CURRENT_DEFAULT"  # key in a column's metadata: its DEFAULT, as text
 _OF_VALUES = ("delta.typeChanges", "__CHAR_VARCHAR_TYPE_STRING", "__COLLATIONS")
 _COUNTING = (PHYSICAL, "delta.columnMapping.id", *_OF_VALUES)
 """Keys in a column's metadata that decide how it is read."""

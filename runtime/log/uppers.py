@@ -15,8 +15,7 @@ from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.protocol import LogTable
 
 NO_UPPER = 0
-FAILURE = "ctsql.failure"
-"""The domain whose configuration is the failure recorded for the output."""
+FAILURE = "ctsql.failure"  # the domain whose configuration is the failure recorded for the output
 ENTRIES_KEPT_MAX = 10_000
 SHARED_BY = "shared_by"
 """Key in the metadata of a commit that several Ts share: the Ts with rows in it, in order."""

@@ -55,8 +55,7 @@ from ctsql.runtime.log.uppers import (
     Uppers,
 )
 
-PROCESS = "process"
-"""Key in a commit's metadata: :func:`this_process`."""
+PROCESS = "process"  # key in a commit's metadata: :func:`this_process`
 
 
 def this_process() -> str:
@@ -64,8 +63,7 @@ def this_process() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
-PHASES = "phases"
-"""Key in a commit's metadata: milliseconds by phase of the work for it."""
+PHASES = "phases"  # key in a commit's metadata: milliseconds by phase of the work for it
 
 
 class Phases:

@@ -27,14 +27,11 @@ from ctsql.runtime.delta.log.checkpoints import complete_checkpoints
 from ctsql.runtime.log.actions import Commit, DataFile, StoredFile
 
 DAY_MS = 86_400_000
-RETAIN_DEFAULT_MS = 7 * DAY_MS
-"""How long MAINTAIN keeps old versions by default, as Delta's VACUUM."""
-LOG_RETAIN_DEFAULT_MS = 30 * DAY_MS
-"""How long MAINTAIN keeps log files by default, as Delta."""
+RETAIN_DEFAULT_MS = 7 * DAY_MS  # how long MAINTAIN keeps old versions by default, as Delta's VACUUM
+LOG_RETAIN_DEFAULT_MS = 30 * DAY_MS  # how long MAINTAIN keeps log files by default, as Delta
 UNNAMED_AGE_MS = DAY_MS
 """Files and folders without a name in a log are deleted if older than this and than RETAIN."""
-LOG_AGE_MS = DAY_MS
-"""Younger log files are kept for processes that read the log once a day."""
+LOG_AGE_MS = DAY_MS  # younger log files are kept for processes that read the log once a day
 
 _LOG_FILE = re.compile(r"(\d{20})\.(json|crc|checkpoint\.parquet|checkpoint\.\d+\.\d+\.parquet)")
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"

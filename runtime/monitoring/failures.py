@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
 _MEND_ROWS = "Mend the rows that the query fails on; the view heals by itself."
 OPEN, RESOLVED, SKIPPED = "open", "resolved", "skipped"
-_WORDS = (FAILURE, "skipped")
-"""The text of every commit about a failure has one of these."""
+_WORDS = (FAILURE, "skipped")  # the text of every commit about a failure has one of these
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

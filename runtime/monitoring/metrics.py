@@ -24,8 +24,7 @@ from ctsql.runtime.monitoring.objects import LagRow
 from ctsql.runtime.monitoring.refreshes import Refresh
 from ctsql.runtime.monitoring.status import Pulse, State
 
-SAMPLE_SECONDS = 5.0
-"""How long lags are cached for all collectors."""
+SAMPLE_SECONDS = 5.0  # how long lags are cached for all collectors
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,7 @@ from ctsql.runtime.spark.internals.java import has_java_frame
 from ctsql.runtime.spark.internals.plans import empty
 from ctsql.runtime.spark.internals.temporary import in_session
 
-_INDEX = re.compile(r"__index_level_\d+__")
-"""Arrow's name of a pandas index without a name."""
+_INDEX = re.compile(r"__index_level_\d+__")  # arrow's name of a pandas index without a name
 _REFUSED = (pa.ArrowException, OverflowError, TypeError, ValueError)
 
 

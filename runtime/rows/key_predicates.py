@@ -15,13 +15,10 @@ from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types 
 from ctsql.catalog.names import backtick
 from ctsql.runtime.rows.types import has_order
 
-LISTED_MAX = 500
-"""Up to so many different numbers are listed; of more only the bounds are used."""
-TEXTS_MAX = 50
-"""The same for other values: each is a call into the JVM."""
+LISTED_MAX = 500  # up to so many different numbers are listed; of more only the bounds are used
+TEXTS_MAX = 50  # the same for other values: each is a call into the JVM
 
-_LOST = "\ufffd"
-"""PySpark's character for bytes that are not UTF-8: the text is unknown."""
+_LOST = "\ufffd"  # PySpark's character for bytes that are not UTF-8: the text is unknown
 
 Value = int | str | Decimal
 

@@ -50,8 +50,7 @@ from ctsql.runtime.spark.job_metrics import without_files
 from ctsql.runtime.spark.missing import or_else
 from ctsql.runtime.spark.start.session import without_merged_subqueries
 
-PLANS_MAX = 1_000
-"""Plans, and recipes seen once, of a session; the oldest are evicted."""
+PLANS_MAX = 1_000  # plans, and recipes seen once, of a session; the oldest are evicted
 WITHOUT_CODE_MAX = 1_000
 """Rows of all leaves up to which no code is generated: a join may compare each with each."""
 _NO_BROADCAST = "spark.sql.autoBroadcastJoinThreshold"

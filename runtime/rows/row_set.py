@@ -281,8 +281,7 @@ class LocalRows(RowSet):
         return self.take([i for i, n in enumerate(values) if n != 0])
 
 
-AnyRows = RowSet | DataFrame | None
-"""None for none at all."""
+AnyRows = RowSet | DataFrame | None  # none for none at all
 
 
 def row_set(rows: RowSet | DataFrame) -> RowSet:

@@ -35,12 +35,10 @@ _FIXED: tuple[type[T.DataType], ...] = (
 if at_least(4, 1):
     _FIXED = (*_FIXED, T.TimeType)
 
-DIGITS_ADDED = 36
-"""Decimals of at most so many digits are added and negated without rounding."""
+DIGITS_ADDED = 36  # decimals of at most so many digits are added and negated without rounding
 DIGITS_SUMMED = 27
 """A sum has ten digits more than its values; adding and removing rows needs one more."""
-_PLACES_KEPT = 6
-"""Above 38 digits Spark keeps so many decimal places."""
+_PLACES_KEPT = 6  # above 38 digits Spark keeps so many decimal places
 
 
 def adds_exactly(data_type: str, digits_max: int) -> bool:

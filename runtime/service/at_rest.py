@@ -21,8 +21,7 @@ from ctsql.catalog.items import Item, Maintained, Table
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.warehouse.table_checks import check_tables
 
-_NO_LOG = 0
-"""The version of an object without a followed log: a plain view, a second output."""
+_NO_LOG = 0  # the version of an object without a followed log: a plain view, a second output
 
 
 class AtRest:

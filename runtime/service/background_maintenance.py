@@ -45,8 +45,7 @@ from ctsql.runtime.warehouse.stores.location import SYSTEM_FOLDER
 LOOK_EVERY_COMMITS = 10
 TRIM_EVERY_COMMITS = 100
 """A log can be trimmed only below a checkpoint, which Delta writes about as often."""
-COMPACT_TRIES_MAX = 3
-"""Concurrent ticks may delete rows of the chosen files first."""
+COMPACT_TRIES_MAX = 3  # concurrent ticks may delete rows of the chosen files first
 MAINTENANCE_LOCK = ".maintenance.lock"
 
 
@@ -190,10 +189,8 @@ def _tables(engine: Engine, item: Item) -> Iterator[tuple[DeltaTable, str]]:
 
 
 LOG = logging.getLogger("ctsql.maintenance")
-WAIT_SECONDS = 60.0
-"""How long to wait for another process that maintains the warehouse."""
-LOOK_SECONDS = 1.0
-"""How often a waiting thread checks whether it was stopped."""
+WAIT_SECONDS = 60.0  # how long to wait for another process that maintains the warehouse
+LOOK_SECONDS = 1.0  # how often a waiting thread checks whether it was stopped
 
 
 class ConnectionMaintenance:

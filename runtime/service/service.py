@@ -41,11 +41,9 @@ from ctsql.runtime.spark.failures.errors import is_lost
 from ctsql.runtime.warehouse.times.replaced_tables import UNREADABLE
 
 NOTHING = -1
-NEVER = 1 << 62
-"""A version that no log has."""
+NEVER = 1 << 62  # a version that no log has
 TASK_OUTPUT = ObjectKind.TASK_OUTPUT
-SERVICE = ""
-"""The key for failures of the service itself."""
+SERVICE = ""  # the key for failures of the service itself
 
 
 @dataclass

@@ -31,8 +31,7 @@ from ctsql.runtime.spark.internals.plans import (
     optimized_text,
 )
 
-ColumnsOf = Callable[[str], Sequence[Column]]
-"""The columns of an object, by its id."""
+ColumnsOf = Callable[[str], Sequence[Column]]  # the columns of an object, by its id
 
 
 class EmptySources:

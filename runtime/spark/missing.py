@@ -49,8 +49,7 @@ class Missing:
         return f"{self.what} ({self.function}): {self.loss}" if self.function else self.what
 
 
-found: dict[str, Missing] = {}
-"""All that is missing in this process so far, by function."""
+found: dict[str, Missing] = {}  # all that is missing in this process so far, by function
 
 
 def missing_of(problem: BaseException | None) -> Missing | None:

@@ -5,12 +5,9 @@ from importlib import import_module
 
 Version = tuple[int, ...]
 
-OLDEST: Version = (4, 0, 1)
-"""Inclusive. The oldest release that Delta 4.4 runs on."""
-NEWEST: Version = (4, 2, 0)
-"""Inclusive. The newest release that the tests have run on."""
-DELTA: Version = (4, 4)
-"""The only release of Delta, with any patch, that the tests have run on."""
+OLDEST: Version = (4, 0, 1)  # inclusive. The oldest release that Delta 4.4 runs on.
+NEWEST: Version = (4, 2, 0)  # inclusive. The newest release that the tests have run on.
+DELTA: Version = (4, 4)  # the only release of Delta, with any patch, that the tests have run on
 
 
 def parse(text: str) -> Version:

@@ -29,16 +29,11 @@ class Description:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mint:
-    """What the mint remembers.
+    """What the mint remembers."""
 
-    Attributes:
-        since: no lower is before it. minted_at: the stored upper it last minted at; None before
-            the first. description: what it minted then.
-    """
-
-    since: int = 0
-    minted_at: int | None = None
-    description: Description | None = None
+    since: int = 0  # no lower is before it
+    minted_at: int | None = None  # the stored upper it last minted at; None before the first
+    description: Description | None = None  # what it minted then
     read_only: bool = False
 
     def next(self, *, desired: int, stored_upper: int) -> tuple["Mint", Decision[Description]]:

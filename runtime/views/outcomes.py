@@ -21,14 +21,10 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class StagedDiff:
-    """The difference is staged.
+    """The difference is staged."""
 
-    Attributes:
-        strategy: how it was found. due: what was found out on the way; None where it was not.
-    """
-
-    strategy: Strategy
-    due: Due | None = None
+    strategy: Strategy  # how it was found
+    due: Due | None = None  # what was found out on the way; None where it was not
 
 
 Outcome = StagedDiff | Declined

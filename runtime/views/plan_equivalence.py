@@ -23,8 +23,7 @@ from typing import Any
 
 from ctsql.runtime.spark.internals.plan_reader import CHILD, Alias, Attribute, Call, PlanOperator
 
-Columns = Mapping[int, int]
-"""The form of each column, by Spark's id."""
+Columns = Mapping[int, int]  # the form of each column, by Spark's id
 
 _INNER = ("Inner", "Cross")
 _HALF = ("LeftSemi", "LeftAnti")
@@ -48,15 +47,11 @@ class _UnknownColumn(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Relations, joined, and conditions that all rows meet.
+    """Relations, joined, and conditions that all rows meet."""
 
-    Attributes:
-        sources: forms, in order. conditions: forms. columns: what can be read.
-    """
-
-    sources: tuple[int, ...]
-    conditions: frozenset[int] = frozenset()
-    columns: Columns = field(default_factory=dict)
+    sources: tuple[int, ...]  # forms, in order
+    conditions: frozenset[int] = frozenset()  # forms
+    columns: Columns = field(default_factory=dict)  # what can be read
 
 
 class _Forms:

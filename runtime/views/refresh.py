@@ -48,28 +48,21 @@ class TookLonger(Exception):
     """Following has taken as long as recomputing the view does."""
 
 
-DETAIL_MAX = 200
-"""Characters of a detail that a commit keeps."""
+DETAIL_MAX = 200  # characters of a detail that a commit keeps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshOutcome:
-    """What a refresh did.
-
-    Attributes:
-        why: for RECOMPUTE, a code: of ``RECOMPUTE_REASONS``, or of the planner's reasons.
-        detail: which table, say. changed_tables: the tables with a change. ms: what it took;
-            tried_ms: what it took before that to follow the changes in vain, 0 if it was not tried.
-        due: when time changes the view next; None where that was not found out.
-    """
+    """What a refresh did."""
 
     strategy: Strategy
+    # for RECOMPUTE, a code: of ``RECOMPUTE_REASONS``, or of the planner's reasons.
     why: str | None = None
-    detail: str = ""
-    changed_tables: tuple[str, ...] = field(default=())
-    ms: int = 0
-    tried_ms: int = 0
-    due: Due | None = None
+    detail: str = ""  # which table, say
+    changed_tables: tuple[str, ...] = field(default=())  # the tables with a change
+    ms: int = 0  # what it took
+    tried_ms: int = 0  # what following in vain took before that; 0 if it was not tried
+    due: Due | None = None  # when time changes the view next; None where that was not found out
 
     def to_metadata(self) -> dict[str, Any]:
         """For the metadata of the commit."""

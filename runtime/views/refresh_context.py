@@ -23,20 +23,15 @@ LARGE_MIN = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowedChanges:
-    """What changed in the tables that a view reads, and the plan that follows it.
-
-    Attributes:
-        changed_tables: those with a change that is not empty. at: the T whose contents the view is
-            to show. state_plan: the state table that the plan keeps; None for none.
-        runner: runs the plan's texts. leaving: what time takes from the view's rows; the changes
-            are then of what passes as of the T. None where the changes have it.
-    """
+    """What changed in the tables that a view reads, and the plan that follows it."""
 
     plan: ChangePlan
-    changed_tables: tuple[str, ...]
-    at: int
-    state_plan: StatePlan | None
-    runner: PlanRunner
+    changed_tables: tuple[str, ...]  # those with a change that is not empty
+    at: int  # the T whose contents the view is to show
+    state_plan: StatePlan | None  # the state table that the plan keeps; None for none
+    runner: PlanRunner  # runs the plan's texts
+    # what time takes from the view's rows; the changes are then of what passes as of the T. None
+    # where the changes have it.
     leaving: LeavingRows | None = None
 
     @property

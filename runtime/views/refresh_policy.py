@@ -28,21 +28,16 @@ RECOMPUTED_ROWS_MAX = 10_000
 """Below so many rows in all tables that a view reads, recomputing is taken to cost no more."""
 CHANGED_PART_MAX = 0.15
 """When more than this part of a table changed, most of what was computed is computed again."""
-WORTH_MS = 2_000
-"""Over small tables, following is tried where recomputing took as long as this."""
+WORTH_MS = 2_000  # over small tables, following is tried where recomputing took as long as this
 READING_MS = 200
 """What it takes to plan the change of one table at one place of a query, until it is measured."""
-SLOWER_MAX = 1.2
-"""Following may take so many times as long as recomputing before it is left."""
-FOLLOWED_MIN = 2
-"""Following is tried so often before it is left."""
-UNTRIED_MAX = 20
-"""After so many refreshes the way that was slower is tried again."""
+SLOWER_MAX = 1.2  # following may take so many times as long as recomputing before it is left
+FOLLOWED_MIN = 2  # following is tried so often before it is left
+UNTRIED_MAX = 20  # after so many refreshes the way that was slower is tried again
 
 
 LOOKED_AHEAD_MS = (60_000, 7_200_000, 604_800_000)
-LOOKED_THROUGH_MAX = 100_000
-"""Rows of a table in which the next turn is looked for at once."""
+LOOKED_THROUGH_MAX = 100_000  # rows of a table in which the next turn is looked for at once
 TURNS_BY = "turns_by"
 """In the metadata of a view's commit, by window: how the rows that turn were found."""
 
@@ -120,34 +115,22 @@ REASONS_THAT_FILL_STATE = (
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Numbers of rows, None where the log does not say.
+    """Numbers of rows, None where the log does not say."""
 
-    Attributes:
-        tables: of each table that the view reads. changes: of the change of each of these.
-        readings: how often the query reads a table, each place counted.
-    """
-
-    tables: tuple[int | None, ...]
-    changes: tuple[int | None, ...]
-    readings: int = 0
+    tables: tuple[int | None, ...]  # of each table that the view reads
+    changes: tuple[int | None, ...]  # of the change of each of these
+    readings: int = 0  # how often the query reads a table, each place counted
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What refreshes of a view took, in milliseconds; None for a way that was not taken yet.
+    """What refreshes of a view took, in milliseconds; None for a way that was not taken yet."""
 
-    Attributes:
-        full_ms: recomputing. follow_ms: any other way, also one that ended in recomputing.
-        untried: refreshes since the last time that the changes were followed. fulls: how often
-            the view was recomputed, counted up to 2. follows: how often the changes were followed,
-            counted up to ``FOLLOWED_MIN``.
-    """
-
-    full_ms: int | None = None
-    follow_ms: int | None = None
-    untried: int = 0
-    fulls: int = 0
-    follows: int = 0
+    full_ms: int | None = None  # recomputing
+    follow_ms: int | None = None  # any other way, also one that ended in recomputing
+    untried: int = 0  # refreshes since the last time that the changes were followed
+    fulls: int = 0  # how often the view was recomputed, counted up to 2
+    follows: int = 0  # how often the changes were followed, counted up to ``FOLLOWED_MIN``
 
     @staticmethod
     def of(metadata: object) -> "Costs":

@@ -42,10 +42,8 @@ from ctsql.runtime.warehouse.versions import DEFINITION
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 _PROPERTIES = {"delta.enableChangeDataFeed": "false", "delta.checkpointInterval": "137"}
-STATE = "state"
-"""In the metadata of a view's commit: what it says of its state table."""
-TURNS = "turns"
-"""There too: what it says of its turn tables, a list."""
+STATE = "state"  # in the metadata of a view's commit: what it says of its state table
+TURNS = "turns"  # there too: what it says of its turn tables, a list
 DAMAGED = ("HISTORY_LOST", "NOT_A_DELTA_TABLE", "STORED_DATA_INVALID")
 """A table to which one of these applies cannot be used."""
 

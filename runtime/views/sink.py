@@ -67,15 +67,13 @@ TRIES_MAX = 20
 
 @dataclass(frozen=True, slots=True)
 class StagedBatch:
-    """A description whose rows are staged.
-
-    Attributes:
-        report: what the refresh did, for the metadata of the commit; nothing of a batch that came
-            from another process. beside: the auxiliary tables of the view; none for such a batch.
-    """
+    """A description whose rows are staged."""
 
     batch: OutputBatch
+    # what the refresh did, for the metadata of the commit; nothing of a batch that came from
+    # another process.
     report: Mapping[str, object] = field(default_factory=dict)
+    # the auxiliary tables of the view; none for such a batch.
     beside: tuple[ViewState | TurnTables, ...] = ()
 
     def describe(self) -> str:

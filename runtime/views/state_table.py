@@ -24,10 +24,8 @@ from ctsql.runtime.views.change_plans import PreparedQuery
 from ctsql.runtime.views.side_table import STATE, Pointer, SideTable, SideTableKind, digest_of
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
-STATE_DID = "state_did"
-"""In the metadata of a view's commit: what became of the state table."""
-GROUPS_MAX = 200_000
-"""Groups that a state table may have if all of them are read at each refresh."""
+STATE_DID = "state_did"  # in the metadata of a view's commit: what became of the state table
+GROUPS_MAX = 200_000  # groups that a state table may have if all of them are read at each refresh
 
 
 def is_to_build(

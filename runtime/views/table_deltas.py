@@ -41,17 +41,13 @@ FEW_MAX = 200
 
 @dataclass(frozen=True, slots=True)
 class TableMove:
-    """A table that moved from one version to another.
-
-    Attributes:
-        since: the T of the first. kind: what the commits do, from the log alone. rows: how many
-            rows they insert and delete together; None when the log does not say.
-    """
+    """A table that moved from one version to another."""
 
     item: Item
-    since: int
+    since: int  # the T of the first
     movement: Movement
-    kind: RowChange
+    kind: RowChange  # what the commits do, from the log alone
+    # how many rows they insert and delete together; None when the log does not say.
     rows: int | None
 
 
@@ -127,41 +123,30 @@ class Turning(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WindowSpan:
-    """A window from one T on.
-
-    Attributes:
-        before: the T. turns: knows which rows turn later; None where the table has to be read.
-    """
+    """A window from one T on."""
 
     window: ClockWindow
-    before: int
-    turns: Turning | None = None
+    before: int  # the T
+    turns: Turning | None = None  # knows which rows turn later; None where the table has to be read
 
 
 @dataclass
 class ChangeRelations:
-    """The rows behind the names of a change plan's texts.
-
-    Attributes:
-        tables: by the plan's name. changes: the net change of those that changed.
-        moves: how those that moved did. at: T, for those that did not.
-        reads: the columns of each that matter. steps: the rows of those that are done; a text is
-            run when those that it reads are. lookups: rows by keys.
-        is_scanning: has Spark to read a table, or a view, itself?
-        spans: those of the tables that are windows of one.
-        table_changes: of these, by what their tables changed, whatever passes.
-    """
+    """The rows behind the names of a change plan's texts."""
 
     warehouse: Warehouse
-    tables: Mapping[str, StoredTable]
-    at: int
-    moves: Mapping[str, TableMove]
-    reads: Mapping[str, Sequence[str]]
-    changes: dict[str, RowSet] = field(default_factory=dict)
+    tables: Mapping[str, StoredTable]  # by the plan's name
+    at: int  # T, for those that did not move
+    moves: Mapping[str, TableMove]  # how those that moved did
+    reads: Mapping[str, Sequence[str]]  # the columns of each that matter
+    changes: dict[str, RowSet] = field(default_factory=dict)  # the net change of those that changed
+    # the rows of those that are done; a text is run when those that it reads are.
     steps: dict[str, RowSet] = field(default_factory=dict)
-    lookups: Lookups = field(default_factory=Lookups)
-    is_scanning: bool = False
+    lookups: Lookups = field(default_factory=Lookups)  # rows by keys
+    is_scanning: bool = False  # has Spark to read a table, or a view, itself?
+    # of the tables that are windows of one.
     spans: Mapping[str, WindowSpan] = field(default_factory=dict)
+    # of windows, by what their tables changed, whatever passes.
     table_changes: dict[str, RowSet] = field(default_factory=dict)
     _cache: dict[Hashable, RowSet] = field(default_factory=dict)
 

@@ -47,17 +47,11 @@ class SubqueryKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Col:
-    """A column of a plan.
+    """A column of a plan."""
 
-    Attributes:
-        number: unique within a plan; 0 is the diff, negative ones are columns of keys.
-        name: the user's, for people.
-        type: Spark's spelling where it is known; ``"double"`` where a value may be floating;
-            else empty.
-    """
-
-    number: int
-    name: str = field(compare=False, default="")
+    number: int  # unique within a plan; 0 is the diff, negative ones are columns of keys
+    name: str = field(compare=False, default="")  # the user's, for people
+    # Spark's spelling where it is known; ``"double"`` where a value may be floating; else empty.
     type: str = field(compare=False, default="")
 
     @property
@@ -69,8 +63,7 @@ class Col:
 
 
 DIFF = Col(0, "diff", "bigint")
-VIEW = 0
-"""The number under which :class:`StoredGroups` means the view's own rows."""
+VIEW = 0  # the number under which :class:`StoredGroups` means the view's own rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,27 +120,20 @@ class Projection:
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
-    """An aggregate or window function, computed as a column.
-
-    Attributes:
-        function: its name in lower case.
-        exact: whether its result is the same for equal inputs in any order.
-        over: for a window function, the columns it is partitioned by.
-        order: for a window function, the columns it is ordered by; None if by an expression.
-        grouping: for grouping() and grouping_id(), the numbers of the keys in their arguments.
-        argument: the one argument, if there is exactly one and nothing else (no DISTINCT).
-        ties: whether the result depends on how rows that its ORDER BY ties are ordered.
-    """
+    """An aggregate or window function, computed as a column."""
 
     expr: Expr
     col: Col
-    function: str
-    exact: bool = True
-    over: tuple[Col, ...] = ()
+    function: str  # its name in lower case
+    exact: bool = True  # whether its result is the same for equal inputs in any order
+    over: tuple[Col, ...] = ()  # for a window function, the columns it is partitioned by
+    # for a window function, the columns it is ordered by; None if by an expression.
     order: tuple[Col, ...] | None = ()
+    # for grouping() and grouping_id(), the numbers of the keys in their arguments.
     grouping: tuple[int, ...] | None = None
+    # the one argument, if there is exactly one and nothing else (no DISTINCT).
     argument: Expr | None = None
-    ties: bool = False
+    ties: bool = False  # whether the result depends on how rows that its ORDER BY ties are ordered
 
 
 def count_rows(col: Col) -> AggregateCall:
@@ -212,22 +198,14 @@ class Filter(RowSubset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """When the answer of a comparison with the clock turns, and how.
+    """When the answer of a comparison with the clock turns, and how."""
 
-    Attributes:
-        value: what is compared. shift: text to add to it; then it is compared with T alone.
-        bound: text to add to T instead.
-        is_entry: the row is in from then on, and was not before; else it is in until then.
-        is_strict: it turns once T is past the value, not when T has reached it.
-        is_day: the clock is the day of T, which turns at midnight (UTC).
-    """
-
-    value: Expr
-    shift: Expr
-    bound: Expr
-    is_entry: bool
-    is_strict: bool
-    is_day: bool
+    value: Expr  # what is compared
+    shift: Expr  # text to add to it; then it is compared with T alone
+    bound: Expr  # text to add to T instead
+    is_entry: bool  # the row is in from then on, and was not before; else it is in until then
+    is_strict: bool  # it turns once T is past the value, not when T has reached it
+    is_day: bool  # the clock is the day of T, which turns at midnight (UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -409,17 +387,13 @@ class Limit(RowSubset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyPredicate:
-    """Whether a key row equals these columns; NULL equals NULL.
+    """Whether a key row equals these columns; NULL equals NULL."""
 
-    Attributes:
-        keys: a step; in a hint it may be a table that is cut to keys itself.
-        null_matches: a NULL on either side equals everything, as NOT IN needs it.
-        is_hint: what is above tests the same; the text need not, but files may be skipped by it.
-    """
-
+    # a step; in a hint it may be a table that is cut to keys itself.
     keys: "Step | SemiJoinRestriction"
     pairs: tuple[tuple[Col, Col], ...]
-    null_matches: bool = False
+    null_matches: bool = False  # a NULL on either side equals everything, as NOT IN needs it
+    # what is above tests the same; the text need not, but files may be skipped by it.
     is_hint: bool = False
 
 

@@ -101,21 +101,17 @@ def _start(identifiers: Iterable[exp.Expr]) -> int | None:
 
 @dataclass(slots=True)
 class Calls:
-    """Handlers of calls of functions over many rows; None where such calls are not allowed.
+    """Handlers of calls of functions over many rows; None where such calls are not allowed."""
 
-    Attributes:
-        aggregate: given the call's tokens, the column it becomes.
-        window: given the call's tokens and those in OVER (...), the column it becomes.
-        windows: the named windows. is_condition: the expression is a whole predicate of WHERE,
-            HAVING or QUALIFY, where NULL is as good as false. reads_clock: it is a comparison
-            with the clock.
-    """
-
+    # given the call's tokens, the column it becomes.
     aggregate: Callable[[Tokens], Col] | None = None
+    # given the call's tokens and those in OVER (...), the column it becomes.
     window: Callable[[Tokens, Tokens], Col] | None = None
-    windows: dict[str, Tokens] = field(default_factory=dict)
+    windows: dict[str, Tokens] = field(default_factory=dict)  # the named windows
+    # the expression is a whole predicate of WHERE, HAVING or QUALIFY, where NULL is as good as
+    # false.
     is_condition: bool = False
-    reads_clock: bool = False
+    reads_clock: bool = False  # it is a comparison with the clock
 
 
 _BEFORE_OPERAND = ("AND", "OR", "NOT", "WHEN", "THEN", "ELSE", "CASE", "(", ",")

@@ -15,16 +15,12 @@ from ctsql.planner.ivm.parse.clauses import CteText
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedRelation:
-    """A relation in FROM.
+    """A relation in FROM."""
 
-    Attributes:
-        alias: the parts of its name, folded; empty for the merged columns of USING.
-        columns: names and columns, in order; a name may be empty or appear twice.
-        merged_names: names that an unqualified reference finds in another place (USING).
-    """
-
-    alias: tuple[str, ...]
+    alias: tuple[str, ...]  # the parts of its name, folded; empty for the merged columns of USING
+    # names and columns, in order; a name may be empty or appear twice.
     columns: tuple[tuple[str, Col], ...]
+    # names that an unqualified reference finds in another place (USING).
     merged_names: frozenset[str] = frozenset()
 
 

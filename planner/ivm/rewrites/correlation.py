@@ -31,18 +31,15 @@ from ctsql.planner.ivm.rewrites.semijoin_pushdown import join_pairs, restrict
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """The relation and the columns that decide which rows a row around sees.
+    """The relation and the columns that decide which rows a row around sees."""
 
-    Attributes:
-        node: closed. pairs: a column around and the node's column that it must equal.
-        source_columns: for columns of the subquery's result, the node's column that they are.
-        apart: the node's columns by which a condition may leave out rows: those that differ in
-            them have no effect on each other.
-    """
-
-    node: alg.Node
+    node: alg.Node  # closed
+    # a column around and the node's column that it must equal.
     pairs: tuple[tuple[alg.Col, alg.Col], ...]
+    # for columns of the subquery's result, the node's column that they are.
     source_columns: Mapping[alg.Col, alg.Col]
+    # the node's columns by which a condition may leave out rows: those that differ in them have no
+    # effect on each other.
     apart: frozenset[alg.Col]
 
 

@@ -23,17 +23,13 @@ class StepRole(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedStep:
-    """Rows computed once and read by later steps.
-
-    Attributes:
-        must_be_stored: Spark 4.2 cannot plan what reads this step when the step is only a
-            subquery in the text (a scalar subquery between two UNION ALL, in its rule
-            CombineUnions).
-    """
+    """Rows computed once and read by later steps."""
 
     name: str
     role: StepRole
     node: alg.Node
+    # Spark 4.2 cannot plan what reads this step when the step is only a subquery in the text (a
+    # scalar subquery between two UNION ALL, in its rule CombineUnions).
     must_be_stored: bool = False
 
 

@@ -43,28 +43,22 @@ RULE = "state table: stored groups with the change added"
 _INTEGERS = ("tinyint", "smallint", "int", "integer", "bigint", "byte", "short", "long")
 _DIGITS_MAX = 15
 
-BOUND = 2**53
-"""Up to here every sum of integers is a double exactly."""
+BOUND = 2**53  # up to here every sum of integers is a double exactly
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatePlan:
-    """The state table of an aggregate.
+    """The state table of an aggregate."""
 
-    Attributes:
-        number: among the plan's states, from 1.
-        columns: their names: ``k1`` and so on for the keys, ``n``, then for each argument ``x1``
-            and, if it is added up, ``s1``; their types are those of the text that fills it.
-        key_columns: how many of them, from the first, are the group.
-        arguments: the arguments, and whether each is added up or only counted.
-        bounded_columns: those in which no value may be above :data:`BOUND`; where one is, averages
-            cannot be computed from the state.
-    """
-
-    number: int
+    number: int  # among the plan's states, from 1
+    # their names: ``k1`` and so on for the keys, ``n``, then for each argument ``x1`` and, if it is
+    # added up, ``s1``; their types are those of the text that fills it.
     columns: tuple[str, ...]
-    key_columns: int
+    key_columns: int  # how many of them, from the first, are the group
+    # the arguments, and whether each is added up or only counted.
     arguments: tuple[tuple[alg.Expr, bool], ...] = ()
+    # those in which no value may be above :data:`BOUND`; where one is, averages cannot be computed
+    # from the state.
     bounded_columns: tuple[str, ...] = ()
 
     def places(self, start: int) -> dict[alg.Expr, tuple[int, int | None]]:

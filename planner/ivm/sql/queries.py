@@ -84,15 +84,12 @@ class Text(PrintedQuery):
 
 @dataclass(frozen=True, slots=True)
 class PickedColumns:
-    """Some columns of steps, or of changes of tables.
+    """Some columns of steps, or of changes of tables."""
 
-    Attributes:
-        columns: of each of these, in the same order. names: what the result calls them.
-        is_distinct: whether equal rows are one, of all of these; else there is only one of these.
-    """
-
+    # of each of these, in the same order.
     columns: tuple[tuple[StepUse | TableUse, tuple[str, ...]], ...]
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # what the result calls them
+    # whether equal rows are one, of all of these; else there is only one of these.
     is_distinct: bool
 
 
@@ -118,84 +115,63 @@ def _picked_of(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepText:
-    """A text whose rows later texts read, under ``name``.
-
-    Attributes:
-        must_be_stored: the rows must be computed before what reads them is planned (see
-            :class:`~ctsql.planner.ivm.rules.context.PlannedStep`); otherwise the text may
-            stand in a WITH clause. A step with the role ``GROUPS`` must be given the types of
-            the state table's columns.
-    """
+    """A text whose rows later texts read, under ``name``."""
 
     name: str
     role: StepRole
     rows: Text
+    # the rows must be computed before what reads them is planned (see
+    # :class:`~ctsql.planner.ivm.rules.context.PlannedStep`); otherwise the text may stand in a WITH
+    # clause. A step with the role ``GROUPS`` must be given the types of the state table's columns.
     must_be_stored: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateSteps:
-    """How a state table changes: rows of it, in the order of its columns, are replaced.
+    """How a state table changes: rows of it, in the order of its columns, are replaced."""
 
-    Attributes:
-        before: the step with the stored rows that change. after: the one with what they become;
-            if there are keys, a group whose ``n`` is 0 no longer exists.
-        keys: the step with the keys of these groups; None if there is one group.
-        pairs: a column of the state table and the step's; equal in all of these, NULL to NULL.
-    """
-
-    before: str
+    before: str  # the step with the stored rows that change
+    # the one with what they become; if there are keys, a group whose ``n`` is 0 no longer exists.
     after: str
-    keys: str | None
+    keys: str | None  # the step with the keys of these groups; None if there is one group
+    # a column of the state table and the step's; equal in all of these, NULL to NULL.
     pairs: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeTexts:
-    """The signed change of a view.
+    """The signed change of a view."""
 
-    Attributes:
-        steps: to be run in order. rows: the view's columns and ``__ct_diff``; equal rows may come
-            several times with diffs that cancel. Without ``__ct_diff`` if all rows of the view
-            are computed again. states: by number, how each state table in use changes.
-    """
-
-    steps: tuple[StepText, ...]
+    steps: tuple[StepText, ...]  # to be run in order
+    # the view's columns and ``__ct_diff``; equal rows may come several times with diffs that
+    # cancel. Without ``__ct_diff`` if all rows of the view are computed again.
     rows: Text
+    # by number, how each state table in use changes.
     states: Mapping[int, StateSteps] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertainTexts:
-    """What the view should hold for the affected keys if ``step`` has 0 in all of ``flag``.
+    """What the view should hold for the affected keys if ``step`` has 0 in all of ``flag``."""
 
-    Attributes:
-        rows: reads no table, nor a later step. keys: a step before ``step`` that holds the keys and
-            reads no row of the view. pairs: a column of the view and one of ``keys``.
-    """
-
-    rows: Text
+    rows: Text  # reads no table, nor a later step
     step: str
     flag: str
-    keys: str
-    pairs: tuple[tuple[str, str], ...]
+    keys: str  # a step before ``step`` that holds the keys and reads no row of the view
+    pairs: tuple[tuple[str, str], ...]  # a column of the view and one of ``keys``
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedTexts:
-    """What the view should hold for the affected keys; all else in it stays.
-
-    Attributes:
-        rows: those wanted, the view's columns. keys: the step that holds the keys.
-        pairs: a column of the view and the step's column; a row of the view is affected if
-            the step has a row that equals it in all of these, NULL equal to NULL.
-        certain: if the change is added to groups, what is wanted where none is recomputed.
-    """
+    """What the view should hold for the affected keys; all else in it stays."""
 
     steps: tuple[StepText, ...]
-    rows: Text
-    keys: str
+    rows: Text  # those wanted, the view's columns
+    keys: str  # the step that holds the keys
+    # a column of the view and the step's column; a row of the view is affected if the step has a
+    # row that equals it in all of these, NULL equal to NULL.
     pairs: tuple[tuple[str, str], ...]
+    # if the change is added to groups, what is wanted where none is recomputed.
     certain: CertainTexts | None = None
 
 
@@ -204,15 +180,11 @@ class FirstRowsTest(PrintedQuery):
     """One row with one boolean: whether the first rows of the candidates are those of the query.
 
     If not, rows that were not stored have moved up, and the query must be run.
-
-    Attributes:
-        candidates: the rows to choose from. stored_rows: those that the view holds.
-        limit: what chooses.
     """
 
-    candidates: Text
-    stored_rows: Text
-    limit: Limit
+    candidates: Text  # the rows to choose from
+    stored_rows: Text  # those that the view holds
+    limit: Limit  # what chooses
 
     def sql(self, name: Names) -> str:
         """The query in Spark's SQL."""
@@ -237,16 +209,12 @@ class FirstRowsTest(PrintedQuery):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopTexts:
-    """All rows that a view of first rows should hold, and the test whether they are right.
-
-    Attributes:
-        states: as in :class:`ChangeTexts`.
-    """
+    """All rows that a view of first rows should hold, and the test whether they are right."""
 
     steps: tuple[StepText, ...]
     rows: Text
     holds: FirstRowsTest
-    states: Mapping[int, StateSteps] = field(default_factory=dict)
+    states: Mapping[int, StateSteps] = field(default_factory=dict)  # as in :class:`ChangeTexts`
 
 
 def step_uses(texts: Iterable[Text]) -> Counter[str]:

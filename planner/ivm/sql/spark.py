@@ -15,8 +15,7 @@ from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.traversal import columns_in
 from ctsql.planner.syntax.tokens.tokenizer import word_set
 
-NOTHING = f"1 AS {PREFIX}none"
-"""The select list of a relation if only its number of rows matters."""
+NOTHING = f"1 AS {PREFIX}none"  # the select list of a relation if only its number of rows matters
 
 _TIGHT_BEFORE = (")", ",", ".", "]", "[")
 _TIGHT_BEHIND = ("(", ".", "[")
@@ -24,20 +23,15 @@ _TIGHT_BEHIND = ("(", ".", "[")
 
 @dataclass(frozen=True, slots=True)
 class TableUse:
-    """One place where a table is read.
-
-    Attributes:
-        version: as of when, or its change. columns: what is read of it, by the table's names;
-            a change has the column ``__ct_diff`` as well.
-        keys: where every value that is wanted is: the name of a step, or a use of another table
-            that has keys itself; and pairs of a column of the table and one of these. A row
-            without such a key in any of them may be left out (files can be skipped by it); empty
-            when all rows are wanted.
-    """
+    """One place where a table is read."""
 
     table: str
-    version: alg.Version
+    version: alg.Version  # as of when, or its change
+    # what is read of it, by the table's names; a change has the column ``__ct_diff`` as well.
     columns: tuple[str, ...]
+    # where every value that is wanted is: the name of a step, or a use of another table that has
+    # keys itself; and pairs of a column of the table and one of these. A row without such a key in
+    # any of them may be left out (files can be skipped by it); empty when all rows are wanted.
     keys: "tuple[tuple[str | TableUse, tuple[tuple[str, str], ...]], ...]"
 
 
@@ -55,12 +49,10 @@ class StateUse:
     number: int
 
 
-Input = TableUse | StepUse | StateUse
-"""What a query reads, at one place."""
+Input = TableUse | StepUse | StateUse  # what a query reads, at one place
 
 
-Names = Callable[[Input], str]
-"""The name of what a query reads, at each place where it is read."""
+Names = Callable[[Input], str]  # the name of what a query reads, at each place where it is read
 
 
 def name_by(table: Callable[[TableUse], str]) -> Names:

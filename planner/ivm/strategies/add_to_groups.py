@@ -35,19 +35,13 @@ Desired = tuple[alg.Node, alg.Step, tuple[tuple[int, alg.Col], ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certain:
-    """The touched groups where all of them are certain.
+    """The touched groups where all of them are certain."""
 
-    Attributes:
-        node: what the view should hold for them. rows: the step with all touched groups.
-        flag: its column that is 1 for a group that is not certain, else 0. keys: the step with the
-            keys of these groups, which reads no stored row. names: its columns.
-    """
-
-    node: alg.Node
-    rows: alg.Step
-    flag: alg.Col
-    keys: alg.Step
-    names: tuple[alg.Col, ...]
+    node: alg.Node  # what the view should hold for them
+    rows: alg.Step  # the step with all touched groups
+    flag: alg.Col  # its column that is 1 for a group that is not certain, else 0
+    keys: alg.Step  # the step with the keys of these groups, which reads no stored row
+    names: tuple[alg.Col, ...]  # its columns
 
 
 def can_add(top: KeyedTop, query: alg.Node) -> bool:

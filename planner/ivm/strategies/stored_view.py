@@ -37,15 +37,11 @@ from ctsql.planner.ivm.rules.recompute_keys import (
 
 @dataclass(frozen=True, slots=True)
 class KeyedTop:
-    """A topmost operator whose keys the view shows.
+    """A topmost operator whose keys the view shows."""
 
-    Attributes:
-        operator: it. above: filters and projections above it, from the top. places: for each
-            of its keys, which of the view's columns it is; None if none.
-    """
-
-    operator: Keyed
-    above: tuple[alg.Filter | alg.Project, ...]
+    operator: Keyed  # it
+    above: tuple[alg.Filter | alg.Project, ...]  # filters and projections above it, from the top
+    # for each of its keys, which of the view's columns it is; None if none.
     places: tuple[int | None, ...]
 
 

@@ -121,8 +121,7 @@ UNLISTED_MAX = 100
 Delta's snapshot names each commit after the checkpoint of its last listing, and each commit
 iterates over them. So it is the interval of checkpoints of ctsql's own tables.
 """
-SNAPSHOTS_MAX = 8
-"""Cached snapshots of older versions, for other layouts of rows."""
+SNAPSHOTS_MAX = 8  # cached snapshots of older versions, for other layouts of rows
 
 
 class DeltaHandle:

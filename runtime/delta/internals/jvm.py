@@ -20,8 +20,7 @@ _ANY_FILE = (
 )
 ANSWER_CHARS_MAX = 4_000
 """Characters of an answer: a packet holds 8 KB, and a character may take two bytes."""
-_HALF = "?"
-"""How py4j returns one half of a surrogate pair."""
+_HALF = "?"  # how py4j returns one half of a surrogate pair
 
 
 class JvmObjects:

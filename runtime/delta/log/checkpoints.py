@@ -23,10 +23,8 @@ _NAME = re.compile(
 )
 _STATE = ("txn", "metaData", "protocol", "domainMetadata")
 _MAPS = ("partitionValues", "tags", "configuration")
-_PARSED = "stats_parsed"
-"""A file's statistics with types; some writers omit those in JSON."""
-_REPEATED = {_PARSED, "partitionValues_parsed"}
-"""Fields of ``add`` that repeat others with types."""
+_PARSED = "stats_parsed"  # a file's statistics with types; some writers omit those in JSON
+_REPEATED = {_PARSED, "partitionValues_parsed"}  # fields of ``add`` that repeat others with types
 
 
 def complete_checkpoints(names: Iterable[str]) -> dict[int, tuple[str, ...]]:

@@ -118,10 +118,8 @@ BYTES_SETTING = "CTSQL_LOG_CACHE_MB"
 MB_DEFAULT = 64
 _COMMIT_SUFFIX = ".json"
 _CHECKSUM_SUFFIX = ".crc"
-ROLLED_MAX = 200
-"""The most commits to roll a state forward instead of reading a newer one."""
-CHECKSUMS_TRIED_MAX = 3
-"""A writer whose newest checksum files lack a field omits it in all."""
+ROLLED_MAX = 200  # the most commits to roll a state forward instead of reading a newer one
+CHECKSUMS_TRIED_MAX = 3  # a writer whose newest checksum files lack a field omits it in all
 _STATE = ("table", "protocol", "transactions", "domains")
 
 T = TypeVar("T")

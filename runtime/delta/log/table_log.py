@@ -27,8 +27,7 @@ from ctsql.runtime.spark.failures.storage_errors import lost_commit
 
 VERSIONS_CACHED_MAX = 8
 """Cached lists of live files of a table, if the bound of the process allows it."""
-ROLLED_MAX = 2_000
-"""The most commits to roll a list of live files forward."""
+ROLLED_MAX = 2_000  # the most commits to roll a list of live files forward
 
 
 class LiveFiles:
@@ -81,12 +80,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 KNOWN_MAX = 64
-READ_MAX = 32
-"""The most commits to roll the metadata of a version."""
+READ_MAX = 32  # the most commits to roll the metadata of a version
 LAYOUTS_MAX = 8
 
-ReplacedError = Callable[[str], CtsqlError]
-"""Makes the error for a replaced table, from its detail."""
+ReplacedError = Callable[[str], CtsqlError]  # makes the error for a replaced table, from its detail
 
 
 class TableVersions:

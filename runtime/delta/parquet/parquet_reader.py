@@ -35,12 +35,9 @@ from ctsql.runtime.delta.stores.file_stores import FileStore
 from ctsql.runtime.rows.collect import DRIVER_ROW_BYTES_MAX, DRIVER_ROWS_MAX
 from ctsql.runtime.rows.types import arrow_schema
 
-BYTES_MAX = 128 * 1024 * 1024
-"""Bytes of all cached columns."""
-COLUMN_BYTES_MAX = BYTES_MAX // 4
-"""Bytes of a cached column of a row group."""
-ROUNDS = 4
-"""See :class:`BoundedCache`."""
+BYTES_MAX = 128 * 1024 * 1024  # bytes of all cached columns
+COLUMN_BYTES_MAX = BYTES_MAX // 4  # bytes of a cached column of a row group
+ROUNDS = 4  # see :class:`BoundedCache`
 Numbers = npt.NDArray[np.int64]
 
 
@@ -99,16 +96,12 @@ def may_be_kept(group: pq.RowGroupMetaData, place: int, kind: pa.DataType) -> bo
 column_cache: BoundedCache[KeyColumn] = BoundedCache(BYTES_MAX, rounds=ROUNDS)
 
 
-BATCH_ROWS = 1 << 16
-"""Rows of a batch; the bounds are checked after each one."""
+BATCH_ROWS = 1 << 16  # rows of a batch; the bounds are checked after each one
 BATCH_BYTES = 32 * 1024 * 1024
 """Bytes of a batch by the file's statistics; dictionary-encoded texts may be larger."""
-LAYOUT_BYTES_MAX = 128 * 1024 * 1024
-"""Bytes of all cached layouts."""
-FOOTER_GROWS = 16
-"""A layout takes roughly so many times the bytes of its footer."""
-ENTRY_BYTES = 2_048
-"""Bytes of a cached entry with its name, in addition."""
+LAYOUT_BYTES_MAX = 128 * 1024 * 1024  # bytes of all cached layouts
+FOOTER_GROWS = 16  # a layout takes roughly so many times the bytes of its footer
+ENTRY_BYTES = 2_048  # bytes of a cached entry with its name, in addition
 _SPARK_VERSION = b"org.apache.spark.version"
 _OLD_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 

@@ -23,8 +23,7 @@ from ctsql.runtime.log import clock
 from ctsql.runtime.log.batches import StagedFile
 from ctsql.runtime.rows.types import arrow_schema, has_written_bounds, is_flat
 
-TEXT_MAX = 32
-"""Longer texts are not used as bounds in statistics."""
+TEXT_MAX = 32  # longer texts are not used as bounds in statistics
 _STATISTICS_MAX = 32  # columns with statistics, Delta's default
 _SPARK = "org.apache.spark.version"
 _PLAIN_OPTIONS = (

@@ -21,8 +21,7 @@ from pyarrow.fs import FileSystem, LocalFileSystem, S3FileSystem
 from ctsql.catalog.declined import Declined
 from ctsql.runtime.delta.stores.locks import local_path
 
-REMOTE_THREADS = 8
-"""Files read in parallel from a remote store; each holds columns of a row group."""
+REMOTE_THREADS = 8  # files read in parallel from a remote store; each holds columns of a row group
 _PATTERN_SIGN = re.compile(r"[\\*?{}\[\]]")
 _AWS = "s3.amazonaws.com"
 _BY_KEYS = {"SimpleAWSCredentialsProvider", "TemporaryAWSCredentialsProvider"}
@@ -35,8 +34,7 @@ _ONLY_SPARK_WRITES = (
     "fs.s3a.encryption.algorithm",
 )
 
-Setting = Callable[[str], str | None]
-"""Returns the value of a Hadoop setting, None without one."""
+Setting = Callable[[str], str | None]  # returns the value of a Hadoop setting, None without one
 
 
 class FileStore(ABC):

@@ -44,8 +44,7 @@ from ctsql.runtime.spark.internals.sessions import function_names
 from ctsql.runtime.spark.missing import FAILURES, Missing, missing_of
 from ctsql.runtime.spark.versions import TESTED
 
-TEXTS_MAX = 1_000
-"""The most texts kept; an error of an older one is shown without its place."""
+TEXTS_MAX = 1_000  # the most texts kept; an error of an older one is shown without its place
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,10 +31,8 @@ from ctsql.runtime.spark.missing import or_else
 
 HELD_ROWS = "spark.internals.held_rows"
 """A caller that uses one of these functions needs the others too."""
-_UNBOUNDED = 2**62
-"""Rows and bytes of a batch: there is one batch."""
-_LENGTH_BYTES = 4
-"""Bytes that Spark writes before each batch."""
+_UNBOUNDED = 2**62  # rows and bytes of a batch: there is one batch
+_LENGTH_BYTES = 4  # bytes that Spark writes before each batch
 
 
 @dataclass(frozen=True, slots=True)

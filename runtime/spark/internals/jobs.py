@@ -12,8 +12,7 @@ from ctsql.runtime.spark.internals.java import java_context, singleton
 from ctsql.runtime.spark.missing import or_else
 from ctsql.runtime.spark.versions import at_least
 
-LISTENER_MS = 2_000
-"""How long to wait until Spark's counters are complete."""
+LISTENER_MS = 2_000  # how long to wait until Spark's counters are complete
 
 
 @or_else(lambda _: 0)

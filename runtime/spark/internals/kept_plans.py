@@ -23,8 +23,7 @@ from ctsql.runtime.spark.internals.sessions import settings_of
 from ctsql.runtime.spark.missing import or_else
 from ctsql.runtime.spark.versions import at_least
 
-KEPT_PLANS = "spark.internals.kept_plans"
-"""A caller that keeps plans needs all functions here."""
+KEPT_PLANS = "spark.internals.kept_plans"  # a caller that keeps plans needs all functions here
 _CHANGEABLE = (
     "PYTHON_UDF",
     "SCALA_UDF",

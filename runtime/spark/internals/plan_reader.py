@@ -65,8 +65,7 @@ class PlanOperator:
 CHILD = ("child",)
 
 
-_kind_of: dict[str, str] = {}
-"""The kind of each class met so far, by its name."""
+_kind_of: dict[str, str] = {}  # the kind of each class met so far, by its name
 
 
 def optimized_plan(frame: DataFrame) -> PlanOperator:

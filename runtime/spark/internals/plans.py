@@ -22,8 +22,7 @@ from ctsql.runtime.spark.internals.java import (
 from ctsql.runtime.spark.missing import or_else
 from ctsql.runtime.spark.versions import at_least
 
-ASSIGNMENTS_CACHED_MAX = 10_000
-"""Cached pairs of types."""
+ASSIGNMENTS_CACHED_MAX = 10_000  # cached pairs of types
 _FIELDS_MAX = 10_000_000
 _CONSTANTS = ("LocalRelation", "OneRowRelation")
 _OF_SEVERAL_ROWS = ("Aggregate", "Generate", "Window")
@@ -151,8 +150,7 @@ def is_assignable(session: SparkSession, value_type: str, column_type: str) -> b
     return value_type == "void" or bool(cast.canANSIStoreAssign(source, target))
 
 
-_VALUES = ("LocalRelation", "UnresolvedInlineTable")
-"""The parsed form of VALUES."""
+_VALUES = ("LocalRelation", "UnresolvedInlineTable")  # the parsed form of VALUES
 
 
 class AnalysedInsert:

@@ -20,8 +20,7 @@ from ctsql.runtime.spark.internals.java import (
 from ctsql.runtime.spark.versions import at_least
 
 _GLOBAL = "global_temp"
-_SESSION = "system.session."
-"""Prefix of a session's own functions in its registry."""
+_SESSION = "system.session."  # prefix of a session's own functions in its registry
 
 
 def has_view(caller: SparkSession, parts: tuple[str, ...]) -> bool:

@@ -24,15 +24,11 @@ from ctsql.runtime.views.strategies import (
 
 @dataclass(frozen=True, slots=True)
 class RefreshStrategy:
-    """One way.
+    """One way."""
 
-    Attributes:
-        name: how a commit and EXPLAIN ANALYZE call it. headline: how EXPLAIN calls it, None for a
-            plan that is not followed in this way to begin with.
-    """
-
-    name: Strategy
+    name: Strategy  # how a commit and EXPLAIN ANALYZE call it
     way: Callable[[RefreshContext, FollowedChanges], Way]
+    # how EXPLAIN calls it, None for a plan that is not followed in this way to begin with.
     headline: Callable[[ChangePlan, Telling], str | None]
 
 
