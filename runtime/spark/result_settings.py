@@ -18,6 +18,7 @@ _KINDS = (
 )
 """Prefixes of the names of these settings."""
 _NAMES = frozenset({
+    "spark.databricks.delta.schema.autoMerge.enabled",  # an INSERT would add columns
     "spark.sql.avro.datetimeRebaseModeInRead",
     "spark.sql.avro.datetimeRebaseModeInWrite",
     "spark.sql.caseSensitive",

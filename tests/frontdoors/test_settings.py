@@ -25,6 +25,7 @@ FIXED = [
     "spark.sql.jsonGenerator.ignoreNullFields",
     "SPARK.SQL.LEGACY.sizeOfNull",
     "spark.sql.files.ignoreMissingFiles",
+    "spark.databricks.delta.schema.autoMerge.enabled",
 ]
 
 

@@ -142,6 +142,7 @@ _RUNTIME = {
     "spark.databricks.delta.snapshotPartitions": "2",
     # The catalog keeps one domain metadata an object, and reads them from the checksum file.
     "spark.databricks.delta.domainMetadatasInCrc.maxAllowed": "1000000",
+    "spark.databricks.delta.schema.autoMerge.enabled": "false",
     "spark.databricks.delta.properties.defaults.enableChangeDataFeed": "true",
     "spark.databricks.delta.properties.defaults.enableDeletionVectors": "true",
     "spark.databricks.delta.properties.defaults.enableInCommitTimestamps": "true",
