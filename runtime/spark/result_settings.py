@@ -19,6 +19,7 @@ _KINDS = (
 """Prefixes of the names of these settings."""
 _NAMES = frozenset({
     "spark.databricks.delta.schema.autoMerge.enabled",  # an INSERT would add columns
+    "spark.databricks.delta.stats.collect",  # deletion vectors need the number of a file's rows
     "spark.sql.avro.datetimeRebaseModeInRead",
     "spark.sql.avro.datetimeRebaseModeInWrite",
     "spark.sql.caseSensitive",

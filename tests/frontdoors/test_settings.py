@@ -26,6 +26,7 @@ FIXED = [
     "SPARK.SQL.LEGACY.sizeOfNull",
     "spark.sql.files.ignoreMissingFiles",
     "spark.databricks.delta.schema.autoMerge.enabled",
+    "spark.databricks.delta.stats.collect",
 ]
 
 

@@ -116,6 +116,7 @@ _ADD_DELTA = "\n".join([
     "or leave spark= out, and ctsql starts a session:",
     *(f'    .config("{name}", "{value}")' for name, value in DELTA.items()),
 ])  # fmt: skip
+_TABLE_DEFAULTS = "spark.databricks.delta.properties.defaults."  # of tables that are made
 _EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"
 _RUNTIME = {
     "spark.sql.ansi.enabled": "true",
@@ -247,8 +248,10 @@ def engine_session(base: SparkSession) -> SparkSession:
         session = base.newSession()
         partitions = base.conf.get("spark.sql.shuffle.partitions", "200") or "200"
         session.conf.set("spark.sql.shuffle.partitions", partitions)
-        for key in filter(changes_results, names_set(session)):
-            if session.conf.isModifiable(key):  # a static one is the process's
+        for key in names_set(session):
+            # A static setting is the process's.
+            is_fixed = changes_results(key) and session.conf.isModifiable(key)
+            if is_fixed or key.startswith(_TABLE_DEFAULTS):
                 session.conf.unset(key)
         for key, value in _RUNTIME.items():
             session.conf.set(key, value)

@@ -22,6 +22,8 @@ OTHER = {
     "spark.sql.ansi.enabled": "false",
     "spark.sql.chunkBase64String.enabled": "true",
     "spark.sql.execution.arrow.useLargeVarTypes": "true",
+    "spark.databricks.delta.stats.collect": "false",
+    "spark.databricks.delta.properties.defaults.appendOnly": "true",
     "spark.sql.legacy.sessionInitWithConfigDefaults": "true",  # of the whole process: it stays
 }
 
@@ -53,6 +55,9 @@ def test_the_session_of_a_caller_changes_no_row(con: Connection, given: SparkSes
         wanted = [(1, '{"k":1}'), (2, '{"k":2}')]
         check_rows(other, "SELECT * FROM v", *wanted)
         check_rows(other, "SELECT * FROM c", *wanted)
+        other.execute("CREATE MATERIALIZED VIEW last AS SELECT max(k) AS k FROM t")
+        other.execute("INSERT INTO t VALUES (3, NULL, 'y')")
+        check_rows(other, "SELECT * FROM last", (3,))
         with pytest.raises(NotSupported, match="ignoreNullFields"):
             other.execute("SET spark.sql.jsonGenerator.ignoreNullFields = false")
     check_rows(con, "VERIFY MATERIALIZED VIEW v")
