@@ -48,7 +48,7 @@ from ctsql.planner.binding.checks import (
     check_listed,
     check_table_columns,
 )
-from ctsql.planner.binding.task import bind_task
+from ctsql.planner.binding.task import bind_stored, bind_task
 from ctsql.planner.nodes import descend
 from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.planner.syntax.statements.options import (
@@ -265,7 +265,12 @@ class Creation(OnNames):
         item, span = replace(item, id=old.id, definition=definition), statement.target.span
         self.check_replacement(self.engine.catalog, old, item, span)
         self.check_no_input(old, span)
-        for reader in all_readers(self.engine.catalog, old.id):
+        readers = all_readers(self.engine.catalog, old.id)
+        then = self.engine.catalog.with_items([item])
+        for reader in readers:
+            if isinstance(reader, MaterializedView):
+                check_followed(self.engine.warehouse, bind_stored(reader, then).view)
+        for reader in readers:
             end_if_followed(self.engine, reader)
 
         def make(current: Catalog) -> Cutover:
