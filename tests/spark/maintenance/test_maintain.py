@@ -366,7 +366,7 @@ def test_with_nothing_to_do_delta_opens_no_log(con: Connection, warehouse: Path)
         again = _report(other, "MAINTAIN ALL")
         tables = engine_of(other).gateway.open_tables
         assert len(tables) >= 5
-        assert [place for place, table in tables.items() if table.handle.is_open] == []
+        assert [place for place, table in tables.items() if "log" in vars(table.handle)] == []
     assert again.keys() == first.keys()
     assert not any(row["files_compacted"] or row["files_removed"] for row in again.values())
     assert [row["oldest_version_kept"] for row in again.values()] == [
