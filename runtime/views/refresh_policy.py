@@ -209,10 +209,10 @@ def recompute_why(policy: Policy, sizes: Sizes, costs: Costs) -> str | None:
             full_ms, follow_ms = costs.recomputing_ms, costs.follow_ms
             if follow_ms is None and small and (costs.full_ms or 0) < WORTH_MS:
                 return "SMALL_TABLES"
-            if full_ms is None or costs.untried >= UNTRIED_MAX:
+            if costs.full_ms is None or full_ms is None or costs.untried >= UNTRIED_MAX:
                 return None
             if follow_ms is None:
-                return "PLAN_LARGE" if sizes.readings * READING_MS > full_ms else None
+                return "PLAN_LARGE" if sizes.readings * READING_MS > costs.full_ms else None
             if costs.follows < FOLLOWED_MIN:
                 return None
             if costs.fulls == 1 and follow_ms >= full_ms:
