@@ -179,17 +179,17 @@ class Application:
         """Prepare all definitions, and bring them into force."""
         engine, folder = self.engine, self.planned_folder
         changed_objects = [o for o in folder.objects if o.old is not None and o.parts]
-        new_items: list[Item] = []
-        with undo_on_failure(engine, new_items):
-            changes = self.prepared(changed_objects, new_items)
-            for bound in (o for o in folder.objects if o.old is None):
-                new_items += self._make(bound)
+        new_objects = [o for o in folder.objects if o.old is None]
+        to_undo = [item for bound in new_objects for item in bound.items]
+        with undo_on_failure(engine, to_undo):
+            changes = self.prepared(changed_objects, to_undo)
+            new_items = [item for bound in new_objects for item in self._make(bound)]
             faults.point("catalog_table_made")
         bring_into_force(
             engine,
             PreparedChange(
                 make=partial(self.cutover, changes, changed_objects, new_items),
-                new=tuple(new_items),
+                new=(*new_items, *(item for change in changes for item in change.new)),
                 failed_at={k: at for change in changes for k, at in change.failed_at.items()},
             ),
         )
@@ -204,14 +204,14 @@ class Application:
     # ---- preparing
 
     def prepared(
-        self, changed_objects: Sequence[BoundObject], new_items: list[Item]
+        self, changed_objects: Sequence[BoundObject], to_undo: list[Item]
     ) -> list[PreparedChange]:
         """Prepare other definitions, after all that changes was advanced to now by the old ones.
 
         What is not in the folder, over a plain view that changes, is advanced as well.
 
         Args:
-            new_items: gets those whose tables are made.
+            to_undo: gets the quarantines whose tables are made.
         """
         engine, changes = self.engine, list[PreparedChange]()
         for follower in self.planned_folder.followers:
@@ -222,7 +222,7 @@ class Application:
                 old, away = self._still_there(item), self._quarantine(bound, item)
                 if isinstance(old, Task):
                     change = self._task_change(bound, old, item, away)
-                    new_items += change.new
+                    to_undo += change.new
                     changes.append(change)
                 elif isinstance(old, View):
                     changes.append(PreparedChange(make=partial(_other_view, old, item)))
@@ -235,7 +235,7 @@ class Application:
         for bound, old, item, away in views:
             assert away is None or isinstance(away, MaterializedView)  # so it is of a view
             change = prepare_view(engine, old, item, away, bound.definition.span).part()
-            new_items += change.new
+            to_undo += change.new
             changes.append(change)
         return changes
 
@@ -317,10 +317,9 @@ class Application:
             current.items[i.id] for i in self.planned_folder.items_to_drop if i not in going
         ]
         _check_not_followed(current, dropped_items)
-        created = [i for i in new_items if i.id not in later]
-        begun_ids = {i.id for i in created if not isinstance(i, Table | View)}
+        begun_ids = {i.id for i in new_items if not isinstance(i, Table | View)}
         rest = Cutover(
-            items=tuple(created),
+            items=tuple(new_items),
             new_ids=frozenset(begun_ids),
             drop=dropped(current, dropped_items) if dropped_items else None,
             schemas=self.planned_folder.schemas,

@@ -59,13 +59,15 @@ def checkpoint_interval(object_id: str) -> int:
 
 @contextmanager
 def undo_on_failure(engine: Engine, items: Sequence[Item]) -> Iterator[None]:
-    """Delete the folders of new objects if their creation fails."""
+    """Delete the folders of new objects if their creation fails; not those that were there."""
     try:
         yield
     except BaseException:
         engine.refresh_catalog()
         for item in items:
-            if item.location is not None and item.id not in engine.catalog.items:
+            if item.location is None or not item.managed:
+                continue
+            if item.id not in engine.catalog.items:
                 engine.gateway.forget(item.location)
                 engine.gateway.delete_tree(item.location)
         raise

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -335,3 +336,19 @@ def test_followers_outside_the_folder_have_seen_what_came_before(con: Connection
     assert change_of(made, "m").parts == ("query of a view that it reads",)
     check_rows(con, "SELECT * FROM m")
     check_rows(con, "SELECT * FROM seen", (5,))
+
+
+def test_what_was_attached_stays_when_an_apply_fails(con: Connection, tmp_path: Path) -> None:
+    """It is another's; what the apply has begun to make goes."""
+    place = tmp_path / "theirs"
+    con.spark.sql(f"CREATE TABLE delta.`{place}` (k INT) USING delta")
+    con.execute("SELECT 1")
+    before = sorted(Path(con.warehouse).rglob("_delta_log"))
+    attached = f"CREATE TABLE theirs LOCATION '{place}';"
+    failing = "CREATE TABLE ours AS SELECT id, 1 DIV (id - 5) AS k FROM range(10);"
+    with pytest.raises(CtsqlError, match="DATA_ERROR"):
+        applied(con, attached, failing)
+    assert (place / "_delta_log").is_dir()
+    assert sorted(Path(con.warehouse).rglob("_delta_log")) == before
+    applied(con, attached)
+    check_rows(con, "SELECT count(*) FROM theirs", (0,))
