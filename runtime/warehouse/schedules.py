@@ -211,7 +211,8 @@ class Schedules:
                 m.time for m in moves if self._versions.change_of(item, m) is not RowChange.NONE
             }
             if isinstance(item, MaterializedView):
-                times |= self._passed_over(item, moves, after, memo) if moves else set()
+                quiet = [m for m in moves if m.time not in times]
+                times |= self._passed_over(item, quiet, after, memo) if quiet else set()
                 # One that nobody follows may have been written at a later T, not at those between.
                 entries = self._relations.output(item).entries_around(since=until + 1)
                 is_written = bool(entries) and entries[0].upper <= until + 1
@@ -223,17 +224,16 @@ class Schedules:
         return _once(memo, (item.id, after, until), find)
 
     def _passed_over(
-        self, item: MaterializedView, moves: Sequence[Movement], after: int, memo: Known
+        self, item: MaterializedView, quiet: Sequence[Movement], after: int, memo: Known
     ) -> set[int]:
-        """The Ts of commits of a view before which it held something that was never written.
+        """Of commits of a view without changed rows those after something that was never written.
 
-        So what reads it may have been made of other rows than the commit before has, and such a
-        commit counts although it changes no row.
+        What reads the view may have been made of that, so such a commit counts.
         """
         writes = {e.version: e.upper - 1 for e in self._relations.output(item).entries(after + 1)}
         return {
             m.time
-            for m in moves
+            for m in quiet
             if m.before in writes
             and self.change_times(item, after=writes[m.before], until=m.time - 1, memo=memo)
         }
