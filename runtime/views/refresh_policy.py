@@ -13,8 +13,8 @@ The ways, from the cheapest:
 Any of them leaves the same rows behind, so the choice is about cost only. What is known of cost
 are numbers of rows, from the tables' logs, and how long this view's refreshes took, which each
 commit hands on to the next (:class:`Costs`): what was measured goes before what is estimated. All
-that a refresh waits for counts. To follow costs at most as long again as recomputing: once it has
-taken as long it is given up, and the view recomputed. That counts as what following took, and so
+that a refresh waits for counts. Once following has taken as long as recomputing took, it is given
+up, and the view recomputed. That counts as what following took, and so
 does any other attempt that ended so. A first time tells little, as the process may have just begun,
 so following is left after its second time only, and recomputing is timed once more after the
 view was made. The way that lost is tried again now and then, since tables grow.
@@ -145,14 +145,6 @@ class Costs:
             follows=int(metadata.get("follows", 0)),
         )
 
-    @property
-    def recomputing_ms(self) -> int | None:
-        """What recomputing is likely to take; None if it is unknown.
-
-        When the view was made its query was new to Spark: that takes about twice as long.
-        """
-        return self.full_ms // 2 if self.full_ms is not None and self.fulls == 1 else self.full_ms
-
     def to_metadata(self) -> dict[str, int | None]:
         """For the metadata of a commit."""
         return asdict(self)
@@ -206,16 +198,17 @@ def recompute_why(policy: Policy, sizes: Sizes, costs: Costs) -> str | None:
             for rows, changes in zip(sizes.tables, sizes.changes, strict=True):
                 if rows is not None and changes is not None and changes > CHANGED_PART_MAX * rows:
                     return "SMALL_TABLES" if small else "LARGE_CHANGE"
-            full_ms, follow_ms = costs.recomputing_ms, costs.follow_ms
-            if follow_ms is None and small and (costs.full_ms or 0) < WORTH_MS:
+            full_ms, follow_ms = costs.full_ms, costs.follow_ms
+            if follow_ms is None and small and (full_ms or 0) < WORTH_MS:
                 return "SMALL_TABLES"
-            if costs.full_ms is None or full_ms is None or costs.untried >= UNTRIED_MAX:
+            if full_ms is None or costs.untried >= UNTRIED_MAX:
                 return None
             if follow_ms is None:
-                return "PLAN_LARGE" if sizes.readings * READING_MS > costs.full_ms else None
+                return "PLAN_LARGE" if sizes.readings * READING_MS > full_ms else None
             if costs.follows < FOLLOWED_MIN:
                 return None
-            if costs.fulls == 1 and follow_ms >= full_ms:
+            # When the view was made its query was new to Spark: that takes about twice as long.
+            if costs.fulls == 1 and follow_ms >= full_ms // 2:
                 return "TIMED_ONCE"
             return "SLOWER_BEFORE" if follow_ms > SLOWER_MAX * full_ms else None
 
