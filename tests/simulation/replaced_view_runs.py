@@ -195,7 +195,8 @@ class Replacer(Process):
             now = current.items[VIEW]
             item = changed(now, definition=wanted.definition.text, columns=wanted.columns)
             is_same = same_columns(now.columns, wanted.columns)
-            return cutover_of_views([(now, item, History.KEPT if is_same else History.CUT)], ())
+            history = History.KEPT if is_same else History.CUT
+            return cutover_of_views([(now, item, history)], is_paced=False)
 
         cut_over(engine, PreparedChange(make=make, complete=lambda: write_new(engine, [VIEW])))
 

@@ -33,10 +33,10 @@ from ctsql.runtime.statements.definitions.first_rows import copy_of, fill
 from ctsql.runtime.statements.definitions.task_change import Redefinition
 from ctsql.runtime.statements.definitions.task_replacement import (
     advance_beside,
-    check_alone,
     outputs_among,
     swapped,
 )
+from ctsql.runtime.statements.definitions.view_replacement import check_alone
 from ctsql.runtime.statements.objects.name_resolution import Namespace
 from ctsql.runtime.tasks import proposals, sink
 from ctsql.runtime.tasks.constraints import CheckedRows

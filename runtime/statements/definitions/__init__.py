@@ -26,6 +26,6 @@ a task and its outputs.
 The last row is no cutover: it is one commit of the catalog, and no T is bound. To bind a T the logs
 of all tables are read, and DROP is what helps when one of them cannot be read.
 
-Beside these, first_rows has the definitions by which a task copies rows, and output_tables makes
+In addition, first_rows has the definitions by which a task copies rows, and output_tables makes
 tables.
 """

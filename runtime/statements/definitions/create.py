@@ -13,7 +13,7 @@ from dataclasses import replace
 from ctsql.catalog import times
 from ctsql.catalog.catalog import Catalog, still_there
 from ctsql.catalog.cutovers import Cutover
-from ctsql.catalog.dependencies import all_readers, check_no_cycle, quarantine_of
+from ctsql.catalog.dependencies import all_readers, check_no_cycle
 from ctsql.catalog.errors import DataError, bad_option, error, not_supported
 from ctsql.catalog.items import (
     Definition,
@@ -74,6 +74,7 @@ from ctsql.runtime.statements.definitions.output_tables import (
     undo_on_failure,
 )
 from ctsql.runtime.statements.definitions.view_change import (
+    changed_views,
     prepare_view,
     quarantine_by,
     with_quarantine,
@@ -368,10 +369,7 @@ class Creation(OnNames):
         quarantine = quarantine_by(self.names, later, statement)
         away = None if quarantine is None else quarantine[0]
         later = replace(later, quarantine=None if away is None else away.id)
-        before = quarantine_of(engine.catalog, old)
-        pairs = [(old, later)]
-        if before is not None and away is not None:
-            pairs.append((before, away))
+        pairs = changed_views(engine.catalog, old, later, away)
         for there, new in pairs:
             self.check_replacement(engine.catalog, there, new, span)
         for there, _ in pairs:

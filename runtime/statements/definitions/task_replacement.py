@@ -40,7 +40,6 @@ from ctsql.catalog.items import (
     ObjectKind,
     Task,
     TaskOutput,
-    was_dropped,
 )
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.spans import Span
@@ -63,6 +62,7 @@ from ctsql.runtime.statements.definitions.task_change import (
     definition_statement,
 )
 from ctsql.runtime.statements.definitions.view_replacement import (
+    check_alone,
     check_same_columns,
     check_unfollowed,
     exists_already,
@@ -500,22 +500,6 @@ def advance_beside(engine: Engine, items: Sequence[Item], *, is_known: bool) -> 
     if not is_known:
         engine.relations.add(items)
     engine.advance([beside], now)
-
-
-def check_alone(current: Catalog, item: Item) -> None:
-    """Raise where another process was first to make a replacement, or dropped the task.
-
-    Args:
-        item: the replacement, or what goes with it.
-    """
-    if item.replaces is None:
-        return
-    task = current.items.get(item.replaces)
-    if task is None:
-        raise was_dropped(item.name, "while its replacement was being made", _KIND.value)
-    there = replacement_of(current, task.id)
-    if there is not None and there.id != item.id:
-        raise exists_already(task, there, None)
 
 
 def _check_fits(catalog: Catalog, items: Sequence[Item], task: Item, span: Span | None) -> None:

@@ -91,8 +91,7 @@ class ViewChange:
         check_not_finished(self.engine, view)
         check_history(self.engine.warehouse, current, view, history)
         changed = cutover_of_views(
-            ((now, _redefined(now, after), h) for now, after, h in there),
-            [now.id for now, _, _ in there] if self.is_paced else [],
+            ((now, _redefined(now, after), h) for now, after, h in there), is_paced=self.is_paced
         )
         away = quarantine_of(current, view)
         if away is None:
@@ -115,6 +114,19 @@ class ViewChange:
         )
 
 
+def changed_views(
+    catalog: Catalog,
+    view: MaterializedView,
+    later: MaterializedView,
+    quarantine: MaterializedView | None,
+) -> list[tuple[MaterializedView, MaterializedView]]:
+    """A view, and the quarantine that it has before and after: as it is, and as it will be."""
+    pairs, before = [(view, later)], quarantine_of(catalog, view)
+    if before is not None and quarantine is not None:
+        pairs.append((before, quarantine))
+    return pairs
+
+
 def prepare_view(
     engine: Engine,
     view: MaterializedView,
@@ -132,17 +144,13 @@ def prepare_view(
         ALTERED_MEANWHILE: a newer definition has written. Or the error of columns that no table can
             have, before any change.
     """
-    before = quarantine_of(engine.catalog, view)
-    pairs = [(view, later)]
-    if before is not None and quarantine is not None:
-        pairs.append((before, quarantine))
     views, made = [], None
-    for there, new in pairs:
+    for there, new in changed_views(engine.catalog, view, later, quarantine):
         is_read = bool(engine.catalog.readers(there.id))
         history = give_columns(engine.warehouse, there, new.columns, is_read=is_read)
         views.append((there, new, history))
     histories = [history for _, _, history in views]
-    if quarantine is not None and before is None:
+    if quarantine is not None and len(views) == 1:
         made = make_table(engine, replace(quarantine, created_at=engine.timeline.now))
         histories.append(History.CUT)  # it has none
     is_paced = counts_anew(refresh_of(view), refresh_of(later), histories)
@@ -256,26 +264,26 @@ def counts_anew(
 
 
 def cutover_of_views(
-    views: Iterable[tuple[MaterializedView, MaterializedView, History]], paced_ids: Collection[str]
+    views: Iterable[tuple[MaterializedView, MaterializedView, History]], *, is_paced: bool
 ) -> Cutover:
     """The cutover to other definitions of views.
 
     Args:
         views: each as it is by the catalog, as it will be, and the action for its rows. One whose
             history is cut begins at the cutover's T.
-        paced_ids: those whose refresh times count from that T.
+        is_paced: whether their refresh times count from that T.
     """
     items, begun_ids = [], set()
     for now, item, history in views:
         continues = item.following.continues or history is History.CONTINUED
         stretches = item.following.stretches
-        if now.id in paced_ids:
+        if is_paced:
             stretches = (*now.following.stretches, Stretch(now.created_at, refresh_of(now)))
         if history is History.CUT:
             continues, stretches = False, ()
         following = replace(item.following, continues=continues, stretches=stretches)
         later = replace(item, following=following)
-        if now.id in paced_ids or history is History.CUT:
+        if is_paced or history is History.CUT:
             begun_ids.add(now.id)
         if later != now or now.id in begun_ids:
             definition = replace(later.definition, number=now.revision + 1)

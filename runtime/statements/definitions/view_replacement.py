@@ -91,12 +91,9 @@ class Replacement(OnNames):
 
     def _check_alone(self, current: Catalog, item: Item) -> None:
         """Raise where another process was first to make a replacement, or dropped the view."""
-        if item.replaces is None:
-            return  # it is the quarantine of one
-        view = current.items.get(item.replaces)
-        if view is None:
-            raise was_dropped(item.name, "while its replacement was being made", _KIND.value)
-        self._check_replaceable(current, view, None)
+        check_alone(current, item)
+        if item.replaces is not None:
+            self._check_replaceable(current, current.items[item.replaces], None)
 
     def _check_replaceable(self, catalog: Catalog, view: Item, span: Span | None) -> None:
         there = replacement_of(catalog, view.id)
@@ -188,6 +185,22 @@ class Replacement(OnNames):
         )
         items = self.engine.catalog.items
         return text, tuple(replace(r, name=items[r.object_id].name) for r in beside.reads)
+
+
+def check_alone(current: Catalog, item: Item) -> None:
+    """Raise where another process was first to make a replacement, or dropped what it is for.
+
+    Args:
+        item: the replacement, or what goes with it.
+    """
+    if item.replaces is None:
+        return
+    of = current.items.get(item.replaces)
+    if of is None:
+        raise was_dropped(item.name, "while its replacement was being made", item.kind.value)
+    there = replacement_of(current, of.id)
+    if there is not None and there.id != item.id:
+        raise exists_already(of, there, None)
 
 
 def check_same_columns(item: Item, of: Item, span: Span | None) -> None:

@@ -71,7 +71,7 @@ def test_what_a_view_keeps(history: History, is_paced: bool, wanted: tuple[objec
     """By the catalog that is changed; a stretch is of the definition that ends."""
     now = changed(_view("WITH (REFRESH EVERY '1 hour')", 20), stretches=(Stretch(10, None),))
     other = changed(now, definition=_view("").definition.text)
-    cutover = cutover_of_views([(now, other, history)], ["v"] if is_paced else [])
+    cutover = cutover_of_views([(now, other, history)], is_paced=is_paced)
     later = cutover.in_force(Catalog.of([now]), 90).items["v"]
     stretches = tuple((s.start, s.parts) for s in later.following.stretches)
     assert (later.created_at, later.following.continues, stretches) == wanted
@@ -81,4 +81,6 @@ def test_what_a_view_keeps(history: History, is_paced: bool, wanted: tuple[objec
 def test_a_view_that_stays_as_it_is() -> None:
     """Nothing changes then, and no process has to write it."""
     now = _view("")
-    assert cutover_of_views([(now, now, History.KEPT)], []).is_no_change(Catalog.of([now]))
+    assert cutover_of_views([(now, now, History.KEPT)], is_paced=False).is_no_change(
+        Catalog.of([now])
+    )
