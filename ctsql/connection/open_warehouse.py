@@ -136,8 +136,7 @@ class OpenWarehouse:
         """Let a read-only connection write from now on, as ``SET read_only = false`` does.
 
         What it has computed in memory is dropped: the next read assigns Ts and writes. This cannot
-            be
-        undone. Does nothing on a connection that writes already.
+        be undone. Does nothing on a connection that writes already.
         """
         with self._lock:
             if self._engine is None:

@@ -12,7 +12,7 @@ from itertools import zip_longest
 from rich.cells import cell_len, chop_cells
 
 _NARROW = 16  # cells: a column that is as wide as this is not folded while others are wider
-_FRAME = 3  # cells that a column takes beside its values: two blanks and a line
+_FRAME = 3  # cells of a column in addition to its values: two blanks and a line
 _GAP = "…"
 BOLD, DIM, PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 

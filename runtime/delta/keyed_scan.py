@@ -405,7 +405,6 @@ class KeyedRead:
         odd = len(missing) + len(had.difference(values))
         if odd > len(values) * OTHER_KEYS_SHARE:
             return Declined("too many other keys")
-            return None
         places = pa.array(missing, pa.int64())
         columns = {name: column.take(places) for name, column in mine.columns.items()}
         return replace(self, sets=[replace(mine, columns=columns)])
