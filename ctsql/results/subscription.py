@@ -4,15 +4,13 @@
         for t, diff, row in changes:
             ...
 
-The position of a named reader is committed
+The position of a named reader is committed up to T when the row (or batch) after T is taken, when
+the ``with`` block ends without an exception, and by :meth:`Subscription.commit`; with
+``auto_commit=False`` only by the latter.
 
-- when the row after the last one of T (or the next batch) is taken, up to T;
-- when the ``with`` block ends without an exception, for each T whose rows were all delivered;
-- by :meth:`Subscription.commit`; with ``auto_commit=False`` only by that.
-
-So after a crash before its commit a T is delivered again, with the same rows: at least once. A
-program that stores T with its own data in one transaction, and skips Ts that it has, processes each
-T exactly once. No import of Spark here: a prompt must not wait for it.
+A T is delivered again, with the same rows, after a crash before its commit: at least once. A
+program that stores T with its own data in one transaction, and skips stored Ts, processes each T
+exactly once. This module does not import Spark: a prompt must not wait for it.
 """
 
 import threading

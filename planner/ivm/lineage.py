@@ -2,22 +2,21 @@
 
 The rows of a table at one place where it is read carry their locations up through the operators:
 
-    sigma, pi, explode        the row that it was made of
-    inner join                each of the rows that were joined; so too of the matched rows of an
-                              outer or a semi join. A row without a partner has none.
+    sigma, pi, explode        the row it was made of
+    inner join                each joined row; the same for matched rows of an outer or semi join.
+                              A row without a partner has none
     GROUP BY                  all rows of the group; without keys all rows
-    DISTINCT, UNION           all rows that are equal
+    DISTINCT, UNION           all equal rows
     INTERSECT                 the equal rows of both sides
-    EXCEPT, anti join         the rows of the left side: what would take the row away is not there
-    window functions          all rows of the partition, of each of the functions
-    ORDER BY .. LIMIT         the row itself, and its equals
-    EXISTS, IN, subqueries    the rows that the subquery found for the row around it; of a value
-                              that is an aggregate, the rows that it was computed from. In the
-                              condition of a join: for the pairs of rows that it lets through
+    EXCEPT, anti join         the rows of the left side
+    window functions          all rows of the partition, for each function
+    ORDER BY .. LIMIT         the row and its equals
+    EXISTS, IN, subqueries    the rows that the subquery found for the outer row; for an aggregate
+                              the rows it was computed from. In a join's condition: for the pairs
+                              of rows that pass
 
-So the contributing rows are exact, each once, whatever the multiplicities. What an operator that
-puts rows together gives is joined with its own input again, NULL equal to NULL, instead of being
-taken apart: then no aggregate has to be inverted.
+The contributing rows are exact, each once. The result of an operator that combines rows is joined
+with the operator's input, NULL equal to NULL, so no aggregate has to be inverted.
 Source: Cui, Widom and Wiener, Tracing the Lineage of View Data in a Warehousing Environment (TODS
 2000); the annotated rewriting is that of Perm (Glavic and Alonso, ICDE 2009).
 """

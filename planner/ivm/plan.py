@@ -1,18 +1,15 @@
 """The change plan of a query: what to run so that a stored view follows its tables.
 
-A plan is made once for a query. For each refresh it is asked, for the set of tables that changed,
-for texts to run; a table that did not change cuts every term that needs its change. The texts say
-what they read, and are printed under any names: this module knows nothing of where relations are.
+A plan is made once for a query. At each refresh it returns queries for the set of changed tables;
+unchanged tables remove every term that needs their change. The queries list what they read, under
+names chosen by the caller: this module does not know where relations are stored. They read
 
-Roles of the relations in the texts:
-
-- a table as of before (``old``), as of after (``new``), and its change (``delta``): the columns
-  that the plan reads, and ``__ct_diff``, the copies added (or taken away, if negative). The change
-  should be consolidated over just these columns: what differs elsewhere then nets to nothing;
-- none of a table's rows (``none``), where only the types of its columns matter;
-- a step: the rows of an earlier text of the same answer, under their own column names;
-- a state table: the stored groups of an aggregate, as of before;
-- the view: its stored rows, as of before.
+- a table before (``old``) and after (``new``), and its change (``delta``): the columns that the
+  plan reads and ``__ct_diff``, the copies added (or removed, if negative). The change should be
+  consolidated over just these columns: changes of other columns then cancel;
+- no rows of a table (``none``), where only the types of its columns matter;
+- a step: the rows of an earlier query of the same answer, under their own column names;
+- a state table (the stored groups of an aggregate) and the view's stored rows, both before.
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -2,16 +2,15 @@
 
     stored commits 0 .. n (on disk, pinned)  |  commits n + 1 .. m (in memory only)
 
-A read-only connection computes what a writing one would: Ts for new commits, runs of tasks, views.
-The same timeline and sinks run; only their tables keep commits in memory.
+Timeline and sinks run as in a writing connection; only their tables keep commits in memory.
 
 [nothing-in-folder] nothing is written into any folder of the warehouse.
-[pinned-store] the stored part is pinned when the table is opened; later commits are not seen. When
-    :meth:`ReadOnlyGateway.is_stale` reports them, the engine starts again from what is stored.
+[pinned-store] the stored part is pinned when the table is opened. When
+    :meth:`ReadOnlyGateway.is_stale` reports later commits, the engine starts again from storage.
 [rows-in-spark] inserted rows are computed once and persisted by Spark, in memory or on its local
     disks; deleted rows are kept as file and row number in the driver, eight bytes each.
 
-The rows are lost with an executor; the read then fails and the next one computes them again. NOT
+If an executor and its rows are lost, that read fails and the next one computes them again. NOT
 NULL columns are checked here, as Delta does; outputs have no CHECK constraints.
 """
 

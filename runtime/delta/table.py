@@ -1,21 +1,17 @@
 """A Delta table, followed commit by commit through Delta's internal classes.
 
-SQL has neither a compare-and-append nor a deletion of k of n equal rows, and each read of a table
-that has just changed rebuilds its state in four to six Spark jobs. Here the log is read commit by
-commit, the list of live files is rolled forward on the driver, and a commit is one optimistic
-transaction.
+SQL has no compare-and-append and cannot delete k of n equal rows, and reading a table that has just
+changed rebuilds its state in four to six Spark jobs. Here the log is read commit by commit, the
+driver updates its list of live files, and a commit is one optimistic transaction.
 
-Delta deletes commits older than ``delta.logRetentionDuration`` at a checkpoint, even unread ones.
-ctsql switches that off for a followed table.
+[own-setting] ctsql disables ``delta.enableExpiredLogCleanup`` on followed tables, because Delta
+    deletes old commits at a checkpoint, even unread ones. A user's setting is kept: a property
+    marks what ctsql has set.
 
-[own-setting] a user's setting is kept: a property marks what ctsql has set.
-
-Classic PySpark only (Spark Connect has no JVM here). Tables whose commits a catalog coordinates are
-refused: their log files must not be read directly.
-
-Source: the Delta protocol, sections "Delta Log Entries", "Deletion Vectors", "Transaction
-    Identifiers", "Domain Metadata", "In-Commit Timestamps" and "Version Checksum File"; Delta's
-    table properties, "delta.enableExpiredLogCleanup".
+Classic PySpark only (Spark Connect has no JVM here). Tables with coordinated commits are refused:
+their log files must not be read directly.
+Source: the Delta protocol, "Delta Log Entries", "Deletion Vectors", "Transaction Identifiers",
+"Domain Metadata", "In-Commit Timestamps", "Version Checksum File"; Delta's table properties.
 """
 
 import os

@@ -1,18 +1,17 @@
 """Failures of outputs, recorded in the output's log so that they survive a restart.
 
-A task whose body cannot be computed at T stops there. The reason is recorded by a commit that
-keeps the upper, so other processes need not run the body to learn it. A view's failure is recorded
-for display only: the view is computed again.
+A task whose body cannot be computed at T stops there. A commit that keeps the upper records the
+reason, so other processes need not run the body again. A view's failure is recorded for display
+only: the view is computed again.
 
 [record-until-upper] a record holds until the upper moves past it. The next commit that moves the
-    upper removes it or replaces it by its own.
-[equal-records] a record carries neither instant nor host: replicas that fail at the same T produce
+    upper removes or replaces it.
+[equal-records] a record has neither instant nor host: replicas that fail at the same T produce
     equal records, and the first one is kept.
 [passing-not-recorded] a failure that may pass by itself (full disk, cancelled statement, lost
     connection, removed history) is never recorded.
-[errors-are-contents] if a commit that moves a view's upper to T + 1 has a record, the view's
-    contents are that error from T until the next such commit. Tasks that follow the view fail at T
-    on every run; the same error again is no change.
+[errors-are-contents] a record in the commit that moves a view's upper to T + 1 is the view's
+    contents from T until the next such commit. Tasks that follow the view fail at T on every run.
 """
 
 import json

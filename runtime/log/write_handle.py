@@ -9,21 +9,19 @@ staged files, deletion vectors, metadata and the new upper.
                       +--------------------------------------------+
 
 A batch of :meth:`Output.batch` may be committed on a newer version than it was computed from; one
-of :meth:`Output.open` only on that version, or one with the same rows. Of two transactions that
-read the same upper Delta fails one (ConcurrentTransactionException). After any other error the
+of :meth:`Output.open` only on that version, or one with the same rows. If two transactions read the
+same upper, Delta fails one of them (ConcurrentTransactionException). After any other error the
 commit may have succeeded: its token is searched in the log, and it is never repeated blindly.
 
-[upper-monotone] the upper never goes back.
-[commit-moves-upper] a commit moves the upper from `expected` to `new`, with new > expected.
-[one-owner-of-files] staged files have one owner: the batch that staged them, or the text made of
-    it. After an append they are in the table, or deleted, or (if the outcome is unknown) kept until
-    the upper has moved and the log shows it.
+[upper-monotone] a commit moves the upper from `expected` to `new` > `expected`, never back.
+[one-owner-of-files] staged files belong to the batch that staged them, or to the text made of it.
+    After an append they are in the table, or deleted, or kept because the outcome is unknown.
 [failure-until-upper] a failure recorded for the output holds until the upper moves. Recorded by
     the commit that moves the upper, it is the output's contents until the next such commit.
-[in-is-kept] files that are in the table, or may be, are never deleted. A text whose batch was
-    committed, as after an append whose answer was lost, is recognised by the batch's id.
-[unknown-keeps-files] files of a commit of unknown outcome are kept until the upper has passed the
-    expected one. From then on it cannot succeed, and the log shows whether it did.
+[in-is-kept] files that may be in the table are never deleted. The batch's id shows that its text
+    was already committed, for example by an append whose answer was lost.
+[unknown-keeps-files] an unknown outcome is settled once the upper has passed the expected one: the
+    commit can no longer succeed, and the log shows whether it did.
 [interrupt-is-unknown] an interruption (Ctrl-C) while the store commits has an unknown outcome.
 """
 

@@ -1,8 +1,7 @@
 """Chooses the files of a table to rewrite, by its log. Pure: no log, no Spark.
 
-Every tick leaves a small file, and deletion vectors on older ones. A small file costs each read a
-task and a request; deleted rows are read and dropped. Rewriting the files changes no row, so it
-gets no T.
+Every commit leaves a small file, and deletion vectors on older ones; both slow down every read.
+Rewriting the files changes no row, so it gets no T.
 
 [rest-at-rest] nothing is chosen within the limits.
 [within-limits-after] the chosen files, rewritten as one file per bin, are within the limits; more

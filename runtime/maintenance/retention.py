@@ -1,21 +1,17 @@
 """Needed files of a table, and those that may be deleted. Pure: no log, no store.
 
-A consumer needs a table from a version on: the contents there, and every later change. The smallest
-such version of a table is its *floor*.
+A consumer needs a table's contents at a version and every later change. The smallest such version
+of a table is its *floor*. Delta's VACUUM would delete needed files: it goes by age
+(``delta.deletedFileRetentionDuration``).
 
-[needed-files] a file is needed if it is live now, if a commit after the floor removes or adds it,
-    or if it is a change file of such a commit; so is each deletion vector that one of these actions
-    names.
+[needed-files] a file is needed if it is live, if a commit after the floor removes or adds it, or if
+    it is a change file of such a commit; so is each deletion vector named by these actions.
 [removable-files] another file may be deleted at once if a readable commit names it. A file that no
     readable commit names may belong to a commit in progress, so it must be old.
 [removable-logs] log files may be deleted below the newest checkpoint at or below the floor: every
     later version can be rebuilt from that checkpoint.
 
-Delta's VACUUM counts by time of removal and forgets files removed longer ago than
-``delta.deletedFileRetentionDuration``, so it would delete files that a consumer needs.
-
-Source: the Delta protocol, "Deletion Vectors" (where a vector's file is), "Change Data Files",
-    "Metadata Cleanup".
+Source: the Delta protocol, "Deletion Vectors", "Change Data Files", "Metadata Cleanup".
 """
 
 import base64

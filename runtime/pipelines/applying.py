@@ -4,19 +4,17 @@
     prepare:  folders of new tables and outputs, which no object owns yet; changed outputs are
               advanced to now
     decide:   :mod:`ctsql.runtime.statements.definitions.cutover`
-    drop:     columns of tables that go
-    write:    new outputs get their first contents, changed views what differs
+    drop:     columns of tables
+    write:    first contents of new outputs, the rows that differ of changed views
 
-[timeline-decides] the commit of the timeline decides. Before it every reader sees the old
-    definitions, after it every reader that knows the T sees the new ones
-    (:mod:`ctsql.runtime.warehouse.stores.catalog_store`).
-[on-planned-definitions] it takes place on top of the very definitions that were planned on. Who
-    comes second finds other ones and is told.
-[same-end-after-kill] a process that is killed leaves a warehouse in which the same folder comes to
-    the same end: before the decision nothing has happened but unused folders and alterations of
-    tables; after it the outputs are advanced by any reader, and by the next apply.
-[alterations-one-by-one] an alteration is one commit of its table, and what is left of them follows
-    from what the tables are: so a new plan is made after them, which equals the plan without them.
+[timeline-decides] the commit of the timeline decides: readers at an earlier T see the old
+    definitions, readers at or after it the new ones.
+[on-planned-definitions] an apply takes place on the very definitions that it was planned on, or
+    raises.
+[same-end-after-kill] after a kill, applying the folder again has the same result. Before the
+    decision only unused folders and alterations exist; after it any reader advances the outputs.
+[alterations-one-by-one] an alteration is one commit of its table. Alterations that are left follow
+    from the tables: the plan made after them equals the plan without them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,14 +1,12 @@
-"""Few rows that Spark computes from few rows, by a plan that is kept.
+"""Computes driver-local rows from driver-local rows by a physical plan that is kept.
 
-The queries of two refreshes, or two runs of a task, over rows in the driver differ only in the
-rows. Parsing, analyzing, optimizing and planning take longer than running. So the physical plan
-is kept, and its leaves are replaced by the current rows:
+Two refreshes, or two runs of a task, differ only in the rows, and planning takes longer than
+running. So the physical plan is kept, and its leaves are replaced by the current rows:
 
     recipe (how Spark makes the rows, and of what)  -- second use -->  plan over empty leaves
     plan, with LocalTableScan(rows) for each leaf   -- each use   -->  rows
 
-A leaf is an RDD, so the optimizer sees neither its number of rows nor whether it is empty. A plan
-is kept only
+A leaf is an RDD, so the optimizer sees neither its rows nor their number. A plan is kept
 
 [same-settings] while all settings equal those that it was made with;
 [definite-query] if the query returns the same for the same rows (no clock, random numbers,

@@ -2,17 +2,16 @@
 
     commit of an output --> note --> after the statement, if due, a thread --> compact, trim
 
-A connection does it only on request (``connect(maintenance=True)``,
-:meth:`ctsql.api.Connection.run`), in a background thread; one process of a warehouse at a time. The
-thread exists only while there is work, and the interpreter waits for it. A killed process leaves
-unreferenced files, and the next round does the rest.
+A connection does it on request only (``connect(maintenance=True)``,
+:meth:`ctsql.api.Connection.run`); one process of a warehouse at a time. The thread exists while
+there is work, and the interpreter waits for it. After a kill the next round finishes the work.
 
 [due-by-versions] it is due every ``LOOK_EVERY_COMMITS`` versions of an output. That depends on the
     versions alone, so processes that make one commit and end (``run --once``) do it too.
 [loser-changes-nothing] a compaction that loses a race, or fails, changes nothing, and the next
     round tries again.
-[deletes-only-logs] it deletes no file of a table: only MAINTAIN does. It deletes log files that are
-    older than ``LOG_RETAIN_DEFAULT_MS`` and not needed.
+[deletes-only-logs] it deletes log files that are not needed and older than
+    ``LOG_RETAIN_DEFAULT_MS``, and no file of a table: only MAINTAIN does that.
 """
 
 import logging

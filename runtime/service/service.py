@@ -7,13 +7,11 @@ Followed logs are those of the sources, of the timeline (other processes assign 
 catalog, and of failed outputs (another process may RETRY or SKIP).
 :mod:`ctsql.runtime.service.backoff` decides the interval.
 
-With several workers outputs are advanced in parallel once their inputs are
-(:mod:`ctsql.runtime.service.workers`). Decisions and events stay in the service's thread, except
-for serialised events of commits.
+Several workers advance outputs in parallel (:mod:`ctsql.runtime.service.workers`). Decisions and
+events stay in the service's thread, except for serialised events of commits.
 
-A stop takes effect between two commits. ``Connection.cancel`` may cancel the running one; nothing
-of it is written. Losing Spark while stopping is no failure, since the system may stop the JVM as
-well.
+A stop takes effect between two commits; ``Connection.cancel`` cancels the running one, which then
+writes nothing. Losing Spark while stopping is no failure: the system may stop the JVM as well.
 """
 
 import threading

@@ -1,24 +1,18 @@
-"""Computes what a body proposes: from few rows, by Spark up to n times, or at several Ts at once.
+"""Computes what a body proposes: from driver-local rows, by Spark in n passes, or at several Ts.
 
-**Few rows.** The usual small run: each input appended few rows, which the driver holds; the body
-reads nothing else, and all that it takes away is found by key. Then only the rows differ from run
-to run, and what is inserted has one plan (:mod:`ctsql.runtime.rows.prepared_rows`), for all tasks
-whose bodies differ in names only (:mod:`ctsql.planner.shapes`).
+**Driver-local rows.** The usual small run: the driver holds the inputs' appended rows, the body
+reads nothing else, and the rows it deletes are found by key. The insert then has one plan
+(:mod:`ctsql.runtime.rows.prepared_rows`) for all tasks whose bodies differ in names only.
 
-**Several passes.** After each one what was proposed and what was taken away is computed and kept,
-so that the next builds on rows and not on a plan that grows. Nothing changes when, as multisets,
+**Several passes.** After each pass the proposed and the deleted rows are computed and kept, so the
+plan does not grow. The fixpoint is reached when for each output, as multisets (one Spark job),
 
     (inserts - victims) after the pass = (inserts - victims) before it
 
-of each output, which is compared by Spark in one job. A body that goes on changing its outputs, in
-a circle or without an end, is cut off by the limit: FIXPOINT then fails, a number of iterations is
-enough.
+At the limit of passes FIXPOINT fails; a number of iterations ends.
 
-**Several Ts.** Where a body takes the inserted rows one by one
-(:mod:`ctsql.planner.bodies.row_local`), the rows of all the Ts that wait go through it at once,
-each with its T, and what comes out is written with a file for each T that has rows. The commit
-tells the Ts (:mod:`ctsql.runtime.log.table_changes`), so who reads the output, as of any of them,
-or follows it cannot tell the difference.
+**Several Ts.** A body that takes inserted rows one by one (:mod:`ctsql.planner.bodies.row_local`)
+computes all waiting Ts at once, with one output file for each T. Readers see no difference.
 """
 
 from collections.abc import Hashable, Mapping, Sequence

@@ -1,19 +1,17 @@
 """The action for proposed rows that break a constraint.
 
-Spark has marked every row with the constraints it breaks (:mod:`ctsql.planner.lowering
-.constraints`); here rows are sorted by that mark, and counted.
+Spark marks every row with the constraints it breaks (:mod:`ctsql.planner.lowering.constraints`).
+Here rows are divided by that mark, and each row is counted for each constraint it breaks:
 
-    proposed rows --> a FAIL is broken: the body fails at T, naming rows
-                  --> a QUARANTINE is broken: into the quarantine, not into the output
-                  --> a DROP is broken: nowhere
-                  --> others, also where a WARN is broken: into the output
+    a FAIL is broken        the body fails at T, and the error shows rows
+    a QUARANTINE is broken  into the quarantine, not into the output
+    a DROP is broken        removed
+    other rows, WARN        into the output
 
-Every row that breaks a constraint is counted for each one that it breaks, whatever becomes of it.
-The counts of a T are in the metadata of the commit at T, their sums in its domain metadata: written
-with the rows, so exactly once, and there as long as the table.
+The counts of a T are in the metadata of the commit at T, their sums in its domain metadata.
 
-[definite-outcome] all of it depends on the proposed rows alone, so the outcome at T is definite.
-    Rows in a message are the first by their text.
+[definite-outcome] the outcome depends on the proposed rows alone, so it is definite at T. Rows in a
+    message are the first by their text.
 [bounded-driver] the driver holds rows only where :mod:`ctsql.runtime.rows.collect` allows; else
     Spark counts them in one job over rows that it keeps for staging.
 """

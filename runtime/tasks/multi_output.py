@@ -1,27 +1,23 @@
-"""One try to write all outputs of a task at one T.
+"""One attempt to write all outputs of a task at one T.
 
     stage b, stage c, stage a  -->  commit b, commit c  -->  commit a
-    (all before any commit)         (where there are rows)   (the first output: it leads)
+    (all before any commit)         (if they have rows)      (the first output: it leads)
 
-Each output is a table with its own commits. The first output *leads*: the task is at T when its
-upper is past T, so it is committed last, and with that commit T is in, for all.
+Each output is a table with its own commits. The first output *leads*: it is committed last, and the
+task is at T once its upper is past T. A quarantine is one of the other outputs.
 
-[all-at-T] at a T that the task has come to every output holds what the body proposed there. At one
-    that it has not come to no output is read, though some may hold it.
-[staged-before-commit] nothing is committed before all of it is staged: a body that cannot be
-    computed leaves no output changed.
-[part-is-there] an output whose upper is past T holds its part of T: the body runs with what it held
-    before T (kept by :mod:`ctsql.runtime.maintenance.consumers`), its proposal for this output is
-    left out. As the outcome at T is definite, the parts of two runs fit together, in any process.
-[lead-passes-T] an output for which nothing is proposed is not committed, but the one that leads is,
-    without rows, where another one has rows: that moves the task past T.
+[all-at-T] at every T that the task has reached each output holds what the body proposed there. At
+    later Ts no output is read, though some may already hold rows.
+[staged-before-commit] nothing is committed before everything is staged: a body that cannot be
+    computed changes no output.
+[part-is-there] an output whose upper is past T already holds its part of T. The body runs with what
+    it held before T (kept by :mod:`ctsql.runtime.maintenance.consumers`), and its proposal for this
+    output is dropped. The outcome at T is definite, so parts of two runs fit together.
+[lead-passes-T] an output without proposed rows is not committed. The leading output is committed
+    without rows if another one has rows: that moves the task past T.
 
-After a crash between the commits T is run again, and what is missing is written. When a rival
-commits a part first, it is in; when it commits the last one, ours loses it and is deleted.
-A task that is its own output is the case of one. A quarantine is one of the others.
-
-Tests: tests/simulation (kills between the commits, and races),
-tests/spark/tasks/test_several_outputs.
+After a crash between the commits T runs again and writes the missing parts. If another process
+commits a part first, that part counts; if it commits the last one, our staged files are deleted.
 """
 
 from collections.abc import Iterator, Mapping

@@ -4,31 +4,29 @@
                                                         +--> SinkState.decide() --> one commit
     body run at the due time --> proposal --------------+
 
-Several outputs have a commit each (:mod:`ctsql.runtime.tasks.multi_output`); the handle here is
-that of the one that leads. Times are known below ``until + 1``: the timeline has bound all of them.
+The handle here is that of the leading output (:mod:`ctsql.runtime.tasks.multi_output`). Times are
+loaded below ``until + 1``: the timeline has bound all of them.
 
-[T-written-once] every due T is written at most once: the commit depends on the upper it read, and a
-    rival's commit at T moves it. (tests/crash: racing engines)
+[T-written-once] every due T is written at most once: the commit depends on the upper it read, and
+    another process's commit at T moves that upper.
 [times-in-order] Ts are written in order, because the decision writes the smallest due time.
 [on-its-own-version] a proposal is computed against the version that the commit builds on.
-[lost-is-deleted] what was staged for a lost or disturbed batch is deleted.
-[definition-at-T] a body is run as the timeline says that the task's definition is at that T,
-    whatever the newest one is. (tests/spark/statements/test_alter_task.py)
-[mended-from-its-T] a definition that mends a failed T is in force from then on, be later Ts known
-    to other processes or not. Its commit at that T says its number, and who does not know that runs
-    no later T: it looks again (:class:`OutdatedDefinition`).
+[lost-is-deleted] the staged files of a lost or disturbed batch are deleted.
+[definition-at-T] a body runs by the definition that the timeline has for that T, not the newest.
+[mended-from-its-T] a definition that replaces a failed one is in force from the failed T on. Its
+    commit stores the revision. A process that has not loaded that revision stops and reloads the
+    catalog (:class:`OutdatedDefinition`).
+[fault-at-its-own-T] if several Ts cannot be computed at once, or a row breaks a constraint, fewer
+    Ts are tried, in the end each by itself. So the failing T fails, and rows that break a
+    constraint are counted at their own T.
 
-[fault-at-its-own-T] where several Ts cannot be computed at once, or a row breaks a constraint,
-    nothing is kept, and fewer are tried, at last each by itself: the T at fault fails as it would
-    have, and rows that break a constraint are counted at their own T.
-
-Where the body cannot be computed the task stands, or goes past that T
-(:mod:`ctsql.runtime.tasks.failed_times`); ON ERROR = 'quarantine' sets aside all that changed at T,
+If the body cannot be computed, the task stops or skips that T
+(:mod:`ctsql.runtime.tasks.failed_times`); ON ERROR = 'quarantine' sets aside all changed rows of T
 with the error, and goes on.
 
-Before the commit a crash leaves the upper and files nobody refers to, and T is run again; after it,
-T is in. Empty advances are kept in memory, and written once at the end of a catch-up that ran
-bodies without writing, so that a restart does not run them again.
+A crash before the commit leaves unreferenced files, and T runs again. A crash after it changes
+nothing. Empty advances are kept in memory and written once, at the end of a catch-up without rows,
+so that a restart does not run these bodies again.
 """
 
 from bisect import bisect_left

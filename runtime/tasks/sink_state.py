@@ -1,18 +1,16 @@
 """The continual-task sink's decision: what to write next, as a pure function of its state.
 
-State: the times at which the input changed, as far as they are known; the proposed rows, as far
-as they are known; the output's upper. All three frontiers are exclusive. The decision is total:
-wait, advance the upper without rows, or write the rows as of a time.
+The state: the loaded times at which inputs changed, the proposed rows, and the output's upper. All
+three frontiers are exclusive. The decision is total: wait, advance the upper without rows, or write
+the rows as of a time.
 
-[smallest-first] the smallest known time that is not yet written is written next, and no other.
-[complete-first] nothing is written before all times below it are known and its own rows are
-    complete.
+[smallest-first] the smallest loaded time that is not yet written is written next, and no other.
+[complete-first] nothing is written before all times below it are loaded and its rows are complete.
 [written-once] the upper never goes back, and no row is written twice: what is below the upper is
-    forgotten.
+    removed from the state.
 
-What the invariants allow to forget: append times below the upper; proposals retract themselves
-at the next time, so what is kept is nearly empty in the steady state. A decision takes about as
-long however many times wait.
+Proposals retract themselves at the next time, so the state is nearly empty between writes, and the
+cost of a decision does not depend on the number of waiting times.
 """
 
 import heapq

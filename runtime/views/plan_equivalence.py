@@ -1,20 +1,18 @@
-"""Do two optimized plans compute the same rows, but for what columns are called? Pure.
+"""Do two optimized plans compute the same rows, except for column names? Pure.
 
-Spark's ``sameResult`` tells ``k`` from ``k AS x``, and a change plan's own text renames every
-column and nests where the user did not. So each plan is brought into a form, from the leaves up:
+Spark's ``sameResult`` distinguishes ``k`` and ``k AS x``, and a change plan renames and nests more
+than the user did. So each plan gets a normal form, from the leaves up:
 
-- a column is the expression that made it, down to the columns of leaves, so that projections leave
-  no trace. What an operator makes (an aggregate, a window function, the side of an outer join that
-  may be missing) is told by that operator: moved above or below it, it is another column;
-- filters and inner joins that lie on one another are one list of relations and one set of
-  conditions. ``x IS NOT NULL`` beside a comparison with ``x`` says nothing more;
-- a leaf is told by its number from the left: a table read twice is two leaves;
-- an ORDER BY of the whole query, without LIMIT, is left out: a table has no order;
-- the order of conjuncts, of disjuncts, of grouping columns and of the two sides of ``=`` and
-  ``<=>`` does not count, and ``a > b`` is ``b < a``.
+- a column is the expression that made it, down to the columns of leaves: projections vanish. A
+  column made by an operator (aggregate, window function, outer join) belongs to that operator;
+- adjacent filters and inner joins are one list of relations and one set of conditions; ``x IS NOT
+  NULL`` next to a comparison with ``x`` is left out;
+- a leaf is its number from the left: a table read twice is two leaves;
+- an ORDER BY of the whole query without LIMIT is left out;
+- the order of conjuncts, disjuncts, grouping columns and the sides of ``=``, ``<=>`` is ignored,
+  and ``a > b`` is ``b < a``.
 
-Everything else must be equal: names of operators and functions, and all that they are made of.
-Forms are numbered; the same number is the same form, in both plans.
+Everything else must be equal. Forms are numbered: equal numbers are equal forms, in both plans.
 """
 
 from collections.abc import Iterable, Mapping

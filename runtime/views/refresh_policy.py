@@ -1,23 +1,20 @@
-"""Which way a view is refreshed, decided at every refresh. Pure: no Spark, no log.
+"""Chooses how a view is refreshed, at every refresh, by cost only. Pure: no Spark, no log.
 
-The ways, from the cheapest:
+From the cheapest; each leaves the same rows:
 
-    no change            the commits since the last refresh touch nothing that the view reads
+    no change            no commit since the last refresh changes what the view reads
     incremental          the signed change of the view, from the changes of its tables
     state table          the same, from groups in the view's state table with the change added
     affected keys        the view's rows with an affected key are replaced
-    leaving rows         what time takes away, where nothing else changes, from the view's own rows
+    leaving rows         rows that expire while nothing else changes, from the view's own rows
     first rows           ORDER BY .. LIMIT from the rows that the view holds and the change
     recompute and diff   the whole query, compared with the stored rows
 
-Any of them leaves the same rows behind, so the choice is about cost only. What is known of cost
-are numbers of rows, from the tables' logs, and how long this view's refreshes took, which each
-commit hands on to the next (:class:`Costs`): what was measured goes before what is estimated. All
-that a refresh waits for counts. Once following has taken as long as recomputing took, it is given
-up, and the view recomputed. That counts as what following took, and so
-does any other attempt that ended so. A first time tells little, as the process may have just begun,
-so following is left after its second time only, and recomputing is timed once more after the
-view was made. The way that lost is tried again now and then, since tables grow.
+The inputs are row counts from the tables' logs, and this view's measured times, which go before
+estimates (:class:`Costs`: each commit stores them for the next refresh). A refresh that has already
+taken as long as a recomputation is given up and recomputed; its time counts as incremental. One
+slow first time may be the process's start, so the way changes after the second, and recomputing is
+measured again after the view's creation. The losing way is retried from time to time: tables grow.
 """
 
 from collections.abc import Mapping, Sequence

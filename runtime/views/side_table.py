@@ -1,24 +1,20 @@
-"""An auxiliary table of a view, in the view's folder, that says what the view does not show.
+"""An auxiliary table of a view: a state table or an expiry table.
 
-    side table at T  -->  commit    then    view at T, naming that version  -->  commit
+    auxiliary table at T  -->  commit    then    view at T, naming that version  -->  commit
 
-It lies in a folder of its digest below the view's, is written by its own write handle before the
-view, and is known to nobody but by what the view's commit says of it.
+It is in a folder named by its digest below the view's folder. Only the view's commits refer to it.
 
-[only-what-is-named] a version that a view's commit at T names holds what belongs to the view's
-    query as of T. Only what the last commit names is used, and only while it is the table's newest
-    write and nobody else wrote into the table. Anything else is left alone until it is rebuilt.
-[crash-between-is-harmless] so a crash between the two commits is harmless, and so is a rival: the
-    view still names what belongs to its own T. What is already written for the very T, from the
-    same versions and by the same definition, is named as it is.
-[one-table-per-digest] the digest is of what the table holds: another query has another table, and
-    the old one goes with the folder that nobody names.
-[refusal-handed-on] what cannot be had is refused, with a code that each commit hands on: it is not
-    tried again until the view is recomputed by hand.
-[only-time-is-lost] a view is right without it; whatever goes wrong with it costs time.
-
-There are state tables (:mod:`ctsql.runtime.views.state_table`) and turn tables
-(:mod:`ctsql.runtime.views.turn_table`).
+[only-what-is-named] a version that a view's commit at T names belongs to the view's query as of T.
+    Only the version named by the last commit is used, and only if it is the table's newest and no
+    other writer committed to the table. Otherwise the table is ignored until it is rebuilt.
+[crash-between-is-harmless] so a crash or a rival between the two commits is harmless: the view
+    still names the version of its own T. A version already written for this T, from the same
+    sources and definition, is named unchanged.
+[one-table-per-digest] the digest is that of the table's definition: another query has another
+    table, and the old folder is removed once no commit names it.
+[refusal-handed-on] a table that cannot be built has a refusal code, which each commit stores for
+    the next: it is not tried again until the view is recomputed by hand.
+[only-time-is-lost] a lost auxiliary table costs time, never correctness.
 """
 
 import hashlib

@@ -4,28 +4,27 @@
     write:  difference of the query at T and the table's rows --> staged files, row numbers
     append: description, upper now --> one commit, or dropped
 
-[table-is-query] after a commit at T the table holds the query's result on what its sources held at
-    T, as a multiset, whatever it held before. (tests/spark/views/test_view_correction.py)
+One process may write and another append (:mod:`ctsql.runtime.views.mint`).
+:mod:`ctsql.runtime.views.refresh` decides how the rows are computed. Auxiliary tables
+(:mod:`ctsql.runtime.views.side_table`) are committed first.
+
+[table-is-query] after a commit at T the table holds the query's result on its sources at T, as a
+    multiset, whatever it held before.
 [one-commit-per-T] one commit for each T that is written; no file when there is no difference. Other
-    columns are one commit that rewrites all rows
-    (:mod:`ctsql.runtime.warehouse.replaced_views`).
+    columns are one commit that rewrites all rows (:mod:`ctsql.runtime.warehouse.replaced_views`).
 [followed-at-every-T] a view that a task follows is written at every T at which anything it reads
-    changed; one that nobody follows goes straight to the newest. With a refresh schedule, T is a
+    changed; a view without followers goes straight to the newest T. With a refresh schedule, T is a
     refresh time.
 [closed-is-last] past the last refresh of its schedule a view's upper is CLOSED: it is never written
     again.
-[foreign-is-compared] a foreign commit to the table, also one between the version that was compared
-    and the commit, makes one comparison; one that changes no rows (OPTIMIZE) makes none.
-[error-is-contents] where the query of a followed view cannot be computed, its contents are an error
-    from that T until it can be again: a commit without rows records the error. Any other view is
-    tried at the newest T.
+[foreign-is-compared] a foreign commit to the table, before or during the refresh, causes one
+    comparison; one that changes no rows (OPTIMIZE) causes none.
+[error-is-contents] if the query of a followed view cannot be computed, a commit without rows stores
+    the error. It is the view's contents from that T until the query can be computed again. Any
+    other view is tried at the newest T.
 
-The three parts share nothing but the description and the batch, so one process may write and
-another append (:mod:`ctsql.runtime.views.mint`). On a crash the commit is in or it is
-not; after ``mv_advanced_upper`` the upper stands at the description's lower, without rows. A rival
-that commits first outdates the description, and what was staged for it is deleted.
-:mod:`ctsql.runtime.views.refresh` decides how the rows are computed. Auxiliary tables of the view
-(:mod:`ctsql.runtime.views.side_table`) are committed first.
+A crash loses or keeps the whole commit. A rival that commits first outdates the description, and
+the files staged for it are deleted.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,25 +1,21 @@
-"""The turn tables of a view over the clock: the rows that enter and leave next, in its order.
+"""The expiry tables of a view with now(): the rows that enter and leave next, in that order.
 
-    turn | diff | c1, c2, ...     at T = turn so many copies of the row come, or if negative go
+    turn | diff | c1, c2, ...     at T = turn diff copies of the row enter, or leave if negative
 
-There is one for each window of the view's plan (:class:`ctsql.planner.ivm.ClockWindow`) whose table
-is large. It holds the turns that are still to come of the rows that the table holds as of the
-view's last T, so the window's change in a span of T is the sum of the turns in it: nothing of the
-table is read, however it is laid out. What holds of it is said in
-:mod:`ctsql.runtime.views.side_table`, and:
+Each window of the view's plan over a large table has one (:class:`ctsql.planner.ivm.ClockWindow`).
+It holds the future turns of the rows of that table as of the view's last T, so the window's change
+in a span of T is the sum of the turns in it, and the table is not read. In addition to the
+invariants of :mod:`ctsql.runtime.views.side_table`:
 
-[table-still-turns-still] while the table does not change, neither do the turns to come. So a
-    refresh in which only time has passed commits nothing here; turns that have come are passed over
-    by the span.
-[signed-turns] a change of the table adds the turns of its rows, signed as these are. A row that
-    goes has turns that cancel those of when it came, so nothing is searched for and nothing
-    deleted.
-[equal-rows-equal-turns] equal rows have equal turns. So what is left of a turn after cancelling is
-    of rows that the table holds, and the next T that is due is the first that has anything left.
-[passed-files-go] files whose newest turn has come go with the next change.
+[table-still-turns-still] future turns change only with the table. A refresh in which only time has
+    passed commits nothing here; the span skips past turns.
+[signed-turns] a change of the table adds the turns of its rows with their sign. A deleted row's
+    turns cancel those of its insertion, so nothing is searched or deleted here.
+[equal-rows-equal-turns] equal rows have equal turns. So turns that remain after cancelling belong
+    to rows of the table, and the next due T is the first with a remainder.
+[passed-files-go] files whose newest turn is past are removed with the next change.
 
-Rows are sorted by their turn when the table is filled, and those of later changes are few, so the
-statistics of files say which of them have a turn in a span, and those of pages which pages.
+Rows are sorted by turn when the table is filled, so file and page statistics select a span.
 """
 
 import json

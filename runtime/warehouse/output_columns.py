@@ -1,21 +1,17 @@
-"""Columns that an output gets at its end.
+"""Adds columns at the end of an output.
 
-CREATE OR REPLACE CONTINUAL TASK may add columns. Order of the change:
+    catalog:  the new definition, with its columns; no process runs it, no reader sees the columns
+    table:    one commit without rows and without an upper adds them; existing rows have NULL
+    timeline: the definition is in force from a T on, and its columns are the output's
 
-    catalog:  the new definition, with its columns; nobody runs it, and nobody sees the columns
-    table:    one commit without rows and without an upper adds them: rows that are there have NULL
-    timeline: the definition is in force from a T on; with that commit the columns are the output's
+[columns-before-rows] rows are staged only if the table begins with the columns of the definition in
+    force at their T; otherwise it gets them first. So several processes may change a task at once.
+[columns-only-added] columns of definitions in force are only added. The table's other columns were
+    never written, so another process may remove them or change their type.
+[older-without-new] an older definition, which still runs at earlier Ts, writes rows without the new
+    columns.
 
-[columns-before-rows] rows are staged only where the table begins with the columns of the definition
-    that is in force at their T; otherwise it gets them first. So it does not matter which of
-    several processes that change a task at once had the last word about the table.
-[columns-only-added] columns of definitions in force are only added to. What a table has beyond them
-    no row was written with, so another process may take it away, or give it another type.
-[older-without-new] an older definition, which still runs at Ts from before, writes rows without the
-    new columns.
-
-A materialized view gets columns at its end in the same way, the table before the catalog, unless a
-newer definition was written meanwhile; the next T writes the difference
+A view gets columns in the same way, table first, unless a newer definition was written meanwhile
 (:mod:`ctsql.runtime.warehouse.replaced_views`).
 """
 

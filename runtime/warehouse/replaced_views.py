@@ -1,29 +1,24 @@
-"""Views whose definition was replaced, and what their tables hold until the new one is written.
+"""Views with a replaced definition, and the contents of their tables until the new one is written.
 
 CREATE OR REPLACE changes the catalog first and the view's table after it:
 
-    catalog: other definition, revision + 1, and with other columns another time of creation
-    table:   one commit: difference of the rows; with other columns the columns, every row that
-             the new query gives, and all files that were there go
-
-Columns that are only added at the end are added before, in a commit without rows. If the view is
-read, but none of the columns that are dropped or changed, its history *continues*: the time of
-creation is unchanged, and older rows are read by the columns that both versions have
-(docs/decisions/0063-columns-of-views.md).
+    catalog: other definition, revision + 1; with other columns another time of creation
+    table:   one commit: the rows that differ; with other columns new columns, all rows of the new
+             query, and the removal of all old files
 
 Between the two commits the table *awaits* its columns, and the next writer of the view finishes it.
-Until then the new definition has no stored contents: a read is computed, and one of what is stored
+Until then the new definition has no stored contents: a read is computed, and a read of stored rows
 is refused.
 
-[never-older-on-newer] one that knows an older definition writes nothing on top of a newer one. Each
-    commit says its revision, and goes in only where the upper, and so the newest commit, is the one
-    looked at.
-[own-columns-only] what was stored before the table got its columns is never read under them, unless
-    the view's history continues; :attr:`ctsql.runtime.log.uppers.Entry.anew` of that commit says
-    which.
+Columns that are only added at the end are added before, in a commit without rows. If no column that
+readers use is dropped or changed, the view's history *continues*: the time of creation is
+unchanged, and older rows are read by the columns that both versions have
+(docs/decisions/0063-columns-of-views.md).
 
-Tests: tests/simulation/test_replacing.py, tests/spark/views/test_replaced_columns.py and
-tests/crash/test_definitions_killed.py.
+[never-older-on-newer] a process that has loaded an older definition writes nothing on top of a
+    newer one: each commit stores its revision and expects the upper that was read.
+[own-columns-only] rows from before the table got its columns are never read under them, unless the
+    view's history continues (:attr:`ctsql.runtime.log.uppers.Entry.anew` of that commit).
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,19 +1,18 @@
-"""At which times objects change: refresh times of views, and the times that tasks run for.
+"""Times at which objects change: refresh times of views, and the times that tasks run for.
 
-A view with a refresh schedule changes at its refresh times only: those of the schedule and those
-bound by the timeline because somebody asked for a refresh by hand.
+A view with a refresh schedule changes only at refresh times: those of the schedule, and those that
+the timeline has bound for refreshes by hand.
 
-[as-of-refresh-time] what it shows at T is its query as of the newest refresh time R <= T, whether
-    or not anything was written at R.
-[times-of-then] where its refresh times were changed, those of then count at each T: what reads the
-    view as of an earlier T is shown what it would have been shown at that time.
+[as-of-refresh-time] at T it shows its query as of the newest refresh time R <= T, whether or not
+    anything was written at R.
+[times-of-then] a changed schedule holds from its T on: a read as of an earlier T uses the refresh
+    times of then.
 
-A view that compares with the clock also changes when a row is due, whether or not a source moves.
+A view with now() also changes when a row is due, without any change of a source.
 
-[next-time-is-stored] each commit of such a view says the first T after what it holds at which time
-    changes it, as long as nothing that it reads changes; so the times follow one from another, for
-    every process the same. A commit that does not say it (it is no longer in the log) counts as one
-    that says T + 1.
+[next-time-is-stored] each commit of such a view stores the first later T at which time changes it
+    if its tables do not change, so every process computes the same times. A commit that does not
+    store it, or is no longer in the log, counts as one with T + 1.
 """
 
 from collections.abc import Callable, Container, Iterator, Sequence

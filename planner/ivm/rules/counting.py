@@ -1,23 +1,23 @@
 """COUNT, SUM and AVG by group: add the change to the stored groups.
 
-An auxiliary table of the view, the state table, holds, for each group, the number n of its rows,
-and for each argument x the number of its non-NULL values and their sum. dR is the exact change
-below:
+The state table, an auxiliary table of the view, holds for each group the number n of its rows, and
+for each argument x the number n_x of its non-NULL values and their sum s. With dR, the exact change
+of the input,
 
     n' = n + sum(d)     n_x' = n_x + sum(d where x is not null)     s' = s + sum(d * x)
 
-for the groups that dR touches, and no others are read. From the state: COUNT(*) = n, COUNT(x) =
-n_x, SUM(x) = s or NULL if n_x = 0, AVG(x) = s / n_x or NULL. A group with n = 0 is gone, but the
-one group of an aggregate without GROUP BY stays. The change of the operator is its rows from the
-touched groups after, less those before; so it composes like any other, above and below.
+for the groups in dR; no others are read. From the state: COUNT(*) = n, COUNT(x) = n_x, SUM(x) = s
+or NULL if n_x = 0, AVG(x) = s / n_x or NULL. A group with n = 0 is removed, except the one group of
+an aggregate without GROUP BY. The operator's change is the new rows of these groups minus their old
+rows, so it composes like any other change.
 
-Exactly, or not at all: sums of floating-point numbers depend on the order of addition and would
-drift, so they have no state and their groups are recomputed. A diff d is turned into |d| rows,
-because d * x would round decimals of large scale. AVG of decimals divides as Spark does for at most
-15 digits: the quotient is then rounded at 9 digits more than the result has, and a quotient of
-integers with a divisor under 10^9 is never that near to a half, so rounding twice is rounding once.
-AVG of integers is by Spark a sum of doubles. That is exact, and so the same in any order, as long
-as |x| adds up to at most 2^53: the state holds this sum too, and it is checked at each use.
+Results are exact. Sums of floating-point numbers depend on the order of addition, so they have no
+state and their groups are recomputed. A diff d becomes |d| rows, because d * x would round decimals
+of large scale. AVG of decimals divides as Spark does for at most 15 digits: Spark rounds the
+quotient to 9 digits more than the result has, and a quotient of integers with a divisor under 10^9
+is never that near to a half, so rounding twice equals rounding once. Spark's AVG of integers is a
+sum of doubles. It is exact in any order while |x| adds up to at most 2^53: the state holds this sum
+too, and each use checks it.
 
 Source: Gupta, Mumick and Subrahmanian, Maintaining Views Incrementally (SIGMOD 1993), the counting
 algorithm; Larson and Zhou for the counters that outer joins need (here: n_x).

@@ -1,21 +1,20 @@
 """Outer, semi and anti joins, IN, NOT IN, EXISTS, scalar subqueries, lateral joins.
 
-Each of these gives, for each row l of a left side, rows f(l, R) that depend on l and on a right
-side R (a joined relation, the relations inside subqueries), and on no other left row. So
+Each of these maps a row l of the left side to rows f(l, R) that depend only on l and a right side R
+(a joined relation, or the relations inside subqueries). So
 
     d op(L, R) = op(dL, R')  +  [ op(A, R') - op(A, R) ]
 
 with A = the old left rows that can see a changed row of R. The first part is the linearity in L
-(L' = L + dL); in the second, old left rows outside A see the same before and after. A may be too
-large, never too small: it is found by the equalities between the sides, NULL equal to NULL, and
-where there is none by the join's condition, or it is all of L.
+(L' = L + dL); in the second, old left rows outside A cancel. A may be too large, never too small:
+it is found by the equalities between the sides, NULL equal to NULL; without equalities by the
+join's condition, or it is all of L.
 
 - NOT IN, and IN anywhere but alone in WHERE: one NULL in dR affects every left row, and a left
   row whose value is NULL is always affected.
-- An uncorrelated scalar subquery or EXISTS affects all rows or none: which, is tested by comparing
-  its value before and after.
-- RIGHT is LEFT with the sides exchanged. FULL is LEFT plus the right rows without a partner,
-  filled up with NULL: L full R = (L left R) + pad(R anti L).
+- An uncorrelated scalar subquery or EXISTS affects all rows or none: its values before and after
+  are compared.
+- RIGHT is LEFT with the sides exchanged. L full R = (L left R) + pad(R anti L).
 Source: our derivation, as in Griffin and Kumar, Algebraic Change Propagation for Semijoin and
 Outerjoin Queries (SIGMOD Record 1998), without their auxiliary differences.
 """

@@ -3,10 +3,9 @@
     S = the distinct keys of dR
     d op(R) = op(R' restricted to S) - op(R restricted to S)
 
-An operator is local to a key K if it can be computed key by key: op(R) = sum over k of op(R|k).
-For k outside S the rows R|k did not change, so what op makes of them is the same before and after
-and cancels; this needs an operator that gives the same for equal multisets. S may be too large,
-never too small. No state is needed. Without a key (K is empty) both sides are computed whole.
+An operator is local to a key K if op(R) = sum over k of op(R|k). For k outside S the rows R|k did
+not change, so op(R|k) cancels, provided op gives equal results for equal multisets. S may be too
+large, never too small. No state is needed. Without a key both sides are computed whole.
 
 - GROUP BY g, any aggregates: K = g. GROUPING SETS: UNION ALL over the sets, each with its own key.
 - DISTINCT, INTERSECT [ALL], EXCEPT [ALL]: K = all columns, keys from both sides' changes.

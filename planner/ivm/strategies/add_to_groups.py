@@ -1,21 +1,18 @@
-"""Groups of the view's own rows with the change added: no table is read but for its change.
+"""Adds the change by group to the view's own rows: no table is read but for its change.
 
-Where the view shows the keys and every COUNT and SUM of its topmost GROUP BY, the stored row of a
-group says nearly all that a state table would (:mod:`ctsql.planner.ivm.rules.counting`): with
-the change by group,
+If the view shows the keys and every COUNT and SUM of its topmost GROUP BY, its rows nearly replace
+a state table (:mod:`ctsql.planner.ivm.rules.counting`):
 
     COUNT(*)' = COUNT(*) + n     COUNT(x)' = COUNT(x) + n_x     SUM(x)' = SUM(x) + s
 
-What a view may not show is whether a group, or the non-NULL values under a sum, have come to an
-end. A group is *certain* where that cannot be:
+The view may not show whether a group, or the non-NULL values of a sum, have ended. A group is
+*certain* if it was not stored and rows were added; or if it was stored and
 
-- it was not stored, and rows were added: then the change is all of it;
-- it was stored, COUNT(*) is shown, or it did not lose rows;
-- of each sum, COUNT(x) is shown, or it did not lose values that are not NULL; a sum that was NULL
-  had none.
+- COUNT(*) is shown, or the group lost no rows; and
+- for each sum, COUNT(x) is shown, or no non-NULL value was lost; a sum that was NULL had none.
 
-The other groups are recomputed from all their rows. A sum of floating-point numbers is never added
-to: the order of addition counts.
+Other groups are recomputed from all their rows, and so are sums of floating-point numbers, which
+depend on the order of addition.
 """
 
 from collections.abc import Mapping

@@ -1,23 +1,23 @@
 """``CREATE FLOW f AS AUTO CDC INTO target``: change events applied by key, in order of a sequence.
 
-A flow is two ordinary objects. The continual task `f` keeps the *state*: what must be known so that
-events may come late and in any order. The materialized view `target` shows what they amount to.
-The result is a function of the *set* of events alone:
+A flow is two ordinary objects. The continual task `f` keeps the *state*, which lets events come
+late and in any order. The materialized view `target` shows their result, a function of the *set* of
+events alone:
 
-[total-order] events of one key are ordered by their sequence value; of those with the same value a
-    delete counts last, then the greatest columns. So no two different events are equal in order.
+[total-order] events of one key are ordered by their sequence value; among equal values a delete is
+    last, then the greatest columns. So no two different events are equal in order.
 [last-event-decides] SCD type 1: the last event of a key decides; after a delete there is no row.
-    The state keeps a row for a deleted key, or an older event that comes later would bring it back.
+    The state keeps a row for a deleted key, or an older, late event would bring it back.
 [versions-open-and-end] SCD type 2: an event that is no delete and changes a tracked column opens a
-    version; it ends where the next version or a delete begins. Columns that are not tracked have
-    the values of the last event of the version. The state keeps a row for each event.
-[nulls-are-ignored] with IGNORE NULL UPDATES a column has the value of the last event that has one
-    for it, of those after the key's last delete.
-[null-sequence-fails] a NULL as sequence value has no place in the order: the task fails at that T.
-    As a key it is like any other value.
+    version; it ends where the next version or a delete begins. Untracked columns have the values of
+    the last event of the version. The state keeps a row for each event.
+[nulls-are-ignored] with IGNORE NULL UPDATES a column has its last non-NULL value after the key's
+    last delete.
+[null-sequence-fails] a NULL sequence value fails the task at that T. A NULL key is an ordinary
+    value.
 [order-by-column-group] with SEQUENCE BY a FOR (x, y), b FOR (z) each group of columns has the
-    values of the last event in its own order; an event with NULL for a group leaves the group, one
-    with NULL for all fails.
+    values of the last event in its own order. An event with a NULL sequence for a group leaves that
+    group unchanged; one with NULL for all groups fails.
 
 Source: Databricks' and Apache Spark's reference of AUTO CDC INTO for the meaning of the clauses;
 the order of events with equal sequence values and the state are our choice.

@@ -1,21 +1,17 @@
-"""Reads the short forms of continual tasks.
+"""Reads the short forms of continual tasks: FROM TRANSFORM, FROM RETAIN and AUTO CDC.
 
     CREATE CONTINUAL TASK [IF NOT EXISTS] x [(columns)] FROM TRANSFORM t USING (query) [WITH (...)]
     CREATE CONTINUAL TASK [IF NOT EXISTS] x FROM RETAIN t WHILE (predicate) [WITH (...)]
-    CREATE FLOW [IF NOT EXISTS] f AS AUTO CDC INTO target FROM [STREAM] source KEYS (columns)
-        [IGNORE NULL UPDATES] [APPLY AS DELETE WHEN condition] SEQUENCE BY expression
-        [COLUMNS (columns) | COLUMNS * EXCEPT (columns)] [STORED AS SCD TYPE 1 | 2]
-        [TRACK HISTORY ON (columns) | TRACK HISTORY ON * EXCEPT (columns)]
 
-FROM TRANSFORM is compiled to ON INPUT t AS (INSERT INTO x query): rows inserted into t pass the
-query once, at their T. FROM RETAIN is compiled to
+are compiled to ON INPUT t AS (INSERT INTO x query), and to
 
     ON INPUT t AS (
         INSERT INTO x SELECT * FROM t WHERE (predicate);
         DELETE FROM x AS t WHERE (predicate) IS NOT TRUE)
 
-Source: Databricks' reference of AUTO CDC INTO, and Apache Spark's grammar rule of the same name;
-here their clauses may have any order. Their other clauses are refused by name.
+docs/reference/short-forms.md has the grammar of AUTO CDC. Source: Databricks' reference of AUTO CDC
+INTO, and Apache Spark's grammar rule of that name; here the clauses may have any order, and their
+other clauses are refused by name.
 """
 
 from dataclasses import replace

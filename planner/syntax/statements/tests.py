@@ -4,7 +4,6 @@
         [GIVEN [AT time] change [AND change ...]] ...
         [THEN  [AT time] change [AND change ...]] ...
         EXPECT ... [EXPECT ...]
-
     change:  t [(columns)] VALUES (...), ... | t [(columns)] AS (query) | INSERT, UPDATE, DELETE
              or MERGE on t
     EXPECT:  x [(columns)] [AFTER n] VALUES (...), ... | x [(columns)] [AFTER n] AS (query)
@@ -12,7 +11,7 @@
              NO ROWS IN x [AFTER n] | NO CHANGE IN x [AFTER n]
              ERROR condition [LIKE 'pattern'] [IN x] [AFTER n]
 
-A change is SQL of the user's. It ends before the word that begins the next part.
+A change is the user's SQL. It ends before the word that begins the next part.
 """
 
 from dataclasses import replace

@@ -1,21 +1,17 @@
 """Checks what Spark needs before it starts: a Java, Delta's JAR files, the configuration.
 
-A start depends on the machine. Each known failure becomes one sentence and what to type; PySpark
-itself shows only that the gateway exited.
+Each known failure becomes one sentence and a hint; PySpark shows only that the gateway exited. Run
+as a module, it checks Java with the standard library alone and exits with 1 if there is none.
 
-Spark's ``--packages`` has Ivy resolve all dependencies of Delta at each start, although Spark
-brings most of them. Delta needs two more JARs (:data:`JARS`). If Ivy's folder has them they are
-named directly: no network is needed, and a start takes 4.4 s instead of 6.4 s (two cores).
+Spark's ``--packages`` has Ivy resolve all dependencies of Delta at each start. Delta needs two JARs
+beyond Spark's (:data:`JARS`): if Ivy's folder has them they are named directly. That needs no
+network, and a start takes 4.4 s instead of 6.4 s (two cores).
 
 In a *plain start* the master is local and Spark has no extra configuration. Then paths are those of
 the local disk, Delta's JARs may be on the class path, and the JVM may have ctsql's options.
 
-Source: Spark's docs/index.md, "Spark runs on Java 17/21/25"; delta-spark 4.4,
-    ``delta/pip_utils.py``, for the Maven coordinate. The texts of failures are Spark 4.2's and the
-    JVM's.
-
-``python -m ctsql.runtime.spark.start.environment`` checks Java with the standard library alone and
-exits with 1 if it is missing.
+Source: Spark's docs/index.md, "Spark runs on Java 17/21/25"; ``delta/pip_utils.py`` for the Maven
+coordinate. The texts of failures are Spark 4.2's and the JVM's.
 """
 
 import os

@@ -1,18 +1,15 @@
 """A cutover: several objects get other definitions at one T, or none of them does.
 
-Whatever changes a definition is one: CREATE OR REPLACE, ALTER ... AS, a replacement that is
-applied, REPLAY, and a folder that is applied.
+    prepare    make tables of new objects and add columns at the end; advance objects to now by
+               their old definitions. It may take long, and no reader sees it
+    commit     the catalog stores the cutover, which no reader sees; the timeline binds it to a T,
+               which decides; the catalog gets its changes. One commit each
+    complete   views get the rows that differ; tasks run on from where they failed
 
-    prepare    tables of new objects, and columns that come at the end, are made; objects are
-               advanced to now by the definitions that go. It may take long; nobody sees it
-    commit     the catalog has the cutover, which nobody sees (one commit); the timeline binds it to
-               a T (one commit, which decides); the catalog has its changes
-    complete   views get the rows that differ, tasks run on from where they failed
-
-A crash before the timeline's commit leaves files that MAINTAIN removes; after it, the next process
-that reads the objects completes them. The cutover counts on top of the very catalog that it was
-made on: where another process changed that in between, it is made again, and raises if it no longer
-fits (:mod:`ctsql.runtime.warehouse.stores.catalog_store` says how readers find out).
+A crash before the timeline's commit leaves files that MAINTAIN removes. After it, the next process
+that reads the objects completes them. A cutover is valid only on the catalog it was made on: if
+another process changes that first, it is made again, and raises if it no longer fits
+(:mod:`ctsql.runtime.warehouse.stores.catalog_store` has the protocol of readers).
 
 Source: docs/decisions/0107-definitions-at-one-t.md.
 """

@@ -1,21 +1,17 @@
 """Another definition of a task, from a T on.
 
-CREATE OR REPLACE, ALTER CONTINUAL TASK, APPLY REPLACEMENT, REPLAY and a folder differ in where the
-definition comes from, and in what they check. What they prepare is one :class:`TaskChange`.
+CREATE OR REPLACE, ALTER CONTINUAL TASK, APPLY REPLACEMENT, REPLAY and a folder all prepare a
+:class:`TaskChange`. The old definition advances the task to now; if it failed at some T, the new
+one starts at that T. New columns are added to the tables before the cutover.
 
-The task is advanced to now by the old definition. If that has failed at some T, the new one is in
-force from that T on. Columns that come at the end of the outputs are added to their tables before
-the cutover (:mod:`ctsql.runtime.warehouse.output_columns`).
-
-Where the rows were built beside the task, by a replacement, two definitions come with one cutover:
+If a replacement has built the rows, the cutover has two definitions:
 
     at its T                  DELETE FROM task; INSERT INTO task SELECT ... FROM replacement
-    from the T after it on    the body of the replacement
+    from the next T on        the body of the replacement
 
-Any process that runs the task at that T writes the same difference, in one commit; the Ts before it
-are run by the old body. A task that has failed before it is taken past all Ts up to it
-(:class:`ctsql.runtime.tasks.sink.TaskSink`). The quarantine of the replacement is copied into the
-task's at the same T (:func:`ctsql.runtime.tasks.proposals.taken_over`).
+Every process that runs the task at that T writes the same difference. A task that failed before
+that T skips all Ts up to it (:class:`ctsql.runtime.tasks.sink.TaskSink`). The quarantine of the
+replacement is copied at the same T (:func:`ctsql.runtime.tasks.proposals.taken_over`).
 """
 
 from collections.abc import Callable, Sequence

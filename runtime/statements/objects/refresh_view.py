@@ -1,19 +1,18 @@
 """Advances views on request (REFRESH, CREATE OR REPLACE), and prepares them for followers.
 
-A followed object is first advanced by its old definition before it changes: each T has the
-definition of its time.
+A followed object is advanced by its old definition before it changes: each T has the definition of
+its time. A view without followers advances straight to the newest T. A task that is created on such
+a view must see every commit from the T at which it begins:
 
-A view that nobody follows advances straight to the newest T. A task on it begins at a T, and is in
-the catalog some time later; it must see each commit in between:
-
-    catalog: the views count as followed, until some T      timeline: the T at which it begins
+    catalog: the views count as followed, until some T
+    timeline: the T at which the task begins
     catalog: the task
 
 [expected-at-every-T] a process that has read a T assigned after the first step has read a catalog
     with it, so it writes the views at that T and each earlier T after the beginning. Other Ts that
     older processes write are not later than the beginning.
 
-If the task is never made, the views are written at every T for a day, which only costs time.
+If the task is never created, the views are written at every T for a day, which only costs time.
 """
 
 from collections.abc import Iterable

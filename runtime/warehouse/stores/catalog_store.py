@@ -1,22 +1,20 @@
 """The catalog's store: a Delta table without rows in the warehouse.
 
-Every object is one domain metadata action (``ctsql.object.<id>``), every schema, every named reader
-and what each DROP took away another: Delta's checkpoints keep them, its checksum file gives them
-back without a Spark job, and one commit can change several. The upper of the write handle counts
-the changes, so that of two processes that create an object at once one wins, and the other looks
-again before it goes on.
+Every object is one domain metadata action (``ctsql.object.<id>``), as is every schema, named reader
+and DROP: Delta's checkpoints keep them, its checksum file returns them without a Spark job, and
+one commit can change several. The upper of the write handle counts the changes: of two processes
+that create an object at once one wins, and the other reads the catalog again.
 
 Definitions that come into force together (:class:`~ctsql.catalog.cutovers.Cutover`):
 
-    catalog: the cutover   timeline: bound to a T, or closed   catalog: its changes, and it goes
+    catalog: the cutover   timeline: bound to a T, or closed   catalog: its changes, cutover removed
 
 [counts-once-bound] a cutover counts from the T to which the timeline has bound it. A process that
-loads the catalog and knows that T sees its changes, though they are not written; the next process
-that changes the catalog writes them.
-[closed-before-change] a process that changes the catalog while a cutover is not bound closes it on
-    the timeline first. The timeline takes one of the two, so a cutover never comes into force on
-    top of another catalog than the one that it was made for.
-[look-again] who has looked at the timeline for a cutover looks at the catalog again: another
+    has read that T applies its changes while loading; the next catalog change writes them.
+[closed-before-change] a process that changes the catalog while a cutover is unbound closes it on
+    the timeline first. The timeline accepts one of the two, so a cutover never comes into force on
+    another catalog than its own.
+[look-again] a process that has read the timeline for a cutover reads the catalog again: another
     cutover may have been made and bound meanwhile, and only a later catalog has its definitions.
 """
 

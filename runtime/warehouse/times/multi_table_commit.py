@@ -2,22 +2,21 @@
 
     staged batches --record--> intent on the timeline --> a commit in each table --> bound at one T
                                         |                            |
-                                        +--- any process ------------+--> undone, when a table
+                                        +--- any process ------------+--> undone, if a table
                                                                           cannot take its part
 
-An intent holds each table's batch as text, the version that the transaction saw and the upper its
-commit expects. Once it is recorded the transaction is decided: any process that finds it commits
-the missing parts, and the timeline binds the parts only when all are there.
+An intent holds each table's batch as text, the version that the transaction read and the upper its
+commit expects. A recorded intent decides the transaction: any process that finds it commits the
+missing parts, and the timeline binds the parts only when all are there.
 
-[one-intent-per-table] of the intents on the timeline no two are about the same table, so the
-    commits of two transactions never cross.
-[participant-once] a table's part is committed at most once: the application id's upper moves with
-    it.
-[first-committer-wins] the first committer wins. A part goes in only if no other commit changed the
-    table's rows or columns since the version that the transaction saw. Statements of ours hold the
-    table's lock and look for intents first, so only others (another engine, or a store without
-    locks) can come in between; then the transaction is undone: the parts that are in are taken
-    back, tables without one are fenced, and the timeline binds neither.
+[one-intent-per-table] no two intents on the timeline are about the same table, so the commits of
+    two transactions never cross.
+[participant-once] a table's part is committed at most once: it moves the application id's upper.
+[first-committer-wins] a part is committed only if no other commit changed the table's rows or
+    columns since the version that the transaction read. ctsql's statements hold the table's lock
+    and check for intents, so only another engine, or a store without locks, can come between. Then
+    the transaction is undone: committed parts are taken back, tables without one are fenced, and
+    the timeline binds neither.
 [undone-on-timeline] undoing is decided on the timeline too, so two processes never do both.
 
 :mod:`ctsql.runtime.log.fault_points` says what a crash leaves at each step.

@@ -2,10 +2,10 @@
 
 A Delta table whose commits bind new Ts. A commit's metadata lists its bindings, [[T, source id,
 version], ...]. Domain metadata, which checkpoints keep, holds every source's newest bound version,
-each view's newest refresh that was asked for by hand ([T, view id, 0] among the bindings), which
-definition of an altered task is in force from which T on, and from which T on the newest cutovers
-(:mod:`ctsql.catalog.cutovers`) are in force, or that they are closed. So a process that knows T
-knows all that was bound up to T. Cutting the log drops commit metadata, so bindings are also
+each view's newest refresh by hand ([T, view id, 0] in the bindings), from which T on each
+definition of an altered task is in force, and the newest cutovers
+(:mod:`ctsql.catalog.cutovers`) with their T or as closed. So a process that has read T has
+read all that was bound up to T. Cutting the log drops commit metadata, so bindings are also
 written as rows, a hundred commits at a time; other mints have no data file and no Spark job.
 
 [T-increases] Ts strictly increase, over restarts and over processes that mint at once (the upper of
@@ -13,15 +13,13 @@ written as rows, a hundred commits at a time; other mints have no data file and 
 [binding-fixed] a binding never changes once committed.
 [one-source-per-T] at every T exactly one source moved, by exactly one commit that changes data,
     unless the commits of a transaction or of a tick share it. Commits that change none (OPTIMIZE)
-    get no T; they are passed over with the next one that does.
+    get no T; the next commit with data skips them.
 [T-from-timestamp] T = max(the commit's in-commit timestamp, previous T + 1), in the order of
-    in-commit timestamp, then name, then version
-    (:mod:`ctsql.runtime.warehouse.times.timestamp_assignment`).
+    in-commit timestamp, then name, then version (:mod:`.timestamp_assignment`).
 [intent-first] a transaction over several tables is recorded here as an intent before its first
-    commit, and the intent goes with the commit that binds all of them
-    (:mod:`ctsql.runtime.warehouse.times.multi_table_commit`).
+    commit; the commit that binds all of them removes it (:mod:`.multi_table_commit`).
 
-A rival that mints first makes ours lose: its bindings are read and the rest is tried.
+If a rival mints first, its bindings are read and the rest is tried again.
 Source: our choice, after differential dataflow's definite collections and in-commit timestamps.
 """
 
