@@ -102,17 +102,16 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
     def executemany(self, sql: str, seq_of_parameters: Iterable[Parameters]) -> Result:
         """Run INSERT, UPDATE, DELETE or MERGE once for each set of parameters, in one commit.
 
-        An ``INSERT ... VALUES`` of nothing but parameters is one statement of Spark's for all rows;
-        others run one after the other in a transaction.
+        An ``INSERT ... VALUES`` of parameters only is one statement of Spark for all rows; others
+        run one after the other in a transaction.
 
         Args:
             seq_of_parameters: sequences for ``?``, or dicts for ``:name``.
 
-        Returns:
-            a result without rows; ``rowcount`` is the sum.
+        Returns: a result without rows; ``rowcount`` is the sum.
 
         Raises:
-            CtsqlError: with its condition; nothing is committed then.
+            CtsqlError: with its condition; nothing is committed.
         """
         span, statement = loading.one_change(sql)
         parameter_sets = list(seq_of_parameters)

@@ -110,13 +110,13 @@ class Folder:
 
 
 def read_folder(sources: Sequence[Source], *, also: Sequence[type[st.Statement]] = ()) -> Folder:
-    """Read the texts of a folder's files; ``also`` lists statements taken besides definitions.
+    """Read the texts of a folder's files; ``also`` lists statements allowed besides definitions.
 
     Raises:
-        NOT_A_DEFINITION: a statement that makes no object. DEFINED_TWICE: two make the same.
+        NOT_A_DEFINITION: a statement creates no object. DEFINED_TWICE: two create the same one.
         RECURSIVE_DEFINITION: objects read each other in a circle.
         UNKNOWN_RELATION: COMMENT ON names an object that the folder does not define.
-        And what parsing raises.
+        And the errors of parsing.
     """
     contents = _Definitions(also=tuple(also))
     for source in sources:

@@ -60,13 +60,12 @@ KNOWN_TRIES_MAX = 5
 class Engine(LogReader):
     """One warehouse, opened by one process. Not for several threads at once.
 
-    A read-only one does the same as any other, but what it would write stays in memory
-    (:mod:`ctsql.runtime.delta.overlay`).
+    A read-only engine keeps its writes in memory (:mod:`ctsql.runtime.delta.overlay`).
 
     Attributes:
         caller: the session whose temporary views and functions queries see.
-        external: what queries see beside objects: these views, files, variables of Python.
-        tick_ms: commits that this engine binds share a T in intervals of so long; 0 for none.
+        external: other things that queries see: these views, files, variables of Python.
+        tick_ms: the interval in which commits bound by this engine share a T; 0 for none.
     """
 
     tick_ms = 0

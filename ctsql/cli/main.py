@@ -134,7 +134,7 @@ def statements(
     Runs the statements of each FILE (- is standard input), or those of -c. Without either: a prompt
     if standard input is a terminal, else the statements from standard input.
 
-    ctsql COMMAND --help shows a command's options. A file with the name of a command is given as
+    ctsql COMMAND --help shows a command's options. For a file with a command's name give its path:
     ./run, for example.
     """
     if files and commands:

@@ -42,19 +42,18 @@ def run(
             work.
         report: called with each T that was reached.
         interval: the maximum seconds between two polls of the logs; by default 1.
-        on_event: called with each :class:`~ctsql.runtime.service.events.Event`, one at a time,
-            after the commit that it is about. Order: the commits of one output by T; an output
-            after those that it reads, at each T. The service waits until it returns, so run long
-            work in another thread. An exception ends the service and is raised here, one of ctsql's
-            as the cause of a RuntimeError; the commit stays, and its event is not repeated. It must
-            not use this connection: InterfaceError. Several workers call it in their threads, and
-            so does maintenance.
+        on_event: called with each :class:`~ctsql.runtime.service.events.Event` after its commit,
+            one at a time; the service waits until it returns. The commits of an output come in the
+            order of T; at each T an output comes after those that it reads. Workers and maintenance
+            call it in their threads. An exception ends the service and is raised here, a CtsqlError
+            as the cause of a RuntimeError; the event is not repeated. It must not use this
+            connection (InterfaceError).
         workers: the number of outputs that are advanced in parallel.
         pulse: updated with the current work of the service.
 
     Raises:
-        CtsqlError: with ``once`` the error of the first object that failed, after all others
-            were advanced. Otherwise failures are events.
+        CtsqlError: with ``once`` the error of the first object that failed, after all others were
+            advanced. Otherwise failures are events.
     """
     import_pyspark()
     from ctsql.runtime.monitoring.status import Pulse

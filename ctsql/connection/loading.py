@@ -24,8 +24,7 @@ def append(con: OpenWarehouse, table: str, rows: Any) -> Result:
         rows: a DataFrame of pandas, Polars or Spark, an Arrow table or reader, anything else
             with an Arrow stream, dicts by column, or tuples with a value for each column.
 
-    Returns:
-        a result without rows, whose ``rowcount`` is the number of rows appended.
+    Returns: a result without rows; ``rowcount`` is the number of rows appended.
 
     Raises:
         CtsqlError: UNKNOWN_COLUMN, COLUMN_COUNT_MISMATCH, TYPE_MISMATCH or DATA_ERROR if the rows
@@ -56,7 +55,7 @@ def writer(con: OpenWarehouse, table: str, job: str = "default") -> Writer:
 
     Args:
         table: its name, as SQL spells it.
-        job: the name of the job; jobs that write the same table each have their own upper.
+        job: its name; each job that writes the table has its own upper.
 
     Raises:
         CtsqlError: UNKNOWN_RELATION, OUTPUT_OWNED.

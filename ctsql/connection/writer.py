@@ -62,8 +62,7 @@ class Writer:
                 the expected upper up to the new one. None moves the upper only.
             batches: texts returned by :meth:`stage`, with these bounds; each can be used once.
 
-        Returns:
-            the new upper.
+        Returns: the new upper.
 
         Raises:
             UpperMismatch: the upper is not the expected one; nothing was changed.
@@ -88,16 +87,14 @@ class Writer:
     def append(
         self, rows: Any = None, *, lower: int, upper: int, batches: Sequence[str] = ()
     ) -> int:
-        """Append as one of several writers of the same rows: rows already committed are left out.
+        """Append as one of several writers of the same rows: committed rows are not written again.
 
         Args:
-            rows: a dict of rows by their number, so that committed rows can be left out; other rows
-                have the number ``upper - 1``.
+            rows: a dict of rows by their number; other rows have the number ``upper - 1``.
             lower: the first number, at most the job's upper. upper: exclusive.
             batches: as for :meth:`compare_and_append`.
 
-        Returns:
-            the upper, which is at least ``upper``.
+        Returns: the upper, which is at least ``upper``.
 
         Raises:
             UpperMismatch: there would be a gap; nothing was changed.

@@ -17,13 +17,12 @@ SUFFIX = ".sql"
 
 
 def sql_files(folder: Path, variables: Mapping[str, str] | None = None) -> list[Source]:
-    """The .sql files of a folder and of the folders in it, in order of name.
+    """The .sql files of a folder and its subfolders, in order of name, with variables replaced.
 
-    Names that begin with a dot are left out. A source's name is its path, from the folder on.
-    Variables are replaced as in scripts.
+    Names that begin with a dot are left out. A source's name is its path relative to the folder.
 
     Raises:
-        INVALID_USAGE: there is no such folder, or no file in it. Or something that may hold
+        INVALID_USAGE: the folder does not exist or has no file. Or entries that may hold
             definitions cannot be read; each is named: a link to a folder or to nothing, a pipe,
             socket or device, another spelling of .sql, a name or text that is not UTF-8, a file or
             folder that is not readable or was removed meanwhile.

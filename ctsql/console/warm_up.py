@@ -37,7 +37,8 @@ TIMED = "SELECT 1"
 def warm_up(note: Callable[[str], None]) -> None:
     """Make the archive of this Java and this Spark, in place of an older one.
 
-    ``note`` is called with what is done and what it saves.
+    Args:
+        note: called with each step and what it saves.
 
     Raises:
         INVALID_USAGE: Spark is configured by its files or environment variables.

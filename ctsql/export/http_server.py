@@ -53,13 +53,13 @@ def connections_max() -> int:
 
 @contextmanager
 def served(app: Application, host: str, port: int, what: str) -> Iterator[str]:
-    """Serve an application inside; gives its address, without a slash at the end.
+    """Serve an application inside the block; yields its address, without a slash at the end.
 
     Args:
-        port: 0 for any free one. what: what is served, for the error.
+        port: 0 for any free one. what: the application, for the error.
 
     Raises:
-        INVALID_USAGE: the address cannot be listened at.
+        INVALID_USAGE: the address is in use or not allowed.
     """
     listening = _listen(host, port, what)
     config = uvicorn.Config(

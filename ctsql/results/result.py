@@ -57,12 +57,11 @@ class Result:
     """One statement's result; build it with one of the class methods.
 
     Attributes:
-        columns: the columns' names, empty for a statement without rows.
+        columns: names, empty for a statement without rows.
         types: their Spark type names (``int``, ``decimal(10,2)``, ``array<string>``).
         arraysize: the default size of ``fetchmany``.
         live: the source of the rows of an unbounded result.
-        text_end: if the last column is a statement or a plan to copy, the text behind it; else
-            None.
+        text_end: if the last column is a statement or plan to copy, the text after it.
         notices: advice for the author of the statement, each with its place.
     """
 

@@ -25,13 +25,13 @@ _END = "\\."  # the line that ends what is typed, as in psql
 
 @contextmanager
 def copy_statement(argument: str, lines: Iterable[str], out: TextIO) -> Iterator[str]:
-    r"""The COPY statement of ``\copy argument``; after it the written rows are shown.
+    r"""The COPY statement of ``\copy argument``, and what to show of the written rows afterwards.
 
     Args:
         lines: of STDIN, up to ``\.`` or their end. out: where STDOUT is shown.
 
     Raises:
-        INVALID_STATEMENT: the argument is not COPY's. INVALID_USAGE: what is typed is not UTF-8.
+        INVALID_STATEMENT: the argument is not COPY's. INVALID_USAGE: the input is not UTF-8.
     """
     match = _SHAPE.fullmatch(argument)
     way = match["way"].upper() if match else ""

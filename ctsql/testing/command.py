@@ -59,12 +59,12 @@ def run_tests(
     """Run tests in temporary warehouses; the outcomes in the order of the tests.
 
     Args:
-        tell: called with each outcome, in the order of the tests, one at a time; after an error
-            also with those of tests behind one that has none.
-        workers: the number of parallel tests, at least one; None: a good number.
+        tell: called with each outcome in that order, one at a time; after an error also with the
+            outcomes that are left.
+        workers: the number of parallel tests, at least one; None: chosen by the machine.
 
     Raises:
-        STATEMENT_CANCELLED: they were cancelled.
+        STATEMENT_CANCELLED
     """
     cases, folder = selection.suite.cases, selection.suite.folder
     count = workers_for(len(cases)) if workers is None else min(workers, len(cases))

@@ -79,12 +79,12 @@ class ChangePlan:
         *,
         large: Collection[str] = (),
     ) -> ChangeTexts | None:
-        """The texts of the signed change; None if the view cannot change.
+        """The queries of the signed change; None if the view cannot change.
 
         Args:
-            changed_tables: the tables with a change that is not empty. states: the numbers of state
-                tables to use; they must hold the groups as of before. large: of the tables, those
-                with so large a change that a step more is worth it where it leaves less of it.
+            changed_tables: the tables with a change that is not empty. states: the numbers of
+                usable state tables; they hold the groups before. large: tables with so large a
+                change that one more step to reduce it is worth its cost.
 
         Raises:
             ValueError: there is no signed change; see :attr:`inexact`.
@@ -161,15 +161,15 @@ class ChangePlan:
         types: Mapping[str, str] = NO_TYPES,
         large: Collection[str] = (),
     ) -> KeyedTexts | None:
-        """The texts by which the affected keys of the view are replaced.
+        """The queries by which the affected keys of the view are replaced.
 
         None if the topmost operator has no key that the view shows, or nothing changed.
 
         Args:
-            add: where the view shows what it takes, add the change to the groups it holds; the
-                texts then read the view. Sums must be of a type that holds sums of sums.
-            types: of the view's columns, by name; a sum is of that type, whatever it is added up
-                from. large: as for :meth:`delta`.
+            add: if possible, add the change to the view's own groups; the queries then read the
+                view. Sums must be of a type that holds sums of sums.
+            types: of the view's columns, by name; sums have these types. large: as for
+                :meth:`delta`.
         """
         top = keyed_top(self.query)
         if top is None or (self.inexact is None and None in top.places):
@@ -324,15 +324,11 @@ def _steps(changes: DeltaDerivation) -> tuple[StepText, ...]:
 def change_plan(
     sql: str, relations: Mapping[str, Relation], columns: Sequence[str] = ()
 ) -> ChangePlan | Declined:
-    """The change plan of a query.
+    """The change plan of a query, or why there is none.
 
     Args:
-        sql: the query's text. relations: what each name in it means, by the name as typed
-            (``t`` or ``s.t``, without regard to case): a table's columns, or a plain view.
-        columns: the view's column names; without them the query's own.
-
-    Returns:
-        the plan, or why there is none.
+        sql: the query's text. relations: by the name as typed (``t`` or ``s.t``, in any case), a
+            table's columns or a plain view. columns: the view's; by default the query's own.
     """
     try:
         node, names = compile_query(sql, relations)

@@ -156,10 +156,10 @@ class ClockWindow:
 
 
 def leaving(query: Node, names: Sequence[str]) -> ClockWindow | None:
-    """Which of a view's own rows pass, if all that time does to the view is that rows leave.
+    """Which of a view's own rows expire, if expiry is all that time does to the view.
 
-    So it is where nothing but projections and filters of single rows stands above the comparisons,
-    none of these lets rows in, and the view has the columns that are compared.
+    This holds if only projections and filters of single rows are above the comparisons, no
+    comparison lets rows in, and the view shows the compared columns.
 
     Args:
         names: the view's columns.

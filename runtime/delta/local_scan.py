@@ -62,8 +62,7 @@ def local_rows(
 ) -> pa.Table | Declined:
     """Read the rows of files that have a key of any set, with their locations, without Spark.
 
-    Declined for more rows, and for stores or values that only Spark reads, as in the functions
-    below.
+    Declined for too many rows, and for stores or values that only Spark reads.
 
     Args:
         keys: empty for all rows. columns: with the keys'; None for all.

@@ -24,15 +24,15 @@ TIME_TAG = "ctsql.t"  # tag of a file: the T of its rows, if several Ts share th
 class DataFile:
     """A file with rows of a table, by the JSON of its ``add`` or ``remove`` action.
 
-    Many are kept in memory, so fields that are seldom read stay text.
+    Many are kept in memory, so rarely read fields stay text.
 
     Attributes:
         path: as the log writes it.
-        data_change: whether the action changes rows; that of OPTIMIZE, for example, does not.
+        data_change: whether the action changes rows; that of OPTIMIZE does not.
         time: the T of its rows, if several Ts share the commit.
         records_count: the number of its rows, deleted ones included; None without statistics.
         vector_id: identifies its deletion vector; empty if it has none.
-        memory: its bytes in memory, its place in a mapping included.
+        memory: its bytes in memory, its entry in a mapping included.
     """
 
     __slots__ = (

@@ -49,9 +49,8 @@ def needs(
 
     Args:
         keep_from: reads AS OF this T and later keep working.
-        replaced_from: files that compactions have replaced since this instant are needed by running
-            reads; None if not.
-        problems: gets the errors of unreadable logs, by id; these tables have no needs. None to
+        replaced_from: files replaced by compactions since this instant are needed by running reads.
+        problems: gets the errors of unreadable logs, by id; their tables have no needs. None to
             raise.
 
     Raises STORED_DATA_INVALID if a damaged entry of the catalog hides its needs.

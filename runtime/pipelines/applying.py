@@ -82,18 +82,16 @@ def apply_folder(
 
     Args:
         prune: drop the objects that are not in the folder.
-        saved_plan: the one that it is to be, from
-            :func:`ctsql.runtime.pipelines.plan.read_plan`.
+        saved_plan: the plan that it must equal (:func:`ctsql.runtime.pipelines.plan.read_plan`).
 
     Raises:
-        PLAN_REFUSED: an object cannot become what the folder says. PLAN_UNUSABLE: it is not the
+        Without a change, except alterations of tables made before another process was noticed:
+            PLAN_REFUSED: an object cannot become what the folder says. PLAN_UNUSABLE: it is not the
             saved plan. DEFINITIONS_CHANGED: another process was first. CONSTRAINT_VIOLATED,
-            DATA_ERROR: rows of a table break a constraint that it gets. DEPENDENT_OBJECTS: a
-            subscription was made for what is to be dropped. In these cases nothing is changed, but
-            for alterations of tables before another process was noticed.
-            COLUMNS_IN_USE: another process has begun to read a column that goes; the definitions
-            are in force. VIEW_FAILED, TASK_FAILED: so are they, and one of them cannot be computed
-            on the data.
+            DATA_ERROR: rows of a table break its new constraint. DEPENDENT_OBJECTS: a dropped
+            object has a new subscription.
+        With the definitions in force: COLUMNS_IN_USE: another process has begun to read a dropped
+            column. VIEW_FAILED, TASK_FAILED: an object cannot be computed on the data.
     """
     engine.mint()
     planned_folder = plan_folder(engine, folder, prune=prune)

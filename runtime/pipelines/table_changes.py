@@ -279,8 +279,8 @@ def effects_of_alterations(
 class Altering:
     """Makes the alterations of a folder's tables.
 
-    Each is made only while the catalog says what it said after the one before it, so that of two
-    processes that apply folders one is told.
+    Each is made only on the catalog that the one before it left: if two processes apply folders at
+    once, one of them raises.
 
     Args:
         expected: the digest of the definitions that were planned on.

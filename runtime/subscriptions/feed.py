@@ -67,7 +67,7 @@ class Feed:
         position: of the deliveries. until: the newest T at which the object is complete, inclusive.
         end: the exclusive end of the deliveries; None for no end.
         place: the stored position of a named reader.
-        failure: the error that stops the object, raised after everything before was delivered.
+        failure: the error that stops the object, raised after all earlier changes were delivered.
     """
 
     def __init__(
@@ -187,13 +187,9 @@ class Feed:
         return self.position.snapshot and time == self.position.next
 
     def rows(self, engine: Engine, time: int, *, whole: bool) -> tuple[DataFrame, int | None]:
-        """The change at a due time as rows (t, diff, columns), deletions first.
+        """The change at a due time as rows (t, diff, columns), deletions first, and a row bound.
 
-        Args:
-            whole: the contents instead, see :meth:`is_snapshot`.
-
-        Returns:
-            The rows, and a bound of their number; None if unknown.
+        The bound is None if unknown. ``whole`` gives the contents instead, see :meth:`is_snapshot`.
         """
         changes = Changes(engine.warehouse, self._item(engine), self.columns)
         with translate_spark_errors():

@@ -61,16 +61,16 @@ def propose(
     columns: Mapping[str, list[str]],
     session: SparkSession,
 ) -> Mapping[str, OutputProposal]:
-    """What the body proposes at T for each output that it writes, not consolidated.
+    """The rows that the body proposes at T for each output that it writes, not consolidated.
 
     Args:
-        columns: of each output, by its id. Where it has constraints its inserts also have the
-            column ``BROKEN``.
+        columns: of each output, by its id. Inserts into an output with constraints have ``BROKEN``
+            too.
 
     Raises:
-        STEP_LIMIT_REACHED: with FIXPOINT, something still changes after the last pass.
-        DATA_ERROR: a row cannot be computed. It is raised here or when the rows are staged;
-            a body that runs more than once raises it here.
+        STEP_LIMIT_REACHED: with FIXPOINT, an output still changes after the last pass.
+        DATA_ERROR: a row cannot be computed. Raised here if the body runs more than once, otherwise
+            here or when the rows are staged.
     """
     few = _propose_from_few(body, sources, at, session)
     if not isinstance(few, Declined):

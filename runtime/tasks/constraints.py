@@ -70,11 +70,11 @@ def check_rows(
     small: bool,
     stack: ExitStack,
 ) -> CheckedRows:
-    """Sort the rows proposed for an output, which have ``BROKEN`` if it has constraints.
+    """Divide the rows proposed for an output, which have ``BROKEN`` if it has constraints.
 
     Args:
         columns: the output's. small: whether few rows are expected.
-        stack: keeps what Spark holds until the rows are staged.
+        stack: keeps Spark's rows until they are staged.
 
     Raises:
         CONSTRAINT_VIOLATED: a row breaks a constraint ON VIOLATION FAIL.

@@ -49,13 +49,13 @@ class FailedTimes:
         self._check_known = check_known
 
     def pass_to(self, until: int, upper: int, *, retry: bool) -> int | None:
-        """The upper from which Ts up to ``until`` are run; None where the task stands behind that.
+        """The upper from which Ts up to ``until`` run; None if the task stopped after ``until``.
 
         Args:
-            upper: the one that the output has. retry: run the body where the task stands.
+            upper: the output's upper. retry: run the body at the failed T.
 
         Raises:
-            TASK_FAILED: it stands at one of them.
+            TASK_FAILED: the task stopped at one of these Ts.
         """
         failure = find_recorded(self.output)
         if failure is None:
@@ -134,13 +134,13 @@ class FailedTimes:
         return self._commit(batch, upper or time + 1, metadata)
 
     def skip(self, loss: Failure | None = None) -> int:
-        """Go past the T at which the task is known to have failed; returns it.
+        """Go past the T at which the task failed; returns that T.
 
         Args:
-            loss: what is not recorded, but stops the task: history of the T is gone.
+            loss: an unrecorded reason that stops the task: history of the T was removed.
 
         Raises:
-            TASK_NOT_FAILED: no failure is recorded, or somebody else went past it.
+            TASK_NOT_FAILED: no failure is recorded, or another process went past it.
         """
         self.output.fetch_recent_upper()
         first = find_recorded(self.output) or loss

@@ -113,10 +113,10 @@ class OutputBatches:
             part.batch.discard()
 
     def commit(self, metadata: Mapping[str, Any]) -> Appended:
-        """Commit all, the leading output last; gives what became of that one.
+        """Commit all, the leading output last; returns the outcome of that commit.
 
-        UpperMismatch or Disturbed may also be that of another output: then it is to be computed
-        again, and what was committed is in.
+        If the result is UpperMismatch or Disturbed of another output, T must be computed again;
+        parts committed so far remain.
 
         Raises:
             COMMIT_UNKNOWN: a commit failed and the log cannot be read to find out.

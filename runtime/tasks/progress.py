@@ -102,13 +102,13 @@ def failure_of(warehouse: Warehouse, item: Item) -> Failure | None:
 def mended_from(
     warehouse: Warehouse, item: Item, failed_at: int | None, state: TaskState, now: int
 ) -> int:
-    """The T from which another definition of a task is in force: ``now``, or where it stands.
+    """The T from which another definition of a task is in force: ``now``, or the T where it failed.
 
-    Another process may have gone past that T since, as by SKIP, or replaced the failed definition:
-    what comes behind it is run by that.
+    Another process may have gone past that T, for example by SKIP, or replaced the failed
+    definition: later Ts then run by that definition.
 
     Args:
-        failed_at: where it was found to have failed; None for nowhere. state: what is bound of it.
+        failed_at: where it failed; None for nowhere. state: its bindings on the timeline.
     """
     failure = None if failed_at is None else failure_of(warehouse, item)
     if failure is None or failure.revision not in (None, state.revision_at(failure.time)):

@@ -49,8 +49,8 @@ def stage_proposals(
     """Stage the rows for each output that does not hold T yet.
 
     Args:
-        arriving: rows that the quarantine gets together with those that break constraints.
-        leaving: rows, with their places, that leave it.
+        arriving: rows for the quarantine, in addition to those that break constraints.
+        leaving: rows, with their places, to delete from it.
 
     Raises:
         CONSTRAINT_VIOLATED: a row breaks a constraint ON VIOLATION FAIL; nothing is committed.

@@ -109,16 +109,13 @@ class TaskSink:
         self._together_max = RUNS_MAX
 
     def advance(self, until: int, *, retry: bool = False) -> None:
-        """Run the body at every due T <= until.
-
-        Args:
-            retry: run it also where it is known to have failed.
+        """Run the body at every due T <= until; with ``retry`` also at a recorded failure.
 
         Raises:
             TASK_FAILED: the body cannot be computed at some T; nothing is written there.
             STORED_DATA_INVALID: another writer has changed the columns of an output's table.
             STATEMENT_CANCELLED: the caller asked to stop; between two commits.
-            OutdatedDefinition: the timeline and the catalog are to be looked at again.
+            OutdatedDefinition: the timeline and the catalog must be read again.
         """
         self._writing = None
         try:

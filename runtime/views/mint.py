@@ -63,10 +63,10 @@ class Mint:
 
 
 def decide(description: Description, upper: int) -> Decision[Description]:
-    """What to do with a description whose rows are staged.
+    """The action for a description whose rows are staged.
 
-    Wait: it is outdated, and what was staged for it is to be deleted. Advance: the upper is behind
-    its lower, and is to be brought there first. Write: commit it.
+    Wait: it is outdated, and its staged files are to be deleted. Advance: the upper is behind its
+    lower, and must be advanced first. Write: commit it.
 
     Args:
         upper: the output's upper, exclusive, as the log has it.
@@ -79,10 +79,10 @@ def decide(description: Description, upper: int) -> Decision[Description]:
 
 
 def is_overtaken(version_read: int, last_version: int, *, has_rows: bool) -> bool:
-    """Did a rival's rows, not our own empty commit, bring the upper to a description's lower?
+    """Did a rival's rows, not our own empty commit, move the upper to a description's lower?
 
-    This is so where a view starts again: its lower is the time of creation, not the stored upper.
-    What was staged was compared with rows that are not there any more.
+    Then the staged rows were compared with rows that no longer exist. This happens when a view
+    starts again: its lower is the time of creation, not the stored upper.
 
     Args:
         version_read: of the table, that was compared. last_version: the newest that moved the

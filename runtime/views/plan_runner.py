@@ -27,14 +27,14 @@ from ctsql.runtime.views.table_deltas import ChangeRelations
 
 
 class PlanRunner:
-    """Runs texts, and keeps the rows of their steps.
+    """Runs the queries of a change plan, and keeps the rows of their steps.
 
     Args:
-        check: called before each text is planned and computed; may raise.
+        check: called before each query is planned and computed; may raise.
 
     Attributes:
-        relations: the tables that texts read. steps: the rows of those that are done.
-        state_rows: what the texts read as the view, or as its state.
+        relations: the tables that queries read. steps: the rows of finished steps.
+        state_rows: the rows read as the view, or as its state.
     """
 
     def __init__(
@@ -150,13 +150,14 @@ class PlanRunner:
         group_types: T.StructType | None = None,
         later: Sequence[Text] = (),
     ) -> Sequence[RowSet]:
-        """Compute the last steps, and what is made of them: in one job where all that is of few.
+        """Compute the last steps and their results, in one job if all rows are few.
 
-        Not below subqueries: there Spark may be unable to plan what is only a text.
+        Queries with subqueries are excluded: Spark may be unable to plan a step that is only a text
+        there.
 
         Args:
-            last, group_types: as for :meth:`run`. results: what is wanted of them. later: texts
-                that read the steps, too.
+            last, group_types: as for :meth:`run`. results: computed from them. later: queries that
+                read the steps, too.
         """
         are_keys = any(step.role is StepRole.KEYS for step in steps)  # then a table is read by them
         if not are_keys and not any(map(has_subqueries, [*(s.rows for s in steps), *last])):

@@ -92,7 +92,7 @@ class ViewRefresh:
         self._is_tried = False
 
     def run(self, clock: Callable[[], int]) -> RefreshOutcome:
-        """Stage what changed, or the difference of the whole query and the stored rows.
+        """Stage the change, or the difference of the whole query and the stored rows.
 
         Args:
             clock: milliseconds since any moment.

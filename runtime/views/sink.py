@@ -107,13 +107,10 @@ class ViewSink:
         self._full = False
 
     def advance(self, until: int, *, full: bool = False) -> None:
-        """Bring the view to its contents as of ``until``.
-
-        Args:
-            full: compare even when nothing it reads has changed.
+        """Advance the view to its contents at ``until``; ``full`` compares even without a change.
 
         Raises:
-            VIEW_FAILED: the query cannot be computed on the data; the table stays as it was.
+            VIEW_FAILED: the query cannot be computed on the data; the table is unchanged.
             STORED_DATA_INVALID: another writer has changed the table's columns.
         """
         if self.warehouse.schedules.is_closed(self.item) or until < self.item.created_at:

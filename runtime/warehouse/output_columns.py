@@ -97,13 +97,13 @@ def ensure_columns(
     exactly: bool = False,
     check: Callable[[], None] = lambda: None,
 ) -> None:
-    """Give the table of an output the columns, unless it begins with them, or has exactly them.
+    """Add the columns to an output's table, unless it begins with them, or has exactly them.
 
     Args:
-        check: raises where the columns are no longer to be given, by the version committed onto.
+        check: raises if the columns are outdated at the version committed onto.
 
     Raises:
-        READ_ONLY_MODE: it does not, and nothing can be written.
+        READ_ONLY_MODE: columns are missing, and nothing can be written.
     """
     output, table = warehouse.relations.output(item), warehouse.relations.table(item)
     for _ in range(TRIES_MAX):

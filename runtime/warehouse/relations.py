@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 class Relations:
     """Tables, write handles and bound definitions by object; kept until the catalog changes.
 
-    Attributes:
-        catalog: as last looked at. A task's outputs have the columns of the definition in force,
-            which may be an older one than the newest.
+    Also views' change plans, by object id, with what they were made for, and the write handles of
+    their state tables, by location. ``load_stored`` returns the newest stored catalog; ``reload``
+    uses it.
 
-    Also views' change plans, by object id, with what they were made for, and the write handles
-    of their state tables, by location. ``load_stored`` gives the newest catalog that is stored, and
-    ``reload`` goes on with it.
+    Attributes:
+        catalog: as last read. A task's outputs have the columns of the definition in force, which
+            may be older than the newest.
     """
 
     def __init__(self, gateway: "Gateway", timeline: Timeline) -> None:

@@ -393,13 +393,12 @@ def _looks(
     item: Item,
     span: tuple[int, int],
 ) -> set[int] | None:
-    """The Ts as of which the views that read a task may see what it held; None for any T.
+    """The Ts as of which the views that read a task may see its contents; None for any T.
 
-    So where anything follows its changes, which tell when a row went.
+    None if an object follows its changes, which show when a row was deleted.
 
     Args:
-        timed_ids: those of objects for which time alone brings something to do. span: as (after,
-            until].
+        timed_ids: of objects that change by time alone. span: as (after, until].
     """
     readers = all_readers(catalog, item.id)
     if any(r.id in timed_ids or isinstance(r, Task) for r in readers):

@@ -184,13 +184,13 @@ class Versions:
     def changed_by(
         self, item: Item, movement: Movement, columns: list[str], *, only_inserts: bool
     ) -> "DataFrame":
-        """The rows that a movement changes of these columns, as :meth:`change_rows` has them.
+        """The rows of these columns that a change inserts and deletes, as :meth:`change_rows`.
 
-        With ``only_inserts`` what it deletes may be left out.
+        ``only_inserts`` allows to leave out deletions.
 
         Raises:
             VIEW_FAILED: a view's contents became an error.
-            COLUMN_TYPE_CHANGED: rows that go cannot be shown.
+            COLUMN_TYPE_CHANGED: deleted rows cannot be shown.
         """
         from ctsql.runtime.delta.change_feed import as_inserts  # imports Spark
 

@@ -63,13 +63,10 @@ class _Bound:
 def read_turns(
     tokens: Tokens, clocks: Mapping[int, ClockCall], build: Callable[[Tokens], Expr]
 ) -> tuple[Turn, ...]:
-    """The turns of a condition in which the clock is read.
-
-    Args:
-        build: makes the expression of a value.
+    """The turns of a condition that reads the clock; ``build`` makes the expression of a value.
 
     Raises:
-        CLOCK_READ: as :class:`Refusal`, where the condition is none of the comparisons above.
+        CLOCK_READ: as :class:`Refusal`, if the condition is none of the comparisons above.
     """
     return _Reader(tokens, clocks, build).condition()
 

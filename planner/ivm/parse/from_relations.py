@@ -57,8 +57,7 @@ class FromCompiler(ABC):
     Args:
         reading: the text. relations: by name as typed, ``t`` or ``s.t``, folded.
         numbers: the numbers for new columns; shared with the texts of plain views.
-        with_subqueries_in_joins: whether the condition of a join may have subqueries, for which
-            there is no change rule.
+        with_subqueries_in_joins: as for :func:`compile_query`.
     """
 
     def __init__(

@@ -104,8 +104,7 @@ def compile_query(
     """A query's node, and the names of its columns.
 
     Args:
-        with_subqueries_in_joins: also where the condition of a join has subqueries, which have no
-            change rule there.
+        with_subqueries_in_joins: allow subqueries in join conditions; they have no change rule.
 
     Raises:
         Refusal: the query, or a part of it, has no change rule.

@@ -50,9 +50,9 @@ class DeltaDerivation:
         state: for an aggregate that has one, the number of its state table.
 
     Attributes:
-        large: tables with so large a change that a step more is worth it that leaves less of it.
+        large: as for :meth:`ctsql.planner.ivm.plan.ChangePlan.delta`.
         groups: by a state table's number, its touched groups after and before.
-        state_keys: which groups these are: a step, and pairs of a column of the state table and
+        state_keys: the keys of these groups: a step, and pairs of a column of the state table and
             one of the step.
     """
 

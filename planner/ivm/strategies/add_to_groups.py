@@ -70,12 +70,8 @@ def added_rows(
 ) -> tuple[Desired, Certain] | None:
     """The rows that the view should hold for the touched groups.
 
-    Args:
-        names: of the view's columns. types: theirs, by name.
-
-    Returns:
-        as :func:`~ctsql.planner.ivm.strategies.stored_view.desired_rows`, and the same if no group
-        has to be recomputed; None if nothing changed, or groups cannot be added to.
+    As :func:`~ctsql.planner.ivm.strategies.stored_view.desired_rows`, and the same without groups
+    to recompute; None if nothing changed, or groups cannot be added to.
     """
     node, shown_places = top.operator, _places_shown(top, query)
     if shown_places is None or not isinstance(node, alg.Aggregate):

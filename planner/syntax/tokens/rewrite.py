@@ -79,8 +79,8 @@ def rewrite(
     """The text that Spark runs for a piece of SQL.
 
     Args:
-        relation: the bare name in place of a relation. Unless an alias follows, the relation's own
-            name is added as one: columns qualified with it resolve.
+        relation: the bare name in place of a relation. Without an alias the relation's own name is
+            added as one, so that columns qualified with it resolve.
         clock: the text in place of a call that reads the clock; None leaves the calls.
         parameters: SQL literals in place of ``?`` and ``:name``, in order.
 

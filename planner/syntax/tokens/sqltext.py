@@ -48,17 +48,15 @@ def analyse(
     """Find what a piece of SQL reads.
 
     Args:
-        form: what it must be: a query, a predicate (the text behind WHERE), a DML statement, or a
-            WITH clause alone.
+        form: a query, a predicate (the text after WHERE), a DML statement, or a WITH clause alone.
         tokens: its tokens, if the caller has them.
         targets: relations that are written; the result excludes them.
-        exclusion: a part of the piece that does not belong to it, and its replacement; ``tokens``
-            excludes it.
+        exclusion: a part that does not belong to the piece, and its replacement; not in ``tokens``.
         cte_names: common table expressions around the piece, in lower case.
         outer: the scopes around the piece, innermost first: a statement's target, for example.
 
     Raises:
-        SYNTAX_ERROR: it cannot be read. NOT_SUPPORTED: a time travel clause. INVALID_NAME: a
+        SYNTAX_ERROR: it cannot be parsed. NOT_SUPPORTED: a time travel clause. INVALID_NAME: a
             relation's name has more than two parts.
     """
     tokens = tokenise(span) if tokens is None else tokens
@@ -318,10 +316,9 @@ _UPSERT = f"{_MERGE.format(then='UPDATE SET *')} WHEN NOT MATCHED THEN INSERT *"
 
 
 def usual_mistake(tokens: Tokens, place: int, cause: Exception | None = None) -> CtsqlError | None:
-    """The SYNTAX_ERROR of the first common mistake in a text that no parser takes; None for none.
+    """The SYNTAX_ERROR of the first common mistake in a text that cannot be parsed; None for none.
 
-    A parser stops where it cannot continue, which is seldom where the mistake is. This runs only
-    after it has failed, so it may guess.
+    A parser seldom stops at the mistake. This runs only after it has failed, so it may guess.
 
     Args:
         tokens: of a statement or a part of one. place: the offset at which the parser stopped.

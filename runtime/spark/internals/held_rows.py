@@ -88,9 +88,7 @@ def columns_of(rows: DataFrame) -> Any:
 def execute(session: SparkSession, plan: Any) -> Any:
     """Run a physical plan; its rows, as a sequence in the JVM.
 
-    Tasks get the session's settings as local properties, as in
-    ``SQLExecution.withSQLConfPropagated``.
-
+    Tasks get the session's settings as local properties (``SQLExecution.withSQLConfPropagated``).
     No public API runs a plan without listeners, and keeps its rows in the JVM. A fast path: without
     it, small refreshes run jobs.
     """

@@ -56,8 +56,7 @@ def start_spark(
         jvm: further settings, for the Java that was found.
 
     Raises:
-        JAVA_NOT_FOUND, JAVA_UNSUPPORTED, JAR_DOWNLOAD_FAILED, SPARK_ERROR: see
-            :func:`ctsql.runtime.spark.start.environment.explain_start_failure`.
+        The errors of :func:`ctsql.runtime.spark.start.environment.explain_start_failure`.
     """
     options = {**settings, **jvm(check_java())}
     conf = SparkConf(loadDefaults=False).setAll(list(options.items()))

@@ -237,10 +237,10 @@ def changed_constraints(
 def _columns_edit(
     item: Item, old: st.CreateContinualTask, change: st.ChangeConstraints
 ) -> list[st.Edit] | None:
-    """The edits that write a task's list with another constraint; None where nothing changes.
+    """The edits that add or drop a constraint in a task's list; None if nothing changes.
 
-    The list is rewritten, each constraint behind the columns and with its name, so that a name
-    that was made up stays.
+    The rewritten list has each constraint after the columns, with its name, so a generated name is
+    kept.
 
     Raises:
         UNKNOWN_CONSTRAINT: there is none to drop. INVALID_STATEMENT: the name is taken.

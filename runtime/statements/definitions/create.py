@@ -479,14 +479,14 @@ class Creation(OnNames):
         first: Definition | None = None,
         since: int | None = None,
     ) -> Iterator[list[Item]]:
-        """Inside, an object has its table, or its outputs', up to now, and no catalog knows it.
+        """Inside, an object's tables exist, advanced to now, and no catalog has it.
 
-        Gives what is to be registered; what of it is not is deleted if an error leaves.
+        Yields what to register. If the block raises, unregistered tables are deleted.
 
         Args:
-            beside: the outputs and the quarantine of a task, as far as they are known.
-            first: the definition by which a task holds its first rows. since: the T at which it
-                begins; None for the newest.
+            beside: the outputs and the quarantine of a task.
+            first: the definition that copies a task's first rows. since: the T at which it begins;
+                None for the newest.
         """
         engine = self.engine
         reads = [engine.relations.item(r.object_id) for r in bound.reads]
@@ -538,13 +538,13 @@ class Creation(OnNames):
 
 
 def check_place_free(catalog: Catalog, table: Item, span: Span | None) -> None:
-    """Refuse to attach a table that lies in the folder of an object, or has one within it.
+    """Refuse to attach a table inside the folder of an object, or around one.
 
-    Only tables that others made may lie within each other, as MAINTAIN removes no file of theirs.
+    Only tables that others made may be within each other: MAINTAIN removes no file of theirs.
 
     Raises:
-        OBJECT_EXISTS: an object has its rows there. NOT_SUPPORTED: a dropped one has, or an object
-            lies within.
+        OBJECT_EXISTS: an object has its rows there. NOT_SUPPORTED: a dropped object has, or an
+            object is within.
     """
     place = table.location or ""
     for owner in catalog:

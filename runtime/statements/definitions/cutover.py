@@ -128,13 +128,13 @@ def as_prepared(current: Catalog, item: Record) -> Record:
 
 
 def check_reads(bound_by: Catalog, current: Catalog, reads: Iterable[Reading]) -> None:
-    """Check that what a new definition reads is what it was bound to.
+    """Check that a new definition reads the objects that it was bound to.
 
     Args:
         bound_by: the catalog by which it was bound. current: the newest.
 
     Raises:
-        UNKNOWN_RELATION: some of it was dropped. ALTERED_MEANWHILE: a view of it has other columns.
+        UNKNOWN_RELATION: one was dropped. ALTERED_MEANWHILE: a view among them has other columns.
     """
     for reading in reads:
         before, now = (c.items.get(reading.object_id) for c in (bound_by, current))
@@ -159,14 +159,14 @@ def beginning(current: Catalog, item: Item | None, span: Span | None) -> Cutover
 def new_starts(
     before: Item | None, after: Item, begin: int, now: int
 ) -> tuple[tuple[int, int], ...]:
-    """From which T each definition of a task is in force that comes with a cutover at T = ``now``.
+    """The T from which each new definition of a task is in force, for a cutover at T = ``now``.
 
-    One that copies rows (:attr:`ctsql.catalog.items.Definition.once`) is in force at that T alone,
-    what comes behind it from the next T on. The first one of a new task needs no T.
+    A definition that copies rows (:attr:`ctsql.catalog.items.Definition.once`) is in force at that
+    T alone, the one after it from the next T on. The first one of a new task needs no T.
 
     Args:
         before: the task by the catalog; None for a new one. begin: the T from which a definition
-            is in force that mends the one before; else ``now``.
+            replaces a failed one; else ``now``.
     """
     starts, time = [], begin
     for revision in after.revisions:

@@ -31,13 +31,13 @@ def copy_of(
     clears: bool = False,
     quarantine: Item | None = None,
 ) -> Definition:
-    """The definition by which each output of a task gets the rows of another object.
+    """The definition that copies the rows of another object into each output of a task.
 
     Args:
         outputs: the objects that hold the task's rows, with their columns.
-        follows: what the task follows; it is read by name only, as no task is without an input.
-        constraints: what the rows must keep. clears: the rows that the task holds go.
-        quarantine: the one whose rows the task's own quarantine gets.
+        follows: the task's input, which is read by name only, because every task has an input.
+        constraints: enforced on the rows. clears: whether the task's own rows are deleted first.
+        quarantine: the object whose rows the task's quarantine gets.
     """
     body = []
     for output, source in zip(outputs, sources, strict=True):
@@ -109,14 +109,14 @@ def fill(engine: Engine, items: Sequence[Item], first: Definition | None, until:
 def backfill_of(
     names: Namespace, statement: st.CreateContinualTask, item: Item
 ) -> Definition | None:
-    """The definition by which a new task begins with a table's rows; None without BACKFILL FROM.
+    """The definition that copies a table's rows into a new task; None without BACKFILL FROM.
 
     Args:
         item: the task, with its columns.
 
     Raises:
         WRONG_OBJECT_KIND, UNKNOWN_RELATION: it is no table. BACKFILL_COLUMNS_DIFFER: its columns
-            are not the task's. NOT_SUPPORTED, INVALID_OPTION: what the clause does not go with.
+            are not the task's. NOT_SUPPORTED, INVALID_OPTION: a clause that excludes BACKFILL.
     """
     if statement.backfill is None:
         return None

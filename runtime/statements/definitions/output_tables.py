@@ -46,10 +46,10 @@ def make_table(engine: Engine, item: Record) -> Record:
 
 
 def checkpoint_interval(object_id: str) -> int:
-    """After how many commits Delta writes a checkpoint of an output, for which the commit waits.
+    """The number of commits after which Delta writes a checkpoint of an output, within a commit.
 
-    A tick commits to the timeline and to each output: with one interval all their checkpoints would
-    fall on the same tick.
+    A tick commits to the timeline and to each output; with equal intervals all their checkpoints
+    would fall on one tick.
 
     >>> checkpoint_interval("a"), checkpoint_interval("b")
     (113, 131)

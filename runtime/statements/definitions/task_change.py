@@ -57,14 +57,14 @@ from ctsql.runtime.warehouse.times.timeline import TaskState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskChange:
-    """A task that gets another definition, as it was prepared.
+    """A prepared change of a task's definition.
 
     Attributes:
-        task: as it was. text, reads: of the definition. columns: of each output by it.
-        quarantine: the one that it gets, whose table was made; None where it has or gets none.
-        copy: the definition by which it takes its rows from what was built beside it; None where
-            it keeps them.
-        failed_at: the T at which it had failed; None for none.
+        task: before the change. text, reads, columns: of the new definition; columns of each
+            output.
+        quarantine: the new one, whose table exists; None without a new one.
+        copy: the definition that copies rows built by a replacement; None to keep the task's rows.
+        failed_at: the T at which the task had failed; None for none.
     """
 
     task: Task

@@ -454,15 +454,15 @@ class TaskReplacement(Redefinition):
 def swapped(
     current: Catalog, change: TaskChange, beside: Sequence[Item], *, is_known: bool
 ) -> Cutover:
-    """What changes on top of a catalog where a task takes over what its replacement holds.
+    """The changes of a catalog by which a task takes over the rows of its replacement.
 
     Args:
-        beside: the replacement, then what goes with it. is_known: whether the catalog has it, or
-            is to get it, until the task has its rows.
+        beside: the replacement and its auxiliary objects. is_known: whether the catalog has them,
+            or gets them until the task has its rows.
 
     Raises:
-        What :meth:`TaskChange.on_top` raises. DEPENDENT_OBJECTS: somebody reads the replacement.
-        REPLACEMENT_EXISTS: there is another one by now.
+        The errors of :meth:`TaskChange.on_top`. DEPENDENT_OBJECTS: an object reads the replacement.
+        REPLACEMENT_EXISTS: another one was created meanwhile.
     """
     cutover, task, span = change.on_top(current), change.task, change.span
     check_reads(current, current, change.reads)
@@ -485,10 +485,10 @@ def advance_beside(engine: Engine, items: Sequence[Item], *, is_known: bool) -> 
     """Run a replacement up to now.
 
     Args:
-        items: it, then what goes with it. is_known: whether the catalog has it.
+        items: the replacement and its auxiliary objects. is_known: whether the catalog has them.
 
     Raises:
-        UNKNOWN_RELATION: it, or what it reads, was dropped by another process.
+        UNKNOWN_RELATION: it, or an object it reads, was dropped by another process.
     """
     beside, there = items[0], engine.refresh_catalog().items
     now = engine.mint_for([there[r.object_id] for r in beside.reads if r.object_id in there])

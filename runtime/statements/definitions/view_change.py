@@ -134,11 +134,11 @@ def prepare_view(
     quarantine: MaterializedView | None,
     span: Span,
 ) -> ViewChange:
-    """Prepare that a view, which was advanced to now, gets another definition.
+    """Prepare another definition of a view, which was advanced to now.
 
     Args:
-        later: it with that definition, its columns and its comment.
-        quarantine: the one that it has then; None for none.
+        later: the view with that definition, its columns and its comment.
+        quarantine: its new quarantine; None for none.
 
     Raises:
         ALTERED_MEANWHILE: a newer definition has written. Or the error of columns that no table can
@@ -218,17 +218,15 @@ def check_quarantine_unread(current: Catalog, there: Item, span: Span) -> None:
 
 
 def give_columns(warehouse: Warehouse, old: Item, columns: Schema, *, is_read: bool) -> History:
-    """Give a view's table columns at its end, unless it is to be written under others.
+    """Add columns at the end of a view's table, unless it will be written under other columns.
 
-    What it holds stays, with NULL in them, and so does its history. A table that was never
-    written by the definition which is known has none.
+    Stored rows have NULL in them and keep their history. A table without rows of the loaded
+    definition has no history.
 
     Args:
         is_read: whether an object reads the view.
 
-    Raises:
-        ALTERED_MEANWHILE: a newer definition has written. Or the error of columns that no table can
-            have, before any change.
+    Raises: as :func:`prepare_view`.
     """
     if awaits_columns(warehouse, old):
         return History.WAITS if is_read else History.CUT

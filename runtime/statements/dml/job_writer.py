@@ -96,7 +96,7 @@ class JobWriter:
         """Commit; returns the upper.
 
         Args:
-            own: batches without a text elsewhere; deleted if they are not committed.
+            own: batches whose text exists nowhere else; deleted if they are not committed.
 
         Raises:
             UPPER_MISMATCH: another writer was first, or this one would leave a gap.

@@ -26,7 +26,7 @@ def open_feed(names: Namespace, statement: Subscribe, *, strict: bool) -> Feed:
         UNKNOWN_RELATION, AS_OF_OUT_OF_RANGE: the object does not exist, or not at that time.
         READ_ONLY_MODE: a named reader on a read-only connection.
         NONDETERMINISTIC_FUNCTION: a plain view that is not deterministic.
-        OBJECT_EXISTS, SUBSCRIPTION_OUTDATED: the reader's name is of another object or view.
+        OBJECT_EXISTS, SUBSCRIPTION_OUTDATED: the reader belongs to another object or view.
     """
     engine = names.engine
     if engine.read_only and statement.reader is not None:

@@ -38,12 +38,12 @@ def refresh_view(engine: Engine, item: Item, *, full: bool, replaced: bool = Fal
 
     Args:
         full: recompute it and compare.
-        replaced: its definition is new: a finished schedule is no error, and contents of the new
+        replaced: its definition is new: a finished schedule is no error, and rows of the new
             definition are stored before it returns.
 
     Raises:
         VIEW_FINISHED: the last refresh of its schedule has passed, or another process closed the
-            replaced view by the old definition. UNKNOWN_RELATION: it was dropped.
+            view by the old definition. UNKNOWN_RELATION: it was dropped.
     """
     until = engine.mint()
     item = still_there(engine.catalog, item)

@@ -32,9 +32,9 @@ def rows_to_load(
 ) -> DataFrame:
     """The rows of files under the names of the table's columns that they fill.
 
-    A file of texts says nothing of types, so it is read with those of the table: what is guessed
-    from the texts would lose the zeros of 007. A value that is not of the type is an error, and so
-    is a CSV file whose columns stand in another order than those of the first.
+    Text files are read with the table's types: guessed types would lose the zeros of 007. A value
+    of another type is an error, and so is a CSV file whose columns are in another order than the
+    first's.
 
     Args:
         columns: the columns to be filled. table: its name, as a statement spells it.

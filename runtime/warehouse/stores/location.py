@@ -93,14 +93,14 @@ def check_outside(
     """Refuse a place where ctsql or Delta keeps its files.
 
     Args:
-        place: what is to be written or attached: a full URI, or a path on a local disk.
+        place: to be written or attached: a full URI, or a path on a local disk.
         warehouse: its folder, in the same form. what: the clause or option, for the message.
-        is_folder: whether it is a folder that will be one's own, with all that is in it.
+        is_folder: whether ctsql will own the whole folder.
         is_new: whether something is written there that another table's owner would not miss.
 
     Raises:
-        NOT_SUPPORTED: it lies in the warehouse, or in a folder of ``OWN_FOLDERS``; something new in
-            a Delta table, whose VACUUM would delete it; or it is a folder with the warehouse in it.
+        NOT_SUPPORTED: it is in the warehouse, or in a folder of ``OWN_FOLDERS``; or new and in a
+            Delta table, whose VACUUM would delete it; or a folder around the warehouse.
     """
     own_folder = next((p for p in reversed(_parts(place)) if p.lower() in OWN_FOLDERS), None)
     if is_within(place, warehouse):
@@ -118,13 +118,13 @@ def check_outside(
 
 
 def is_within(place: str, folder: str) -> bool:
-    """Whether a place is a folder or lies in it, whatever links and the store's case make of it.
+    """Is a place a folder or inside it, whatever links and the store's case make of it?
 
     >>> is_within("s3a://lake/w/../w/t", "s3://lake/w"), is_within("s3a://lake/w2", "s3a://lake/w")
     (True, False)
 
     Args:
-        place: a full URI, or a path on a local disk; nothing needs to be there. folder: the same.
+        place, folder: full URIs, or paths on a local disk; they need not exist.
     """
     here, there = local_path(place), local_path(folder)
     if here is None or there is None:

@@ -150,13 +150,13 @@ def check_unchanged(source: str, table: DeltaTable, version: int) -> None:
 def resolve(
     timeline: Timeline, group: str, tables: Tables, recorded: Any = None
 ) -> "WriteConflict | None":
-    """Commit the missing parts of a transaction; or undo it, and then why.
+    """Commit the missing parts of a transaction; or undo it, and return why.
 
     May be called by any process, and again.
 
     Args:
-        recorded: the intent, for who has recorded it. Somebody else may have come to an end with
-            it since; the tables say to which.
+        recorded: the intent, if the caller recorded it. Another process may have finished it since;
+            the tables show with which outcome.
     """
     intent = timeline.intents.get(group, recorded)
     if intent is None:
@@ -371,13 +371,13 @@ class _Participant:
         return True
 
     def _take_back(self, version: int) -> None:
-        """Commit the reverse of a version: its files go, what it removed comes back.
+        """Commit the reverse of a version: remove its files, restore the files it removed.
 
-        Nothing of it is left in a table that was replaced since, or set back to before it.
+        A table that was replaced since, or restored to an earlier version, has none of them.
 
         Raises:
             Conflict: another commit was first; it may be another process that takes it back.
-            TRANSACTION_STUCK: other writers have rewritten what is to go.
+            TRANSACTION_STUCK: other writers have rewritten the files to remove.
         """
         txn = self.table.begin()
         txn.depend_on_all()

@@ -105,11 +105,11 @@ class Timeline:
     """The warehouse's one timeline.
 
     Attributes:
-        table: its own. read_to: the newest version of that whose bindings are taken in, or -1.
+        table: its Delta table. read_to: its newest version whose bindings were read, or -1.
         intents: transactions that are being committed, by id.
         damaged_sources: those whose logs could not be read when Ts were last bound.
-        reload: gives the sources by the newest catalog.
-        tasks: what is bound of each task; another mapping once it has changed.
+        reload: returns the sources by the newest catalog.
+        tasks: the bindings of each task; another mapping once they change.
     """
 
     def __init__(self, gateway: "Gateway", location: str) -> None:
@@ -287,21 +287,20 @@ class Timeline:
         cutover: str | None = None,
         tick_ms: int = 0,
     ) -> int:
-        """Bind every commit that is there; returns the newest T.
+        """Bind every new commit; returns the newest T.
 
-        While a transaction is being committed, its commits wait, and what follows them.
+        The commits of a transaction that is being committed wait, and so do later ones.
 
         Args:
-            sources: source id to (name, table). All sources of the warehouse must be given,
-                or an earlier commit of one left out would get a later T.
+            sources: source id to (name, table). All sources of the warehouse must be given, or an
+                earlier commit of one left out would get a later T.
             fresh: make a new T, not before the clock's time, even when no source has moved.
-            request: bind to that new T that this view is to be refreshed.
-            tasks: bind to that new T the new states of these tasks.
-            cutover: bind to that new T that the definitions of a cutover are in force.
+            request, tasks, cutover: bound to that new T: the refresh of this view, the new states
+                of these tasks, the definitions of this cutover.
             tick_ms: the length of the intervals whose commits share a T; 0 for none.
 
         Raises:
-            DEFINITIONS_CHANGED: somebody else has closed the cutover; nothing is bound.
+            DEFINITIONS_CHANGED: another process has closed the cutover; nothing is bound.
         """
         for _ in range(MINT_TRIES_MAX):
             self.refresh()
