@@ -1,8 +1,7 @@
 """Answers questions about a warehouse from its logs alone; computes no rows.
 
-:class:`ctsql.runtime.engine.Engine` adds what computes. Without that it is enough for SHOW,
-DESCRIBE and the status of outputs, also over tables that are read without Spark
-(:mod:`ctsql.runtime.delta.log.local_log`).
+It is enough for SHOW, DESCRIBE and the status of outputs, also without Spark
+(:mod:`ctsql.runtime.delta.log.local_log`). :class:`ctsql.runtime.engine.Engine` computes.
 """
 
 from collections.abc import Callable, Iterator

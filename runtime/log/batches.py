@@ -5,11 +5,9 @@ If another writer committed some of these Ts, the parts below the upper are cut.
 schema replaces the table's columns and all its rows.
 
 Inserted rows are files in the table's folder, described by Delta's ``add`` action. Deleted rows are
-positions in a stored file as of the version the batch was made from: the file's next ``add``, or
+positions in a stored file at the version the batch was made from: the file's next ``add``, or
 ``None`` if no row of the file remains. If a part deletes a row that an earlier part of the batch
-inserts, both are left out.
-
-A text is validated before use. It has a format number; an unknown one is refused.
+inserts, both are left out. A text is validated before use, its format number included.
 
 Source: the Delta protocol, "Add File and Remove File", "Deletion Vectors".
 """

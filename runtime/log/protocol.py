@@ -41,10 +41,8 @@ class LogTransaction(Protocol):
     ) -> tuple[list[StagedDelete], list[StagedFile]]:
         """Stage the deletion of rows of the version read.
 
-        A table without deletion vectors gets new files with the remaining rows.
-
-        Args:
-            victims: each file once, its full path as in ``_metadata.file_path``, and row indexes.
+        Without deletion vectors the remaining rows go into new files. ``victims``: row indexes by
+        file, each once, its full path as in ``_metadata.file_path``.
         """
 
     def set_columns(self, schema: str) -> None:

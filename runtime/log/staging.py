@@ -113,8 +113,8 @@ class OutputBatch:
         """The staging of a T.
 
         Raises:
-            OUTPUT_CLOSED, BOUNDS_INVALID: the T is not in ``[lower, upper)``.
-            BATCH_USED_UP: it owns nothing any more, or was read from a text.
+            OUTPUT_CLOSED, BOUNDS_INVALID: the T is not in ``[lower, upper)``. BATCH_USED_UP: it was
+                released or discarded, or read from a text.
         """
         self.check_usable()
         if self.txn is None:

@@ -140,10 +140,10 @@ def _inserts(
 
 
 def _shape(body: Transaction, output: str, inputs: list[str]) -> Hashable:
-    """What decides on the rows that a body inserts into an output.
+    """The statements that decide the rows which a body inserts into an output.
 
-    All statements that write it, except DELETEs in front of its first INSERT: these take away
-    stored rows only, which no statement reads.
+    All that write it, except DELETEs before its first INSERT: these delete only stored rows, which
+    no statement reads.
     """
     own = [s for s in body.statements if output_of(s) == output]
     first = next(i for i, s in enumerate(own) if isinstance(s, Insert))
@@ -214,12 +214,10 @@ def _differ(before: OutputState, after: OutputState, columns: list[str]) -> bool
 def stage_batched_runs(
     plan: TaskWrite, table: DeltaTable, movements: Sequence[tuple[int, Movement]], staging: Staging
 ) -> list[int] | Declined:
-    """Compute and stage what a task proposes at each of several Ts; gives those that have rows.
+    """Compute and stage what a task proposes at several Ts; returns the Ts that have rows.
 
-    Declined where the rows of the Ts cannot be told apart, and nothing was done.
-
-    Args:
-        table: its input. movements: each T, and how the input moved then.
+    Declined, with nothing done, if the rows of the Ts cannot be separated. ``movements``: each T,
+    and the change of the input at it.
     """
     rows = numbered_rows(table, [movement for _, movement in movements], TIME)
     if isinstance(rows, Declined):

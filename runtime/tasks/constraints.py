@@ -189,11 +189,7 @@ def quarantine_rows(
     columns: Sequence[str],
     at: int,
 ) -> DataFrame:
-    """Rows that break constraints, as the quarantine holds them.
-
-    Args:
-        relation: the output that they are not in. columns: the output's.
-    """
+    """Rows that break constraints, as the quarantine of the output ``relation`` holds them."""
 
     def broken(texts: Iterable[str], between: str) -> str:
         each = ", ".join(
@@ -220,11 +216,7 @@ def as_quarantined(
     reason: Column,
     place: str | None = None,
 ) -> DataFrame:
-    """Rows as a quarantine holds them: the columns of ``QUARANTINE_COLUMNS``.
-
-    Args:
-        columns: those of the row itself.
-    """
+    """Rows with the given columns as a quarantine holds them: in ``QUARANTINE_COLUMNS``."""
     return rows.select(
         F.lit(at).cast("bigint").alias("t"),
         F.lit(relation).alias("relation"),

@@ -1,10 +1,8 @@
-"""Times at which a task's body cannot be computed: the task stands there, or goes past them.
+"""Times at which a task's body cannot be computed: the task stops there, or skips them.
 
-[failure-stops] nothing is written at such a T and nothing after it is run; the reason is recorded
-    for the output (:mod:`ctsql.runtime.log.failures`), and only RETRY runs the body there again.
-    (tests/spark/tasks/test_task_failures.py)
-[replaced-anyway] where a T fails that is before a swap, which replaces all rows, the task goes to
-    the swap: it needs no body that can compute that T.
+[failure-stops] nothing is written at such a T or after it; the output's log records the reason
+    (:mod:`ctsql.runtime.log.failures`), and only RETRY runs the body there again.
+[replaced-anyway] if a T fails before a swap, which replaces all rows, the task goes on at the swap.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,12 +24,12 @@ DISTURBED_TRIES_MAX = 20
 
 
 class FailedTimes:
-    """Those of one task.
+    """The failed times of one task.
 
     Args:
-        output: the one that leads.
-        commit: commits a batch with an upper and metadata to that; is it in?
-        check_known: raises where the newest commit is of a definition that is not known here.
+        output: the leading output. commit: commits a batch with an upper and metadata; False if the
+            upper has moved. check_known: raises if the newest commit is of a definition that is not
+            loaded.
     """
 
     def __init__(
@@ -70,10 +68,9 @@ class FailedTimes:
         return max(upper, failure.time)
 
     def failed(self, time: int, problem: CtsqlError, *, again: bool) -> int:
-        """Go past a time that fails, or record why and raise it; gives the upper after it.
+        """Skip a failing time, or record why and raise it; returns the upper after it.
 
-        Args:
-            again: whether the body was to be run there again.
+        ``again``: whether the body was run there on request.
         """
         item, plan = self.warehouse.relations.in_force(self.item, time)
         failure = Failure.of(time, problem, item)
@@ -117,11 +114,7 @@ class FailedTimes:
         raise disturbance_error(f"{DISTURBED_TRIES_MAX} tries at T = {failure.time}")
 
     def _go_past(self, time: int, failure: Failure, *, upper: int | None = None) -> bool:
-        """Commit an upper past a time at which nothing could be written; False when too late.
-
-        Args:
-            upper: the one to commit; None for that behind the time.
-        """
+        """Commit an upper past a time without rows, by default the next; False if it has moved."""
         batch = self.output.open(self.output.upper)
         if isinstance(batch, UpperMoved) or batch.lower > time:
             return False

@@ -1,17 +1,15 @@
 """UNIQUE of a task's output: which proposed rows break it.
 
-CHECK and NOT NULL are decided from the row (:mod:`ctsql.planner.lowering.constraints`). UNIQUE
-needs other rows: the output's stored rows that stay, and the other proposed rows that are kept.
-There is no table of keys: the output is read by key, in the files whose statistics allow one, as a
-DELETE by key does. So the cost follows the change.
+UNIQUE needs other rows: the output's remaining stored rows, and the other proposed rows. There is
+no table of keys: the output is read by key, from the files whose statistics allow one, as for a
+DELETE by key. So the cost follows the change.
 
-[others-first] only rows that no other constraint keeps out are looked at, for each UNIQUE in the
-    order of definition; so a row that is left out takes no key from another.
-[definite-winner] of several proposed rows with a key the first by its JSON text keeps it, of equal
-    ones one; a stored row keeps it before all. No order of rows matters, so the outcome is
-    definite.
+[others-first] only rows that no other constraint excludes are checked, for each UNIQUE in the order
+    of definition. So an excluded row takes no key from another.
+[definite-winner] a stored row keeps its key before proposed ones; of these the first by its JSON
+    text does. So the outcome is definite, whatever the order of rows.
 [null-is-no-key] a key with a NULL equals no other.
-[same-marks] few rows are looked up by the driver; else Spark joins. Both mark the same rows.
+[same-marks] the driver looks few rows up; else Spark joins. Both mark the same rows.
 """
 
 from collections import defaultdict
@@ -91,10 +89,9 @@ def mark_keys(
     small: bool,
     stack: ExitStack,
 ) -> AnyRows:
-    """Proposed rows with ``BROKEN``, where UNIQUE is among what they break.
+    """Proposed rows with ``BROKEN``, to which broken UNIQUE constraints are added.
 
-    Args:
-        small: whether few rows are expected. stack: keeps what Spark holds until rows are staged.
+    ``small``: few rows are expected. ``stack`` keeps Spark's rows until they are staged.
     """
     order = [i for i, c in enumerate(constraints) if c.key]
     if proposed_rows is None or not order:

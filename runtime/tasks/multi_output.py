@@ -47,8 +47,8 @@ class OutputBatches:
     """The batches for the outputs of one task at one T.
 
     Attributes:
-        lead: the output that leads. read: each output by its id, with the version that the body
-            reads; None before it had one.
+        lead: the leading output. read: each output by its id, with the version that the body reads;
+            None before the first.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""How far objects are, and what holds them there: tasks that are suspended or have failed.
+"""How far objects are, and which tasks are suspended or have failed.
 
-An object is *complete through* T when all that it holds at T is stored, or when nothing that it
-reads changes it between what is stored and T.
+An object is *complete through* T when all its rows at T are stored, or nothing that it reads
+changes it between its stored rows and T.
 """
 
 from collections.abc import Iterable, Iterator
@@ -78,10 +78,9 @@ def limit_by_suspended(warehouse: Warehouse, item: Item, until: int) -> int:
 
 
 def check_not_suspended(warehouse: Warehouse, item: Item) -> None:
-    """Refuse what needs an object as of now while it, or what it reads, does not advance.
+    """Raise TASK_SUSPENDED if an object, or one that it reads, is suspended.
 
-    Raises:
-        TASK_SUSPENDED: it would be given contents that RESUME changes afterwards.
+    A new object would otherwise start with contents that RESUME changes afterwards.
     """
     tasks = suspended_below(warehouse, item)
     if warehouse.relations.is_suspended(item):

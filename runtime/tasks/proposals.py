@@ -1,8 +1,8 @@
 """Stages what a body proposes at one T: into its outputs, and into the task's quarantine.
 
-The quarantine is a table made by ctsql in addition to the outputs, one for a task. It is written as
-a further output is (:mod:`ctsql.runtime.tasks.multi_output`), so a row that breaks a constraint is
-in it exactly once, and no reader sees it before the T is in.
+The quarantine is a table for each task, written like a further output
+(:mod:`ctsql.runtime.tasks.multi_output`). So it has a row that breaks a constraint exactly once,
+and no reader sees the row before T is committed.
 """
 
 import re
@@ -96,12 +96,10 @@ def stage_proposals(
 def quarantine_changes(
     warehouse: Warehouse, changes: Mapping[str, InputChange], fault: CtsqlError, at: int
 ) -> DataFrame | None:
-    """All that the inputs changed at T, as the quarantine holds it; None if nothing changed.
+    """All changes of the inputs at T, as the quarantine holds them; None if nothing changed.
 
-    A deleted row has ``deletes(input)`` as its relation, as a body reads it.
-
-    Args:
-        changes: by the id by which the body reads an input. fault: the body's error at T.
+    A deleted row has the relation ``deletes(input)``. ``changes``: by the id by which the body
+    reads an input; ``fault``: the body's error at T.
     """
     place = None if fault.span is None else fault.span.text[:PLACE_TEXT_MAX]
     parts = []
@@ -123,7 +121,7 @@ def quarantine_changes(
 
 
 def _way_out(place: str | None) -> str:
-    """What to type in the body, so that the rows go through.
+    """The hint: which functions to use in the body instead.
 
     >>> _way_out("CAST(v AS INT)")
     'to get NULL instead, type try_CAST(v AS INT)'
@@ -138,10 +136,9 @@ def _way_out(place: str | None) -> str:
 def taken_over(
     warehouse: Warehouse, task: Item, read: Mapping[str, tuple[Item, int | None]], at: int
 ) -> tuple[DataFrame | None, DataFrame | None]:
-    """The rows that a task's quarantine gets from another task's at a T, and those it has before.
+    """The rows that a task's quarantine copies from another task's at a T, and its present rows.
 
-    Args:
-        task: as it is at T. read: the quarantine's version before T, by its id.
+    ``read``: the quarantine's version before T, by its id.
     """
     source = quarantine_copied(warehouse.catalog, task)
     if source is None:

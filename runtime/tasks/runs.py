@@ -1,10 +1,10 @@
 """When a task runs, and what its body then sees of its inputs.
 
-A run is due at every time at which an input moved in a way the body may have to see; whether it
-does is known once the change is consolidated: a change that nets to nothing runs no body.
+A run is due at every time at which an input changed in a way the body may have to see. If the
+consolidated change is empty, the body does not run.
 
-[plain-inserts-in-order] runs are computed together only at Ts at which the input did nothing but
-    insert, of one definition, in their order, without one left out between the first and the last.
+[plain-inserts-in-order] runs are computed together only at consecutive Ts with inserts only, by one
+    definition, in order.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -55,10 +55,9 @@ class Run:
 
 
 def due_runs(warehouse: Warehouse, item: Item, *, after: int, until: int) -> list[Run]:
-    """The runs that may have to be made with after < T <= until, in no order.
+    """The runs that may be due with after < T <= until, in no order.
 
-    Before the task's first write that is the snapshot at the time of its creation, or what
-    BACKFILL FROM says.
+    Before the task's first write that is the snapshot at its creation, or BACKFILL FROM.
     """
     runs: list[Run] = []
     if after < item.created_at:
@@ -102,10 +101,9 @@ def first_lost(warehouse: Warehouse, item: Item, *, after: int, until: int) -> i
 
 
 def may_run_together(warehouse: Warehouse, item: Item, waiting: Sequence[Run]) -> list[Run]:
-    """The first of some waiting runs that may be computed together [plain-inserts-in-order].
+    """The first of the waiting runs that may be computed together [plain-inserts-in-order].
 
-    Args:
-        waiting: in the order of their Ts, none left out; at least one.
+    ``waiting`` is in the order of T, complete, and not empty.
     """
     plan = warehouse.relations.in_force(item, waiting[0].time)[1]
     if warehouse.gateway.read_only or not is_row_local(plan):
@@ -133,11 +131,7 @@ def _only_inserts(warehouse: Warehouse, plan: TaskWrite, run: Run) -> bool:
 
 
 class RunInputs:
-    """The inputs of one run.
-
-    Attributes:
-        has_rows: does any of them change, so that the body runs? Known once they are opened.
-    """
+    """The inputs of one run; ``has_rows``, set when they are opened: does any of them change?"""
 
     def __init__(self, warehouse: Warehouse, plan: TaskWrite, run: Run) -> None:
         self.warehouse = warehouse
@@ -227,10 +221,10 @@ class RunInputs:
         return seen_change(view, change, self.run.time, keep, only_inserts=inserts)
 
     def _change(self, object_id: str, movement: Movement, stack: ExitStack) -> InputChange | None:
-        """The change of an input; None when it is empty.
+        """The change of an input; None if it is empty.
 
-        What is few is read once however often the body names its input; and one partition spares
-        few rows the exchanges of a body's aggregates.
+        Few rows are read once, however often the body names the input, into one partition, which
+        saves exchanges in aggregates.
         """
         warehouse, item = self.warehouse, self.warehouse.relations.item(object_id)
         row_count = self.count_inserts(object_id, movement)

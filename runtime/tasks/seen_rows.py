@@ -1,9 +1,9 @@
-"""What a body sees of an input that it does not see whole: a plain view, or a condition.
+"""What a body sees of an input that is a plain view or has a condition.
 
     change of the source  --view's query, WHERE-->  change that the body sees
 
-The rows are taken one by one, so the inserts that are seen are made of the inserts, the deletes of
-the deletes. A projection may make equal rows of both, which then have not changed and cancel.
+The rows are processed one by one: seen inserts come from inserts, seen deletes from deletes. A
+projection may map both to equal rows, which then cancel.
 """
 
 from collections.abc import Callable, Sequence
@@ -47,11 +47,10 @@ def seen_change(
     *,
     only_inserts: bool,
 ) -> InputChange | None:
-    """What is seen of a source's change at T; None when that is nothing.
+    """What the body sees of a source's change at T; None for nothing.
 
-    Args:
-        keep: makes rows that are computed once and read several times.
-        only_inserts: nobody looks at the deletes.
+    ``keep`` makes rows that are computed once and read several times. ``only_inserts``: the deletes
+    are not read.
     """
 
     def nothing() -> DataFrame:

@@ -88,10 +88,10 @@ class OutdatedDefinition(Exception):
 
 
 class TaskSink:
-    """Keeps one task's output, or its outputs.
+    """Writes one task's outputs.
 
     Attributes:
-        lost_at: the T at which the last advance found that history is gone; None if it did not.
+        lost_at: the T at which the last advance found removed history; None if it did not.
     """
 
     def __init__(
@@ -218,10 +218,9 @@ class TaskSink:
         return Declined("it cannot be run with others")
 
     def _write(self, run: Run, fault: CtsqlError | None = None) -> tuple[int, bool]:
-        """Run the body at a due time; gives the output's upper after it, and whether we wrote.
+        """Run the body at a due time; the output's upper after it, and whether we wrote.
 
-        Args:
-            fault: the body's error at this time; then the changes go into the quarantine instead.
+        ``fault``: the body's error at this time; then the changes go into the quarantine instead.
         """
         missed = False
         for _ in range(DISTURBED_TRIES_MAX):
@@ -284,10 +283,10 @@ class TaskSink:
         return plan.quarantine_errors and problem.condition == "DATA_ERROR"
 
     def _fit(self, time: int, versions: Mapping[str, int]) -> bool:
-        """Whether outputs have, at the versions that batches build on, the columns in force at T.
+        """Do outputs have, at the versions that batches build on, the columns in force at T?
 
-        Otherwise they are given them, and are to be opened again
-        (:mod:`ctsql.runtime.warehouse.output_columns`).
+        Otherwise they get them (:mod:`ctsql.runtime.warehouse.output_columns`), and must be opened
+        again.
         """
         relations = self.warehouse.relations
         then, plan = relations.in_force(self.item, time)
@@ -331,11 +330,7 @@ class TaskSink:
     def _stage(
         self, batches: OutputBatches, runs: Sequence[Run], phases: Phases, fault: CtsqlError | None
     ) -> bool | Declined:
-        """Compute and stage what the body proposes; False when that is nothing.
-
-        Args:
-            fault: the body's error at this time; then the changes go into the quarantine instead.
-        """
+        """Stage what the body proposes, or ``fault`` as in :meth:`_write`; False for nothing."""
         if len(runs) > 1:
             is_staged = self._stage_together(batches, runs)
             phases.end(COMPUTE)

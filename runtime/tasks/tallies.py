@@ -30,8 +30,8 @@ class Tally:
     """The rows that broke a constraint so far.
 
     Attributes:
-        rule: what it asked for when they were counted; another one is counted from 0.
-        last_t, last_rows: the newest T with such rows, and how many there were.
+        rule: the constraint's text when they were counted; another text is counted from 0.
+        last_t, last_rows: the newest T with such rows, and their number.
     """
 
     rule: str

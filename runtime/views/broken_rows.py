@@ -16,7 +16,7 @@ from ctsql.runtime.warehouse.warehouse import Warehouse
 
 
 def count_broken(warehouse: Warehouse, item: Item) -> tuple[dict[str, int], int] | None:
-    """By constraint, and as of which T; None for a view that was not written yet.
+    """The counts by constraint, and their T; None for a view without a commit.
 
     Raises:
         DATA_ERROR: the query cannot be computed on the data.

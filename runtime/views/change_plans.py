@@ -1,12 +1,12 @@
-"""A view's change plan, and the guard against a query that the planner reads otherwise than Spark.
+"""A view's change plan, and the check that planner and Spark read the query alike.
 
-The planner takes the user's text apart by its own reading of Spark's grammar. Before a plan is
-used, Spark plans both the user's text and the plan's own text of the whole query, and both must
-come out the same (:mod:`ctsql.runtime.views.plan_equivalence`); otherwise there is no change plan
-for this view, for the reason ROUND_TRIP. It is done once in a process for each definition.
+The planner has its own parser of Spark's grammar. Before a plan is used, Spark plans the user's
+text and the change plan's text of the whole query. Both must be equal
+(:mod:`ctsql.runtime.views.plan_equivalence`); otherwise the view has no change plan, with the
+reason ROUND_TRIP. Each process checks each definition once.
 
-For the guard, tables are empty RDDs under the tables' columns: Spark would plan a query over rows
-that it knows to be none as nothing at all, and then any two queries were the same.
+Tables are empty RDDs in this check: Spark plans a query over rows that are known to be none as an
+empty relation, and any two such queries would be equal.
 """
 
 from collections.abc import Iterable, Mapping
@@ -54,10 +54,10 @@ from ctsql.runtime.warehouse.warehouse import Warehouse
 
 
 class PreparedQuery:
-    """What is known of a view's query; the plan is made, and checked, when it is first needed.
+    """A view's query; its plan is made and checked on first use.
 
     Attributes:
-        tables: what the query reads, by the names in the plan's texts.
+        tables: read by the query, by their names in the plan's queries.
     """
 
     def __init__(
@@ -173,10 +173,9 @@ def sentence_of_code(code: str) -> str:
 
 
 def prepared(warehouse: Warehouse, item: Item, at: int | None = None) -> PreparedQuery:
-    """The change plan of a view, from this process's memory where it is known.
+    """The change plan of a view, cached by this process.
 
-    Args:
-        at: as of which T its tables' columns are taken; None for as they are now.
+    ``at``: the T of its tables' columns; None for now.
     """
     plan = warehouse.relations.bound(item).view
     query = prepared_for(warehouse, plan, at)
@@ -196,7 +195,7 @@ def prepared_for(warehouse: Warehouse, plan: ViewWrite, at: int | None = None) -
 
 
 def check_followed(warehouse: Warehouse, plan: ViewWrite) -> None:
-    """Refuse a view that cannot be followed as it must.
+    """Refuse a view that cannot be followed.
 
     Raises:
         CLOCK_NOT_COMPARED: it reads the clock elsewhere than in comparisons. INVALID_OPTION: its
@@ -243,8 +242,7 @@ def _check_clock(warehouse: Warehouse, plan: ViewWrite) -> None:
 def not_compared(query: PreparedQuery, plan: ViewWrite, reason: Declined | None) -> CtsqlError:
     """Return CLOCK_NOT_COMPARED, for a view whose changes by time are unknown.
 
-    Args:
-        reason: None where what is compared has another type than the clock.
+    ``reason`` is None if the compared value has another type than the clock.
     """
     queries = (n for n in descend(plan.desired) if isinstance(n, Query))
     call = next(call for n in queries for call in n.sql.clocks)

@@ -1,11 +1,9 @@
-"""Views to which time does nothing but let rows go: these are looked for in the view itself.
+"""Views whose rows time only removes: the removed rows are searched in the view itself.
 
     change of the view  =  - stored rows that no longer pass  +  change of what passes now
 
-The rows that leave are among those that are stored, so no table is read for them. The first
-contents are stored in the order in which rows leave: files, row groups and pages
-hold rows of about the same time, so a look at those that turn in a span skips the others by their
-statistics, however large the view is and however its tables are laid out
+No table is read for them. The first contents are stored in the order of expiry: files, row groups
+and pages hold rows of about the same time, so statistics limit the search
 (docs/decisions/0085-time-in-views.md).
 """
 
@@ -30,11 +28,11 @@ _TURN, _IS_TOUCHED = "turn", "is_touched"
 
 @dataclass(frozen=True, slots=True)
 class LeavingRows:
-    """What leaves a view between two Ts.
+    """The rows that leave a view between the Ts ``before`` and ``at``.
 
     Attributes:
-        window: which of the view's rows pass. before, at: what is stored passes at the first, and
-            is to pass at the second. batch: over the version of the view's table that is stored.
+        window: which of the view's rows pass. batch: over the stored version of the view's table,
+            whose rows pass at ``before``.
     """
 
     warehouse: Warehouse
@@ -62,10 +60,9 @@ class LeavingRows:
             staging.delete_rows(group_by_file(places).items())
 
     def due(self, signed_rows: DataFrame | None = None) -> Due:
-        """The first T after the second at which a row leaves that is there then.
+        """The first T after ``at`` at which a remaining row leaves.
 
-        Args:
-            signed: what the view's rows change by, beside those that leave; None for nothing.
+        ``signed``: the view's change besides the leaving rows; None for nothing.
         """
         table, version = self.warehouse.relations.table(self.item), self.batch.version_read
         count = table.rows_count(version) if table.is_stored(version) else None

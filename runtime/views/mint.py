@@ -3,10 +3,10 @@
 [lowers-increase] lowers are unique and strictly increase.
 [uppers-monotone] uppers never go back.
 [one-in-flight] at most one valid description is in flight: a new one is minted only after the
-    stored upper has moved past the lower of the last one, which makes that one outdated.
+    stored upper has passed the lower of the last one, which outdates that one.
 
-A lower is never before the view's time of creation, so the first description of an output whose
-upper is still behind it makes the append bring the upper there first.
+A lower is never before the view's creation. If the output's upper is before it, the first append
+moves the upper there first.
 """
 
 from dataclasses import dataclass, replace
@@ -37,10 +37,7 @@ class Mint:
     read_only: bool = False
 
     def next(self, *, desired: int, stored_upper: int) -> tuple["Mint", Decision[Description]]:
-        """Mint if there is something to write; otherwise wait.
-
-        Args:
-            desired: the desired frontier, exclusive. stored_upper: the output's upper, exclusive.
+        """Mint if there is something to write; otherwise wait. Both frontiers are exclusive.
 
         Raises:
             INTERNAL_ERROR: the desired frontier went back [uppers-monotone].

@@ -53,11 +53,7 @@ class _Rows:
 
 
 class _Forms:
-    """The forms of one plan.
-
-    Args:
-        known: the numbers of the forms.
-    """
+    """The forms of one plan; ``known`` has the numbers of forms."""
 
     def __init__(self, numbers: dict[Any, int]) -> None:
         self._numbering = numbers

@@ -100,8 +100,8 @@ class PlanRunner:
         """Compute the steps in order.
 
         Args:
-            last: the texts that read them. groups: gives the rows of a step that reads stored
-                groups. group_types: the columns of what these become.
+            last: the queries that read them. groups: returns the rows of a step that reads stored
+                groups. group_types: the columns of the groups after it.
         """
         texts = [*(step.rows for step in steps), *last]
         uses, key_names = step_uses(texts), key_steps(texts)

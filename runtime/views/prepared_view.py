@@ -1,8 +1,8 @@
-"""A view over few rows, computed whole: this process reads its tables, and its plan is kept.
+"""Computes a small view whole, by a plan that is kept.
 
-What a view's first contents are made of is often little. A scan of each table, with its file list,
-its statistics and an exchange, takes Spark longer than the query; and the plan of the query over
-rows that the driver holds is the same each time (:mod:`ctsql.runtime.rows.prepared_rows`).
+For a new view over small tables, Spark's scans with file lists, statistics and exchanges take
+longer than the query. So this process reads the tables, and the plan over driver-local rows is
+reused (:mod:`ctsql.runtime.rows.prepared_rows`).
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
-"""Refreshes a view by what changed, or says why it has to be recomputed.
+"""Refreshes a view by its tables' changes, or says why it has to be recomputed.
 
-What is staged makes the stored rows those of the query as of T, provided that they were those of
-the query as of the last write; where that is not certain the view is recomputed and compared.
-A change plan whose texts fail is not what decides on an error: the query itself is run then.
+After a refresh the stored rows are those of the query as of T, if they were those of the query at
+the last write; when that is not certain, the view is recomputed and compared. If a change plan's
+query fails, the view's own query is run: only its error counts.
 """
 
 from collections.abc import Callable, Mapping
@@ -80,7 +80,7 @@ class ViewRefresh:
     """One refresh of one view.
 
     Attributes:
-        context: what every way to refresh is given. costs: as the last commit has them.
+        context: shared by all ways to refresh. costs: as stored by the last commit.
     """
 
     def __init__(self, context: RefreshContext, *, full: bool) -> None:
@@ -323,11 +323,7 @@ def follow_changes(
     moves: Mapping[str, TableMove],
     span: tuple[int, int],
 ) -> RefreshOutcome | Declined:
-    """Stage what changed in the view, by its plan, from what changed in its tables.
-
-    Args:
-        moves: how these went from the first to the second T of the span.
-    """
+    """Stage the view's change by its plan; ``moves``: its tables' changes in the span."""
     before, at = span
     leaving = None
     if query.leaving is not None:
@@ -407,11 +403,10 @@ def fill_turns(context: RefreshContext, turns: TurnTable, item: Item, at: int) -
 
 
 def next_turn(warehouse: Warehouse, item: Item, at: int) -> int | None:
-    """The first T after one at which time changes what a view shows as of that; None for none.
+    """The first later T at which time changes the view's rows of this T; None for none.
 
-    It is looked for in the tables that the view reads.
-
-    Raises CLOCK_NOT_COMPARED if the query no longer tells, as its tables' columns have changed.
+    It is searched in the view's tables. Raises CLOCK_NOT_COMPARED if their columns have changed so
+    that the query no longer shows it.
     """
     query = prepared(warehouse, item, at)
     if isinstance(query.clock, Declined):

@@ -48,12 +48,12 @@ def _is_large(rows: RowSet) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshContext:
-    """One refresh of one view.
+    """One refresh of one view to T = ``time``.
 
     Attributes:
-        view: its definition. batch: where to stage, and the version of the view's table that is
-            compared with. time: T. state, turns: the auxiliary tables of the view. check: called
-            before each text of the change plan is planned or computed; may raise.
+        batch: where to stage, and the version of the view's table that is compared with. state,
+            turns: the auxiliary tables. check: called before each query is planned or computed; may
+            raise.
     """
 
     warehouse: Warehouse

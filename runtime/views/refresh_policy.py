@@ -179,11 +179,11 @@ def _mix(before: int | None, now: int) -> int:
 
 
 def recompute_why(policy: Policy, sizes: Sizes, costs: Costs) -> str | None:
-    """A code of :data:`RECOMPUTE_REASONS` if recomputing is the better way; None if following is.
+    """A code of :data:`RECOMPUTE_REASONS` if recomputing is cheaper; None if following is.
 
-    A table whose log does not say its rows is a large one. A change of unknown size is followed: it
-    is looked at before anything else is read, and may be found too large then. A view over small
-    tables is recomputed until it is known that following is cheaper.
+    A table without row counts in its log is large. A change of unknown size is followed: it is read
+    first, and may be found too large then. A view over small tables is recomputed until following
+    has been measured as cheaper.
     """
     match policy:
         case Policy.FULL:
@@ -217,10 +217,9 @@ def are_small(tables: Sequence[int | None]) -> bool:
 
 
 def looked_ahead(counts: Sequence[int | None], at: int) -> list[int | None]:
-    """Until when to look for the next turn, one after another: of large tables little is read.
+    """How far to search for the next turn at once: large tables are searched in short spans.
 
-    Args:
-        counts: the rows of each table, None where the log does not say.
+    ``counts``: the rows of each table; None if the log does not say.
     """
     is_small = all(n is not None and n < LOOKED_THROUGH_MAX for n in counts)
     return [None] if is_small else [*(at + ms for ms in LOOKED_AHEAD_MS), None]

@@ -66,8 +66,8 @@ class Pointer:
     """What a view's commit records about an auxiliary table.
 
     Attributes:
-        digest: of what the table holds. table, version: where that is; the table's Delta id.
-        refusal: why there is none, a code; then version is -1.
+        digest: of the table's definition. table, version: the table's Delta id and version; version
+            is -1 with a refusal. refusal: a code, why there is no table.
     """
 
     digest: str
@@ -103,11 +103,11 @@ class Pointer:
 def is_current(
     pointer: Pointer, *, table: str, last_write: int | None, has_foreign_rows: bool
 ) -> bool:
-    """Does a table hold what a view's last commit named [only-what-is-named]?
+    """Is the table the one that a view's last commit named [only-what-is-named]?
 
     Args:
-        table: its Delta id. last_write: the version of its last write by ctsql, None where the log
-            does not say. has_foreign_rows: whether somebody else wrote since.
+        table: its Delta id. last_write: the version of its last write by ctsql, None if unknown.
+            has_foreign_rows: whether another writer has committed since.
     """
     return (
         pointer.refusal is None
@@ -123,12 +123,12 @@ def digest_of(text: str) -> str:
 
 
 class SideTable:
-    """An auxiliary table of one view during one refresh: used, made, handed on, or refused.
+    """An auxiliary table of one view during one refresh: used, filled, kept, or refused.
 
     Attributes:
-        digest: of what it holds; empty until it is known. pointer: what the view's last commit said
-            of it. next_pointer: what the next one will say. did: what became of it, for people.
-        is_used: what is stored is, or was to be, gone by. is_filled: from all rows.
+        digest: of its definition; empty until computed. pointer: of the view's last commit.
+            next_pointer: for the next one. did: the outcome, for display.
+        is_used: the stored version is used, or should have been. is_filled: from all rows.
     """
 
     kind: SideTableKind
@@ -216,12 +216,10 @@ class SideTable:
     def start(
         self, schema: T.StructType, at: int, other_digests: Collection[str] = ()
     ) -> OutputBatch | None:
-        """A batch for what the table is to hold as of a T, in a table that is there then.
+        """A batch for the table's contents as of a T; the table is created if needed.
 
-        None where it is written for the view's T already, which is named if it is the same.
-
-        Args:
-            other_digests: digests of other tables of the kind that the view has.
+        None if it is already written for the view's T; the same contents are then named.
+        ``other_digests``: of the view's other tables of this kind.
         """
         self._make(schema, other_digests)
         output = self._open()

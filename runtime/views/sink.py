@@ -142,12 +142,11 @@ class ViewSink:
             self._close()
 
     def _may_be_written(self) -> bool:
-        """Whether the table has its columns, or gets them with the next commit.
+        """Does the table have its columns, or get them with the next commit?
 
-        False where a newer definition has written it, and in read-only mode before that commit:
-        reads of it are computed then, as tables in memory have the columns of those stored.
-
-        Raises STORED_DATA_INVALID where another writer has changed the columns.
+        False if a newer definition has written it, and in read-only mode before that commit: reads
+        are then computed, because tables in memory have the stored columns. Raises
+        STORED_DATA_INVALID if another writer has changed the columns.
         """
         for _ in range(TRIES_MAX):
             version = self.output.table.version()
@@ -245,7 +244,7 @@ class ViewSink:
     def write(self, description: Description) -> StagedBatch:
         """Stage desired - stored for a description, against the newest version.
 
-        It may be appended by this process (:meth:`append`), or its batch may travel to another.
+        This process may append it (:meth:`append`), or its batch may travel to another.
 
         Raises:
             VIEW_FAILED: the query cannot be computed on the data at the description's last time.
@@ -286,10 +285,10 @@ class ViewSink:
         return StagedBatch(batch, metadata, (state, turns))
 
     def _next_turn(self, at: int) -> int | None:
-        """The first T after one at which time changes the view.
+        """The first later T at which time changes the view.
 
         Raises:
-            VIEW_FAILED: what is compared with the clock cannot be computed on the data.
+            VIEW_FAILED: a value compared with the clock cannot be computed on the data.
         """
         with translated_failure(self.item, at):
             return next_turn(self.warehouse, self.item, at)

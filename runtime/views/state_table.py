@@ -1,8 +1,7 @@
 """The state table of a view: stored groups with the counts and sums that the view hides.
 
-What holds of it is said in :mod:`ctsql.runtime.views.side_table`. A state that cannot be had is
-one whose sum overflows, or whose averages are not exact. A refresh that recomputes leaves the state
-behind; one that follows brings it along.
+See :mod:`ctsql.runtime.views.side_table`. It is refused if a sum overflows or averages are not
+exact. A refresh that recomputes leaves it behind; one that follows updates it.
 """
 
 from collections.abc import Sequence
@@ -31,11 +30,11 @@ GROUPS_MAX = 200_000  # groups that a state table may have if all of them are re
 def is_to_build(
     need: StateNeed, pointer: Pointer | None, *, rows_went: bool, retry: bool = False
 ) -> bool:
-    """Is a state table that is not current to be filled from all rows?
+    """Should a state table that is not current be filled from all rows?
 
     Args:
-        pointer: what the last commit said, of the same digest. rows_went: groups had to be
-            recomputed because rows of them went. retry: also where it was refused before.
+        pointer: of the last commit, for the same digest. rows_went: groups had to be recomputed
+            because they lost rows. retry: ignore an earlier refusal.
     """
     if pointer is not None and pointer.refusal is not None:
         return retry
@@ -51,7 +50,7 @@ class ViewState(SideTable):
     """The state table of one view during one refresh.
 
     Attributes:
-        rows_went: groups were recomputed for the want of it.
+        rows_went: groups were recomputed because there was no state.
     """
 
     kind = SideTableKind.STATE
@@ -92,11 +91,11 @@ class ViewState(SideTable):
             self.leave_unchanged()
 
     def build(self, plan: StatePlan, rows: DataFrame, at: int, rows_max: int | None = None) -> None:
-        """Stage what makes the table hold these rows; or refuse it.
+        """Stage the table's difference to these groups, or refuse it.
 
         Args:
-            rows: the groups as of ``at``, the T whose contents the view shows. rows_max: with
-                more the state is of no use.
+            rows: the groups as of ``at``, the T of the view's contents. rows_max: a larger state is
+                of no use.
         """
         kinds = [f.dataType.simpleString() for f in rows.schema.fields]
         if not all(adds_exactly(kind, DIGITS_SUMMED) for kind in kinds[plan.key_columns :]):

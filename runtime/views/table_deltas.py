@@ -1,9 +1,8 @@
-"""What changed in the tables that a view reads, between its last write and the T to be reached.
+"""The changes of a view's tables between its last write and the T of the refresh.
 
-A table has an old version (what it held at the view's last write) and a new one. Commits between
-them that change no rows are no change; a change that nets to nothing over the columns that the
-view reads is none either. Few changed rows are brought into the driver's JVM, where Spark sees
-them as values: joins with them are broadcast, and what is empty is cut from a plan.
+Commits that change no rows are no change, nor is a change that cancels over the columns that the
+view reads. Few changed rows go into the driver's JVM, where Spark sees them as values: it
+broadcasts joins with them and removes empty relations from a plan.
 """
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -54,12 +53,9 @@ class TableMove:
 def find_move(
     warehouse: Warehouse, item: Item, columns: Sequence[str], *, before: int, at: int
 ) -> TableMove | Declined | None:
-    """How a table moved in (before, at]; None if no commit changed its rows.
+    """The change of a table in (before, at], over the columns read; None if no commit changed rows.
 
-    A fallback where its versions are not those that a view read, or are no longer known.
-
-    Args:
-        columns: those that are read.
+    A fallback if its versions are not those that a view read, or are no longer in the log.
     """
     old = stored_as_of(warehouse, item, before)
     if isinstance(old, Declined):
@@ -258,10 +254,9 @@ def opened(
     at: int,
     spans: Mapping[str, WindowSpan] | None = None,
 ) -> Iterator[ChangeRelations]:
-    """The rows of a refresh; the changes that are not empty are computed when this begins.
+    """The rows of a refresh; entering the block computes the changes that are not empty.
 
-    Args:
-        reads: the columns of each table that matter. spans: as in :class:`ChangeRelations`.
+    ``reads``: the needed columns of each table; ``spans`` as in :class:`ChangeRelations`.
     """
     with ExitStack() as stack:
         relations = ChangeRelations(warehouse, tables, at, moves, reads, spans=spans or {})
@@ -305,10 +300,9 @@ def _change(warehouse: Warehouse, one: TableMove, columns: list[str]) -> DataFra
 def _window_change(
     relations: ChangeRelations, name: str, span: WindowSpan, stack: ExitStack
 ) -> RowSet | None:
-    """The net change of a window from before to now; None where nothing can have changed.
+    """The net change of a window between two Ts; None if nothing can have changed.
 
-    It is the table's change, as far as that passes now, and the rows from before that turn in
-    between.
+    It is the part of the table's change that passes now, and the earlier rows that turn in between.
     """
     columns, window = list(relations.reads[name]), span.window
     parts: list[RowSet] = []

@@ -74,11 +74,7 @@ def turns_within(statistics: str | None, after: int, until: int | None) -> bool:
 
 
 class TurnTable(SideTable):
-    """The turn table of one window during one refresh.
-
-    Attributes:
-        window: what it is of. columns: those of the table that are kept, in order.
-    """
+    """The expiry table of one window during one refresh; it keeps ``columns`` of the table."""
 
     kind = SideTableKind.TURNS
 
@@ -178,10 +174,9 @@ class TurnTable(SideTable):
         return None
 
     def build(self, rows: DataFrame, at: int, siblings: Sequence[str]) -> None:
-        """Stage the turns to come of all rows of the table as of a T.
+        """Stage the future turns of all rows of the table as of a T.
 
-        Args:
-            siblings: digests of the other turn tables of the view.
+        ``siblings``: digests of the other expiry tables of the view.
         """
         turns = self._turns_of(rows.withColumn(DIFF, F.lit(1)), at)
         turns = turns.select(_TURN, F.col(DIFF).alias(_DIFF), *self._names)
@@ -229,11 +224,11 @@ def _first_left(parts: Sequence[RowSet]) -> int | None:
 
 
 class TurnTables:
-    """The turn tables of one view during one refresh, one for each window.
+    """The expiry tables of one view during one refresh, one for each window.
 
     Attributes:
-        pointers: what the view's last commit said of them. by_window: those that the plan may have.
-        due: when a row turns next, once it is known.
+        pointers: of the view's last commit. by_window: those that the plan may have. due: when a
+            row turns next, once computed.
     """
 
     def __init__(self, warehouse: Warehouse, item: Item, time: int) -> None:
@@ -275,11 +270,7 @@ class TurnTables:
             self.due = Due(min((due for due in dues if due is not None), default=None))
 
     def to_fill(self, *, retry: bool) -> dict[str, TurnTable]:
-        """Those that are unknown to the next refresh; what was refused stays refused.
-
-        Args:
-            retry: try again what was refused.
-        """
+        """The tables that the next refresh could not use; refused ones only with ``retry``."""
         for one in self.by_window.values():
             if one.is_refused and one.next_pointer is None and not retry:
                 one.leave_unchanged()

@@ -1,8 +1,7 @@
 """The ways to follow the changes of a view's tables, in the order in which they are tried.
 
-Each says how it would refresh the view, a :data:`Way`, or declines, and has done nothing so far;
-the first that does not decline is it. Each leaves the same rows behind as :mod:`recompute`, which
-follows no changes. EXPLAIN reads them, too.
+The first that returns a :data:`Way` is used; one that declines has done nothing. Each leaves the
+same rows as :mod:`recompute`, which follows no changes. EXPLAIN reads them, too.
 """
 
 from collections.abc import Callable
