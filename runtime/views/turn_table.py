@@ -129,10 +129,9 @@ class TurnTable(SideTable):
         return SparkRows(rows if until is None else rows.where(F.col(_TURN) <= until))
 
     def follow(self, change: RowSet | None, at: int) -> int | None:
-        """Stage the turns of what its table changed by, and tell the first T that is due after one.
+        """Stage the turns of the table's change; the first T after ``at`` that is due.
 
-        Args:
-            change: the change, signed; None for none. at: T as of which the view is shown.
+        ``change`` is signed; None for none. The view is shown as of ``at``.
         """
         assert self._stored_batch is not None  # it stands
         with ExitStack() as stack:
@@ -260,11 +259,7 @@ class TurnTables:
     def follow(
         self, standing: Mapping[str, TurnTable], table_changes: Mapping[str, RowSet], at: int
     ) -> None:
-        """Stage what the changes of the tables add to those that stand.
-
-        Args:
-            table_changes: the changes, by the names of the windows.
-        """
+        """Stage the turns of the tables' changes, given by the names of their windows."""
         dues = [one.follow(table_changes.get(name), at) for name, one in standing.items()]
         if len(standing) == len(self.by_window) > 0:
             self.due = Due(min((due for due in dues if due is not None), default=None))

@@ -1,6 +1,6 @@
-"""Changing and dropping objects.
+"""Changes and drops objects.
 
-DROP keeps what it takes away (:mod:`ctsql.runtime.statements.definitions.dropped`); with PURGE it
+DROP keeps the dropped objects (:mod:`ctsql.runtime.statements.definitions.dropped`); with PURGE it
 commits the catalog, then deletes the folders.
 """
 

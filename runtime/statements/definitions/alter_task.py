@@ -65,12 +65,11 @@ class TaskAlteration(Redefinition):
         return DONE
 
     def replacing(self, statement: st.CreateContinualTask) -> PreparedChange | None:
-        """CREATE OR REPLACE of a task that is there; None when the statement says the same.
+        """CREATE OR REPLACE of an existing task; None if the statement changes nothing.
 
         Raises:
-            NOT_SUPPORTED: it has other inputs or outputs, columns that are not those which are
-                there with others behind them, or its names are looked up in another schema;
-                nothing is changed.
+            NOT_SUPPORTED: other inputs or outputs, columns that do not begin with the present ones,
+                or another schema for its names; nothing is changed.
         """
         item, old = self.definition(statement.target)
         columns = check_same_shape(self.names, item, old, statement)
@@ -218,7 +217,7 @@ def options_edit(old: st.CreateContinualTask, options: list[st.Option]) -> st.Ed
 def changed_constraints(
     item: Item, there: Sequence[st.ConstraintDef], change: st.ChangeConstraints
 ) -> tuple[st.ConstraintDef, ...] | None:
-    """The constraints of an output with one more or less; None where nothing changes.
+    """The constraints of an output with one added or dropped; None if nothing changes.
 
     Raises:
         UNKNOWN_CONSTRAINT: there is none to drop. INVALID_STATEMENT: the name is taken.

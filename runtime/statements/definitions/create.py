@@ -1,8 +1,8 @@
 """The CREATE statements.
 
-Order of a creation: check and bind; create the table in a new folder; write its first contents;
-commit the catalog. Until that commit the object does not exist, so a creation that fails or is
-killed leaves no object (a kill may leave an unused folder).
+A creation checks and binds, creates the table in a new folder, writes its first contents, and
+commits the catalog. Before that commit the object does not exist: a kill leaves at most an unused
+folder.
 """
 
 import re
@@ -111,9 +111,8 @@ class Creation(OnNames):
     """The CREATE statements; each method returns the status line.
 
     Args:
-        flow: of the objects of a flow what makes them one, see :class:`Item`.
-        alters: whether a view that is replaced keeps its comments, whatever the statement says, and
-            its flow.
+        flow: for a flow's objects, their part in it, see :class:`Item`. alters: whether a replaced
+            view keeps its flow, and its comments whatever the statement says.
     """
 
     def __init__(self, names: Namespace, flow: str = "", *, alters: bool = False) -> None:
@@ -173,11 +172,12 @@ class Creation(OnNames):
         return "CREATE TABLE"
 
     def _replace_table(self, old: Table, statement: st.CreateTable) -> str:
-        """Other rows and columns, in one commit of the table, which stays the same table.
+        """Replace rows and columns in one commit of the table, which stays the same table.
 
         Raises:
-            COLUMNS_IN_USE: somebody reads a column that goes or gets another type. NOT_SUPPORTED:
-                the table has constraints. ALTERED_MEANWHILE: another process has committed to it.
+            COLUMNS_IN_USE: an object reads a column that is dropped or gets another type.
+                NOT_SUPPORTED: the table has constraints. ALTERED_MEANWHILE: another process has
+                committed to it.
         """
         engine, query, span = self.engine, statement.query, statement.target.span
         assert query is not None  # it has been parsed so
@@ -614,11 +614,7 @@ def _describe_losses(losses: Sequence[Column], new: Schema) -> str:
 
 
 def check_refresh_times(statement: st.CreateMaterializedView, now_ms: int) -> None:
-    """Refuse a refresh AT a past time, unless there are other refreshes.
-
-    Raises:
-        INVALID_OPTION: the view would always be empty.
-    """
+    """Raise INVALID_OPTION for a single refresh AT a past time: the view would always be empty."""
     parts = [(o, o.value) for o in statement.options if isinstance(o.value, RefreshPart)]
     if any(not isinstance(part, At) or part.time is None for _, part in parts):
         return

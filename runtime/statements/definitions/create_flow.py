@@ -1,9 +1,7 @@
-"""CREATE FLOW: creates the task and the view that it is compiled to.
+"""CREATE FLOW: creates the task of a flow, then the view over it. OR REPLACE is one cutover of both.
 
-Order: the task, then the view over it. If the view fails, the task is dropped; a process that is
-killed in between leaves the task, and CREATE FLOW IF NOT EXISTS then creates the view.
-
-OR REPLACE is one cutover of both.
+If the view fails, the task is dropped. A kill in between leaves the task, and CREATE FLOW IF NOT
+EXISTS then creates the view.
 """
 
 from ctsql.catalog.dependencies import flow_targets

@@ -66,8 +66,9 @@ def cut_over(engine: Engine, *changes: PreparedChange) -> None:
     """Bring changes into force at one T, and complete them.
 
     Raises:
-        What one of them raises that no longer fits, or DEFINITIONS_CHANGED where other processes
-        were first each time: then nothing is in force. What completing raises: then they are.
+        With nothing in force: the error of a change that no longer fits, or DEFINITIONS_CHANGED if
+            other processes were first each time. With the changes in force: the errors of
+            completing.
     """
     bring_into_force(engine, *changes)
     for change in changes:
@@ -113,7 +114,7 @@ def _commit(engine: Engine, changes: Sequence[PreparedChange]) -> None:
 
 
 def as_prepared(current: Catalog, item: Record) -> Record:
-    """An object by the newest catalog, where it is as it was when its change was prepared.
+    """An object by the newest catalog, if it is unchanged since its change was prepared.
 
     Raises:
         UNKNOWN_RELATION: it was dropped. ALTERED_MEANWHILE: it has another definition, name or

@@ -1,8 +1,8 @@
-"""What was dropped: keeping it, UNDROP, and removing its files.
+"""Dropped objects: keeping them, UNDROP, and removing their files.
 
-A DROP commits the catalog: the objects leave, and an entry of the DROP keeps them, with their
-readers. Their folders stay. UNDROP commits the objects back, all that one DROP took; a task or view
-goes on where its log says that it stopped. MAINTAIN removes the entry, then the folders.
+A DROP commits the catalog: an entry of the DROP keeps the objects with their readers, and their
+folders are kept. UNDROP commits back all objects of one DROP; a task or view goes on from its log.
+MAINTAIN removes the entry, then the folders.
 """
 
 import uuid
@@ -76,12 +76,12 @@ class Undropping(OnNames):
     """UNDROP."""
 
     def undrop(self, statement: st.UndropObject) -> str:
-        """Bring back what one DROP took away, all of it or nothing.
+        """Bring back all objects of one DROP, or none.
 
         Raises:
             UNKNOWN_RELATION, UNKNOWN_SCHEMA: nothing of that name was dropped, or MAINTAIN has
-                removed it. WRONG_OBJECT_KIND: what was dropped is of another kind.
-            UNDROP_BLOCKED: a name is taken, something that is read is not there, or the rows.
+                removed it. WRONG_OBJECT_KIND: it is of another kind. UNDROP_BLOCKED: a name is
+                taken, or an object that it reads, or its rows, are missing.
         """
         back: list[DropEntry] = []
         item: Item | None = None

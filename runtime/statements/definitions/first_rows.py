@@ -1,9 +1,8 @@
-"""Definitions that copy: a task holds at one T what another object holds then.
+"""Definitions that copy: at one T a task gets the rows that another object holds then.
 
 They are in force at that T alone (``once`` of :class:`ctsql.catalog.items.Definition`), so every
-process that runs the task at it does the same, and it is written in one commit. A task that begins
-with the rows of a table has such a definition at its creation, one whose replacement is applied at
-the T of the swap.
+process writes the same rows, in one commit. A task created with BACKFILL FROM has one at its
+creation; a task whose replacement is applied has one at the T of the swap.
 """
 
 from collections.abc import Sequence
@@ -91,11 +90,11 @@ def followed_by(names: Namespace, statement: st.CreateContinualTask) -> Item:
 
 
 def fill(engine: Engine, items: Sequence[Item], first: Definition | None, until: int) -> None:
-    """Bring an object that no catalog knows up to a time.
+    """Advance an object that is not in the catalog to a time.
 
     Args:
-        items: the object, and what goes with it; all have tables.
-        first: the definition by which it holds its first rows, at its creation.
+        items: the object and its auxiliary objects; all have tables. first: the definition that
+            copies its first rows, at its creation.
     """
     item = items[0]
     if first is not None:

@@ -77,11 +77,11 @@ class TaskChange:
     span: Span
 
     def on_top(self, current: Catalog) -> Cutover:
-        """What changes on top of a catalog.
+        """The changes of a catalog.
 
         Raises:
             ALTERED_MEANWHILE, UNKNOWN_RELATION: another process has changed or dropped the task.
-            OBJECT_EXISTS: the name of the quarantine is taken.
+                OBJECT_EXISTS: the name of the quarantine is taken.
         """
         now = as_prepared(current, self.task)
         outputs = outputs_of(current, now) or [now]
@@ -107,11 +107,7 @@ class TaskChange:
         make: Callable[[Catalog], Cutover] | None = None,
         complete: Callable[[], None] = nothing,
     ) -> PreparedChange:
-        """The part of a cutover that this is.
-
-        Args:
-            make: checks more than :meth:`on_top`, which it calls; None for that.
-        """
+        """This change as a part of a cutover; ``make`` adds checks to :meth:`on_top`."""
         return PreparedChange(
             make=make or self.on_top,
             new=() if self.quarantine is None else (self.quarantine,),
@@ -143,8 +139,8 @@ class Redefinition(OnNames):
         """Prepare another definition.
 
         Args:
-            body: the body in the user's own statement, so that errors point there.
-            columns: of each output by it; empty where they stay as they are.
+            body: the body in the user's own statement, for the places of errors. columns: of each
+                output; empty if unchanged.
         """
         columns = columns or tuple(o.columns for o in self.outputs(item))
         statement = parse_as(st.CreateContinualTask, text, f"definition of {item.name}")
@@ -171,12 +167,11 @@ class Redefinition(OnNames):
         quarantine: Item | None = None,
         copy: Definition | None = None,
     ) -> TaskChange:
-        """Prepare a definition that was bound: the task is advanced to now by the one that it has.
+        """Prepare a bound definition: the old one advances the task to now.
 
         Args:
-            columns: of each output by it; empty where they stay as they are.
-            quarantine: the one that it gets, without a table; None where it has or gets none.
-            copy: see :class:`TaskChange`.
+            columns: of each output; empty if unchanged. quarantine, copy: see :class:`TaskChange`;
+                the quarantine has no table yet.
         """
         failed_at = self.advance_to_now(item)
         if quarantine is not None:
@@ -205,10 +200,9 @@ class Redefinition(OnNames):
     def bind(
         self, item: Item, statement: st.CreateContinualTask, columns: tuple[Schema, ...] = ()
     ) -> BoundDefinition:
-        """Bind a new definition of a task, its names as where the task was made.
+        """Bind a new definition of a task in the schema of its creation.
 
-        Args:
-            columns: of each output; empty for those that they have.
+        ``columns``: of each output; empty for the present ones.
         """
         binder = Namespace(self.engine, item.search_schema).binder()
         outputs = self.outputs(item)

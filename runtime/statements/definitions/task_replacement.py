@@ -1,17 +1,16 @@
 """Replacements of continual tasks, and REPLAY CONTINUAL TASK, which makes and applies one at once.
 
-A replacement is a separate task next to the task that it is for. It has the same columns and
-begins with what the inputs hold (SNAPSHOT), or with what the task held before a T, from which on
-its body is run for every T that there was (FROM). Applying it gives the task its rows and its
-definition (:mod:`.task_change`).
+A replacement is a separate task with the columns of the replaced task. It begins with the inputs'
+rows (SNAPSHOT), or with the rows that the task held before a T, and runs its body for every T since
+(FROM). Applying it gives the task its rows and its definition (:mod:`.task_change`).
 
-[nothing-before-swap] before that commit nothing is changed, and of REPLAY no catalog knows the
-    replacement: a process that dies leaves a folder, which MAINTAIN removes.
-[kept-until-written] from it on the task reads the replacement as of the swap, so that is kept until
-    the task has written it. Then it goes with the definition of the swap, in one commit of the
-    catalog; where the process dies before that, MAINTAIN or the next change of the task does it.
-[has-T-of-swap] the replacement holds the T of the swap before the task runs it, as the task reads
-    it.
+[nothing-before-swap] nothing changes before the swap's commit. The replacement of a REPLAY is in no
+    catalog: a kill leaves a folder, which MAINTAIN removes.
+[kept-until-written] after the swap the task reads the replacement as of its T, so it is kept until
+    the task has written it. One commit of the catalog then removes it with the definition of the
+    swap; after a kill MAINTAIN or the next change of the task does so.
+[has-T-of-swap] the replacement reaches the T of the swap before the task, which reads it, runs
+    there.
 """
 
 import uuid
@@ -103,9 +102,8 @@ class TaskReplacement(Redefinition):
         """CREATE REPLACEMENT CONTINUAL TASK name FOR task: built at once.
 
         Raises:
-            REPLACEMENT_COLUMNS_DIFFER, REPLACEMENT_EXISTS: what is in the way.
-            RECURSIVE_DEFINITION: the body reads what reads the task. HISTORY_LOST: what is to be
-                run again cannot be read any more.
+            REPLACEMENT_COLUMNS_DIFFER, REPLACEMENT_EXISTS. RECURSIVE_DEFINITION: the body reads an
+                object that reads the task. HISTORY_LOST: changes to run again were removed.
         """
         assert statement.replaces is not None  # else it is no replacement
         name = self.names.free(statement.target, _KIND, quiet=statement.if_not_exists)
@@ -128,7 +126,7 @@ class TaskReplacement(Redefinition):
         """ALTER CONTINUAL TASK name APPLY REPLACEMENT replacement.
 
         Raises:
-            REPLACEMENT_OF_ANOTHER: it is none, or is for another task. DEPENDENT_OBJECTS: somebody
+            REPLACEMENT_OF_ANOTHER: it is none, or is for another task. DEPENDENT_OBJECTS: an object
                 follows it. TASK_FAILED, TASK_SUSPENDED: it does not advance; nothing changes.
         """
         place = statement.replacement.span
@@ -146,8 +144,8 @@ class TaskReplacement(Redefinition):
         """REPLAY CONTINUAL TASK name FROM t: as if the body had been in force from t on.
 
         Raises:
-            AS_OF_OUT_OF_RANGE: t is still to come. HISTORY_LOST: what is to be run again cannot be
-                read any more. REPLACEMENT_EXISTS: the task has a replacement.
+            AS_OF_OUT_OF_RANGE: t is in the future. HISTORY_LOST: changes to run again were removed.
+                REPLACEMENT_EXISTS: the task has a replacement.
         """
         task, old = self._replaceable(statement.target)
         text = statement.body_span.text if statement.body_span else old.body_span.text
@@ -230,11 +228,11 @@ class TaskReplacement(Redefinition):
         name: Name,
         statement: st.CreateContinualTask | st.ReplayTask,
     ) -> _Draft:
-        """A replacement by what is written of it, whose body names it or the task.
+        """A replacement by its statement, whose body names it or the task.
 
         Raises:
-            REPLACEMENT_COLUMNS_DIFFER, NOT_SUPPORTED: it has other columns or outputs than the
-                task. INVALID_OPTION: it says what the task keeps.
+            REPLACEMENT_COLUMNS_DIFFER, NOT_SUPPORTED: its columns or outputs are not the task's.
+                INVALID_OPTION: it has an option that the task keeps.
         """
         options = statement.options if isinstance(statement, st.CreateContinualTask) else ()
         for option in options:
@@ -274,10 +272,10 @@ class TaskReplacement(Redefinition):
     def _outputs(
         self, task: Task, definition: st.CreateContinualTask, name: Name, span: Span
     ) -> list[TaskOutput]:
-        """New items for the outputs of a replacement; none where it is its own output.
+        """New items for the outputs of a replacement; none if it is its own output.
 
-        Each is called as what is written of it, or, where that is the name of the task's own
-        output, as that with the replacement's name in front.
+        Their names are those of its statement. The name of one of the task's outputs is prefixed
+        with the replacement's.
         """
         theirs = outputs_of(self.engine.catalog, task)
         targets = [qualify(o.target, self.names.search_schema) for o in definition.outputs]
@@ -347,10 +345,10 @@ class TaskReplacement(Redefinition):
         return _Beginning(since=since, first=first)
 
     def _snapshot(self, task: Task, draft: _Draft, span: Span) -> _Beginning:
-        """What a replacement with SNAPSHOT begins with.
+        """The first contents of a replacement with SNAPSHOT.
 
-        With COALESCE that is what the inputs held at the end of the last interval: what came since
-        waits for the end of the next one, for the task as for its replacement.
+        With COALESCE these are the inputs' rows at the end of the last interval: later changes wait
+        for the end of the next one, as for the task.
         """
         every = draft.bound.task.coalesce
         if every is None:
@@ -417,10 +415,9 @@ class TaskReplacement(Redefinition):
     def _swap(
         self, task: Task, old: st.CreateContinualTask, beside: Sequence[Item], span: Span
     ) -> None:
-        """Give a task what its replacement holds, and its definition, from one T on.
+        """Give a task the rows and the definition of its replacement from one T on.
 
-        Args:
-            beside: the replacement, then what goes with it.
+        ``beside``: the replacement and its auxiliary objects.
         """
         engine = self.engine
         is_known = beside[0].id in engine.refresh_catalog().items
@@ -503,11 +500,7 @@ def advance_beside(engine: Engine, items: Sequence[Item], *, is_known: bool) -> 
 
 
 def _check_fits(catalog: Catalog, items: Sequence[Item], task: Item, span: Span | None) -> None:
-    """Raise where a task cannot get the definition of a replacement.
-
-    Args:
-        items: the replacement, then what goes with it.
-    """
+    """Raise if a task cannot get the definition of a replacement, the first of the items."""
     outputs = outputs_of(catalog, task) or [task]
     for item, output in zip(outputs_among(items), outputs, strict=True):
         check_same_columns(item, output, span)
@@ -540,11 +533,10 @@ def _renamed_text(
     was: Sequence[Item],
     now: Sequence[Item],
 ) -> str:
-    """A definition under another head, whose body writes another task's outputs.
+    """A definition under another name, whose body writes another task's outputs.
 
     Args:
-        was: the task, and its outputs, by whose names the body calls what it writes.
-        now: the same of the task that it is for.
+        was: the task, and its outputs, by the names in the body. now: the replaced task's.
     """
     clause, schema = definition.beginning_span, was[0].search_schema
     in_head = clause is not None and definition.replaces is not None

@@ -1,11 +1,11 @@
 """Another definition of a materialized view, and of its quarantine with it.
 
-CREATE OR REPLACE, ALTER MATERIALIZED VIEW, APPLY REPLACEMENT and a folder differ in where the
-definition comes from, and in what they check. What they prepare is one :class:`ViewChange`.
+CREATE OR REPLACE, ALTER MATERIALIZED VIEW, APPLY REPLACEMENT and a folder all prepare a
+:class:`ViewChange`.
 
-The view's table stays. Columns that come at its end are added while this is prepared. With other
-columns than these all rows are written again; if nobody reads the view then, it counts as created
-at the cutover. Other refresh times are counted from there, and the same ones go on.
+The view keeps its table. Preparing adds columns at its end; with other columns all rows are written
+again, and a view without readers then counts as created at the cutover. Changed refresh times count
+from the cutover; unchanged ones go on.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -54,9 +54,9 @@ _FEED = "delta.enableChangeDataFeed"  # the table property that asks for a chang
 class History(Enum):
     """The action for a view's rows from before it was replaced.
 
-    KEPT: the table has all columns, and goes on. CONTINUED: all rows are written under other
-    columns, and those from before are known by what both have. CUT: they are not known. WAITS: it
-    is what it became when the view was replaced before, which nobody has written yet.
+    KEPT: the table has all columns, and its history goes on. CONTINUED: all rows are written under
+    other columns; older rows are read by the columns that both versions have. CUT: older rows are
+    not read. WAITS: as decided by an earlier replacement that is not written yet.
     """
 
     KEPT = "kept"
@@ -79,12 +79,12 @@ class ViewChange:
     span: Span
 
     def on_top(self, current: Catalog) -> Cutover:
-        """What changes on top of a catalog.
+        """The changes of a catalog.
 
         Raises:
             ALTERED_MEANWHILE, UNKNOWN_RELATION: another process has changed or dropped the view.
-            VIEW_FINISHED: it is refreshed no more. DEPENDENT_OBJECTS: somebody reads its
-                quarantine, which goes. OBJECT_EXISTS: the name of a new quarantine is taken.
+                VIEW_FINISHED: it has no more refreshes. DEPENDENT_OBJECTS: an object reads its
+                quarantine, which is dropped. OBJECT_EXISTS: the name of a new quarantine is taken.
         """
         there = [(as_prepared(current, before), after, h) for before, after, h in self.views]
         view, _, history = there[0]
@@ -102,10 +102,9 @@ class ViewChange:
         return changed
 
     def part(self, make: Callable[[Catalog], Cutover] | None = None) -> PreparedChange:
-        """The part of a cutover that this is, completed by writing what differs.
+        """This change as a part of a cutover, completed by writing the rows that differ.
 
-        Args:
-            make: checks more than :meth:`on_top`, which it calls; None for that.
+        ``make`` adds checks to :meth:`on_top`.
         """
         new = () if self.quarantine is None else (self.quarantine,)
         ids = [after.id for _, after, _ in self.views] + [item.id for item in new]
@@ -174,11 +173,9 @@ def _redefined(now: MaterializedView, later: MaterializedView) -> MaterializedVi
 def quarantine_by(
     names: Namespace, view: MaterializedView, statement: st.CreateMaterializedView
 ) -> tuple[MaterializedView, BoundDefinition] | None:
-    """The quarantine that a view has by a statement, and what it means; None for none.
+    """The quarantine that a view has by a statement, and its bound definition; None for none.
 
-    It is a view as well, of the rows that the other one leaves out, so it follows its tables as
-    that one does; the one that is there keeps its id and its name.
-
+    It is a view of the rows that the other view leaves out. An existing one keeps its id and name.
     Raises OBJECT_EXISTS, DUPLICATE_COLUMN.
     """
     catalog = names.engine.catalog
@@ -253,10 +250,9 @@ def counts_anew(
     after: tuple[RefreshPart, ...] | None,
     histories: Collection[History],
 ) -> bool:
-    """Do refresh times count from the T at which a view is replaced? The same ones just go on.
+    """Do refresh times count from the T at which a view is replaced? Unchanged ones go on.
 
-    Args:
-        histories: of the view and of its quarantine, which changes at the same times.
+    ``histories``: of the view and of its quarantine, which have the same refresh times.
     """
     return before != after or (after is not None and History.CUT in histories)
 
@@ -267,9 +263,8 @@ def cutover_of_views(
     """The cutover to other definitions of views.
 
     Args:
-        views: each as it is by the catalog, as it will be, and the action for its rows. One whose
-            history is cut begins at the cutover's T.
-        is_paced: whether their refresh times count from that T.
+        views: each before and after, with the action for its rows. One whose history is cut begins
+            at the cutover's T. is_paced: whether their refresh times count from that T.
     """
     items, begun_ids = [], set()
     for now, item, history in views:
@@ -320,11 +315,7 @@ def _check_newest(warehouse: Warehouse, item: Item) -> None:
 def view_text(
     view: st.CreateMaterializedView, options: Sequence[st.Option], *, name: str | None = None
 ) -> str:
-    """The statement that makes a view with these options, whichever way it was spelt.
-
-    Args:
-        name: how the view is named; None for as it was.
-    """
+    """The statement that makes a view with these options; ``name``: a new name, None for the old."""
     column_texts = [
         quote(c.name) + (f" COMMENT {quote_text(c.comment)}" if c.comment else "")
         for c in view.columns
@@ -343,12 +334,9 @@ def view_text(
 def quarantine_text(
     view: st.CreateMaterializedView, columns: Sequence[str], name: str
 ) -> str | None:
-    """The statement that makes the quarantine of a view; None where it needs none.
+    """The statement that makes the quarantine of a view; None if it needs none.
 
-    It is refreshed at the times at which the view is.
-
-    Args:
-        columns: the view's. name: of the quarantine, as typed.
+    It has the view's refresh times. ``columns``: the view's; ``name``: of the quarantine, as typed.
     """
     query = quarantine_query(view, columns)
     if query is None:

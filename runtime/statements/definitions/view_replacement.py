@@ -1,9 +1,8 @@
 """CREATE REPLACEMENT MATERIALIZED VIEW, and ALTER MATERIALIZED VIEW ... APPLY REPLACEMENT.
 
-A replacement is a separate materialized view: it is built and kept up to date beside the view
-that it is for, which goes on as it is. Applying it gives the view the replacement's definition from
-one T on, and the replacement goes, in one step. What the view's table then gets is the difference
-to the rows that the replacement holds, so that who follows the view sees that difference only.
+A replacement is a separate materialized view, built and kept up to date next to the view. Applying
+it gives the view its definition from one T on and removes it, in one step. The view's table gets
+the difference to the replacement's rows, so followers of the view see only that difference.
 
     r is advanced to now --> decided at T: v has r's query, r is gone --> v gets what differs
                                     |
@@ -61,8 +60,8 @@ class Replacement(OnNames):
         """CREATE REPLACEMENT MATERIALIZED VIEW name FOR view: built at once.
 
         Raises:
-            REPLACEMENT_COLUMNS_DIFFER, REPLACEMENT_EXISTS, REPLACEMENT_OF_ANOTHER: what is in the
-                way. RECURSIVE_DEFINITION: the query reads the view.
+            REPLACEMENT_COLUMNS_DIFFER, REPLACEMENT_EXISTS, REPLACEMENT_OF_ANOTHER.
+                RECURSIVE_DEFINITION: the query reads the view.
         """
         assert statement.replaces is not None  # else it is no replacement
         view = self.names.of_kind(statement.replaces, MaterializedView)
@@ -120,7 +119,7 @@ class Replacement(OnNames):
         """ALTER MATERIALIZED VIEW name APPLY REPLACEMENT replacement.
 
         Raises:
-            REPLACEMENT_OF_ANOTHER: it is none, or is for another view. DEPENDENT_OBJECTS: somebody
+            REPLACEMENT_OF_ANOTHER: it is none, or is for another view. DEPENDENT_OBJECTS: an object
                 follows the replacement. VIEW_FAILED: its query cannot be computed; nothing changes.
         """
         engine = self.engine
@@ -188,10 +187,9 @@ class Replacement(OnNames):
 
 
 def check_alone(current: Catalog, item: Item) -> None:
-    """Raise where another process was first to make a replacement, or dropped what it is for.
+    """Raise if another process has made a replacement, or dropped the view, meanwhile.
 
-    Args:
-        item: the replacement, or what goes with it.
+    ``item``: the replacement, or an auxiliary object of it.
     """
     if item.replaces is None:
         return

@@ -43,7 +43,7 @@ def change_rows(
 
     Args:
         columns: of the table. assignments: of UPDATE; none to delete. label: of the copy's commit.
-        select: the rows that the statement's query selects from a view of this name.
+            select: the rows that the statement's query selects from a view of this name.
 
     Raises UNKNOWN_COLUMN, TYPE_MISMATCH, INVALID_STATEMENT, and Spark's errors of rows.
     """

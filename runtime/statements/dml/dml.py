@@ -151,10 +151,9 @@ def write_source(
     *,
     within: OpenTransaction | None,
 ) -> tuple[str, int]:
-    """Run DML on a table; returns the status line and the number of rows, -1 if unknown.
+    """Run DML on a table, within its open transaction if any; the status line and the row count.
 
-    Args:
-        within: its open transaction, if any.
+    The count is -1 if unknown.
     """
     item = target_table(engine, statement.target, search_schema)
     has_alias = statement.verb == "INSERT" or statement.target.aliased
@@ -209,11 +208,7 @@ class TableWrite(Protocol):
 def write_table(
     engine: Engine, item: Item, write: TableWrite, *, within: OpenTransaction | None, verb: str
 ) -> int:
-    """Write a table in one commit; returns the number of rows, -1 if unknown.
-
-    Args:
-        within: the open transaction, if any. verb: INSERT, UPDATE, DELETE or MERGE.
-    """
+    """Write a table in one commit, within its open transaction if any; the row count, -1 if unknown."""
     if within is not None:
         return _write_within(engine, item, write, within, verb)
     for _ in range(TRIES_MAX):

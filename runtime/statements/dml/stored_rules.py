@@ -112,11 +112,7 @@ def constraint_changes(
 def unsaid_constraints(
     statements: Iterable[st.Statement], configuration: Mapping[str, str]
 ) -> list[str]:
-    """The ALTER TABLE actions after some statements that give a table its stored constraints.
-
-    Args:
-        statements: its CREATE TABLE, and its ALTER TABLEs since.
-    """
+    """The ALTER TABLE actions that add a table's stored constraints after its CREATE and ALTER TABLEs."""
     names: dict[str, str] = {}
     for statement in statements:
         match statement:
@@ -144,11 +140,7 @@ def stored_default(metadata: TableMetadata, column: str) -> str | None:
 
 
 def unsaid_defaults(statements: Iterable[st.Statement], metadata: TableMetadata) -> list[str]:
-    """The ALTER TABLE actions after some statements that give the columns their stored defaults.
-
-    Args:
-        statements: the table's CREATE TABLE, and its ALTER TABLEs since.
-    """
+    """The ALTER TABLE actions that add the stored defaults after a table's CREATE and ALTER TABLEs."""
     defaults = _defaults_of(statements)
     return [
         text

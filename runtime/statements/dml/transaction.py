@@ -1,17 +1,15 @@
 """BEGIN ... COMMIT: statements over several tables whose changes get one T.
 
-INSERTs are staged as files of the table. Other statements run on a private copy of their table: a
-shallow clone in a folder below the table's, which begins with the staged files. A statement reads
-the transaction's changes, and everything else as of the T at which it began. COMMIT takes the
-staged files, or compares the copy with its origin;
-:mod:`ctsql.runtime.warehouse.times.multi_table_commit` commits this batch in all tables or in none.
+INSERTs are staged as files of the table. Other statements run on a private copy: a shallow clone in
+a folder below the table's, which begins with the staged files. COMMIT takes the staged files, or
+compares the copy with its origin; :mod:`ctsql.runtime.warehouse.times.multi_table_commit` commits
+this batch in all tables or in none.
 
-Isolation is snapshot isolation: no statement sees concurrent commits, and of two transactions that
-write the same table the first to commit wins. Tables that are only read are not checked. Views and
-tasks show their contents as of the start of the transaction.
+Isolation is snapshot isolation: a statement reads the transaction's changes, and everything else as
+of its start, views and tasks included. Of two transactions that write the same table the first to
+commit wins. Tables that are only read are not checked.
 
-If the process dies before COMMIT has decided, nothing is visible. The files are removed like all
-files that no version of the table names.
+If the process dies before COMMIT has decided, nothing is visible, and MAINTAIN removes the files.
 """
 
 import uuid

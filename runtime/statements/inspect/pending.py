@@ -1,9 +1,9 @@
 """SHOW PENDING: the pending changes of each output, computed but not written.
 
-They would advance it to the newest T: for a view desired - stored, for a task its body's changes at
-each due T, one commit each. Commits of sources without a T get one in memory only. An output that
-cannot be computed, or that reads such an output, has the error instead of rows, as has a view whose
-table has the columns of an older definition.
+These changes would advance it to the newest T: for a view desired - stored, for a task its body's
+changes at each due T. Source commits without a T get one in memory. An output has an error instead
+of rows if it cannot be computed, reads such an output, or is a view whose table has the columns of
+an older definition.
 """
 
 from dataclasses import dataclass
@@ -67,11 +67,7 @@ def show_pending(engine: Engine) -> tuple[list[str], list[tuple[object, ...]]]:
 
 
 def pending(engine: Engine) -> list[Pending]:
-    """The pending changes of every output, in order of name.
-
-    Args:
-        engine: of :meth:`Engine.read_only_twin`.
-    """
+    """The pending changes of every output, in order of name, by :meth:`Engine.read_only_twin`."""
     now = engine.mint()
     problems: dict[str, CtsqlError] = {}
     changes: list[Pending] = []

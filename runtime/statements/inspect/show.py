@@ -412,8 +412,8 @@ def rename_edits(
     """The edits that rename references; the old name becomes an alias if it qualifies columns.
 
     Args:
-        refs: those outside of ``texts``, the definition's pieces of SQL. body: its statements.
-        schema: of unqualified names.
+        refs: those outside of ``texts``, the definition's SQL. body: its statements. schema: of
+            unqualified names.
     """
     qualifiers: dict[st.RelationRef, str] = {}
     for ref in dict.fromkeys([*refs, *(r for text in texts for r in text.relations)]):

@@ -35,11 +35,7 @@ from ctsql.runtime.tasks.tallies import QUARANTINE_COLUMNS
 
 
 class Namespace:
-    """The catalog, with the schema of unqualified names.
-
-    Attributes:
-        bound_by: the catalog of the newest binder.
-    """
+    """The catalog, with the schema of unqualified names. ``bound_by``: the newest binder's catalog."""
 
     def __init__(self, engine: Engine, search_schema: str) -> None:
         self.engine = engine
@@ -83,8 +79,7 @@ class Namespace:
     def of_kind(self, ref: RelationRef, record: type[Record], *, only: str | None = None) -> Record:
         """The object with a name; raises WRONG_OBJECT_KIND if it is of another kind.
 
-        Args:
-            only: the hint if the statement takes no other kind.
+        ``only`` is the hint if the statement takes no other kind.
         """
         catalog, kind = self.engine.refresh_catalog(), record.kind
         item = catalog.get(qualify(ref, self.search_schema), span=ref.span, kind=kind.value)

@@ -1,11 +1,9 @@
 """BLAME: the commit that last wrote each row. WHY: the rows that a view's row comes from.
 
 WHY goes level by level, down to tables and the outputs of tasks. A view's rows come from what its
-query reads as of the same T. A task's row ends the answer: it comes from the changes of the task's
-inputs at its T, and BLAME continues there.
-
-Each level is found by the locations of rows (:mod:`ctsql.planner.ivm.lineage` makes the queries,
-Spark runs them); the driver takes the first few.
+query reads as of the same T. A task's row ends the answer: it comes from changes of the task's
+inputs at its T, and BLAME continues there. Queries over the locations of rows
+(:mod:`ctsql.planner.ivm.lineage`) find each level.
 
 [exact-or-noted] listed rows are exact. If something cannot be determined, a line's note reports it.
 [bounded-rows] the driver takes at most ``SHOWN_MAX`` rows a line of the plan, of bounded width.
@@ -111,11 +109,7 @@ class _Reader:
         return rewrite_text(query.sql, names, context), relations
 
     def refusal(self, query: lp.Query, whole: Text | Declined) -> str | None:
-        """Why a query is not traceable; None if Spark reads it as the planner does.
-
-        Args:
-            whole: how the planner reads it, of :func:`whole_query`.
-        """
+        """Why a query is not traceable; None if Spark reads it as the planner does (``whole``)."""
         if isinstance(whole, Declined):
             return REFUSALS[whole.reason]
         tables = {
@@ -362,8 +356,8 @@ class RowQuestions(OnNames):
         """Each row with ``t``, ``at``, ``version`` and ``note``, lazily.
 
         Raises:
-            WRONG_OBJECT_KIND: it has no table. AS_OF_OUT_OF_RANGE. NOT_SUPPORTED: a view that is
-                not stored as of that T.
+            WRONG_OBJECT_KIND: it has no table. NOT_SUPPORTED: a view that is not stored as of that
+                T. AS_OF_OUT_OF_RANGE.
         """
         item = self._object_of(statement.target, "BLAME")
         at = self._time(item, statement.select)

@@ -220,10 +220,7 @@ class TableAlteration(OnNames):
         return target_table(self.engine, statement.target, self.names.search_schema)
 
     def try_on(self, location: str, change: st.ColumnChange, columns: Schema) -> None:
-        """Change a copy of a table, to find out whether that is possible.
-
-        Args:
-            columns: of the copy.
+        """Change a copy of a table with these columns, to find out whether that is possible.
 
         Raises NOT_SUPPORTED, DATA_ERROR: it is impossible, or not with these rows.
         """

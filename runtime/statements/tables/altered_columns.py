@@ -135,11 +135,7 @@ def _for_types(types: Iterable[str]) -> list[Feature]:
 
 
 def delta_text(table: str, change: st.ColumnChange, columns: Schema) -> str:
-    """Delta's statement; SET NOT NULL has none.
-
-    Args:
-        table: Spark's name. columns: the current ones.
-    """
+    """Delta's statement for Spark's name of a table and its columns; SET NOT NULL has none."""
     start = f"ALTER TABLE {table}"
     match change:
         case st.AddColumns():

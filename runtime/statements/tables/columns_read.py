@@ -56,10 +56,9 @@ def reads_columns(
     table: str,
     names: Collection[str],
 ) -> bool:
-    """Whether a definition reads one of some columns of a table.
+    """Does a definition, bound with ``columns_of``, read one of some columns of a table?
 
-    Args:
-        columns_of: the columns with which it was bound. names: folded column names.
+    ``names`` are folded.
     """
     sources = _Sources(session, columns_of)
     rows = optimized_plan(sources.contents(table, 0))
@@ -71,10 +70,9 @@ def reads_columns(
 
 
 def is_read(plan: PlanOperator, table: tuple[Any, ...], places: Collection[int]) -> bool:
-    """Whether a query reads some columns of a table.
+    """Does a query read some columns of a table?
 
-    Args:
-        table: the parts of the table's own plan. places: of the columns.
+    ``table``: the parts of the table's own plan. ``places``: of the columns.
     """
     rdds = {part for part in table if _is_rdd(part)}
     columns = {
@@ -266,11 +264,7 @@ def reads(
 def analyse(
     engine: Engine, reader: Item, source: Item, columns: Schema, catalog: Catalog | None = None
 ) -> Analysis:
-    """Analyse a reader's definition over a table or view of these columns.
-
-    Args:
-        reader: with the wanted definition, as of :meth:`Relations.current`.
-    """
+    """Analyse a definition, as of :meth:`Relations.current`, over a table or view of these columns."""
     relations = engine.relations
     if catalog is None:
         catalog = engine.catalog

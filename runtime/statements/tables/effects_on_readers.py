@@ -41,10 +41,9 @@ def effects_on_readers(
     catalog: Catalog | None = None,
     without: Collection[str] = (),
 ) -> list[ReaderEffect]:
-    """The effect on each reader of a table, directly or by plain views, if there is one.
+    """The effect on each direct reader of a table, or by plain views, if there is one.
 
-    Args:
-        catalog: the definitions; None for the stored ones. without: ids of ignored readers.
+    ``catalog``: the definitions; None for the stored ones. ``without``: ids of ignored readers.
     """
     catalog = engine.catalog if catalog is None else catalog
     if columns == after:
