@@ -65,13 +65,6 @@ class Warning(UserWarning):
     """PEP 249: important warnings."""
 
 
-def load_ipython_extension(shell: Any) -> None:
-    """``%load_ext ctsql`` in a notebook, see :mod:`ctsql.notebook`."""
-    from ctsql.notebook import load
-
-    load(shell)
-
-
 def __dir__() -> list[str]:
     """What Tab offers: the names are fetched on first use, so Python has not seen them yet."""
     return sorted(__all__)

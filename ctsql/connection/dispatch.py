@@ -250,8 +250,6 @@ def _explain(running: StatementContext, statement: st.Explain) -> Result:
     lines = explain(plan).splitlines() + explanation.explain_beginning(statement)
     if isinstance(plan, ViewWrite):
         lines += explanation.explain_refresh(plan)
-    if statement.physical:
-        lines += ["", *explanation.physical(plan).splitlines()]
     return text_rows((["plan"], [(line,) for line in lines]), "")
 
 

@@ -685,9 +685,8 @@ class Describe(Statement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explain(Statement):
-    """EXPLAIN [PHYSICAL] statement | <kind> name; EXPLAIN ANALYZE [MATERIALIZED VIEW] name."""
+    """EXPLAIN statement | <kind> name; EXPLAIN ANALYZE [MATERIALIZED VIEW] name."""
 
-    physical: bool = False
     analyze: bool = False
     statement: Statement | None = None
     kind: ObjectKind | None = None
@@ -808,14 +807,6 @@ class ColumnList:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SequenceGroup:
-    """``SEQUENCE BY expression FOR (columns)``: what orders the values of these columns."""
-
-    sequence: Span
-    columns: ColumnList
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CreateFlow(Statement):
     """CREATE [OR REPLACE] FLOW name AS AUTO CDC INTO target FROM source ..."""
 
@@ -824,9 +815,7 @@ class CreateFlow(Statement):
     source: RelationRef
     keys: tuple[str, ...]
     keys_span: Span
-    sequence: Span  # the expression of SEQUENCE BY; of groups the first one
-    # with FOR the columns that each expression orders; else none.
-    groups: tuple[SequenceGroup, ...] = ()
+    sequence: Span  # the expression of SEQUENCE BY
     delete_when: Span | None = None  # the condition of APPLY AS DELETE
     columns: ColumnList | None = None  # of the target; None for all
     tracked_columns: ColumnList | None = None  # TRACK HISTORY ON; None for all

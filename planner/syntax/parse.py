@@ -19,7 +19,8 @@ _QUERY_STARTS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
 
 _KNOWN = (*_QUERY_STARTS[:-1], *DML_VERBS, "CREATE", "EXPLAIN", *COMMANDS)
 _Known = TypeVar("_Known", bound=Statement)
-EXPLAIN_FORMATS = ("EXTENDED", "FORMATTED", "CODEGEN", "COST", "LOGICAL", "ANALYZE")
+EXPLAIN_HINT = "Type EXPLAIN; Spark's own plan: con.execute(query).to_spark().explain()"
+EXPLAIN_FORMATS = ("PHYSICAL", "EXTENDED", "FORMATTED", "CODEGEN", "COST", "LOGICAL", "ANALYZE")
 
 
 def parse(span: Span) -> Statement:
@@ -69,7 +70,6 @@ def _explain(tokens: Tokens) -> Explain:
     if cursor.at("ROW"):
         raise refusal(cursor.here, "EXPLAIN ROW")
     span = span_of(tokens)
-    physical = cursor.accept("PHYSICAL")
     # A word alone is a name, though a statement may begin with it.
     is_name = len(cursor.rest) == 2 or cursor.upper(1) not in (*_KNOWN, "")
     if cursor.at("ANALYZE") and is_name:
@@ -80,16 +80,16 @@ def _explain(tokens: Tokens) -> Explain:
         return Explain(span=span, analyze=True, kind=ObjectKind.MATERIALIZED_VIEW, target=target)
     if cursor.upper() in EXPLAIN_FORMATS:
         what = f"EXPLAIN {cursor.upper()}"
-        raise not_supported(cursor.here, what, hint="Type EXPLAIN or EXPLAIN PHYSICAL.")
+        raise not_supported(cursor.here, what, hint=EXPLAIN_HINT)
     if cursor.current is None:
         cursor.fail("a statement or an object")
     subject = named_object(cursor)
     if subject is not None:
         kind, target = subject
-        return Explain(span=span, physical=physical, kind=kind, target=target)
+        return Explain(span=span, kind=kind, target=target)
     if cursor.at("EXPLAIN"):
         raise invalid(cursor.here, "EXPLAIN cannot be explained")
-    return Explain(span=span, physical=physical, statement=_statement(cursor.rest))
+    return Explain(span=span, statement=_statement(cursor.rest))
 
 
 _READERS: dict[str, Callable[[Tokens], Statement]] = {

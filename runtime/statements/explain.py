@@ -12,17 +12,12 @@ from ctsql.planner.binding.binder import qualify
 from ctsql.planner.binding.task import bind_task
 from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import explain
-from ctsql.planner.lowering.context import Context
-from ctsql.planner.lowering.queries import lower_query
-from ctsql.planner.lowering.transaction import lower_transaction
-from ctsql.planner.lowering.view import lower_view
-from ctsql.planner.nodes import Node, Query, TaskWrite, ViewWrite
+from ctsql.planner.nodes import Node, ViewWrite
 from ctsql.planner.rules import transform
 from ctsql.planner.syntax import ast as st, parse
 from ctsql.runtime.log.actions import Commit, rows_changed
 from ctsql.runtime.log.write_handle import Entry
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
-from ctsql.runtime.spark.internals.plans import plans_text
 from ctsql.runtime.statements.definitions.create_flow import compile_texts
 from ctsql.runtime.statements.definitions.first_rows import source_of
 from ctsql.runtime.statements.definitions.task_replacement import TaskReplacement
@@ -41,7 +36,6 @@ from ctsql.runtime.views.refresh_policy import (
 from ctsql.runtime.views.side_table import STATE, Pointer
 from ctsql.runtime.views.state_table import STATE_DID
 from ctsql.runtime.views.strategies import STRATEGIES
-from ctsql.runtime.warehouse.sources import ExplainedSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 _NOT_FOLLOWED = "Followed: no, because"
@@ -244,23 +238,3 @@ class Explanation(OnNames):
         only = "EXPLAIN ANALYZE tells how a materialized view was refreshed. Leave ANALYZE out."
         item = self.names.of_kind(statement.target, MaterializedView, only=only)
         return last_refresh(self.engine.warehouse, item)
-
-    def physical(self, plan: Node) -> str:
-        """Spark's plan for a plan as of now; nothing is run."""
-        now = self.engine.mint()
-        context = Context(self.engine.session, ExplainedSources(self.engine.warehouse), now, now)
-        with translate_spark_errors():
-            match plan:
-                case Query():
-                    external = self.engine.external_rows(plan.relations)
-                    frames = [lower_query(plan, context, external)]
-                case ViewWrite():
-                    frames = [lower_view(plan, context)]
-                case TaskWrite():
-                    proposals = lower_transaction(plan.transaction, context)
-                    by_output = (proposals.get(o.object_id) for o in plan.all_outputs)
-                    both = [f for p in by_output if p is not None for f in (p.victims, p.inserts)]
-                    frames = [f for f in both if f is not None]
-                case _:
-                    raise TypeError(f"{type(plan).__name__} is no root of a plan")
-            return "\n".join(plans_text(f) for f in frames)

@@ -3,14 +3,13 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from pyspark.sql import DataFrame, functions as F
+from pyspark.sql import DataFrame
 
 from ctsql.catalog import times
 from ctsql.catalog.declined import Declined
 from ctsql.catalog.errors import CtsqlError, out_of_range
 from ctsql.catalog.items import Item, MaterializedView, Table, View
 from ctsql.catalog.names import table_at
-from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.schemas import same_columns
 from ctsql.catalog.spans import Span
 from ctsql.planner.bodies.delete_by_key import KeyLookup
@@ -203,27 +202,3 @@ class StoredSources:
             keys = Keys(LocalRows.of(few_keys), few_keys.columns)
         table = self.warehouse.relations.table(item)
         return find_with_keys(table, version, lookup.columns, keys)
-
-
-class ExplainedSources(StoredSources):
-    """For EXPLAIN PHYSICAL: an input's changes are shown as a read of its whole contents."""
-
-    def inserts(self, object_id: str, at: int) -> DataFrame:
-        """The input's contents, in place of the rows inserted at T."""
-        return self.contents(object_id, at)
-
-    def deletes(self, object_id: str, at: int) -> DataFrame:
-        """The input's contents, in place of the rows deleted at T."""
-        return self.contents(object_id, at)
-
-    def changes(self, object_id: str, at: int) -> DataFrame:
-        """The input's contents, in place of the rows changed at T."""
-        return self.contents(object_id, at).withColumn(DIFF, F.lit(1).cast("bigint"))
-
-    def stored_rows(self, object_id: str) -> DataFrame | None:
-        """The output's contents, if it exists."""
-        if object_id not in self.warehouse.catalog.items:
-            return None
-        table = self.warehouse.relations.table(self.warehouse.relations.item(object_id))
-        version = table.version()
-        return table.locate_rows(version) if table.files(version) else None

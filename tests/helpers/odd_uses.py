@@ -177,7 +177,7 @@ class OddUses:
             f"SUBSCRIBE TO ({query}) UP TO NOW",
             f"SUBSCRIBE TO {self._pick('t', 'v', 'k')} UP TO NOW",
             f"SELECT * FROM t AS OF {one}",
-            f"EXPLAIN {self._pick('MATERIALIZED VIEW v', 'CONTINUAL TASK k', 'PHYSICAL ' + query)}",
+            f"EXPLAIN {self._pick('MATERIALIZED VIEW v', 'CONTINUAL TASK k', query)}",
             f"COMMENT ON TABLE t IS {one}",
             f"SET {self._pick('tick_interval', 'isolation', 'timezone', 'nope')} = {one}",
             f"SHOW {self._pick('TABLES', 'VIEWS', 'CREATE TABLE t', 'CONTINUAL TASKS', 'nope')}",

@@ -15,9 +15,6 @@ events alone:
     last delete.
 [null-sequence-fails] a NULL sequence value fails the task at that T. A NULL key is an ordinary
     value.
-[order-by-column-group] with SEQUENCE BY a FOR (x, y), b FOR (z) each group of columns has the
-    values of the last event in its own order. An event with a NULL sequence for a group leaves that
-    group unchanged; one with NULL for all groups fails.
 
 Source: Databricks' and Apache Spark's reference of AUTO CDC INTO for the meaning of the clauses;
 the order of events with equal sequence values and the state are our choice.
@@ -25,7 +22,6 @@ the order of events with equal sequence values and the state are our choice.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from ctsql.catalog import schemas
 from ctsql.catalog.errors import invalid, not_supported
@@ -50,12 +46,12 @@ class FlowTexts:
 
 
 def compile_flow(
-    flow: CreateFlow, columns: Sequence[Column], sequence_types: Sequence[str], view_name: str
+    flow: CreateFlow, columns: Sequence[Column], sequence_type: str, view_name: str
 ) -> FlowTexts:
     """Compile a flow; UNKNOWN_COLUMN, INVALID_STATEMENT: a clause names columns it cannot mean.
 
     Args:
-        columns: the source's. sequence_types: of each SEQUENCE BY, as Spark spells it.
+        columns: the source's. sequence_type: of SEQUENCE BY, as Spark spells it.
         view_name: the task as the view's text must name it.
     """
     target_columns = _choose(flow.columns, columns)
@@ -70,11 +66,9 @@ def compile_flow(
                 f"Add {key.name} to COLUMNS.",
             )
     form: type[_Form] = _Scd1Partial if flow.ignore_nulls else _Scd1
-    if flow.groups:
-        form = _Scd1Grouped
-    elif flow.scd_type == 2:
+    if flow.scd_type == 2:
         form = _Scd2
-    return form(flow, keys, target_columns, sequence_types, columns).texts(view_name)
+    return form(flow, keys, target_columns, sequence_type, columns).texts(view_name)
 
 
 def comment_above(origin: str, text: str) -> str:
@@ -141,7 +135,7 @@ class _Form:
         flow: CreateFlow,
         keys: list[Column],
         target_columns: list[Column],
-        sequence_types: Sequence[str],
+        sequence_type: str,
         columns: Sequence[Column],
     ) -> None:
         self.flow = flow
@@ -149,8 +143,7 @@ class _Form:
         key_names = {fold(k.name) for k in keys}
         self.values = [c for c in target_columns if fold(c.name) not in key_names]
         self.target_columns = target_columns
-        self.sequence_type = sequence_types[0]
-        self.sequence_types = sequence_types
+        self.sequence_type = sequence_type
         self.source = flow.source.span.text
         self.state = flow.name.span.text
         tracked_columns = _choose(flow.tracked_columns, columns)
@@ -317,107 +310,6 @@ class _Scd1Partial(_Form):
         return (
             f"SELECT {', '.join(columns)} FROM (\n    SELECT {select_list} FROM (\n"
             f"{_indent(both, 8)}\n    ) GROUP BY {keys}\n)"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Unit:
-    """Columns that get their values from one event, and the expression that orders the events."""
-
-    columns: tuple[Column, ...]
-    sequence: Span
-    type: str
-
-
-def _units(
-    flow: CreateFlow, values: Sequence[Column], sequence_types: Sequence[str]
-) -> list[_Unit]:
-    """The units of SEQUENCE BY ... FOR: with IGNORE NULL UPDATES each column is one."""
-    group_of: dict[str, int] = {}
-    for number, group in enumerate(flow.groups):
-        for column in _find_columns(group.columns.names, group.columns.span, values):
-            if column.name in group_of:
-                message = f'column "{column.name}" is in two groups'
-                raise invalid(group.columns.span, message, "It has one value, of one order.")
-            group_of[column.name] = number
-    for number, group in enumerate(flow.groups):
-        for column in values:
-            if fold(column.name) == fold(group.sequence.text.strip("`")):
-                group_of.setdefault(column.name, number)
-    for column in values:
-        if column.name not in group_of:
-            message = f'nothing says what orders the values of column "{column.name}"'
-            hint = f"Add {column.name} to a group, or leave it out with COLUMNS."
-            raise invalid(flow.groups[-1].columns.span, message, "", hint)
-    units = []
-    for number, (group, kind) in enumerate(zip(flow.groups, sequence_types, strict=True)):
-        columns = [c for c in values if group_of[c.name] == number]
-        parts = [(c,) for c in columns] if flow.ignore_nulls else [tuple(columns)]
-        units += [_Unit(part, group.sequence, kind) for part in parts]
-    return units
-
-
-class _Scd1Grouped(_Form):
-    """The state of a key is each unit's last values, with their sequence value."""
-
-    @cached_property
-    def units(self) -> list[_Unit]:
-        """The columns in units, each with what orders it."""
-        return _units(self.flow, self.values, self.sequence_types)
-
-    def state_columns(self) -> list[tuple[str, str]]:
-        fields = ", ".join(f"f{i}: {unit.type}" for i, unit in enumerate(self.units))
-        return [(SEQUENCES, f"STRUCT<{fields}>"), (UPDATED, "TIMESTAMP")]
-
-    def view_query(self) -> tuple[list[str], str]:
-        return self.names, "true"
-
-    def body(self) -> list[str]:
-        terms = self.value_terms(self.values, "{of}")
-        terms += [f"{{of}}{SEQUENCES}.f{i}" for i, _ in enumerate(self.units)]
-        return self.replace_rows(self._merge(), [], terms)
-
-    def events(self) -> str:
-        """The events of one T, each with a struct of its sequence values."""
-        sequences = [on_one_line(group.sequence) for group in self.flow.groups]
-        none = f"IF(coalesce({', '.join(f'CAST({t} AS STRING)' for t in sequences)}) IS NULL, "
-        check = f"{none}raise_error('{NO_SEQUENCE}'), NULL)"
-        fields = ", ".join(
-            f"'f{i}', {on_one_line(unit.sequence)}" for i, unit in enumerate(self.units)
-        )
-        return (
-            f"SELECT {', '.join(self.names)}, named_struct({fields}) AS {SEQUENCES}, "
-            f"{check} AS __checked FROM {self.source}"
-        )
-
-    def _merge(self) -> str:
-        fields, merges, since = [], [], []
-        values: dict[str, str] = {}
-        for i, unit in enumerate(self.units):
-            sequence = f"{SEQUENCES}.f{i}"
-            names = [backtick(c.name) for c in unit.columns]
-            missing = [f"{sequence} IS NULL"]
-            missing += [f"__is_event AND {n} IS NULL" for n in names if self.flow.ignore_nulls]
-            last = struct([sequence, *self.value_terms(unit.columns)])
-            fields.append(f"IF({' OR '.join(missing)}, NULL, {last}) AS __o{i}")
-            fields.append(f"{struct([sequence, *names])} AS __v{i}")
-            merges.append(f"max_by(__v{i}, __o{i}) AS __v{i}")
-            since.append(f"'f{i}', __v{i}.f0")
-            values |= {name: f"__v{i}.f{j}" for j, name in enumerate(names, 1)}
-        both = (
-            f"SELECT {', '.join([*self.names, SEQUENCES])}, __checked, true AS __is_event\n"
-            f"FROM (\n{_indent(self.events(), 4)}\n)\nUNION ALL\n"
-            f"SELECT {', '.join([*self.names, SEQUENCES])}, NULL, false\n"
-            f"FROM {self.state} AS __o WHERE {self.has_events()}"
-        )
-        keys = ", ".join(self.keys)
-        rows = f"SELECT {', '.join([keys, *fields])}, __checked FROM (\n{_indent(both, 4)}\n)"
-        select_list = f"{', '.join([keys, *merges])}, max(__checked) AS __checked"
-        columns = [f"{values[n]} AS {n}" if n in values else n for n in self.names]
-        return (
-            f"SELECT {', '.join(columns)}, named_struct({', '.join(since)}) AS {SEQUENCES}\n"
-            f"FROM (\n    SELECT {select_list} FROM (\n{_indent(rows, 8)}\n    ) GROUP BY {keys}\n)"
-            f" WHERE __checked IS NULL"
         )
 
 

@@ -145,8 +145,6 @@ class _FlowClauses:
         for clause in ("KEYS", "SEQUENCE BY"):
             if clause not in self._clauses:
                 raise syntax_error(self.cursor.here, f"{clause} is missing", hint=_FLOW_HINT)
-        if self.flow.groups:
-            self._check_groups()
         tracked_columns = self.flow.tracked_columns
         if tracked_columns is not None and self.flow.scd_type == 1:
             message = "TRACK HISTORY ON goes with STORED AS SCD TYPE 2"
@@ -173,7 +171,7 @@ class _FlowClauses:
             case "APPLY AS DELETE WHEN":
                 self.flow = replace(self.flow, delete_when=self._expression("a condition"))
             case "SEQUENCE BY":
-                self._read_sequence()
+                self.flow = replace(self.flow, sequence=self._read_sequence())
             case "COLUMNS":
                 self.flow = replace(self.flow, columns=self._column_list())
             case "STORED AS":
@@ -183,40 +181,18 @@ class _FlowClauses:
             case _:
                 raise not_supported(here, name)
 
-    def _read_sequence(self) -> None:
-        """``expression``, or ``expression FOR (columns), ...``: one for each group of columns."""
+    def _read_sequence(self) -> Span:
+        """One expression; NOT_SUPPORTED: several, or columns that each have their own."""
         begin = self.cursor.position
-        self.flow = replace(self.flow, sequence=self._expression("an expression"))
-        tokens = self.cursor.tokens[begin : self.cursor.position]
-        if not any(token.upper == "FOR" for _, token in tk.at_depth_0(tokens)):
-            return
-        groups = []
-        for part in tk.cut_at_commas(tokens):
-            place = next((i for i, t in tk.at_depth_0(part) if t.upper == "FOR"), len(part))
-            cursor = TokenCursor(part, start=place)
-            cursor.expect("FOR", hint="Type: SEQUENCE BY a FOR (x, y), b FOR (z)")
-            if place == 0:
-                raise syntax_error(part[0].span, "found FOR, expected an expression")
-            columns_start = cursor.position
-            if not cursor.at("("):
-                cursor.fail("the columns in parentheses")
-            names = tuple(token.text for token in column_names(cursor))
-            cursor.end()
-            columns = st.ColumnList(span=tk.span_of(part[columns_start:]), names=names)
-            groups.append(st.SequenceGroup(sequence=tk.span_of(part[:place]), columns=columns))
-        self.flow = replace(self.flow, groups=tuple(groups), sequence=groups[0].sequence)
-
-    def _check_groups(self) -> None:
-        """Refuse what has no meaning if each group of columns has its own order."""
-        place = self.flow.groups[0].columns.span
-        if self.flow.scd_type == 2:
-            raise not_supported(
-                place, "SEQUENCE BY ... FOR with SCD type 2", why="A version has one place in time."
-            )
-        if self.flow.delete_when is not None:
-            what = "APPLY AS DELETE WHEN with several sequences"
-            why = "Nothing says which of them tells whether the row or the delete is later."
-            raise not_supported(self.flow.delete_when, what, why=why)
+        sequence = self._expression("an expression")
+        for _, token in tk.at_depth_0(self.cursor.tokens[begin : self.cursor.position]):
+            if token.upper == "FOR":
+                hint = "Make a flow for each sequence, and a view that joins their targets."
+                raise not_supported(token.span, "SEQUENCE BY ... FOR", hint=hint)
+            if token.upper == ",":
+                hint = "Type SEQUENCE BY struct(a, b)."
+                raise not_supported(token.span, "several expressions in SEQUENCE BY", hint=hint)
+        return sequence
 
     def _read_type(self) -> None:
         cursor = self.cursor

@@ -116,16 +116,6 @@ def is_row_by_row(rows: DataFrame) -> bool:
     return True
 
 
-@or_else(lambda _: "")
-def plans_text(rows: DataFrame) -> str:
-    """All plans of a query, as ``EXPLAIN EXTENDED`` prints them.
-
-    No public API gives the text of a DataFrame's plans; ``explain()`` prints it. Optional: without
-    it, ``EXPLAIN PHYSICAL`` shows nothing of Spark.
-    """
-    return str(query_execution(rows).toString())
-
-
 def optimized_text(rows: DataFrame) -> str:
     """A query's optimized plan, with all columns of wide operators.
 

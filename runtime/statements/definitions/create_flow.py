@@ -105,13 +105,12 @@ def compile_texts(names: Namespace, statement: st.CreateFlow) -> FlowTexts:
     binder = names.binder()
     source = binder.resolve(statement.source)
     # Spark analyses it as a query, to find the type for the task's column list.
-    expressions = [g.sequence.text for g in statement.groups] or [statement.sequence.text]
-    text = f"SELECT {', '.join(expressions)} FROM {statement.source.span.text}"
+    text = f"SELECT {statement.sequence.text} FROM {statement.source.span.text}"
     query = parse_as(st.Select, text, "SEQUENCE BY")
-    sequences = [c.type for c in binder.query(query.query).columns or ()]
+    sequence_type = (binder.query(query.query).columns or ())[0].type
     columns = names.columns_now(source)
     name = qualify(statement.name, names.search_schema)
-    return compile_flow(statement, columns, sequences, name.qualified())
+    return compile_flow(statement, columns, sequence_type, name.qualified())
 
 
 def read_flow_texts(texts: FlowTexts) -> tuple[st.CreateContinualTask, st.CreateMaterializedView]:

@@ -281,7 +281,7 @@ COMMANDS: list[tuple[str, str, dict[str, Any]]] = [
         "RowQuestion",
         {"verb": "WHY"},
     ),
-    ("EXPLAIN PHYSICAL MATERIALIZED VIEW v", "Explain", {"physical": True, "target": "v"}),
+    ("EXPLAIN MATERIALIZED VIEW v", "Explain", {"target": "v"}),
     ("EXPLAIN ANALYZE MATERIALIZED VIEW s.v", "Explain", {"analyze": True, "target": "s.v"}),
     ("EXPLAIN ANALYZE v", "Explain", {"analyze": True, "kind": "materialized view"}),
     ("VERIFY v", "VerifyView", {"target": "v", "repair": False}),
@@ -307,7 +307,6 @@ def test_explain_statement() -> None:
     explain = parsed(f"EXPLAIN {UPSERT}")
     assert isinstance(explain, Explain)
     assert isinstance(explain.statement, CreateContinualTask)
-    assert not explain.physical
 
 
 CT = "CREATE CONTINUAL TASK ct "
