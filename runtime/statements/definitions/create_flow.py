@@ -1,4 +1,4 @@
-"""CREATE FLOW: creates the task of a flow, then the view over it. OR REPLACE is one cutover of both.
+"""CREATE FLOW: creates the flow's task, then the view over it. OR REPLACE is one cutover of both.
 
 If the view fails, the task is dropped. A kill in between leaves the task, and CREATE FLOW IF NOT
 EXISTS then creates the view.

@@ -315,7 +315,7 @@ def _check_newest(warehouse: Warehouse, item: Item) -> None:
 def view_text(
     view: st.CreateMaterializedView, options: Sequence[st.Option], *, name: str | None = None
 ) -> str:
-    """The statement that makes a view with these options; ``name``: a new name, None for the old."""
+    """The statement that makes a view with these options, under a new name or its old one."""
     column_texts = [
         quote(c.name) + (f" COMMENT {quote_text(c.comment)}" if c.comment else "")
         for c in view.columns

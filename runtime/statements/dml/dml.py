@@ -208,7 +208,7 @@ class TableWrite(Protocol):
 def write_table(
     engine: Engine, item: Item, write: TableWrite, *, within: OpenTransaction | None, verb: str
 ) -> int:
-    """Write a table in one commit, within its open transaction if any; the row count, -1 if unknown."""
+    """Write a table in one commit, or in the open transaction; the row count, -1 if unknown."""
     if within is not None:
         return _write_within(engine, item, write, within, verb)
     for _ in range(TRIES_MAX):

@@ -112,7 +112,7 @@ def constraint_changes(
 def unsaid_constraints(
     statements: Iterable[st.Statement], configuration: Mapping[str, str]
 ) -> list[str]:
-    """The ALTER TABLE actions that add a table's stored constraints after its CREATE and ALTER TABLEs."""
+    """The ALTER TABLE actions that these statements lack for the stored constraints."""
     names: dict[str, str] = {}
     for statement in statements:
         match statement:
@@ -140,7 +140,7 @@ def stored_default(metadata: TableMetadata, column: str) -> str | None:
 
 
 def unsaid_defaults(statements: Iterable[st.Statement], metadata: TableMetadata) -> list[str]:
-    """The ALTER TABLE actions that add the stored defaults after a table's CREATE and ALTER TABLEs."""
+    """The ALTER TABLE actions that these statements lack for the stored defaults."""
     defaults = _defaults_of(statements)
     return [
         text

@@ -35,7 +35,7 @@ from ctsql.runtime.tasks.tallies import QUARANTINE_COLUMNS
 
 
 class Namespace:
-    """The catalog, with the schema of unqualified names. ``bound_by``: the newest binder's catalog."""
+    """The catalog, with the schema of unqualified names. ``bound_by``: the newest binder's."""
 
     def __init__(self, engine: Engine, search_schema: str) -> None:
         self.engine = engine

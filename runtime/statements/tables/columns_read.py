@@ -264,7 +264,7 @@ def reads(
 def analyse(
     engine: Engine, reader: Item, source: Item, columns: Schema, catalog: Catalog | None = None
 ) -> Analysis:
-    """Analyse a definition, as of :meth:`Relations.current`, over a table or view of these columns."""
+    """Analyse a definition (of :meth:`Relations.current`) over a table or view of these columns."""
     relations = engine.relations
     if catalog is None:
         catalog = engine.catalog
