@@ -1,8 +1,7 @@
-"""Definitions that are in the catalog and wait for the T of their cutover.
+"""Definitions in the catalog that wait for the T of their cutover.
 
-One cutover holds all that changes together: new and changed objects, dropped ones, and schemas. The
-timeline binds it to a T (:mod:`ctsql.runtime.warehouse.times.timeline`); before that no process
-sees it.
+A cutover holds new and changed objects, dropped ones, and schemas. The timeline binds it to a T
+(:mod:`ctsql.runtime.warehouse.times.timeline`); before that no process sees it.
 """
 
 import json

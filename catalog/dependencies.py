@@ -168,10 +168,10 @@ def written_under(catalog: Catalog, task: Item) -> dict[str, Item]:
 
 
 def quarantine_copied(catalog: Catalog, task: Item) -> Item | None:
-    """The quarantine whose rows a task takes over at a T; None at any other T.
+    """The quarantine whose rows a task copies at a T; None at any other T.
 
-    It does so if it begins as the task that it replaces, or gets the rows of its replacement.
-    ``task`` is as it is at that T.
+    That is the T at which a replacement begins, or at which ``task``, as of that T, gets the rows
+    of its replacement.
     """
     if not task.definition.once:
         return None
@@ -232,9 +232,9 @@ Key = TypeVar("Key")
 
 
 def behind_needs(keys: Iterable[Key], needs: Callable[[Key], Iterable[Key]]) -> list[Key]:
-    """Some keys and all that they need, each once and behind what it needs.
+    """Some keys and all that they need, each once and after its needs.
 
-    A key in a circle is behind the rest of what it needs. Chains may have any length.
+    A key in a circle is after the rest of its needs. Chains may have any length.
 
     >>> behind_needs("ab", {"a": "cb", "b": "c", "c": "c"}.get)
     ['c', 'b', 'a']

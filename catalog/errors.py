@@ -1,8 +1,8 @@
 """The errors ctsql raises: six classes and one table of conditions.
 
-A class answers one question only: what may the caller do? Everything finer is a condition:
-a stable public name with an SQLSTATE, a message, and often a detail and a hint. The base classes
-are those of PEP 249, which code written for any DB-API driver catches.
+A class says what the caller may do; they are those of PEP 249, which code for any DB-API driver
+catches. A condition is a stable public name with an SQLSTATE, a message, and often a detail and a
+hint.
 
 A message is short, lower case, without a full stop; present tense if it can never work, past tense
 if a retry could. Detail is facts in sentences. Hint is one thing to do.

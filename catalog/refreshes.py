@@ -1,7 +1,7 @@
 """The refresh schedules of materialized views: values, and reading them from text.
 
-A view refreshed on commit has none of these. Intervals have a fixed length: months and years have
-not, so they are refused and a cron text is what says "each first of the month". All is UTC.
+A view refreshed on commit has none. Intervals have a fixed length, so months and years are refused;
+a cron text says "each first of the month". All is UTC.
 
 Source: intervals as PostgreSQL and Spark spell them in words; cron texts as the package cronsim
 reads them (Debian's cron, and a sixth field in front for seconds).

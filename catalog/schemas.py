@@ -1,7 +1,7 @@
 """Columns: names, types by name, and functions of lists of columns.
 
-A type is a text in Spark's spelling (``bigint``, ``struct<a:int>``): the catalog does not know
-types, it keeps and compares what Spark said. Names keep their case and are compared without it.
+A type is a text in Spark's spelling (``bigint``, ``struct<a:int>``), which the catalog stores and
+compares. Names keep their case and are compared without it.
 """
 
 import re
@@ -123,7 +123,7 @@ def same_columns(one: Sequence[Column], other: Sequence[Column]) -> bool:
 
 
 def keeps_columns(old: Sequence[Column], new: Sequence[Column]) -> bool:
-    """Whether columns are these, or these with more behind them.
+    """Do columns begin with these?
 
     >>> keeps_columns([Column("k", "int")], [Column("k", "int"), Column("v", "int")])
     True
@@ -132,7 +132,7 @@ def keeps_columns(old: Sequence[Column], new: Sequence[Column]) -> bool:
 
 
 def lacking(columns: Iterable[Column], others: Iterable[Column]) -> list[Column]:
-    """Those of some columns that are not among others, or are there with another type.
+    """The columns that others lack, or have with another type.
 
     >>> others = [Column("K", "int"), Column("v", "int")]
     >>> [c.name for c in lacking([Column("k", "int"), Column("v", "bigint")], others)]

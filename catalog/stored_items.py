@@ -30,8 +30,8 @@ def read_item(text: str) -> Item:
 def item_of_entry(object_id: str, text: str) -> Item:
     """The object of an entry; an unreadable one raises its error only where it is used.
 
-    A newer version of ctsql may have written it, or it is damaged. Its name stays in use, and its
-    folder and what it reads are not removed.
+    It is damaged, or of a newer version of ctsql. Its name stays in use, and its folder and what it
+    reads are not removed.
     """
     try:
         return read_item(text)

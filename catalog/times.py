@@ -2,15 +2,15 @@
 
 A T is a number of milliseconds since 1970-01-01 UTC on the warehouse's one timeline. It is
 assigned, not read from a clock: two commits in the same millisecond get two Ts. As a bound it is
-``lower`` (inclusive) or ``upper`` (exclusive): an upper U means that everything at times < U is
-known and durable, so an output that is complete through T has the upper T + 1.
+``lower`` (inclusive) or ``upper`` (exclusive): an output that is complete through T has the upper T
++ 1.
 
-Limits: a T is at least 0 and less than :data:`TIME_MAX`, the greatest 64-bit integer, because its
-upper must fit into a Delta transaction version. :data:`CLOSED` is the last upper: nothing can
-follow. Python's datetime ends with the year 9999; a later T is shown as its number.
+A T is at least 0 and less than :data:`TIME_MAX`, the greatest 64-bit integer, because its upper
+must fit into a Delta transaction version. :data:`CLOSED` is the last upper. Python's datetime ends
+with the year 9999; a later T is shown as its number.
 
 Source: RFC 3339 for the text form; PostgreSQL for a text without a zone, except that the zone is
-always UTC: what a statement means must not depend on the machine.
+always UTC, on every machine.
 """
 
 import re
@@ -84,8 +84,8 @@ def parse_time(text: str | int, *, span: Span | None = None, option: str = "AS O
 
     Args:
         text: an integer of milliseconds, or a date, or a date and time with an optional zone
-            (``Z``, ``UTC``, an offset). Fractions finer than a millisecond are cut off.
-        option: the option whose value it is, for errors.
+            (``Z``, ``UTC``, an offset). Fractions finer than a millisecond are cut off. option: its
+            name, for errors.
 
     Raises:
         INVALID_OPTION: it is neither. TIME_OUT_OF_RANGE: it is after the greatest time.

@@ -137,7 +137,7 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
             sql: statements with ``;`` between them.
             parameters: values for a single statement: a list for its ``?``, a dict for its
                 ``:name``.
-            source_name: what errors call the text.
+            source_name: the name of the text in errors.
 
         Raises:
             CtsqlError: with its condition. Statements before the failing one have run.

@@ -1,8 +1,8 @@
 """Column lineage: the input columns from which each column is computed. Pure.
 
-sqlglot's scopes give the values that go into a column, not those that rows are filtered, joined or
-grouped by. If a text cannot be followed, the column's lineage is unknown; so this is for people and
-their catalogs, never for computing.
+sqlglot's scopes give the columns whose values are used, not those for filters, joins or groups. If
+a text cannot be followed, the lineage is unknown. For display and data catalogs, never for
+computing.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

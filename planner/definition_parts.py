@@ -1,8 +1,8 @@
 """Compares two definitions of an object, part by part. Pure.
 
-Texts are compared by their tokens, with every relation as the object that it means: case, blanks,
-comments and the spelling of a name make no difference. Two texts that differ may still mean the
-same; :mod:`ctsql.runtime.pipelines.binding` compares Spark's plans.
+Texts are compared by their tokens and the objects they mean: case, blanks, comments and the
+spelling of a name are ignored. Different texts may still mean the same;
+:mod:`ctsql.runtime.pipelines.binding` compares Spark's plans.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,9 +1,8 @@
 """Reads a folder of SQL as definitions, in any order.
 
-The files are read in order of name. The order among the definitions follows from their names: each
-comes after all that it reads. `USE schema` holds to the end of its file. IF NOT EXISTS and OR
-REPLACE have no effect here. Names that the folder does not define may be objects of a warehouse:
-the binder resolves them.
+Files are read in order of name. Each definition comes after those it reads. `USE schema` holds to
+the end of its file. IF NOT EXISTS and OR REPLACE have no effect here. Names that the folder does
+not define may be objects of a warehouse: the binder resolves them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

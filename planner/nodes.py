@@ -1,8 +1,8 @@
 """The logical plan: small frozen nodes, checked when built.
 
-EXPLAIN prints these nodes and the runtime executes the same values, so the two cannot differ.
-Leaves are relations at a time T; a :class:`Query` is the user's own SQL over some of them; a
-:class:`TaskWrite` or :class:`ViewWrite` is the root of what keeps an output.
+EXPLAIN prints the values that the runtime executes, so the two cannot differ. Leaves are relations
+at a time T; a :class:`Query` is the user's own SQL over them; a :class:`TaskWrite` or
+:class:`ViewWrite` is the root of an output's plan.
 """
 
 import dataclasses
@@ -59,7 +59,7 @@ class DeletesInput(Relation):
 class ChangesInput(Relation):
     """The rows changed at T, each once, with ``diff``: copies inserted, or if negative deleted.
 
-    ``columns`` ends with it; with ``DIFF`` if the table has a column ``diff`` and the text renames
+    The last column is ``diff``, or ``DIFF`` if the table has a column ``diff`` and the text renames
     all columns. On the first run with snapshot the rows are the whole contents.
     """
 
@@ -87,10 +87,10 @@ class External:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """The user's SQL over relations; ``relations`` stand in the order of ``sql.relations``.
+    """The user's SQL over relations, which are in the order of ``sql.relations``.
 
-    ``columns`` are the result's names and types, as Spark's analysis gives them; None while
-    the plan is being bound.
+    ``columns`` are the result's names and types by Spark's analysis; None while the plan is being
+    bound.
     """
 
     sql: SqlText
@@ -113,9 +113,8 @@ class ViewReference(Relation):
 class Insert:
     """Propose the query's rows; ``into`` has the output column that each of its columns fills.
 
-    Of the other columns those in ``defaults`` get a value, the rest NULL. Where ``into`` is None,
-    the query's columns fill those of the same name. ``object_id`` is the output's, ``name`` what it
-    is called where there are several.
+    Other columns get their value in ``defaults``, or NULL. If ``into`` is None, columns are filled
+    by name. ``object_id`` is the output's, ``name`` its name if there are several.
     """
 
     object_id: str
@@ -201,11 +200,11 @@ def output_of(statement: Insert | Delete | Update | Merge) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constraint:
-    """What every row proposed for an output must satisfy, and the action for a row that does not.
+    """A constraint on an output's proposed rows, and the action for a row that breaks it.
 
-    A row breaks a CHECK when ``predicate`` is false for it, not when it is NULL; NOT NULL, by a
-    NULL in any of ``not_null``; UNIQUE, when another row has its ``key``. ``rule`` is all that as
-    SQL. ``of`` is the output's name where there are several.
+    A row breaks a CHECK if ``predicate`` is false, not if it is NULL; NOT NULL, by a NULL in any of
+    ``not_null``; UNIQUE, if another row has its ``key``. ``rule`` is all that as SQL. ``of`` is the
+    output's name if there are several.
     """
 
     object_id: str
@@ -227,9 +226,9 @@ class Constraint:
 class Transaction:
     """The body: statements in order, each seeing what earlier ones proposed.
 
-    It is run up to ``iterations`` times, until nothing changes; with ``fixpoint`` it is an error
-    when something still changes then. The result is checked by the constraints, and consolidated,
-    so that an insert and a delete of equal rows cancel.
+    It runs up to ``iterations`` times, until nothing changes; with ``fixpoint`` a change in the
+    last run is an error. The result is checked by the constraints and consolidated: an insert and a
+    delete of equal rows cancel.
     """
 
     statements: tuple[Insert | Delete | Update | Merge, ...]
@@ -281,8 +280,8 @@ class TaskWrite:
     """Run the transaction at each due time; one commit each, or none when nothing is proposed.
 
     With ``outputs`` the task writes those, all or none at a time, and has no columns itself.
-    ``inputs`` are the changes that it follows. Where a body sees not all of one, ``input_views``
-    has what it sees: a plain view, or the rows where the condition behind ON INPUT is true.
+    ``inputs`` are the changes that it follows. ``input_views`` has the relation that the body sees
+    instead of an input: a plain view, or the rows that meet the condition after ON INPUT.
     """
 
     object_id: str
@@ -321,9 +320,9 @@ POLICY_AUTO = "auto"
 class ViewWrite:
     """Commit desired - stored at T; with ``refresh``, at the times of that schedule only.
 
-    A NULL in a column of ``not_null`` makes the whole contents an error, and so does a row that
-    breaks one of ``constraints`` that says FAIL; rows that others leave out are not in ``desired``.
-    ``policy`` says how it follows its tables: ``auto``, ``incremental``, ``strict`` or ``full``.
+    A NULL in a column of ``not_null``, or a row that breaks a FAIL constraint, makes the whole
+    contents an error; ``desired`` excludes rows that other constraints leave out. ``policy`` is
+    ``auto``, ``incremental``, ``strict`` or ``full``.
     """
 
     object_id: str

@@ -1,15 +1,15 @@
 """The rewrite rules that turn a bound plan into an executable one, in order.
 
-:func:`resolve_roles` replaces every ``Get`` by the relation that its role stands for:
+:func:`resolve_roles` replaces every ``Get`` by the relation of its role:
 
     Query INSERT ... SELECT ... FROM feed JOIN pages    Query INSERT ... FROM feed JOIN pages
       Get feed (input)                             ->     InsertsInput feed
       Get pages (reference)                               NormalReference pages
 
-:func:`mark_snapshot` is for tasks with ``SNAPSHOT = true``: the contents of the input at the time
-of creation are its inserts since the beginning of time. :func:`extract_times` and
-:func:`reduce_times` give the times at which a task is due: once at each time at which an input has
-inserts, or deletes that it reads. Finding them reads the logs and no data.
+:func:`mark_snapshot` is for ``SNAPSHOT = true``: the input's contents at the creation are its
+inserts since the beginning of time. :func:`extract_times` and :func:`reduce_times` give the times
+at which a task is due, by logs alone: once at each time with inserts, or with deletes that it
+reads.
 """
 
 from collections.abc import Callable

@@ -1,14 +1,14 @@
 """The shape of a plan: equal for plans that differ only in the names of objects.
 
-What Spark makes of one plan, it makes of any other plan of the same shape over relations with the
-same columns. The shape is the plan itself, as nested tuples, where
+Spark's plan is the same for all plans of a shape over relations with the same columns. The shape is
+the plan as nested tuples, where
 
 - an object is its number, in the order of the plan;
-- names of objects are left out, because they are in messages only;
+- names of objects, which are in messages only, are left out;
 - a text is Spark's, with numbers in place of its relations. The name of a relation without an alias
-  stays, if the rest of the text may mention it.
+  is kept if the rest of the text may mention it.
 
-The shape has no place in the user's text: code that shares the result of a plan must rebuild the
+A shape has no place in the user's text: code that shares the result of a plan must rebuild the
 error for the other plan.
 """
 

@@ -1,10 +1,9 @@
 """Finds the definitions that a TEST statement needs, and the T of each of its steps. Pure.
 
-A test makes the objects that it names, and all that they read. An object that it gives rows to, and
-that is no table of the folder, becomes a table, so that nothing below it is needed. Attached tables
-and loaded ones are plain tables here: a test touches nothing outside of the folder.
-
-The clock does not run: each step is at one T, which is its AT, or a second after the step before.
+A test creates the objects that it names, and all that they read. An object that it gives rows to
+becomes a table, so nothing below it is needed. Attached and loaded tables are plain tables: a test
+touches nothing outside of the folder. The clock does not run: a step's T is its AT, or a second
+after the step before.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -64,9 +63,9 @@ def plan_test(test: st.Test, schema: str, folder: Folder) -> TestPlan:
     """Plan a test of a folder.
 
     Raises:
-        UNKNOWN_RELATION: nothing makes a relation that it needs, and it gives no columns of it.
-        INVALID_STATEMENT: a table has its columns in the folder; a part of a task would be made
-            twice. INVALID_OPTION: its times do not increase; there is no such condition.
+        UNKNOWN_RELATION: a relation is defined nowhere, and the test gives no columns of it.
+            INVALID_STATEMENT: the test gives columns of a table in the folder; a part of a task
+            would be created twice. INVALID_OPTION: its times do not increase; an unknown condition.
     """
     _check_conditions(test)
     stand_ins = _stand_ins(test, schema, folder)
@@ -258,9 +257,8 @@ def typed_values(
 ) -> st.SqlText:
     """VALUES in which each value is cast to its column's type, by itself.
 
-    So a text may mean a time in one row and another in the next. The columns of ``extra_types``
-    follow, cast to these types, which shows what was lost. ``cells`` has as many values a row as
-    ``types``.
+    So a text may mean a time in one row and another in the next. The same values cast to
+    ``extra_types`` follow, which shows losses. ``cells`` has ``types`` values a row.
     """
     edits = list(rows.edits)
     for row in cells:

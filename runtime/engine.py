@@ -1,7 +1,7 @@
 """The engine of one warehouse: assigns Ts to commits, advances outputs, and reads.
 
-Order of a read: mint Ts for what is committed, look at the catalog, bring everything the read
-depends on up to the newest T (each object after what it reads), then read one cut as of T.
+A read mints Ts for new commits, reads the catalog, advances all that it depends on to the newest T
+(each object after what it reads), then reads one cut as of T.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -123,10 +123,10 @@ class Engine(LogReader):
     # ---- read-only
 
     def promote(self) -> None:
-        """From read-only to writing; what was computed in memory is forgotten, not written.
+        """From read-only to writing; what was computed in memory is dropped, not written.
 
-        The next read mints and writes: the Ts may differ from those shown before, as somebody
-        else may have bound some meanwhile. There is no way back.
+        The next read mints and writes. Its Ts may differ from those shown before, because another
+        process may have bound some meanwhile. This cannot be undone.
         """
         self.read_only = False
         self._open()
@@ -220,10 +220,10 @@ class Engine(LogReader):
         return self._ensure_definitions_known(newest)
 
     def _ensure_definitions_known(self, newest: int) -> int:
-        """Check the catalog: a caller that uses a T needs the definitions from before it.
+        """Read the catalog: a T needs the definitions from before it; returns the newest T.
 
-        Gives the newest T again, or a newer one where a view was replaced after it: a view is
-        known from a T on that is bound before the catalog has the definition.
+        If a view was replaced after the T, the result is newer: a view begins at a T that is bound
+        before the catalog has its definition.
         """
         for _ in range(KNOWN_TRIES_MAX):
             if all(item.created_at <= newest for item in self.refresh_catalog()):
@@ -233,11 +233,11 @@ class Engine(LogReader):
         return newest  # of a view that is known from a still later T on nothing is written or read
 
     def mint_for(self, items: Iterable[Item]) -> int:
-        """Bind what is committed; returns the newest T at which items can be read.
+        """Bind new commits; returns the newest T at which items can be read.
 
-        When a view's definition was replaced after it was written at the newest T, or somebody
-        wrote into its table, it is brought to what it should be at a new T. So is one that compares
-        with the clock, where only that tells what time has changed in it.
+        A view is refreshed at a new T if its definition was replaced after it was written at the
+        newest T, or another writer changed its table, or it has now() and its next change is
+        unknown.
         """
         items = list(items)
         now = self.mint()
@@ -269,11 +269,9 @@ class Engine(LogReader):
             self.advance_one(item, until, context=context)
 
     def advance_one(self, item: Item, until: int, *, context: AdvanceContext | None = None) -> None:
-        """Bring one object up to a time; what it reads must be there already.
+        """Advance one object to a time that its inputs have reached (``context``: the engine's).
 
-        ``context`` is the engine's own where none is given.
-
-        A suspended task is left alone, and what reads one is brought no further than that is.
+        A suspended task is not advanced, and its readers no further than it.
         """
         context = self.context if context is None else context
         if self.relations.is_suspended(item):
@@ -384,8 +382,8 @@ def run_task(
 ) -> None:
     """Run a task at every due T up to a time, by the definitions that are in force.
 
-    Where another process has put one in force that the task is written by already, that is looked
-    up first. Args and raises as :meth:`ctsql.runtime.tasks.sink.TaskSink.advance`.
+    If the task was already written by a definition of another process, that is read first. Args and
+    raises as :meth:`ctsql.runtime.tasks.sink.TaskSink.advance`.
     """
     for _ in range(KNOWN_TRIES_MAX):
         try:

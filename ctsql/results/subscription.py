@@ -84,7 +84,7 @@ class Subscription:
     Iterate it once, in one thread; :meth:`stop` may be called from any.
 
     Attributes:
-        columns: of the rows; types: their Spark type names. reader: the name, if it has one.
+        columns, types: of the rows, with Spark's type names. reader: the name, if it has one.
     """
 
     def __init__(

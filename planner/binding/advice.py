@@ -1,7 +1,7 @@
-"""Warns about definitions that are valid and probably do not do what their author means.
+"""Warns about valid definitions that probably do not do what their author means.
 
-Nothing here is refused. Each finding says what happens, and what to type instead. The checks read
-the tokens of the definition.
+Each warning states the effect, and what to type instead. The checks read the tokens of the
+definition.
 """
 
 from collections.abc import Callable, Iterator, Sequence

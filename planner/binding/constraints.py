@@ -177,7 +177,7 @@ def check_text(constraint: st.ConstraintDef) -> str:
 
 
 def _with_escaped_quotes(text: str) -> str:
-    r"""A condition without doubled quotes, which Delta reads as the end of a text and a second one.
+    r"""A condition with escaped quotes: Delta reads a doubled quote as the end of a text.
 
     >>> print(_with_escaped_quotes("s <> 'it''s' AND s <> '' AND s <> 'a' 'b'"))
     s <> 'it\'s' AND s <> '' AND s <> 'a' 'b'

@@ -1,11 +1,11 @@
-"""Stored definitions as statements, the errors of those that cannot be read, and which may wait.
+"""Stored definitions as statements, and the errors of unreadable ones.
 
-A definition may be written by a newer version of ctsql, or damaged. Then the object it makes, and
-what depends on that, fails by its name; everything else continues.
+If a definition was written by a newer version of ctsql, or is damaged, its object and dependent
+objects fail by name; everything else continues.
 
-[words-of-time] a definition with a schedule, with COALESCE or TRIM EVERY, or over the clock has one
-    of ``WORDS_OF_TIME`` in its text, or in that of a plain view in it. To bind all definitions of a
-    warehouse would be most of the time of a process's first statement.
+[words-of-time] a definition with a schedule, COALESCE, TRIM EVERY or now() has one of
+    ``WORDS_OF_TIME`` in its text, or in that of a plain view in it. So a process need not bind all
+    definitions before its first statement.
 """
 
 from collections.abc import Iterator

@@ -26,9 +26,8 @@ def bind_task(
     """Bind CREATE CONTINUAL TASK.
 
     Args:
-        own: the task's item. If the binder has an analyst and the item has columns, the task exists
-            and this is a new definition of it.
-        outputs: the items of OUTPUTS (...), in the definition's order.
+        own: the task's item. With an analyst and columns, this is a new definition of an existing
+            task. outputs: the items of OUTPUTS (...), in the definition's order.
     """
     task_name = qualify(statement.target, binder.search_schema)
     column_defs = {task_name: statement.columns}

@@ -1,13 +1,10 @@
 """Recognizes DELETEs that find their rows by key: ``DELETE ... WHERE k IN (SELECT a FROM t)``.
 
-Such a DELETE removes the stored rows whose key columns equal those of some row of ``t``. It
-computes nothing that could fail on a row, so rows may be read in any order, and rows that are
-already deleted may be read too. Spark runs any other predicate as it is written.
-
     k IN (SELECT a FROM t)         (k, l) IN (SELECT a, b FROM t AS u)         u.k IN (...)
 
-The left side names columns of the output, each once, the right side columns of ``t``, and ``t``
-is what changed of an input: a whole table has more keys than a lookup is for.
+The left side names columns of the output, each once, the right side columns of ``t``, the change of
+an input. Such a DELETE computes nothing that could fail on a row, so rows may be read in any order,
+deleted ones included. Spark runs any other predicate as it is written.
 """
 
 from collections.abc import Sequence

@@ -1,13 +1,11 @@
-"""Decides whether what several Ts do to a task may be computed together. Pure.
+"""Decides whether a task's changes at several Ts may be computed together. Pure.
 
-A body of INSERTs that take the input's inserted rows one by one gives for each T rows that depend
-on the rows inserted at T and on nothing else. So the body may be run once over the rows of many Ts,
-each with its T beside it, and what comes out be told apart by that, which is also what a call of
-the clock means.
+A body of INSERTs that process the inserted rows one by one may run once over the rows of many Ts,
+each row with its T, which is also the value of now(). The results are then divided by T.
 
-A query is taken to be row by row when it is ``SELECT ... FROM input [WHERE ...]`` with no other
-word in it that could combine rows, and no function but those known to look at one row. That is
-told from its tokens, so it may say no where a proof would say yes; never the other way.
+A query qualifies if it is ``SELECT ... FROM input [WHERE ...]`` with no word that could combine
+rows, and only functions known to read one row. This is decided from tokens: some qualifying queries
+are missed, none is accepted wrongly.
 """
 
 from dataclasses import replace
@@ -86,10 +84,10 @@ def carry_time_below(
 
 
 def only_loses_rows(plan: lp.TaskWrite) -> bool:
-    """Whether a body that runs because time passes only lets rows go, and none ever comes back.
+    """Does a body that runs because time passes only delete rows, and none ever returns?
 
-    As that of FROM RETAIN ... WHILE (until > now()) does: what a run leaves is then what one before
-    it would have left, too. So if nobody looks between two runs, the first need not be made.
+    FROM RETAIN ... WHILE (until > now()) is one. A run deletes all that an earlier run would have,
+    so an earlier run that no reader sees can be left out.
     """
     transaction = plan.transaction
     deletes = [s for s in transaction.statements if isinstance(s, lp.Delete)]

@@ -1,7 +1,6 @@
 """Incremental view maintenance: plans that compute a view's change from its tables' changes.
 
-:func:`change_plan` reads a query and gives a :class:`ChangePlan`, or says why there is none. Pure:
-it makes SQL texts and does not run them.
+:func:`change_plan` reads a query and gives a :class:`ChangePlan`, or says why there is none.
 """
 
 from ctsql.planner.ivm.parse.from_relations import PlainView as PlainView, Relation as Relation

@@ -25,8 +25,7 @@ def explain(
 ) -> str:
     """The plan, from the top, children indented by two.
 
-    Args:
-        print_reason: prints a reason with its place. headline: the first line.
+    ``print_reason`` prints a reason with its place; ``headline`` is the first line.
     """
     lines = [headline]
     _walk(plan.query, 1, plan.rules(), print_reason, lines)

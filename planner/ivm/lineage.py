@@ -85,12 +85,9 @@ class Lineage:
 
 
 def trace(whole: Text, casts: Mapping[int, str]) -> Lineage:
-    """Where rows of a query come from.
+    """The queries for the rows that contribute to a query's; ``whole``: of :func:`whole_query`.
 
-    Args:
-        whole: of :func:`whole_query`.
-        casts: the types in which columns are stored, by their places, where they are others, or
-            values get blanks there.
+    ``casts``: types of stored columns, by place, if they differ from the query's, or are padded.
     """
     node = whole.node
     if casts:
@@ -113,10 +110,9 @@ def _as_stored(col: alg.Col, kind: str) -> alg.Expr:
 
 
 def whole_query(sql: str, relations: Mapping[str, Relation]) -> Text | Declined:
-    """The query as it is read here, to be compared with what Spark makes of the text.
+    """The query as read here, for the comparison with Spark's plan of the text.
 
-    Args:
-        relations: what each name in it means, as for :func:`ctsql.planner.ivm.change_plan`.
+    ``relations``: the meaning of each name, as for :func:`ctsql.planner.ivm.change_plan`.
     """
     try:
         node, _ = compile_query(sql, relations, with_subqueries_in_joins=True)

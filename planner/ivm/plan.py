@@ -67,8 +67,8 @@ class ChangePlan:
     def normal(self) -> Text:
         """The whole query, printed from the nodes.
 
-        Before the plan is first run, Spark's plans of this text and of the user's are compared,
-        so that a misread query cannot become a wrong change.
+        Before the first run Spark's plans of this text and the user's are compared, so that a
+        misread query cannot become a wrong change.
         """
         return self._final(self.query, signed=False)
 
@@ -132,10 +132,9 @@ class ChangePlan:
         *,
         large: Collection[str] = (),
     ) -> ChangeTexts | None:
-        """The texts of all rows, not signed, from all groups of a state table.
+        """The queries of all rows, unsigned, from a state table's groups; None without a change.
 
-        These are the first of the groups (ORDER BY .. LIMIT), or what comes of comparing them.
-        None if nothing changed.
+        The rows are the first groups (ORDER BY .. LIMIT), or the result of comparing groups.
         """
         changes = self._changes(changed_tables, states, large=large)
         rows = state_table.rows_from_groups(self.query, changes)
@@ -209,11 +208,9 @@ class ChangePlan:
         *,
         large: Collection[str] = (),
     ) -> TopTexts | None:
-        """The texts by which ORDER BY .. LIMIT is kept from the view's own rows, if it can be.
+        """The queries that maintain ORDER BY .. LIMIT from the view's own rows, if possible.
 
-        Args:
-            states: as for :meth:`delta`: of their groups only those that change are then read.
-            large: as there.
+        ``states``, ``large``: as for :meth:`delta`; only changing groups of states are read.
         """
         limit = limit_top(self.query)
         if limit is None:
@@ -261,10 +258,10 @@ class ChangePlan:
         return changes.rules
 
     def former_sums(self) -> tuple[Text, ...]:
-        """The sums whose former results are computed again.
+        """The sums whose former results are computed again, averages included.
 
-        Not those of a topmost operator whose keys the view shows all. Averages stand there as sums;
-        what a correlated subquery adds up is left out.
+        Excluded are those of a topmost operator whose keys the view shows, and of correlated
+        subqueries.
         """
         top = keyed_top(self.query)
         above = None if top is None or None in top.places else top.operator

@@ -1,10 +1,9 @@
-"""When a view over the clock changes because time passes, and its query as of a T.
+"""When a view with now() changes because time passes, and its query as of a T.
 
 A :class:`~ctsql.planner.ivm.algebra.nodes.Temporal` node lets each row of its child pass for an
-interval of T: from when all its comparisons that become true have, until the first of the others
-turns. From T on, as long as no table changes, the first T at which one of its rows turns is the
-least of these that is greater than T; so the first T at which the view can change is the least
-over all such nodes, each over what its child holds as of T.
+interval of T: from when all of its comparisons that become true have, until the first of the others
+turns. While no table changes, the view next changes at the least later T at which a row of any such
+node turns.
 
     value <  now()   in from floor(value) + 1 ms     value >  now()   in until ceil(value)
     value <= now()   in from ceil(value)             value >= now()   in until floor(value) + 1 ms
@@ -83,11 +82,7 @@ class TemporalPlan:
         return Text(node=as_of(self.query, at), columns=self.query.columns, names=self.names)
 
     def next_turns(self, after: int, until: int | None = None) -> tuple[NextTurn, ...]:
-        """Which turn comes next, for every place where the clock is compared.
-
-        Args:
-            until: turns that come later need not be found.
-        """
+        """The next turn up to ``until`` for every place that compares with the clock."""
         turns = []
         for node in _temporal(self.query):
             if until is not None:
@@ -107,8 +102,8 @@ class TemporalPlan:
 class ClockWindow:
     """The rows of a table that pass comparisons of its own columns with the clock.
 
-    To a change plan it is a table: its change is that of the table's rows which pass, and of the
-    rows that turn. So every change rule applies above it.
+    For a change plan it is a table, so every change rule applies above it. Its change is the change
+    of the table's rows that pass, and the rows that turn.
     """
 
     table: str  # the table's name in the plan's texts
@@ -210,11 +205,11 @@ def split_windows(query: Node) -> tuple[Node, dict[str, ClockWindow]]:
 
 
 def _sink(node: Temporal, windows: dict[str, ClockWindow], filters: tuple[Expr, ...] = ()) -> Node:
-    """The same with the comparisons at the table, if they are about the columns of one.
+    """The same node with comparisons about columns of one table moved to the table.
 
     Args:
-        windows: the windows so far, by name. filters: those that were passed on the way, over the
-            columns of the node's child; what they are above may be what keeps them from failing.
+        windows: the windows so far, by name. filters: passed on the way, over the columns of the
+            node's child; they may prevent errors in what is above them.
     """
     child = node.child
     match child:
@@ -304,8 +299,8 @@ def _words(expr: Expr, at: int | None) -> list[str]:
 def _near(turns: Sequence[Turn], after: int, until: int) -> Iterator[Part]:
     """A condition that is true of each row that turns in (after, until].
 
-    It compares the values as they are, so that files and pages can be skipped by it; with days
-    where the query does, as not every DATE has a TIMESTAMP.
+    It compares the values unchanged, so that files and pages can be skipped, and days if the query
+    does, because not every DATE has a TIMESTAMP.
     """
     for place, turn in enumerate(turns):
         value, bound, day = turn.value.parts, turn.bound.parts, _DAY // _MS
@@ -383,10 +378,9 @@ def as_of(node: Node, at: int) -> Node:
 
 
 def temporal_plan(sql: str, relations: Mapping[str, Relation]) -> TemporalPlan | Declined:
-    """The plan of a query in which the clock is read, or why there is none.
+    """The plan of a query that reads the clock, or why there is none.
 
-    Args:
-        sql, relations: as for :func:`ctsql.planner.ivm.plan.change_plan`.
+    ``sql``, ``relations``: as for :func:`ctsql.planner.ivm.plan.change_plan`.
     """
     try:
         node, _ = compile_query(sql, relations)

@@ -1,8 +1,7 @@
-"""Lowering of constraints: each proposed row gets a number that says which of them it breaks.
+"""Lowering of constraints: each proposed row gets a bit set of the constraints it breaks.
 
-Bit i of the column ``BROKEN`` is set for the i-th constraint of the output, in the order of their
-definition. Spark evaluates every condition, in one projection over the rows that the body leaves
-proposed at its end.
+Bit i of the column ``BROKEN`` is the i-th constraint of the output's definition. Spark evaluates
+every condition, in one projection over the rows proposed at the end of the body.
 """
 
 from collections.abc import Sequence

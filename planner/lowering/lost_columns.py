@@ -1,12 +1,11 @@
 """Names in a text that meant a column which its relation has lost, and now mean something else.
 
 A foreign writer may drop or rename a column of a table. Spark refuses a text that names it, unless
-something else has that name there: a column of another relation, or another item of the SELECT.
-Then the rows would silently be wrong.
+another relation or item of the SELECT has the name. Then the rows would silently be wrong.
 
-So a text over a relation that has lost a column is analysed a second time, over relations with all
-columns that it was bound to. If a lost column then remains in Spark's optimized plan, or Spark
-finds no plan, the text reads it. The columns of ``*`` count if they are used.
+So a text over such a relation is analysed a second time, with all columns that it was bound to. If
+the lost column is in Spark's optimized plan, or there is no plan, the text reads it. Columns of
+``*`` count if they are used.
 """
 
 import re
@@ -45,7 +44,7 @@ def run_on(
     Args:
         run: gives Spark the text over frames for the relations. text: a key of the text.
 
-    Raises UNKNOWN_COLUMN, and what Spark says of the text.
+    Raises UNKNOWN_COLUMN, and Spark's errors.
     """
     frames = [relation.frame for relation in relations]
     if not any(relation.lost_columns for relation in relations):

@@ -2,8 +2,8 @@
 
     C_i = base - victims + inserts
 
-after i statements: the base is what is stored as of T - 1, the victims are rows of it, and the
-inserts were proposed. With several outputs this holds for each.
+after i statements, for each output: the base is the stored rows as of T - 1, the victims are rows
+of it, and the inserts were proposed.
 """
 
 from collections.abc import Mapping, Sequence

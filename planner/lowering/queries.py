@@ -1,7 +1,7 @@
-"""Lowering of queries: the user's own text, run by Spark over DataFrames of ours.
+"""Lowering of queries: the user's own text, run by Spark over our DataFrames.
 
-Each relation becomes a temporary view for as long as Spark analyses the text, and its name is
-spliced into the text where the user's stood. The text is never printed from a tree.
+Each relation is a temporary view while Spark analyses the text, and its name replaces the user's in
+the text. The text is never printed from a tree.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,10 +1,10 @@
 """Spark's types as text, and CHAR and VARCHAR, whose comparison depends on the column's metadata.
 
-Spark has no values of these two types. A CHAR(n) column is a text column whose metadata holds the
-type. A table's reader pads its values to n characters. Spark also pads the shorter side when such a
-column is compared with another one or with a literal. So every relation given to Spark has the
-metadata of the table's own relation, or its rows would compare differently. A value computed from
-such a column is a plain text. Change plans pad nothing: their columns have no such metadata.
+A CHAR(n) column is a text column whose metadata holds the type. Spark pads its values to n
+characters when it reads the table, and the shorter side of a comparison with another such column or
+a literal. So every relation given to Spark has the metadata of the table's own relation, or its
+rows would compare differently. A computed value is a plain text, and so are columns of change
+plans.
 
 Source: Spark's CharVarcharUtils and ApplyCharTypePadding.
 """

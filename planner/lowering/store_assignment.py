@@ -82,9 +82,8 @@ def _places(decimal: str) -> int:
 def as_stored(value: SparkColumn, column: Column, value_type: str = "") -> SparkColumn:
     """A value as a column of an output stores it; one that does not fit is an error on the row.
 
-    Args:
-        value_type: if known. A CAST to the same type is not added around a CAST of the user's:
-            Spark's error would have its place instead of the user's.
+    ``value_type``, if known: a user's CAST to the column's type gets no second CAST, which would
+    hide the place of Spark's error.
     """
     plain = plain_type(column.type)
     stored_value = (

@@ -1,12 +1,11 @@
 """Lowering of a task's body: a fold over its statements.
 
-A statement writes one output and may read all of them. It sees stored rows that are still there
-and proposed rows (:class:`OutputState`). A DELETE takes away from both; a row that two DELETEs
-match is deleted once, because the first takes it out of what the second sees. An UPDATE and a
-MERGE take rows away and propose others.
+A statement writes one output and may read all of them: their remaining stored rows and the proposed
+rows (:class:`OutputState`). A DELETE removes from both; a row that two DELETEs match is deleted
+once, because the second does not see it. An UPDATE and a MERGE remove rows and propose others.
 
-Limit: everything is one lazy plan for each output; a body of n statements that take rows away
-reads the output's files n times at most.
+Limit: everything is one lazy plan for each output; a body of n statements that remove rows reads
+the output's files n times at most.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,11 +52,10 @@ def proposals(
 
 
 def base(node: lp.Transaction, context: Context, *, by_key: bool = False) -> dict[str, OutputState]:
-    """Return each output's rows as of T - 1, if a statement reads them.
+    """Each output's rows as of T - 1, if a statement reads them.
 
-    Args:
-        by_key: for one run. If only a DELETE by key reads the stored rows, they are left out, and
-            its victims are there from the start.
+    ``by_key``: for one run. If only a DELETE by key reads the stored rows, they are left out, and
+    its victims are found at the start.
     """
     read, outputs = reads_of(node).outputs, {}
     for o in outputs_of(node):

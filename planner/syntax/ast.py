@@ -1,8 +1,8 @@
 """The statements ctsql reads, as frozen values with spans into the user's text.
 
-SQL that Spark will run is never printed from a tree: a round trip through another
-library's printer changes meanings. It stays the user's own text (:class:`SqlText`), with the
-places marked that ctsql replaces: relations, clock calls, and spellings Spark does not know.
+SQL for Spark is never printed from a tree, which could change its meaning. It stays the user's own
+text (:class:`SqlText`), with the places that ctsql replaces: relations, clock calls, and spellings
+that Spark does not accept.
 """
 
 from dataclasses import dataclass

@@ -27,7 +27,7 @@ def parse(span: Span) -> Statement:
     """Read one statement; its span may hold blanks, comments and a last semicolon.
 
     Raises:
-        SYNTAX_ERROR: it cannot be read. INVALID_STATEMENT, INVALID_OPTION, INVALID_NAME,
+        SYNTAX_ERROR: it cannot be parsed. INVALID_STATEMENT, INVALID_OPTION, INVALID_NAME,
             INVALID_COLUMN_TYPE, DUPLICATE_COLUMN: a part of it is not allowed. NOT_SUPPORTED: it is
             refused by name, or nested too deeply.
     """

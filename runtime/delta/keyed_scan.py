@@ -128,10 +128,8 @@ def find_with_keys(
 ) -> LocalRows | Declined | None:
     """The rows at a version whose columns equal, in order, those of a key; None for no rows.
 
-    Declined if there are too many, or the types are not supported.
-
-    Args:
-        only_keys: the other columns are not needed; rows found by Spark have them anyway.
+    Declined if there are too many, or the types are not supported. ``only_keys``: the other columns
+    are not needed; rows found by Spark have them anyway.
     """
     if not table.is_stored(version) or not _are_exact(table.schema_at(version), columns, keys):
         return Declined("Spark compares keys of these types, or says that there is no such column")
@@ -449,8 +447,7 @@ class Lookups:
     ) -> LocalRows | Declined:
         """A superset of the rows that have one of the keys, NULL equal to NULL.
 
-        Args:
-            also: columns for other reads of the same keys, read too if possible.
+        ``also``: columns for other reads of the same keys, read too if possible.
         """
         read = KeyedRead.of(table, version, [*columns, *also], keys)
         if isinstance(read, Declined):

@@ -97,8 +97,7 @@ class DeltaRows(TableLog):
     def added_rows(self, versions: Sequence[int], times: range | None = None) -> DataFrame:
         """The rows of the files added by commits that do nothing else.
 
-        Args:
-            times: the Ts of the last version that count, if several share it; None for all.
+        ``times``: the Ts of the last version that count, if several share it; None for all.
         """
         adds = list(added_files(self.commit_at, versions, times))
         last = versions[-1]

@@ -245,9 +245,7 @@ class OptimisticTransaction:
         """Rewrite the live rows of some files of one partition as one new file; no row changes.
 
         It fails if another commit first removes one of the files, not if it only adds files.
-
-        Args:
-            rows: these rows, if they were read.
+        ``rows``: these rows, if they were read.
         """
         file = rows if isinstance(rows, Declined) else self.stage_local(rows)
         if isinstance(file, Declined):

@@ -6,9 +6,8 @@ task hold a T that the task has not completed, their contents before that T are 
 COALESCE needs its inputs from the end of the last interval on. A view without followers that was
 not written at its last refresh is computed from its sources as of that refresh.
 
-A plain view is no consumer, but its readers are consumers of what it reads. A named reader needs
-its object from its position on. The log is needed from the upper on: an output reads every later
-commit.
+Plain views pass needs on to what they read. A named reader needs its object from its position on.
+The log is needed from the upper on: an output reads every later commit.
 """
 
 from collections.abc import Iterator
@@ -126,10 +125,9 @@ def reads_kept(engine: Engine, item: Item, keep_from: int) -> Iterator[tuple[Ite
 
 
 def _shown_from(engine: Engine, item: Item, keep_from: int) -> tuple[int, int]:
-    """The Ts that reads of a view AS OF keep_from need.
+    """The Ts needed to read a view AS OF keep_from: a refresh time, and that of its last write.
 
-    Returns the refresh time as of which they may compute it, or now if they need not; and the T of
-    its last write.
+    Such reads may compute the view as of the refresh time, which is now if they compute nothing.
     """
     now = engine.timeline.now
     at = min(keep_from, now)

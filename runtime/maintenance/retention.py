@@ -66,8 +66,7 @@ def vector_file(descriptor: dict[str, object] | None) -> str | None:
 def needed_files(live: Iterable[DataFile], after_floor: Iterable[Commit]) -> set[str]:
     """The files that may still be read [needed-files], as the log writes paths.
 
-    Args:
-        live: of the newest version. after_floor: all commits above the floor.
+    ``live`` files are of the newest version; ``after_floor`` are all commits above the floor.
     """
     return named_in(after_floor).union(*(named_by(file) for file in live))
 
@@ -93,7 +92,7 @@ def removable(
 
     Args:
         needed_paths, named_paths: relative and decoded; the latter by commits up to the floor.
-        unnamed_before_ms: files that no commit names may be deleted if older than this instant.
+            unnamed_before_ms: files that no commit names may be deleted if older than this instant.
     """
     return [
         f
@@ -116,10 +115,7 @@ def newest_before(versions: Sequence[int], before_ms: int, time_of: Callable[[in
 
 
 def removable_log(names: Iterable[str], floor: int) -> list[str]:
-    """The log files that may be deleted, oldest first; none without a checkpoint to keep.
-
-    Args:
-        floor: the oldest version needed.
+    """The log files below the oldest needed version that may be deleted, oldest first.
 
     >>> names = [f"{v:020}.json" for v in range(4)] + [f"{2:020}.checkpoint.parquet"]
     >>> [int(n[:20]) for n in removable_log(names, 3)], removable_log(names, 1)

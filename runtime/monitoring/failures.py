@@ -52,11 +52,7 @@ class FailureRow:
 def failures(
     reader: LogReader, items: Iterable[Item], *, since_ms: int = 0
 ) -> Iterator[FailureRow]:
-    """The failures of tasks and views, each one's newest first; none of a missing table.
-
-    Args:
-        since_ms: without earlier failures.
-    """
+    """The failures since an instant, each object's newest first; none of a missing table."""
     for item in _with_table(reader, items):
         table = reader.relations.table(item)
         oldest = _first_since(table, since_ms)

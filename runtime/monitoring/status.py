@@ -195,10 +195,8 @@ def _commits(
 ) -> frozenset[tuple[str, int, int]]:
     """The commits after a T of the inputs of an output: source, T, and the T when they are due.
 
-    A commit is due at its T, or at the next refresh time of a view in between.
-
-    Args:
-        memo: known results; paths that meet again are followed once.
+    A commit is due at its T, or at the next refresh time of a view in between. ``memo``: known
+    results; paths that meet again are followed once.
     """
     key = (item.id, since)
     if key not in memo:
@@ -239,8 +237,7 @@ def follow_times(
 ) -> Iterator[int]:
     """The Ts of a source's commits after a T; for commits without one, the T they would get.
 
-    Args:
-        kinds: of changes that count. columns: those that are read; None for all.
+    ``kinds`` of changes, and ``columns`` read, that count; None for all columns.
     """
     warehouse, timeline = engine.warehouse, engine.timeline
     for movement in warehouse.versions.movements(source, after=since, until=timeline.now):

@@ -202,12 +202,10 @@ class Application:
     def prepared(
         self, changed_objects: Sequence[BoundObject], to_undo: list[Item]
     ) -> list[PreparedChange]:
-        """Prepare other definitions, after all that changes was advanced to now by the old ones.
+        """Prepare other definitions, after the old ones advanced all changed objects to now.
 
-        What is not in the folder, over a plain view that changes, is advanced as well.
-
-        Args:
-            to_undo: gets the quarantines whose tables are made.
+        Objects outside the folder over a changed plain view are advanced as well. ``to_undo`` gets
+        the quarantines whose tables are created.
         """
         engine, changes = self.engine, list[PreparedChange]()
         for follower in self.planned_folder.followers:
@@ -345,10 +343,9 @@ def described(item: Item, by: Item) -> Item:
 
 
 def _advance_objects(engine: Engine, planned_folder: PlannedFolder) -> None:
-    """Write first contents and what differs, also what an apply that was killed has left.
+    """Write first contents and differences, including those left by a killed apply.
 
-    Raises:
-        The first error, after all that can be written is.
+    Raises the first error, after everything that can be written is.
     """
     ids = {i.id for o in planned_folder.objects for i in o.items}
     ids |= {i.id for i in planned_folder.followers}

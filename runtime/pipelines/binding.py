@@ -1,7 +1,7 @@
 """Binds the definitions of a folder against a warehouse, one on top of the other.
 
-Each is compared with the definition that is there: what says the same is left alone and not bound
-at all; what says the same in other words is found out from Spark's plans.
+Each is compared with the stored definition. An equal text is not bound; Spark's plans show whether
+another text means the same.
 """
 
 from collections.abc import Iterable, Sequence
@@ -93,8 +93,7 @@ class BoundObject:
 class FolderBinder:
     """Binds the definitions, in order of what they read.
 
-    Args:
-        prune: whether columns of tables that the folder does not say are to go.
+    ``prune``: drop columns of tables that the folder does not list.
     """
 
     def __init__(self, engine: Engine, *, prune: bool = False) -> None:
@@ -107,10 +106,11 @@ class FolderBinder:
         self.reshaped_ids: set[str] = set()  # of these what has the same words and other columns
 
     def bind(self, definition: FileDefinition) -> BoundObject:
-        """Bind one definition on top of those before it, and put it there.
+        """Bind one definition on top of those before it, and add it to them.
 
         Raises:
-            StatementError, CatalogError, NotSupported: it cannot become what the folder says.
+            StatementError, CatalogError, NotSupported: the object cannot become what the folder
+                says.
         """
         catalog = self.overlay.stored_catalog
         old = catalog.find(definition.name)
@@ -350,10 +350,9 @@ class FolderBinder:
         old: Item,
         parts: tuple[Part, ...],
     ) -> TableChange | None:
-        """What ALTER TABLE makes of a table; None for nothing.
+        """A table after ALTER TABLE; None if it is unchanged.
 
-        Raises:
-            NOT_SUPPORTED: it would have to be another table. And what comparing it raises.
+        Raises NOT_SUPPORTED if it would have to be another table, and the errors of the comparison.
         """
         if statement.location is not None:
             same = self.engine.gateway.qualify(statement.location) == old.location

@@ -91,10 +91,10 @@ class PlannedNames(Namespace):
 
 
 class _PlanningAnalyst(SparkAnalyst):
-    """Analyses the same query of a definition once, over views that are registered once.
+    """Analyses equal queries of a definition once, over views that are registered once.
 
-    For Spark to name and type a query's columns it is all the same whether a relation is a table
-    or its change; so one view stands for all relations with the same columns.
+    Names and types of a query's columns depend only on the columns of its relations, so one view
+    represents all relations with the same columns, tables or changes.
     """
 
     def __init__(self, session: SparkSession, columns_of: ColumnsOf, views: "KnownViews") -> None:

@@ -150,11 +150,7 @@ def _change_json(change: PlannedChange) -> dict[str, Any]:
 
 
 def read_plan(text: str, name: str) -> Mapping[str, Any]:
-    """The values of a saved plan.
-
-    Raises:
-        PLAN_UNUSABLE: the text is none.
-    """
+    """The values of a saved plan; raises PLAN_UNUSABLE if the text is none."""
     try:
         raw = json.loads(text)
         if raw["format"] != FORMAT:

@@ -64,11 +64,7 @@ class PlannedFolder:
 
 
 def plan_folder(engine: Engine, folder: Folder, *, prune: bool = False) -> PlannedFolder:
-    """Compare a folder with the warehouse.
-
-    Args:
-        prune: whether objects, and columns of tables, that are not in it are to be dropped.
-    """
+    """Compare a folder with the warehouse; ``prune`` drops objects and columns not in it."""
     planning = _Planning(engine, folder, prune=prune)
     try:
         return planning.run()
@@ -455,7 +451,7 @@ def _lost_columns(reader: Item, item: Item) -> str:
 
 
 def effect_of_change(kind: ObjectKind, parts: Iterable[Part]) -> Effect:
-    """What a change of some parts of an object does.
+    """The effect of a change of some parts of an object.
 
     >>> effect_of_change(ObjectKind.CONTINUAL_TASK, [Part.BODY]).name
     'NEXT_T'

@@ -1,11 +1,10 @@
-"""Tables of a folder that are there, with other columns or constraints: what ALTER TABLE says then.
+"""Existing tables of a folder with other columns or constraints: their ALTER TABLE actions.
 
     first:  ADD COLUMN, a wider type, NOT NULL, DEFAULT and constraints, before the definitions of
-            the folder come into force. Who reads the table by an older definition goes on.
-    last:   DROP COLUMN, if what the folder does not say is to go: when nobody reads it any more
+            the folder come into force. Readers with an older definition go on
+    last:   DROP COLUMN with pruning, when no object reads it any more
 
-Nothing is known here of what a change means for readers: :class:`TableAlteration` is asked, which
-does it as well.
+:class:`TableAlteration` makes the changes, and decides their effect on readers.
 """
 
 import uuid
@@ -101,11 +100,7 @@ class TableChange:
 
 
 class TableComparison:
-    """Compares tables that are there with what a folder says of them.
-
-    Args:
-        prune: whether columns that the folder does not say are to go.
-    """
+    """Compares existing tables with a folder; ``prune`` drops columns that are not in it."""
 
     def __init__(self, overlay: Overlay, *, prune: bool) -> None:
         self.overlay, self.engine = overlay, overlay.engine
@@ -114,11 +109,10 @@ class TableComparison:
     def change(
         self, definition: FileDefinition, statement: st.CreateTable, table: Item
     ) -> TableChange | None:
-        """What ALTER TABLE is to say; None for nothing.
+        """The ALTER TABLE actions; None for none.
 
-        Raises:
-            NOT_SUPPORTED: it cannot be said, or would lose values. And what binding a constraint
-                raises.
+        Raises NOT_SUPPORTED if there is no such action, or values would be lost; and the errors of
+        binding a constraint.
         """
         if not statement.columns:
             return None  # a query has made its columns
@@ -253,11 +247,11 @@ def effects_of_alterations(
     catalog: Catalog,
     without: Collection[str],
 ) -> list[OnReader]:
-    """What the alterations of a table mean for who reads it: what changes, and what breaks.
+    """The effects of a table's alterations on its readers.
 
     Args:
-        catalog: with the folder's definitions.
-        without: the ids of readers that have another definition, or are gone, when columns go.
+        catalog: with the folder's definitions. without: the ids of readers that are changed or
+            dropped before columns are.
     """
     on_readers: list[OnReader] = []
     for one in (*change.first, *change.last):
@@ -300,7 +294,7 @@ class Altering:
 
         Raises:
             DEFINITIONS_CHANGED, ALTERED_MEANWHILE: another process was first. COLUMNS_IN_USE. And
-                what rows that are there break.
+                the errors of stored rows that break a constraint.
         """
         names = Namespace(self._engine, change.schema)
         for one in alterations:
@@ -368,10 +362,10 @@ def _around_types(
     properties: Mapping[str, str],
     place: Span,
 ) -> list[str]:
-    """What takes CHECKs of Delta away from columns that get another type, and gives them back.
+    """The actions that drop Delta's CHECKs on columns that get another type, and add them again.
 
-    Delta gives no other type to a column that one is about. Raises NOT_SUPPORTED for one that the
-    folder does not say: nobody would give it back after a kill.
+    Delta changes no type under a CHECK. Raises NOT_SUPPORTED for a CHECK that is not in the folder:
+    after a kill it could not be added again.
     """
     changes = [one.change for one in alterations if isinstance(one, st.AlterTable)]
     retyped_columns = {fold(c.column.name) for c in changes if isinstance(c, st.RetypeColumn)}

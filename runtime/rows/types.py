@@ -17,8 +17,7 @@ _TIMEZONE: dict[str, Any] = {"timezone": "UTC"} if at_least(4, 2) else {}
 def arrow_schema(schema: T.StructType, *, unique_fields: bool = False) -> pa.Schema:
     """The Arrow schema of a schema, instants in UTC.
 
-    Args:
-        unique_fields: raise PySpark's error if two fields of a struct have one name.
+    ``unique_fields``: raise PySpark's error if two fields of a struct have one name.
     """
     return to_arrow_schema(
         schema, error_on_duplicated_field_names_in_struct=unique_fields, **_TIMEZONE

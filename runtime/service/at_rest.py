@@ -54,10 +54,8 @@ class AtRest:
     def leave_alone(self, engine: Engine, items: Sequence[Item], now: int) -> set[str]:
         """The ids of objects that need not be advanced to a T that the engine has just assigned.
 
-        All others are not at rest from here on, also if the tick ends early.
-
-        Args:
-            items: all objects, each after those that it reads.
+        All others are not at rest from here on, also if the tick ends early. ``items``: all
+        objects, each after those that it reads.
         """
         suspended = any(task in engine.catalog.items for task in engine.timeline.suspended())
         if self.is_outdated(engine) or engine.timeline.now != now or suspended:

@@ -210,8 +210,7 @@ class ConnectionMaintenance:
     def start_if_due(self, engine: Engine, tell: Callable[[Event], None] | None = None) -> None:
         """Begin the due maintenance; while a thread works, the rest waits for a later call.
 
-        Args:
-            tell: called in the thread with each event; else it is logged.
+        ``tell`` is called in the thread with each event; by default it is logged.
         """
         if self.thread is not None and self.thread.is_alive():
             return

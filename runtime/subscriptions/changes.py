@@ -36,11 +36,7 @@ from ctsql.runtime.warehouse.warehouse import Warehouse
 
 
 class Changes:
-    """The changes of one object.
-
-    Attributes:
-        columns: those that are delivered: of the object when its follower began.
-    """
+    """The changes of one object; ``columns`` are the object's when its follower began."""
 
     def __init__(
         self, warehouse: Warehouse, item: Item, columns: Sequence[CatalogColumn] | None = None

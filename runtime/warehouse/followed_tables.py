@@ -1,7 +1,7 @@
-"""Tables that something follows keep their logs; the others are left to Delta's own cleanup.
+"""Tables with followers keep their logs; the others are left to Delta's own cleanup.
 
-A task, a materialized view and a named subscription follow the tables that they read, also through
-plain views. Tables that are attached are their owners': their properties stay as they are.
+Tasks, materialized views and named subscriptions follow the tables that they read, also through
+plain views. Properties of attached tables are not changed.
 """
 
 from collections.abc import Iterable, Set as AbstractSet
@@ -26,10 +26,9 @@ def followed_tables(catalog: Catalog) -> frozenset[str]:
 
 
 def keep_logs(warehouse: Warehouse, before: AbstractSet[str] | None = None) -> frozenset[str]:
-    """Let tables keep their logs that something follows, and no others; returns the former.
+    """Make tables with followers keep their logs, and no others; returns the former.
 
-    Args:
-        before: the tables that were followed; only differences are looked at. None for all.
+    ``before``: the tables that were followed; only differences are checked. None for all.
     """
     catalog = warehouse.catalog
     now = followed_tables(catalog)

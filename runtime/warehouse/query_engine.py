@@ -1,8 +1,7 @@
-"""What computes rows for tasks and views, and the differences that are staged.
+"""The interface that computes rows for tasks and views, and stages differences.
 
-Sinks and refreshes decide and commit; whatever is SQL, or work on many rows, is asked for here. The
-engine is Spark (:class:`ctsql.runtime.spark_engine.SparkEngine`) unless a warehouse is opened with
-another one, as the simulation in the tests does.
+Sinks and refreshes decide and commit; SQL and work on many rows is done here. The engine is Spark
+(:class:`ctsql.runtime.spark_engine.SparkEngine`) except in the tests' simulation.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -233,10 +233,8 @@ class Relations:
     def is_followed(self, item: Item, watched_ids: Collection[str] = ()) -> bool:
         """Does a task or a subscription read it, also through views, so that every T matters?
 
-        So it is while a task that will read it is being made, and while one that was dropped can be
-        had back: UNDROP lets it run for each T since.
-
-        ``watched_ids`` are those of what unnamed subscriptions follow; no catalog has these.
+        This includes a task that is being created, and a dropped task, which UNDROP would run for
+        each T since. ``watched_ids``: the objects of unnamed subscriptions, which no catalog has.
         """
         readers = all_readers(self.catalog, item.id, dropped=True)
         if any(isinstance(r, Task) for r in readers):

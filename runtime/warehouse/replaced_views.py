@@ -69,10 +69,10 @@ def is_closed_by_another(warehouse: Warehouse, item: Item) -> bool:
 
 
 def awaits_columns(warehouse: Warehouse, item: Item) -> bool:
-    """Has the table of a replaced view still the columns of an older definition?
+    """Does the table of a replaced view still have the columns of an older definition?
 
-    Columns behind its own may have come from a replacement that was not completed: they hold
-    nothing, and are none of an older definition unless the view was replaced since it was written.
+    Extra columns at its end may be left by a replacement that was not completed: they hold nothing,
+    and count only if the view was replaced since it was written.
     """
     if not isinstance(item, MaterializedView):
         return False

@@ -1,12 +1,11 @@
-"""Which commit last wrote each row of a stored object, and at which T.
+"""The commit that last wrote each row of a stored object, and its T.
 
-A row was written by the commit that added its file, unless that commit may have copied it: where a
-commit takes whole files out and adds others (compaction, or an UPDATE without deletion vectors),
-a row that was in the files taken out is the older one. Equal rows are copies of each other: as many
-as were there before are the older ones. So the files taken out are read as of the version before,
-and so on back, as long as they are there.
+A row was written by the commit that added its file, unless that commit may have copied it. If a
+commit removes whole files and adds others (compaction, or an UPDATE without deletion vectors), rows
+equal to removed ones are older: as many as were removed. So the removed files are read as of the
+version before, and so on back, as long as they exist.
 
-[only-proven-times] a T is given only where the log and the files prove it; else a sentence says
+[only-proven-times] a T is returned only if the log and the files prove it; else a sentence says
     what is known.
 [rows-stay-in-spark] memory is bounded: rows stay in Spark, the driver holds a record for each file.
 """
@@ -143,11 +142,10 @@ class _Search:
         commits: Mapping[str, tuple[int | None, int | None, str | None]],
         among: Collection[str],
     ) -> DataFrame:
-        """The rows of some files with what is told of these.
+        """The rows of some files with the data about these files.
 
-        Args:
-            among: the files that rows may be of. As many of the last parts of their paths are
-                compared as tell them apart; other writers may repeat names.
+        ``among``: the files that rows may be in. They are joined by as many last parts of their
+        paths as distinguish them, because other writers may repeat names.
         """
         full = {path: f"{self._table.location}/{path}".split("/") for path in among}
         depth = 1

@@ -125,10 +125,10 @@ class Schedules:
         return {max(due, after + 1)} if due is not None and due <= until else set()
 
     def is_turn_unknown(self, item: Item, until: int) -> bool:
-        """Is a view over the clock behind, so that time may change it up to ``until``?
+        """Is a view with now() behind, so that time may change it up to ``until``?
 
-        When it is next changed is known once it holds what its sources did at the newest T, and
-        what time has changed until then.
+        Its next change is known once it has been refreshed at the newest T and up to date with
+        time.
         """
         now, schedule = self._timeline.now, self.schedule(item)
         if now >= until or not self.reads_clock(item):
@@ -142,10 +142,10 @@ class Schedules:
         return any(self.possible_times(i, after=after, until=now) for i in read)
 
     def is_refresh_due(self, until: int) -> bool:
-        """Is there a time, after the newest T up to ``until``, at which something is to be done?
+        """Is work due at a time after the newest T up to ``until``?
 
-        Without one the newest T need not move: reads of views that wait show the same. What cannot
-        be read has nothing to do; its readers get the error.
+        Otherwise the newest T need not move: reads of waiting views show the same. Unreadable
+        objects have no work; their readers get the error.
         """
         now, items = self._timeline.now, self._timed_items()
         readable = self._relations.readable(items)
@@ -194,11 +194,9 @@ class Schedules:
     def move_times(
         self, item: Item, *, after: int, until: int, memo: Known | None = None
     ) -> set[int]:
-        """The times at which what an object holds may have changed.
+        """The times at which an object's contents may have changed.
 
-        Args:
-            memo: what was found out for the same question. Where several objects read the same
-                ones, and others read these together, each is looked at once for all ways down.
+        ``memo`` has the answers so far: an object that several others read is computed once.
         """
         memo = {} if memo is None else memo
 
@@ -353,10 +351,10 @@ class Schedules:
         return movements
 
     def trims(self, item: Item, *, after: int, until: int) -> set[int]:
-        """The times in (after, until] at which a task runs whether or not an input has changed.
+        """The times in (after, until] at which a task runs without a change of its inputs.
 
-        Those are the times of TRIM EVERY, and the one at which a flow takes in what is there. Of
-        those that were missed, as while nothing ran, one is left out that no other object sees.
+        These are the times of TRIM EVERY, and the first run of a flow. A missed time that no other
+        object sees is left out.
         """
         times: set[int] = set()
         if not isinstance(item, Task):
@@ -438,11 +436,7 @@ def first_shown(schedules: Schedules, item: Item) -> int:
 
 
 def _stretches(item: Item, newest: Schedule | None) -> list[tuple[int, Schedule | None]]:
-    """How an object was refreshed, and is: from which T on, with which refresh times.
-
-    Args:
-        newest: the present ones.
-    """
+    """The refresh times of an object, past and ``newest``, each with its first T."""
     earlier = [
         (s.start, None if s.parts is None else _of_stretch(s.parts, s.start, is_later=n > 0))
         for n, s in enumerate(item.following.stretches)

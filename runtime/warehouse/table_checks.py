@@ -1,8 +1,7 @@
-"""Is the table of an object still there, and the one that it stands for?
+"""Does the table of an object still exist, and is it the same table?
 
-An object remembers the id of its Delta table from its creation, or, in a warehouse that an older
-version made, from the first time that it is seen. A commit of the table's own log may give it
-another id; then that one is remembered.
+An object remembers the id of its Delta table. If a commit of the table's own log changes the id,
+the new id is remembered.
 """
 
 from collections.abc import Callable, Iterable
@@ -58,11 +57,10 @@ def remember_tables(relations: Relations, store: DeltaCatalog) -> bool:
 
 
 def check_tables(relations: Relations, items: Iterable[Item]) -> None:
-    """Raise TABLE_REPLACED or NOT_A_DELTA_TABLE where one of the tables is not there any more.
+    """Raise TABLE_REPLACED or NOT_A_DELTA_TABLE if one of the tables no longer exists.
 
-    And STORED_DATA_INVALID where the log of a source is damaged, so that not all of it has a T, or
-    has lost commits that have one, and what is wrong where a transaction that changes it comes to
-    no end.
+    Raises STORED_DATA_INVALID if the log of a source is damaged, so that commits have no T, or has
+    lost commits with a T; and the problem of a transaction on it that cannot be finished.
     """
     for item in items:
         if item.location is not None:
@@ -79,8 +77,7 @@ def check_tables(relations: Relations, items: Iterable[Item]) -> None:
 def check_table_to_write(relations: Relations, item: Item, mint: Callable[[], object]) -> None:
     """:func:`check_tables` for a table that is to be written.
 
-    A transaction that came to no end in it is tried again, by ``mint``: somebody may have mended
-    what was in its way.
+    ``mint`` first retries an unfinished transaction on it: the obstacle may have been removed.
     """
     if is_stuck(relations.timeline, item.id):
         mint()

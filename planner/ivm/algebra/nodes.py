@@ -1,8 +1,8 @@
 """Relational algebra of a view's query: frozen, comparable nodes that have change rules.
 
-A column is known by a number, unique within one plan, so no two columns are ever confused and
-predicates can be moved. An expression is the user's own text, cut at its column references; it is
-never split further and never printed from a tree (docs/decisions/0060).
+A column is a number, unique within one plan, so predicates can be moved. An expression is the
+user's own text, cut at its column references; it is never split further and never printed from a
+tree (docs/decisions/0060).
 
 A *signed* relation has the column :data:`DIFF` last: a row with diff d stands for d copies, or for
 -d deletions. Changes are signed relations, made of the same nodes.

@@ -1,8 +1,8 @@
 """Reasons why a query, or a part of one, has no change plan: a code and a sentence each.
 
-A code is stable and public (EXPLAIN prints it, REFRESH POLICY = strict refuses with it). Of the
-two kinds, a *refusal* means that the whole view is recomputed and compared, a *note* that a part
-of the plan is computed from whole tables although the view as a whole follows its changes.
+Codes are stable and public: EXPLAIN and the errors of REFRESH POLICY = strict show them. With a
+*refusal* the whole view is recomputed and compared; with a *note* a part of the plan is computed
+from whole tables.
 """
 
 from ctsql.catalog.declined import Declined

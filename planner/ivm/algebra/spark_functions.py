@@ -1,8 +1,7 @@
-"""The functions of Spark SQL, by what a change plan must know of them.
+"""The functions of Spark SQL, by their properties for a change plan.
 
 Names are those of Spark 4.2's function registry with their groups there (``listFunction`` and
-``ExpressionInfo.getGroup``); a name that stands in none of these sets is not Spark's own, so
-nothing is known of it and the query that calls it has no change plan.
+``ExpressionInfo.getGroup``). A query with any other function has no change plan.
 """
 
 from ctsql.planner.syntax.tokens import replaceable_calls

@@ -1,7 +1,7 @@
-"""Cuts the tokens of a query into its clauses, relations and joins, not looking into expressions.
+"""Cuts the tokens of a query into its clauses, relations and joins, without reading expressions.
 
-Every piece keeps the user's own tokens. sqlglot's tree is not used here: it does not say where a
-clause begins, and a piece cut from the text means what the text means.
+Every piece keeps the user's own tokens. sqlglot's tree is not used, because it has no places of
+clauses.
 Source: the rules ``query``, ``queryTerm``, ``querySpecification``, ``fromClause``, ``relation``,
 ``joinRelation`` and ``lateralView`` of Spark's SqlBaseParser.g4.
 """

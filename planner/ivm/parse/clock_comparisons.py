@@ -1,12 +1,11 @@
-"""Reads a condition that compares with the clock: which value, and when its answer turns.
+"""Reads a condition that compares a value with the clock, and when its result turns.
 
-The clock only goes on, so a comparison of a value of the row with it turns once: ``at > now()`` is
-true until T reaches ``at``. With a constant length of time beside the clock it is the same for a
-value that is moved by that length. Everything else has no such T that could be known beforehand,
-and is refused: a comparison under OR or NOT, months (they have no fixed length), two clocks.
+The clock only advances, so such a comparison turns once: ``at > now()`` is true until T reaches
+``at``; a constant interval added to the clock shifts that T. Conditions whose T cannot be computed
+beforehand are refused: a comparison under OR or NOT, months (they have no fixed length), two
+clocks.
 
-Source: temporal filters of Materialize (``mz_now()`` in WHERE and HAVING), with comparisons of any
-timestamp in place of those of a number.
+Source: temporal filters of Materialize (``mz_now()`` in WHERE and HAVING), here for timestamps.
 """
 
 import re

@@ -1,7 +1,7 @@
-"""Turns the tokens of an expression into an expression whose columns are known.
+"""Turns the tokens of an expression into an expression whose columns are resolved.
 
-The tokens stay as the user typed them; what is found in them are column references (sqlglot's
-tree says where they stand), calls of aggregate and window functions, and subqueries.
+Tokens are unchanged; column references (their places come from sqlglot's tree), calls of aggregate
+and window functions, and subqueries are found among them.
 """
 
 import re

@@ -323,12 +323,10 @@ def inner_join(left: alg.Node, right: alg.Node, conditions: tuple[alg.Expr, ...]
 
 
 def filter_rows(node: alg.Node, conditions: Sequence[ClockCondition]) -> alg.Node:
-    """The node's rows that pass; each predicate as near to the tables as it may go.
+    """The node's rows that pass; each predicate is moved as near to the tables as possible.
 
-    A predicate with a subquery, or with a column of a query around, stays on top: the rules for
-    these look for them there.
-
-    Raises CLOCK_READ as :class:`Refusal` if such a one reads the clock.
+    Predicates with a subquery or an outer column stay on top, where their rules expect them. Raises
+    CLOCK_READ as :class:`Refusal` if one of these reads the clock.
     """
     columns = set(node.columns)
     top_predicates = []

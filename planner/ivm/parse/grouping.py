@@ -26,9 +26,8 @@ def read_grouping(
 ) -> Grouping:
     """The grouping of a GROUP BY clause.
 
-    Args:
-        build: makes an expression. items: the select list's expressions, for ordinals and ALL;
-            None for one that holds an aggregate.
+    ``build`` makes an expression. ``items``: the select list's expressions, for ordinals and ALL;
+    None for one with an aggregate.
     """
     keys: list[Expr] = []
 
@@ -125,11 +124,11 @@ def _subsets(word: str, members: Sequence[tuple[int, ...]]) -> list[tuple[int, .
 
 
 class KeyRewriter:
-    """Rewrites expressions over rows into expressions over columns that hold some of these.
+    """Rewrites expressions over rows into expressions over columns that hold parts of them.
 
     Args:
-        keys: the columns, by what they hold: keys of groups, items of a select list. rows: the
-            columns of the rows.
+        keys: the columns, by the expression they hold: group keys, items of a select list. rows:
+            the columns of the rows.
     """
 
     def __init__(self, keys: Mapping[Expr, Col], rows: Sequence[Col]) -> None:

@@ -1,7 +1,7 @@
 """Drops the columns that a view does not read, so that a change of them is no change.
 
-What is left of a scan is what the runtime must put into the table's change: two versions of a row
-that differ only elsewhere cancel there.
+The runtime computes a table's change over the remaining columns, where versions of a row that
+differ only elsewhere cancel.
 """
 
 from collections.abc import Collection, Iterable

@@ -1,17 +1,15 @@
-"""Finds the rows around a subquery that can see a change inside it.
+"""Finds the outer rows that can see a change inside a subquery.
 
-A subquery is evaluated for each row around it. :func:`correlation_core` strips from it all that
-does not decide *which* of its rows a row around sees. The relation that is left is closed: it uses
-no column of the rows around. Its rows that a row around sees are among those whose columns equal
-that row's. So a row around sees the same as before if none of its values is among those of the
-core's change. Dropping a condition makes the core larger, which is right. Dropping one that holds
-another changed relation would lose a change, so then nothing is known.
+:func:`correlation_core` removes from a subquery all that does not decide *which* of its rows an
+outer row sees. The remaining relation uses no outer column, and an outer row sees only its rows
+with equal columns. So an outer row whose values are not in the core's change sees the same as
+before. Removing a condition enlarges the core, which is safe; removing one that reads another
+changed relation would lose a change, so then there is no core.
 
-LIMIT and window functions are stripped, too, but a row that a condition *above* them leaves out may
-have put another one out of the first. Such a condition is dropped, unless it is about what the
-window is partitioned by.
+LIMIT and window functions are removed too. A condition *above* them is removed as well, unless it
+is about the window's partition: a row that it excludes may have displaced another one.
 
-:func:`restrict_to_visible` leaves of what a subquery reads the rows that some rows around can see.
+:func:`restrict_to_visible` restricts the subquery's relations to rows that some outer rows can see.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

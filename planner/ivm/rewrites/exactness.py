@@ -1,7 +1,7 @@
-"""Finds operators whose result is not the same for equal rows met in another order.
+"""Finds operators whose result depends on the order of rows.
 
-The former result of such an operator cannot be computed again, so no change rule may use it but one
-that reads it from the stored view: see :mod:`ctsql.planner.ivm.strategies.stored_view`.
+Their former result cannot be computed again, so change rules use them only if the stored view has
+it (:mod:`ctsql.planner.ivm.strategies.stored_view`).
 """
 
 from collections.abc import Iterator
@@ -45,10 +45,9 @@ def inexact(node: Node) -> Iterator[tuple[Node, Declined]]:
 
 
 def _has_collations(node: Node) -> bool:
-    """Whether there may be texts that are equal although they are not the same.
+    """May there be texts that are equal but not identical?
 
-    The query computes them: Delta stores no column with a collation. A condition, which compares
-    by one, gives none.
+    Only the query computes them, not in a condition: Delta stores no column with a collation.
     """
     return any(_makes_collated(below) for below in descend(node))
 
@@ -84,8 +83,8 @@ def _calls(node: Aggregate | Window) -> Declined | None:
 def sums_in(node: Node) -> tuple[Node, tuple[Col, ...]]:
     """An operator with its averages as sums, and the columns of all its sums.
 
-    A sum that is a floating-point number is not exact. The planner cannot tell all that Spark makes
-    one of, like what a text is added up to; Spark's type of the column tells it.
+    A floating-point sum is not exact. Spark's type of the column shows it; the planner cannot
+    derive it, for example for the sum of a text.
     """
     if not isinstance(node, Aggregate | Window):
         return node, ()

@@ -1,9 +1,8 @@
-"""Cuts tables to the keys of other tables that are cut to keys themselves.
+"""Restricts tables to the keys of other tables that are restricted to keys themselves.
 
-The lines of some orders are few, so the parts of these lines are few: what a table behind another
-one is read for is known once that one has been read. Each is a hint: the join, or the subquery,
-compares the same values again. So a row that has no key is never one that counts, and neither is
-what it is joined with, or what a subquery says of it.
+Few orders have few lines, and these have few parts: once one table is read, the keys for the next
+one are known. Each is a hint: the join or subquery compares the values again, so a row without a
+key never counts.
 """
 
 from collections.abc import Sequence

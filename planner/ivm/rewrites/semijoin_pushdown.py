@@ -1,14 +1,12 @@
-"""Pushes a semi-join with a set of keys as close to the scans as possible.
+"""Pushes a semi join with a set of keys as close to the scans as possible.
 
-``restrict(R, S, pairs)`` gives the rows r of R for which S has a key that equals r's columns,
-NULL equal to NULL. A row that is left out early could only have become rows that are left out
-late: through projections and filters because they work row by row; through a join because what it
-equates must equal the key too; through GROUP BY, DISTINCT, INTERSECT, EXCEPT and windows because
-they never mix rows of different keys. Not where UNION ALL or its like makes values of another type
-of a branch's: as texts '1' and '01' differ, and as numbers they are equal.
+``restrict(R, S, pairs)`` gives the rows r of R for which S has a key that equals r's columns, NULL
+equal to NULL. It passes projections and filters, which work row by row; a join, whose equated
+columns must equal the key too; GROUP BY, DISTINCT, INTERSECT, EXCEPT and windows, which never mix
+rows of different keys. It does not pass a UNION ALL that casts a branch's values: '1' and '01'
+differ as texts but not as numbers.
 
-Spark does not push such a semi join through an aggregate unless it knows the keys to be few, and
-never through the equalities of a join; hence here.
+Spark pushes a semi join through an aggregate only for few known keys, and never through a join.
 """
 
 from collections.abc import Sequence
@@ -35,8 +33,8 @@ def restrict(node: alg.Node, keys: KeySource, pairs: Pairs, *, is_hint: bool = F
 
     Args:
         pairs: columns of the node, each with the column of the keys that it must equal. Without
-            pairs every row has a key.
-        is_hint: the caller joins with the keys anyway; only what reads less is wanted.
+            pairs every row has a key. is_hint: the caller joins with the keys anyway; restrict only
+            to read less.
     """
     if not pairs:
         return node

@@ -1,8 +1,8 @@
 """A file for each kind of change rule; :func:`change` finds the rule of a node.
 
-Every rule returns an *exact* signed change: added to the former contents it gives the new ones.
-So rules compose over any nesting, by induction over the tree. A rule reads the changes of the
-nodes below, the nodes as they were and as they are, and nothing else.
+Every rule returns an *exact* signed change: added to the former contents it gives the new ones. So
+rules compose over any nesting. A rule reads only the changes of the nodes below, and these nodes
+before and after.
 """
 
 from typing import assert_never

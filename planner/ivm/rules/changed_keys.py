@@ -1,14 +1,13 @@
-"""The keys of a change that are known before the change is.
+"""The keys of a change, computed before the change.
 
-An operator above is often recomputed for the keys that a change touches. Where the change holds all
-that there was and all that there is of each key, its keys are those of what changed below, and what
-is between has to be computed once, for the keys, and not before, to find them:
+An operator above often recomputes the keys of a change. If a change holds all former and new rows
+of each key, its keys follow from the changes below, and it is computed once, for these keys:
 
-- an outer join keeps the rows of one side: its change has the rows of that side that changed, and
-  those that can see a changed row of the other, as they were and as they are;
-- groups, distinct rows and partitions are recomputed for keys themselves.
+- an outer join keeps the rows of one side: its change has the changed rows of that side, and those
+  that can see a changed row of the other side, before and after;
+- groups, distinct rows and partitions are recomputed by keys themselves.
 
-Any other operator may leave out some of the keys, so its change says which are left.
+Any other operator may drop some of the keys, so its change has to show which remain.
 """
 
 from collections.abc import Sequence

@@ -2,12 +2,11 @@
 
     d(R1 x .. x Rn) = sum over i of  R1' x .. x R(i-1)' x dRi x R(i+1) x .. x Rn
 
-where R is the relation before and R' after the change. The join is linear in each operand, and
-the sum telescopes: term i is (R1'..Ri' x R(i+1)..Rn) - (R1'..R(i-1)' x Ri..Rn). There are as many
-terms as changed operands, not 2^n - 1, because the tables' former versions can be read. A term
-whose change is empty is cut. Two occurrences of one table are two operands with the same change.
-Each term starts at its change and goes on along the conditions, never in the order of FROM, in
-which relations that no condition connects would be multiplied.
+where R is before and R' after the change. The sum telescopes: term i is (R1'..Ri' x R(i+1)..Rn) -
+(R1'..R(i-1)' x Ri..Rn). There are as many terms as changed operands, not 2^n - 1, because the
+tables' former versions can be read. Two occurrences of one table are two operands with the same
+change. Each term starts at its change and follows the conditions, not the order of FROM, in which
+unconnected relations would be multiplied.
 Source: Gupta and Mumick, Maintenance of Materialized Views (1995), section on join views.
 """
 
@@ -47,10 +46,10 @@ def change_join(node: Join, changes: DeltaDerivation) -> Node | None:
 def _narrow(
     other: Node, step: Step, classes: Sequence[frozenset[Col]], changes: DeltaDerivation
 ) -> Node:
-    """An operand cut to what can join with the change.
+    """An operand restricted to rows that can join with the change.
 
-    Of a plain scan this is a hint: the join itself leaves out the rest. Below an aggregate or
-    another join it is worth a semi join with the keys.
+    For a plain scan this is a hint, because the join excludes other rows anyway; below an aggregate
+    or another join it is worth a semi join with the keys.
     """
     pairs = equated(other.columns, step.columns, classes)
     if not pairs:

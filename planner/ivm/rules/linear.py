@@ -3,13 +3,11 @@
     d sigma_p(R) = sigma_p(dR)    d pi_e(R) = pi_e(dR)    d explode(R) = explode(dR)
     d(A + B) = dA + dB
 
-Each row of R gives its rows of the result whatever the other rows are, so the operator, with the
-diff carried along, is a homomorphism of signed multisets: op(A + B) = op(A) + op(B). This needs
-expressions that give the same for equal rows, which the parser checks. LATERAL VIEW OUTER is linear
-too: whether an array is empty depends on its own row alone. Sums of signed multisets are what UNION
-ALL is; a branch whose tables did not change drops out, but where it may be one that gives the
-result its types it stays, without rows. The change of a table is that in its log, consolidated;
-VALUES and range() read no table, so they have no change.
+Each row is mapped independently of other rows, so with the diff carried along op(A + B) = op(A) +
+op(B) for signed multisets. This needs expressions that are equal for equal rows, which the parser
+checks. LATERAL VIEW OUTER is linear too: whether an array is empty depends on its row alone. A
+UNION ALL branch without a change is dropped, or kept without rows if it may define the result's
+types. A table's change is that in its log, consolidated; VALUES and range() have none.
 Source: the linear operators of DBSP (Budiu et al., VLDB 2023, section 4).
 """
 

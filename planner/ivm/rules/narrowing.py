@@ -1,8 +1,8 @@
-"""Cuts many keys by a filtered table before other tables are looked up.
+"""Reduces many keys by a filtered table before other tables are looked up.
 
-Of the parts of some thousand lines few are of one brand. If the filter stands on the part, and the
-lines of a part are many, then the parts are read first, and the other tables for those that pass.
-This takes a separate job, so it is done for large changes only.
+Of the parts of some thousand order lines few are of one brand. With a filter on parts, and many
+lines for a part, parts are read first, and the other tables for the remaining lines. This takes a
+separate job, so it is done for large changes only.
 """
 
 from collections.abc import Sequence

@@ -109,10 +109,10 @@ def _affected_rows(
 def changed_keys_of_side_join(
     node: alg.OuterOrSemiJoin, columns: Sequence[alg.Col], changes: DeltaDerivation
 ) -> list[tuple[alg.Node, Sequence[alg.Col]]] | None:
-    """Where all values are that some columns have in the change of an outer join.
+    """Where all values of some columns in the change of an outer join are found.
 
-    None if they are not all of the side whose rows stay, or not every change of a row below is one
-    of a row here. Where the columns are those that the join equates, the other side has them.
+    None if the columns are not all of the preserved side, or not every change of a row below
+    changes a row here. If the join equates these columns, the other side has them.
     """
     join = _as_left(node)
     left, right = join.left, join.right

@@ -123,8 +123,8 @@ def restrict_all(
 def _by_sets(node: alg.Aggregate, changes: DeltaDerivation) -> alg.UnionAll:
     """GROUPING SETS as a UNION ALL of plain groupings, in the columns of the original.
 
-    Of several sets, the one without columns gives no row for no input in Spark, while a
-    GROUP BY without columns gives one.
+    For empty input Spark returns no row for the empty set among several, but one row for an
+    aggregate without GROUP BY.
     """
     sets = node.sets or ()
     branches = [_one_set(node, one, len(sets) == 1, changes) for one in sets]

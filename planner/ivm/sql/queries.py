@@ -1,7 +1,7 @@
-"""The texts of a change plan: what has to be run, and in which order.
+"""The queries of a change plan, in the order in which they run.
 
-Each is a value: a node with names for its columns. It says what it reads, and is printed for Spark
-under the names that this is given.
+Each is a node with names for its columns. It lists what it reads, and is printed for Spark under
+names that the caller gives.
 """
 
 from abc import ABC, abstractmethod

@@ -1,7 +1,7 @@
 """Prints nodes as Spark SQL: the structure is ours, the expressions are the user's own text.
 
-Columns are printed under their numbers, so every name in the text is unique and nothing needs a
-qualifier. Names of relations are given: printing looks nothing up.
+Columns are printed as their numbers, so names in the text are unique and need no qualifier. Names
+of relations are given by the caller.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,10 +1,9 @@
 """Groups that a query compares with one another: the largest of all totals, shares of their sum.
 
-Such a query reads the same groups at several places, and at one of them as a whole: in a scalar
-subquery that uses nothing around it. A change of one group may then change any row, so no key says
-what has to be computed again, and a change rule would read all that the groups are made of, twice.
-From a state table all groups after the change are known. The rest of the query is computed from
-these, and compared with all rows of the view.
+Such a query reads the same groups at several places, once as a whole in an uncorrelated scalar
+subquery. A change of one group may then change any row, so no key is affected alone, and a change
+rule would read the groups' input twice. Instead, all groups after the change come from a state
+table; the rest of the query is computed from them, and compared with the view's rows.
 """
 
 from collections.abc import Collection, Iterator
@@ -32,8 +31,8 @@ _TOP_RULE = "all rows, from all groups"
 def compared_groups(query: Node) -> tuple[Aggregate, ...]:
     """The groups that a query compares, if a state table can hold them; () if there are none.
 
-    One node for a CTE, wherever it is read; several for a query that is written several times.
-    What the groups are made of is read nowhere else, because the rest of the query is recomputed.
+    A CTE is one node wherever it is read; a repeated subquery is several. The groups' input is read
+    nowhere else, because the rest of the query is recomputed.
     """
     alike: dict[Node, list[Aggregate]] = {}
     for below in descend(query):

@@ -1,15 +1,14 @@
 """Which aggregates of a plan can have a state table, and whether the view is served better by it.
 
 Every aggregate whose calls add up (:mod:`ctsql.planner.ivm.rules.counting`) can have one. The
-runtime keeps that of the topmost GROUP BY, with filters and projections above it, and maybe ORDER
-BY .. LIMIT above these: the first rows are then chosen from all groups of the state. So is what a
-query makes of groups that it compares with one another
-(:mod:`ctsql.planner.ivm.strategies.compare_groups`). What else lies deeper is recomputed by
-affected keys, as its state may be larger than the view.
+runtime keeps that of the topmost GROUP BY, below filters, projections and perhaps ORDER BY ..
+LIMIT, which then chooses from all groups of the state; or that of compared groups
+(:mod:`ctsql.planner.ivm.strategies.compare_groups`). Deeper aggregates are recomputed by affected
+keys: their state may be larger than the view.
 
-A view that shows all that a state table would say needs none: the change is added to its own rows
+A view that shows everything in the state needs none: the change is added to its own rows
 (:mod:`ctsql.planner.ivm.strategies.add_to_groups`). One that shows the keys and every COUNT and
-SUM, but not all the counts, needs one only where rows go; one that does not show them always does.
+SUM, but not all counts, needs it only when groups lose rows; any other always does.
 """
 
 from dataclasses import replace

@@ -1,17 +1,16 @@
-"""Where the stored view itself is the former result: keys at the top, and the first rows.
+"""The stored view itself as the former result: keys at the top, and the first rows.
 
 If the topmost operator is local to keys that the view shows, the view's rows with an affected key
-*are* its former result there, so what has to be written is
+*are* its former result there, so the difference to write is
 
     (op(R' restricted to S) through the filters and projections above)  -  (V restricted to S)
 
-Nothing old is read but the view, rows that are wrong for affected keys are mended, and results
-that depend on the order of rows (sums of doubles, any_value) need not be computed again.
+Only the view is read as of before. Wrong rows of affected keys are corrected, and results that
+depend on the order of rows (sums of doubles, any_value) need not be computed again.
 
-For ORDER BY .. LIMIT n at the top, the new first rows are those of V plus the change of what LIMIT
-chooses from, if at least n of these come no later than the last row that V held: whatever was
-behind V's last row before and did not change is behind them now. If V held fewer than n rows, it
-held all there were.
+For ORDER BY .. LIMIT n at the top, the new first rows are those of V plus the change of LIMIT's
+input, if at least n of these are no later than the last row of V: unchanged rows after V's last row
+remain after it. If V held fewer than n rows, it held all.
 """
 
 from collections.abc import Sequence
@@ -96,9 +95,8 @@ def desired_rows(
 ) -> tuple[alg.Node, alg.Step, tuple[tuple[int, alg.Col], ...]] | None:
     """The rows that the view should hold for the affected keys.
 
-    Returns:
-        the rows; the step with the keys; and which of the view's columns equals which column of
-        the step. None if nothing changed.
+    Returns: the rows; the step with the keys; and which of the view's columns equals which column
+        of the step. None if nothing changed.
     """
     indexes = [i for i, place in enumerate(top.places) if place is not None]
     children, keys = inputs_and_keys(top.operator)
@@ -151,10 +149,10 @@ def first_rows(
 def _equal_rows(
     rows: alg.Node, columns: Sequence[alg.Col], call: alg.AggregateCall, changes: DeltaDerivation
 ) -> tuple[alg.Aggregate, dict[alg.Col, alg.Col]]:
-    """Rows grouped where they are the same in some columns; and where other values of these are.
+    """Rows grouped by identical values in some columns, and the columns with the values.
 
-    GROUP BY takes 0.0 and -0.0 for equal and gives 0.0. So the texts of such values count as well,
-    and the values themselves are kept beside.
+    GROUP BY equates 0.0 and -0.0 and returns 0.0. So the texts of such values are keys too, and the
+    values themselves are kept in other columns.
     """
     inexact = [c for c in columns if not is_same_if_equal(c)]
     texts = {c: changes.fresh("text", "string") for c in inexact}

@@ -48,11 +48,11 @@ class FlowTexts:
 def compile_flow(
     flow: CreateFlow, columns: Sequence[Column], sequence_type: str, view_name: str
 ) -> FlowTexts:
-    """Compile a flow; UNKNOWN_COLUMN, INVALID_STATEMENT: a clause names columns it cannot mean.
+    """Compile a flow; raises UNKNOWN_COLUMN, INVALID_STATEMENT for a clause with wrong columns.
 
     Args:
-        columns: the source's. sequence_type: of SEQUENCE BY, as Spark spells it.
-        view_name: the task as the view's text must name it.
+        columns: the source's. sequence_type: of SEQUENCE BY, in Spark's spelling. view_name: the
+            task's name in the view's text.
     """
     target_columns = _choose(flow.columns, columns)
     keys = _find_columns(flow.keys, flow.keys_span, columns)
@@ -196,9 +196,9 @@ class _Form:
         """Statements that insert rows that differ from the state's and delete those they replace.
 
         Args:
-            rows: a query of all that the state should hold for the keys with events.
-            identity: the columns, besides the key, by which a row replaces another. terms: those in
-                which they may differ; each holds ``{of}`` for the relation.
+            rows: a query of the wanted state for the keys with events. identity: the columns,
+                besides the key, by which a row replaces another. terms: those in which they may
+                differ; each holds ``{of}`` for the relation.
         """
         same = struct(t.format(of="__o.") for t in terms)
         new = struct(t.format(of="__r.") for t in terms)

@@ -4,9 +4,9 @@
         ON INPUT source [[AS] alias] [WHERE condition], ... [clauses] AS
     MATERIALIZED VIEW [IF NOT EXISTS] name [(columns)] [clauses] AS
 
-Clauses are COMMENT 'text', WITH (...) and, of a task, BACKFILL FROM table. Behind the name of a
-replacement stands FOR and what it replaces, of a task with [SNAPSHOT | FROM t]; a replacement of a
-task may be without ON INPUT.
+Clauses are COMMENT 'text', WITH (...) and, of a task, BACKFILL FROM table. A replacement's name is
+followed by FOR and the replaced object, with [SNAPSHOT | FROM t] for a task, which may then lack ON
+INPUT.
 """
 
 from dataclasses import dataclass, replace

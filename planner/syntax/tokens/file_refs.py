@@ -1,10 +1,10 @@
-"""Reads files that stand where a relation may: ``'x.csv'`` and ``read_csv('x', sep => ';')``.
+"""Reads files in place of a relation: ``'x.csv'`` and ``read_csv('x', sep => ';')``.
 
-Spark passes over an option that it does not know, so one that is misspelt would have no effect.
+Spark ignores unknown options, so a misspelt one would have no effect; here it is an error.
 
 Source: the classes ``CSVOptions``, ``JSONOptions``, ``ParquetOptions``, ``OrcOptions``,
-``AvroOptions`` and ``FileIndexOptions`` of Spark 4.2.0, and what its readers and writers of files
-have in common.
+``AvroOptions`` and ``FileIndexOptions`` of Spark 4.2.0, and the options that its readers and
+writers share.
 """
 
 import re

@@ -1,9 +1,8 @@
-"""Finds the qualified columns of a piece of SQL and what each of them may be qualified by.
+"""Finds the qualified columns of a piece of SQL and the relations that may qualify each.
 
-Spark gets every relation under a name of ours, with an alias, which is one name. So Spark cannot
-resolve ``schema.table.column``: :mod:`ctsql.planner.syntax.tokens.qualified_names` decides which
-relation is meant, once the relations' columns are known. This module reads the scopes around each
-such name from sqlglot's tree.
+Spark gets every relation under our name with an alias, so it cannot resolve
+``schema.table.column``. :mod:`ctsql.planner.syntax.tokens.qualified_names` decides which relation
+is meant, once columns are loaded; this module reads the scopes from sqlglot's tree.
 
 Source: Spark's name resolution, https://spark.apache.org/docs/latest/sql-ref-name-resolution.html
 """

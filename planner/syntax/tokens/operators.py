@@ -2,10 +2,8 @@
 
 sqlglot's operators bind differently: to Spark ``a = b BETWEEN c AND d`` asks whether ``a = b`` is
 between, and ``a = b > c`` compares from left to right. A text that Spark may read in another way (a
-keyword as a name, an unknown form) raises :class:`UncertainText`; nothing is guessed.
-
-An expression is a sequence of *pieces*: tokens as typed, and other values, each for one operand (a
-resolved column, a subquery with its parentheses).
+keyword as a name, an unknown form) raises :class:`UncertainText`. An expression is a sequence of
+*pieces*: tokens as typed, and one value for each resolved column or subquery.
 
 Source: the rules ``booleanExpression``, ``predicate``, ``valueExpression``, ``primaryExpression``
 of Spark 4.2's SqlBaseParser.g4; tests/spark/planner/test_operators.py compares with Spark's parser.

@@ -1,10 +1,10 @@
 """Decides which relation a qualified column or star means, as Spark does. Pure.
 
-A name is looked up scope by scope, the innermost first. In a scope ``a.b.c`` is column ``c`` of
-``a.b``, else field ``c`` of column ``b`` of ``a``, else a field of column ``a``.
+Scopes are searched from the innermost. In a scope ``a.b.c`` is column ``c`` of ``a.b``, else field
+``c`` of column ``b`` of ``a``, else a field of column ``a``.
 
-[schema-kept] a relation that is qualified with its schema somewhere gets an alias of both names,
-    `` `shop.t` ``, and all names that mean it are qualified with that. The others are Spark's.
+[schema-kept] a relation that is qualified with its schema somewhere gets an alias of both names, ``
+    `shop.t` ``, in all names that mean it. Spark resolves the others.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,9 +24,8 @@ class QualifiedNames:
     """The meaning of the qualified names in the pieces of one statement.
 
     Args:
-        texts: the pieces. search_schema: the schema of names without one.
-        columns_of: the columns of a relation. By default they are unknown: a name then means the
-            nearest relation of that name.
+        texts: the pieces. search_schema: the schema of names without one. columns_of: the columns
+            of a relation; by default a name means the nearest relation of that name.
     """
 
     def __init__(

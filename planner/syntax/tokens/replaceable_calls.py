@@ -1,7 +1,7 @@
 """Finds, by tokens, what ctsql replaces or forbids in SQL text besides its relations.
 
-Clock calls, functions whose result is not a function of the data, parameters, calls that return the
-schema, and Postgres names of types. Tokens cannot misread what a parser has not learned yet.
+These are clock calls, nondeterministic functions, parameters, calls that return the schema, and
+Postgres names of types. Unlike a parser, tokens cannot misread new syntax.
 """
 
 import dataclasses

@@ -1,7 +1,7 @@
 """Rewrites what Spark accepts and sqlglot cannot parse, so that sqlglot can.
 
-The changed text need not mean the same, because sqlglot only finds relations: it must hold the same
-relations at places that can be traced back. Spark never sees it.
+sqlglot only finds relations: the changed text need only hold the same relations at traceable
+places. Spark never sees it.
 Source: our own trials with sqlglot 30.30; tests/unit/planner/syntax/test_sqltext.py has each case.
 """
 

@@ -143,8 +143,7 @@ class TokenCursor:
     def group(self, what: str = "", *, filled: bool = False, words: Iterable[str] = ()) -> Tokens:
         """Read a group in parentheses; return the tokens between them.
 
-        Args:
-            filled: fail if there are none; ``words`` are then as for :meth:`fail`.
+        ``filled`` fails if there are none; ``words`` are then as for :meth:`fail`.
         """
         if not self.at("("):
             self.fail(f'"(" and {what}' if what else '"("')

@@ -1,7 +1,7 @@
 """Cuts SQL text into tokens with sqlglot's Spark tokenizer, and into statements.
 
-All that ctsql reads itself it reads from these tokens, so comments, quotes and escapes have one
-meaning. sqlglot's own tokens are changed here:
+ctsql parses only these tokens, so comments, quotes and escapes have one meaning. sqlglot's own
+tokens are changed:
 
 - a keyword of several words (``GROUP BY``) becomes one token for each word;
 - the rest of a statement that sqlglot keeps as one string (after SHOW, EXPLAIN) is cut too;
@@ -319,9 +319,8 @@ def at_depth_0(
 def cut_at_commas(tokens: Tokens, *, are_columns: bool = False) -> list[Tokens]:
     """Cut tokens at the commas outside parentheses, brackets and types, into one group at least.
 
-    Args:
-        are_columns: they are names with types; else expressions, where a type stands behind ``::``
-            and another ``<`` compares.
+    ``are_columns``: names with types; else expressions, where a type follows ``::`` and another
+    ``<`` compares.
     """
     groups: list[Tokens] = []
     begin = depth = angles = 0

@@ -164,12 +164,9 @@ class DeltaHandle:
             return self.log_folder.getFileSystem(self.hadoop)
 
     def snapshot_at(self, version: int, written_ms: int | None) -> Any:
-        """Delta's own snapshot of a version, mostly the newest one.
+        """Delta's own snapshot of a version; after an own commit without listing the log.
 
-        Delta's snapshot after a commit of this process avoids listing the log.
-
-        Args:
-            written_ms: the time of the commit's file, None if it was cleaned up.
+        ``written_ms``: the time of the commit's file, None if it was cleaned up.
         """
         with translate_spark_errors():
             java = self.log.unsafeVolatileSnapshot()

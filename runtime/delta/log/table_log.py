@@ -31,11 +31,7 @@ ROLLED_MAX = 2_000  # the most commits to roll a list of live files forward
 
 
 class LiveFiles:
-    """The live files of one table.
-
-    Attributes:
-        forget: evicts caches of files, by path, that are removed.
-    """
+    """The live files of one table; ``forget`` evicts caches of removed files, by path."""
 
     def __init__(self, log: LogFiles) -> None:
         self._log = log
@@ -192,12 +188,7 @@ class Identity:
         return self._mark(log, version) == mark
 
     def take(self, versions: TableVersions, snapshot: Snapshot) -> None:
-        """Store the newest snapshot.
-
-        Raises:
-            TABLE_REPLACED: it is another table's. STORED_DATA_INVALID: it is older than the last
-                one.
-        """
+        """Store the newest snapshot; raises TABLE_REPLACED, STORED_DATA_INVALID if it is older."""
         new_id, version = snapshot.table_id, snapshot.version
         if self.replaced_error is not None:
             table_id = self.expected

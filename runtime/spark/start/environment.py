@@ -245,11 +245,7 @@ def ivy_jars_folder() -> Path:
 
 
 def delta_jars(folder: Path | None = None) -> tuple[Path, ...]:
-    """Delta's JARs if all have been fetched, else none.
-
-    Args:
-        folder: searched instead of :func:`ivy_jars_folder`.
-    """
+    """Delta's JARs in a folder, by default :func:`ivy_jars_folder`, if it has all; else none."""
     folder = ivy_jars_folder() if folder is None else folder
     jars = tuple(folder / name.format(**installed_versions()) for name in JARS)
     # Unlike Path.is_file it is no error if the folder may not be read.
@@ -264,10 +260,7 @@ def delta_coordinate() -> str:
 def spark_builder_config(*, folder: Path | None = None) -> dict[str, str]:
     """``spark.jars`` or, if they must be fetched, ``spark.jars.packages`` with Delta's JARs.
 
-    The configured entries are kept.
-
-    Args:
-        folder: searched for JARs instead of :func:`ivy_jars_folder`.
+    The configured entries are kept. ``folder`` as for :func:`delta_jars`.
     """
     jars = [str(jar) for jar in delta_jars(folder)]
     name = "spark.jars" if jars else "spark.jars.packages"

@@ -127,12 +127,9 @@ class DeltaCatalog:
         return self._write(lambda now: StoredCatalog(make(now)))
 
     def add_cutover(self, make: Callable[[Catalog], Cutover]) -> tuple[Cutover, Catalog]:
-        """Store a cutover on top of the catalog that ``make`` is called on, as by ``change``.
+        """Store a cutover on the catalog that ``make`` is called with; returns it and that catalog.
 
         One that changes nothing is not stored.
-
-        Returns:
-            It, and that catalog.
         """
         made: list[tuple[Cutover, Catalog]] = []
 

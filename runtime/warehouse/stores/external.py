@@ -28,10 +28,9 @@ _DEFAULTS = {
 
 
 class ExternalRelations:
-    """What statements that run once can read in addition to objects; definitions must not.
+    """The relations besides objects that statements that run once can read; definitions cannot.
 
-    Attributes:
-        caller: the session whose temporary views they are.
+    ``caller`` is the session of the temporary views.
     """
 
     def __init__(self, gateway: Gateway, caller: SparkSession) -> None:

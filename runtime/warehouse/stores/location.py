@@ -1,15 +1,11 @@
-"""Where a warehouse may be made, and which places of a store nobody else may write.
+"""Where a warehouse may be created, and which places of a store only ctsql may write.
 
-A warehouse is made where nothing is yet, never among somebody else's files.
-
-A folder that holds other things is more often a wrong path than a wish. What begins with a dot
-(``.gitkeep``, say) and what file systems put there themselves does not count.
-
-A warehouse that is being made by another process has its system folder already, and is one.
+A warehouse is created in an empty folder only: a folder with other files is more often a wrong
+path. Names that begin with a dot (``.gitkeep``), and files of the file system, do not count. A
+folder with ``_ctsql`` is a warehouse, even if another process is still creating it.
 
 [own-folders] no statement, option or command writes a file or attaches a table in the warehouse's
     folder, in a folder called ``_ctsql``, or in a ``_delta_log``: :func:`check_outside` refuses it.
-    (tests/unit/runtime/warehouse/test_location.py)
 """
 
 import os
@@ -40,9 +36,7 @@ _SAME_STORE = {"s3a": "s3", "s3n": "s3", "abfss": "abfs"}
 
 
 def check_may_begin(gateway: "Gateway", location: str, warehouse: str) -> None:
-    """Refuse to make a warehouse where a file, a Delta table, or a folder with other files is.
-
-    Raises WAREHOUSE_NOT_FOUND.
+    """Raise WAREHOUSE_NOT_FOUND for a file, a Delta table, or a folder with other files.
 
     Args:
         location: the full URI. warehouse: the same as the user gave it.

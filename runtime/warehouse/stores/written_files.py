@@ -1,7 +1,7 @@
 """Writes rows into files, by Spark's writers.
 
-A target that ends in a file's name, as ``out.csv`` does, becomes one file: Spark writes a folder
-with one part beside it, and the part is moved. Any other target is the folder that Spark writes.
+A target with a file's name, such as ``out.csv``, becomes one file: Spark writes a folder with one
+part next to it, and the part is moved. Any other target is the folder that Spark writes.
 """
 
 import re
@@ -39,11 +39,8 @@ _MARK = "_SUCCESS"  # what Spark leaves in a folder that it wrote to the end
 def write_file(gateway: Gateway, rows: DataFrame, file: FileRef, *, overwrite: bool) -> int:
     """Write rows into a new file or folder; returns their number.
 
-    Args:
-        overwrite: replace a file, or a folder that Spark wrote.
-
-    Raises:
-        FILE_EXISTS: something else is there.
+    ``overwrite`` replaces a file, or a folder that Spark wrote. Raises FILE_EXISTS for anything
+    else.
     """
     target = gateway.qualify(file.path)
     is_file = bool(ending_of(file.path)) and not file.path.endswith("/")

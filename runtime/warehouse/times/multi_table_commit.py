@@ -63,12 +63,9 @@ class WriteConflict(Exception):
 def prepare(
     timeline: Timeline, group: str, changes: Mapping[str, BatchText], tables: Tables
 ) -> Any:
-    """Record the intent of a transaction, and return it.
+    """Record the intent of a transaction, and return it; raises WriteConflict if another was first.
 
-    Args:
-        changes: what is staged for each table, with the version that the transaction saw of it.
-
-    Raises WriteConflict if another commit was first.
+    ``changes``: the staged batch of each table, with the version that the transaction read.
     """
     intent: dict[str, Any] = {}
 
@@ -195,8 +192,7 @@ def _is_being_changed(timeline: Timeline, item: Item) -> bool:
 def alone(timeline: Timeline, item: Item, complete: Callable[[], object]) -> Iterator[str]:
     """Hold a table's lock while no decided transaction changes it; yields its folder.
 
-    Args:
-        complete: completes the transaction of a process that was killed; no lock is held then.
+    ``complete`` finishes the transaction of a process that was killed; no lock is held then.
     """
     assert item.location is not None  # a table has a folder
     for _ in range(INTENT_TRIES_MAX):
@@ -245,10 +241,10 @@ def _facts_of(problem: CtsqlError, intent: Any, tables: Tables) -> dict[str, obj
 
 
 def _telling(intents: dict[str, Any], problems: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The intents with what is told of them; None if that is there.
+    """The intents with this problem reported; None if it already is.
 
-    Two processes may word one problem in two ways: only what to do about it counts, so that they do
-    not replace each other's texts for ever.
+    Two processes may word one problem differently. Only the action to take is compared, so that
+    they do not overwrite each other's texts forever.
     """
     new = {g for g in problems if g in intents and not _is_told(intents[g], problems[g])}
     told = {g: {**intents[g], STUCK: problems[g]} for g in new}

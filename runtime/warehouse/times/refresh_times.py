@@ -1,15 +1,15 @@
-"""Refresh schedules: at which times a materialized view shows what is new. Pure: no clock, no I/O.
+"""Refresh schedules: the times at which a materialized view shows changes. Pure: no clock, no I/O.
 
-A view with a schedule shows, at any T, what its query gave at the newest refresh time R <= T; a
-change at t is due at ``round_up(t)``. The times are those of all parts together.
+At T a view with a schedule shows its query as of the newest refresh time R <= T; a change at t is
+due at ``round_up(t)``. The times are those of all parts together.
 
 [round-up-monotone] round_up(t) >= t, it is monotone, and round_up(round_up(t)) == round_up(t).
 [last-is-greatest] last_at_or_before(t) is the greatest r with round_up(r) == r and r <= t.
 [none-before-creation] no refresh time is before the view's creation.
 
-EVERY, by interval or by cron text, also refreshes once at creation, so that the view can be read
-from then on; an interval without ALIGNED TO counts from there. The grid of an interval goes on in
-both directions of what it is aligned to. Behind the last AT there is no refresh: CLOSED.
+EVERY, by interval or cron text, also refreshes at creation, so that the view can be read; an
+interval without ALIGNED TO counts from there. An aligned grid extends in both directions. After the
+last AT there is no refresh: CLOSED.
 """
 
 from collections.abc import Iterable

@@ -189,10 +189,9 @@ class Timeline:
             }
 
     def _scan_back(self, source: str, until: int) -> None:
-        """Take in older bindings until it is known where the source was at ``until``.
+        """Read older bindings back to the one in force at ``until``.
 
-        By the binding that was in force; of a source that did not move since, by how far it is
-        bound.
+        If the source has not moved since, its newest bound version is enough.
         """
 
         def is_known() -> bool:
@@ -380,10 +379,10 @@ class Timeline:
         return None if self.record(CUTOVERS, decide) else self._cutovers[cutover]
 
     def record(self, domain: str, text: Callable[[], str | None]) -> bool:
-        """Give a domain a text at a new T; False where there is none to give.
+        """Store a text in a domain at a new T; False if there is none to store.
 
-        The text is made of what the timeline says then, again when somebody else was first; making
-        it may raise. What it checks holds until it is recorded, as far as it is on the timeline.
+        The text is made from the timeline's state, again if another process was first; making it
+        may raise. Its checks of the timeline hold when it is recorded.
         """
         for _ in range(MINT_TRIES_MAX):
             self.refresh()
@@ -406,10 +405,8 @@ class Timeline:
     def unbound(self, source: str, name: str, table: "DeltaTable") -> list[UnboundCommit]:
         """The commits of a source that change data and have no T.
 
-        What commits changed that a log cleanup took away is part of the oldest one that is left.
-
-        Raises STORED_DATA_INVALID where one of them cannot be read, or is missing in front of
-        others.
+        The oldest commit left includes the changes of commits removed by a log cleanup. Raises
+        STORED_DATA_INVALID if a commit cannot be read, or is missing before others.
         """
         bound = self._frontier.get(source)
         start = max(-1 if bound is None else bound, self._no_data_above.get(source, -1))
@@ -522,9 +519,9 @@ def _told_of_stuck(timeline: Timeline, source: str) -> Mapping[str, str] | None:
 def _look_for_candidates(timeline: Timeline, sources: Sources) -> list[UnboundCommit]:
     """The commits to bind.
 
-    Of two commits made while the sources are looked at, one after the other, the later one
-    alone may have been there to be found, and would get the earlier T: then they are looked at
-    again. Not for ever, where others' clocks go before this one.
+    Sources are polled one after the other, so of two commits made meanwhile only the later one may
+    be found, and would get the earlier T. Then they are polled again, a bounded number of times:
+    clocks of other writers may be behind.
     """
     candidates: list[UnboundCommit] = []
     for _ in range(LOOKS_MAX):
@@ -542,10 +539,10 @@ def _look_for_candidates(timeline: Timeline, sources: Sources) -> list[UnboundCo
 def _bindable(
     timeline: Timeline, source: str, name: str, table: "DeltaTable"
 ) -> list[UnboundCommit]:
-    """What is to be bound of a source: nothing while its log is damaged.
+    """The commits of a source to bind: none while its log is damaged.
 
-    Who reads it is told (:func:`ctsql.runtime.warehouse.table_checks.check_tables`); what others
-    read goes on. Its commits get Ts when the log is mended.
+    Its readers get an error (:func:`ctsql.runtime.warehouse.table_checks.check_tables`); other
+    objects go on. The commits get Ts when the log is mended.
     """
     try:
         candidates = timeline.unbound(source, name, table)

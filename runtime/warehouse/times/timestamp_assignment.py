@@ -1,12 +1,11 @@
-"""Which T each commit of a source gets. Pure.
+"""The T of each commit of a source. Pure.
 
-[times-increase] Ts strictly increase, and no T is before a commit that it is of.
+[times-increase] Ts strictly increase, and no T is before its commit.
 [versions-in-order] the versions of one source are bound in their order.
 [one-T-per-transaction] the commits of one transaction get one T; while one of them is missing none
-    is bound, and neither is what follows them in their tables.
-[in-order-of-timestamp] apart from that commits are taken in the order of in-commit timestamp, then
-    name, then version, and each gets its own T; with a tick interval, those whose timestamps
-    fall in the same interval share one.
+    is bound, nor any later commit of their tables.
+[in-order-of-timestamp] other commits are ordered by in-commit timestamp, then name, then version,
+    and each gets its own T; with a tick interval, commits of the same interval share one.
 
 Source: our choice, after the "definite collections" of differential dataflow.
 """
@@ -55,11 +54,11 @@ def assign(
     waiting: Waiting | None = None,
     tick_ms: int = 0,
 ) -> list[Binding]:
-    """Give every commit its T; of a source at most one binding for each T.
+    """Assign a T to every commit; at most one binding of a source for each T.
 
     Args:
-        candidates: commits of all sources, in any order. last: the newest T there is.
-        waiting: transactions whose commits may not all be visible yet. tick_ms: 0 for no ticks.
+        candidates: commits of all sources, in any order. last: the newest T. waiting: transactions
+            whose commits may not all be visible yet. tick_ms: 0 for no ticks.
     """
     bindings: list[Binding] = []
     for steps in _ticks(_steps(candidates, waiting or {}), tick_ms):
@@ -123,12 +122,11 @@ def _ticks(steps: Iterable[Step], tick_ms: int) -> Iterator[list[Step]]:
 def candidates_of(
     source: str, name: str, commits: Sequence[Commit], reshaping: Collection[int] = ()
 ) -> list[UnboundCommit]:
-    """What is to be bound of commits that follow each other in a source's log.
+    """The candidates among consecutive commits of a source's log.
 
-    Those that change no row are left out, but for parts of transactions and the versions that
-    reshape rows, and so are those of a transaction that was taken back with what took them back.
-    A commit of somebody else's between the two is bound to the version that took the part back:
-    none before it is free of its rows.
+    Commits that change no row are left out, except parts of transactions and versions that reshape
+    rows. So is a transaction that was taken back, with the commits that did so. A foreign commit
+    between the two is bound to the version that took the part back, the first without its rows.
     """
     undone_groups = {c.metadata[UNDOES] for c in commits if UNDOES in c.metadata}
     candidates: list[UnboundCommit] = []
