@@ -5,6 +5,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -14,7 +15,9 @@ from uuid import uuid4
 from ctsql.api import connect
 from ctsql.catalog.errors import CtsqlError
 from ctsql.connection.self_test import self_test
+from ctsql.runtime.delta.log.local_log import NeedsSpark
 from ctsql.runtime.delta.stores.locks import folder_lock, local_path
+from ctsql.runtime.log_reader import LocalLogReader
 from ctsql.runtime.spark.start.environment import (
     check_java,
     delta_coordinate,
@@ -111,16 +114,21 @@ def _store(path: Path) -> str:
             names = os.listdir(scratch)
     if "b" not in names or "a" in names:
         raise OSError(0, "a renamed file is not listed under its new name", str(folder))
+    with suppress(NeedsSpark):  # a new warehouse may begin there
+        LocalLogReader(str(path))
     return f"{path}: files are written, renamed, listed and locked"
 
 
 def remote_store(location: str, master: str | None) -> str:
     """The same as far as stores have it, by Spark's connector."""
+    from ctsql.runtime.delta.table import Gateway
     from ctsql.runtime.spark.failures.errors import translate_spark_errors
     from ctsql.runtime.spark.internals.java import java, java_context
     from ctsql.runtime.spark.start.session import process_session
+    from ctsql.runtime.warehouse.stores.location import check_may_begin
 
     session = process_session(master)
+    check_may_begin(Gateway(session), location, location)
     with translate_spark_errors():
         folder = java(session).org.apache.hadoop.fs.Path(f"{location}/.ctsql-doctor-{uuid4().hex}")
         store = folder.getFileSystem(java_context(session).hadoopConfiguration())

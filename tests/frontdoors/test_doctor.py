@@ -5,14 +5,20 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from ctsql.cli import doctor
 from ctsql.runtime.spark.start.environment import installed_versions
 from ctsql.runtime.spark.versions import NEWEST, as_text
 from tests.conftest import TEST_MASTER
+
+ROWS = pa.table({"k": [1]})
 
 NAMES = ["Python", "Java", "Spark", "Delta", "JARs", "warehouse", "archive", "self-test"]
 
@@ -76,6 +82,27 @@ def test_a_warehouse_that_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "-w FOLDER" in found.remedy
 
 
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda folder: (folder / "a.txt").write_text(""), "The folder holds other files: a.txt."),
+        (lambda folder: write_deltalake(folder, ROWS), "It is a Delta table."),
+        (lambda folder: write_deltalake(folder / "_ctsql/catalog", ROWS), "it is none of ctsql's"),
+    ],
+    ids=["files", "table", "catalog"],
+)
+def test_a_warehouse_that_no_statement_opens(
+    make: Callable[[Path], object], text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the first statement would say about the folder is said, and what to do."""
+    make(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    found = _examined(monkeypatch, tmp_path)["warehouse"]
+    assert text in found.text
+    assert found.remedy
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def test_a_warehouse_that_is_a_link_to_nowhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,8 +148,13 @@ def test_a_remote_store(tmp_path: Path) -> None:
     """Spark's connector writes, renames and lists there, and leaves nothing behind."""
     assert "listed" in doctor.remote_store(f"file://{tmp_path}", TEST_MASTER)
     assert list(tmp_path.iterdir()) == []
-    found = doctor.finding("warehouse", lambda: doctor.remote_store("gone://a/b", TEST_MASTER))
-    assert "[STORAGE_ERROR]" in found.text
+    tmp_path.joinpath("a.txt").write_text("no warehouse")
+    for location, condition in (
+        (f"file://{tmp_path}", "WAREHOUSE_NOT_FOUND"),
+        ("gone://a/b", "STORAGE_ERROR"),
+    ):
+        look = partial(doctor.remote_store, location, TEST_MASTER)
+        assert f"[{condition}]" in doctor.finding("warehouse", look).text
 
 
 @pytest.mark.spark
