@@ -20,13 +20,14 @@ from ctsql.runtime.delta.stores.locks import folder_lock, local_path
 from ctsql.runtime.log_reader import LocalLogReader
 from ctsql.runtime.spark.start.environment import (
     check_java,
+    check_spark_home,
     delta_coordinate,
     delta_jars,
     ivy_jars_folder,
     spark_home,
 )
 from ctsql.runtime.spark.start.jvm_options import archive_of, class_path
-from ctsql.runtime.spark.versions import DELTA, NEWEST, OLDEST, as_text, pyspark_release, untested
+from ctsql.runtime.spark.versions import DELTA, NEWEST, OLDEST, as_text, untested
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +47,14 @@ def examine(warehouse: str, master: str | None) -> Iterator[Finding]:
     yield Finding("Python", f"{sys.version.split()[0]}, {sys.executable}")
     java = finding("Java", _java)
     yield java
-    yield _spark()
+    spark = finding("Spark", check_spark_home)
+    yield spark if spark.remedy else _spark(spark.text)
     yield Finding("Delta", version("delta-spark"))
     yield finding("JARs", _jars)
     folder = local_path(warehouse)
     if folder is not None:
         yield finding("warehouse", lambda: _store(folder))
-    if not java.remedy:
+    if not java.remedy and not spark.remedy:
         yield finding("archive", _archive)
         remedy = "Set TMPDIR to a folder that you can write"
         yield finding("self-test", lambda: run_self_test(master), remedy)
@@ -81,8 +83,7 @@ def _java() -> str:
     return f"{java.version}, {java.program}"
 
 
-def _spark() -> Finding:
-    installed = pyspark_release()
+def _spark(installed: str) -> Finding:
     warning = untested(installed, version("delta-spark"))
     spark = f"'pyspark>={as_text(OLDEST)},<={as_text(NEWEST)}'"
     remedy = f"Type: pip install {spark} 'delta-spark=={as_text(DELTA)}.*'"

@@ -33,11 +33,14 @@ TESTED = f"Spark {as_text(OLDEST)} to {as_text(NEWEST)} with Delta {as_text(DELT
 
 
 def untested(spark: str, delta: str) -> str:
-    """A warning about untested releases, and builds of others; else empty."""
-    is_apache = spark.replace(".", "").isdigit()
-    if is_apache and OLDEST <= parse(spark) <= NEWEST and parse(delta)[: len(DELTA)] == DELTA:
+    """A warning about untested releases, builds of others, and another PySpark; else empty."""
+    python = pyspark_release()
+    is_pythons = parse(spark)[:2] == parse(python)[:2]
+    is_apache = spark.replace(".", "").isdigit() and OLDEST <= parse(spark) <= NEWEST
+    if is_pythons and is_apache and parse(delta)[: len(DELTA)] == DELTA:
         return ""
-    return f"ctsql was tested with {TESTED}, and this is Spark {spark} with Delta {delta}"
+    found = spark if is_pythons else f"{spark} under PySpark {python}"
+    return f"ctsql was tested with {TESTED}, and this is Spark {found} with Delta {delta}"
 
 
 def at_least(*version: int) -> bool:

@@ -67,6 +67,17 @@ def test_without_java_and_without_a_place_to_write(tmp_path: Path) -> None:
     assert "Traceback" not in run.stderr
 
 
+def test_a_spark_home_of_another_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is said once, and Spark is not started."""
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "spark-core_2.13-3.5.6.jar").touch()
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    found = _examined(monkeypatch, tmp_path / "w")
+    assert "SPARK_HOME is Spark 3.5.6" in found["Spark"].text
+    assert "unset SPARK_HOME" in found["Spark"].remedy
+    assert "self-test" not in found
+
+
 def _examined(monkeypatch: pytest.MonkeyPatch, warehouse: Path) -> dict[str, doctor.Finding]:
     """What is found, by name, where the statements of the self-test would run."""
     monkeypatch.setattr(doctor, "self_test", lambda *_, **__: 1)

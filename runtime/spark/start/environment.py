@@ -27,7 +27,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ctsql.catalog.errors import CtsqlError, error, sentence_of
-from ctsql.runtime.spark.versions import at_least, pyspark_release
+from ctsql.runtime.spark.versions import at_least, parse, pyspark_release
 
 LOCAL = "local[*]"
 _KEY_END = re.compile(r"(?<!\\)(?:\s*[=:]\s*|\s+)")
@@ -109,6 +109,18 @@ def _homes(environ: Mapping[str, str]) -> list[Path]:
     own = [] if spec is None or spec.origin is None else [Path(spec.origin).parent]
     home = environ.get("SPARK_HOME")
     return [Path(home)] if home else own
+
+
+def check_spark_home(environ: Mapping[str, str] = os.environ) -> str:
+    """PySpark's release; raises SPARK_ERROR if ``SPARK_HOME`` has another, but for the patch."""
+    installed, home = pyspark_release(), environ.get("SPARK_HOME", "")
+    for jar in Path(home).glob("jars/spark-core_*.jar") if home else ():
+        found = jar.stem.split("-", maxsplit=2)[2]
+        if parse(found)[:2] != parse(installed)[:2]:
+            message = f"SPARK_HOME is Spark {found}, and PySpark is {installed}"
+            hint = "Type: unset SPARK_HOME   PySpark has its own Spark"
+            raise error("SPARK_ERROR", message=message, detail=f"It is {home}.", hint=hint)
+    return installed
 
 
 JAVA_OLDEST = 17  # the oldest release Spark 4.2 runs on

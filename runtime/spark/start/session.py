@@ -41,6 +41,7 @@ from ctsql.runtime.spark.start.environment import (
     LOCAL,
     Java,
     check_java,
+    check_spark_home,
     explain_start_failure,
     is_local,
 )
@@ -59,6 +60,7 @@ def start_spark(
         The errors of :func:`ctsql.runtime.spark.start.environment.explain_start_failure`.
     """
     options = {**settings, **jvm(check_java())}
+    check_spark_home()
     conf = SparkConf(loadDefaults=False).setAll(list(options.items()))
     with translate_spark_errors(), TemporaryFile() as chatter:
         try:

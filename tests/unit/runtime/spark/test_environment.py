@@ -31,8 +31,11 @@ def _java(home: Path, script: str) -> dict[str, str]:
     ("version", "major"),
     [("17.0.15", 17), ("21", 21), ("17-ea", 17), ("25.0.1+8-LTS", 25), ("26-internal", 26)],
 )
-def test_supported_java(tmp_path: Path, version: str, major: int) -> None:
+def test_supported_java(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, major: int
+) -> None:
     """The version is read from what java prints, after a line about JAVA_TOOL_OPTIONS too."""
+    monkeypatch.setattr("pyspark.__version__", "4.2.0")  # earlier releases take no Java above 22
     script = f"""echo 'Picked up JAVA_TOOL_OPTIONS: -Da=b' >&2
 echo 'openjdk version "{version}" 2025-04-15' >&2"""
     found = check_java(_java(tmp_path, script))
@@ -210,6 +213,24 @@ def test_start_asks_for_java_first(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(CtsqlError) as caught:
         start_spark({"spark.master": "local[1]"})
     assert caught.value.condition == "JAVA_NOT_FOUND"
+
+
+@pytest.mark.parametrize(
+    ("release", "fits"), [("4.2.0", True), ("4.2.9", True), ("4.1.4", False), ("5.0.0-x", False)]
+)
+def test_a_spark_home_of_another_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str, fits: bool
+) -> None:
+    """Both releases are named before anything starts; patches of one release go together."""
+    monkeypatch.setattr("pyspark.__version__", "4.2.0")
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / f"spark-core_2.13-{release}.jar").touch()
+    with pytest.raises(CtsqlError, match="SPARK_ERROR") as caught:
+        start_spark({"spark.master": "local[1]"})
+    is_named = f"SPARK_HOME is Spark {release}, and PySpark is 4.2.0" == caught.value.message
+    assert is_named != fits  # one that fits has no bin/spark-submit here
+    assert fits or "unset SPARK_HOME" in (caught.value.hint or "")
 
 
 def test_run_as_a_program(

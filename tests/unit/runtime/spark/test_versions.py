@@ -9,8 +9,9 @@ from ctsql.runtime.spark.versions import DELTA, NEWEST, OLDEST, as_text, unteste
 
 
 @pytest.mark.parametrize("spark", ["4.0.1", "4.0.5", "4.1.4", "4.2.0"])
-def test_within_the_range(spark: str) -> None:
+def test_within_the_range(spark: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is said of a release within it."""
+    monkeypatch.setattr("pyspark.__version__", spark)
     assert untested(spark, "4.4.1") == ""
 
 
@@ -21,10 +22,17 @@ def test_within_the_range(spark: str) -> None:
         ("4.2.0", "4.3.1"),
     ],
 )
-def test_outside_the_range(spark: str, delta: str) -> None:
+def test_outside_the_range(spark: str, delta: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The warning names the releases and what was tested."""
+    monkeypatch.setattr("pyspark.__version__", spark)
     assert f"Spark {spark} with Delta {delta}" in untested(spark, delta)
     assert "4.0.1 to 4.2.0 with Delta 4.4" in untested(spark, delta)
+
+
+def test_another_spark_than_pysparks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session of the caller's, by SPARK_HOME; both releases alone were tested."""
+    monkeypatch.setattr("pyspark.__version__", "4.2.0")
+    assert "Spark 4.1.4 under PySpark 4.2.0 with Delta 4.4.0" in untested("4.1.4", "4.4.0")
 
 
 def test_what_is_installed_is_the_range() -> None:
