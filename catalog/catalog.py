@@ -1,4 +1,4 @@
-"""The catalog: all objects at one of its versions, and what was dropped and can be had back."""
+"""The catalog: all objects at one of its versions, and the dropped ones that UNDROP can restore."""
 
 import json
 from collections import defaultdict

@@ -92,7 +92,7 @@ class StatementError(CtsqlError, ProgrammingError):
 
 
 class CatalogError(CtsqlError, ProgrammingError):
-    """The objects are in the way: they exist, are missing, are owned or are in use."""
+    """Existing, missing, owned or used objects prevent the statement."""
 
 
 class NotSupported(CtsqlError, NotSupportedError):

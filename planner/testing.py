@@ -53,7 +53,7 @@ class TestPlan:
 
     @property
     def schemas(self) -> list[str]:
-        """The schemas of what is made, and of what is made of it."""
+        """The schemas of the created objects, and of objects made of them."""
         names = [n for d in self.definitions for n in d.names] + [s.name for s in self.stand_ins]
         schemas = [*(n.schema for n in names), *(d.schema for d in self.definitions), self.schema]
         return list(dict.fromkeys(schemas))
@@ -155,7 +155,7 @@ def _relations(test: st.Test) -> Iterator[st.RelationRef]:
 def _definitions_for(
     names: Iterable[Name], stand_ins: dict[Name, StandIn], folder: Folder
 ) -> list[FileDefinition]:
-    """The definitions that make what is wanted, each after what it reads."""
+    """The definitions that create the wanted objects, each after what it reads."""
     waiting, needed_names = list(names), set[Name]()
     while waiting:
         name = waiting.pop()

@@ -133,7 +133,7 @@ class Engine(LogReader):
 
     @contextmanager
     def as_stored(self) -> Iterator[None]:
-        """Inside, what is stored is seen, not what a read-only engine computed beyond it."""
+        """Inside, reads return stored rows only, not what a read-only engine computed."""
         gateway = self.gateway
         if not isinstance(gateway, ReadOnlyGateway):
             yield
@@ -152,7 +152,7 @@ class Engine(LogReader):
         self.refresh_catalog()
 
     def _drop_if_stale(self) -> None:
-        """Read-only: what was computed holds only while nobody else has written."""
+        """Read-only: drop computed rows if another process has written."""
         if isinstance(self.gateway, ReadOnlyGateway) and self.gateway.is_stale():
             self.gateway.start_again()
             self._reset_caches()
@@ -178,9 +178,9 @@ class Engine(LogReader):
     # ---- time and progress
 
     def mint(self) -> int:
-        """Bind what is committed; returns the newest T.
+        """Bind new commits; returns the newest T.
 
-        When a refresh time has passed that a view waits for, the newest T is behind it.
+        If a view's refresh time has passed, the newest T is after it.
         """
         self._drop_if_stale()
         self.refresh_catalog()

@@ -96,7 +96,7 @@ def run(
 ) -> Result:
     """Run a statement by the handler of its class; ``values`` are its parameters, as literals.
 
-    Raises TRANSACTION_OPEN if it may not stand in a transaction, and as the handler does.
+    Raises TRANSACTION_OPEN if a transaction excludes it, and the handler's errors.
     """
     handler, _ = HANDLERS[type(statement)]
     if con.in_transaction and May.IN_TRANSACTION not in allowed(statement):

@@ -38,14 +38,14 @@ class OutputFile(io.TextIOWrapper):
 
     @property
     def is_empty(self) -> bool:
-        """Whether no row is in it yet; never for what is written at once."""
+        """Whether it has no row yet; always false for a file that is written directly."""
         if self._draft is None:
             return False
         self.flush()
         return os.path.getsize(self._draft) == 0
 
     def publish(self) -> None:
-        """Replace the file at the path now; what is written later is in it, too."""
+        """Replace the file at the path now; later rows are written to it, too."""
         if self._draft is not None:
             self.flush()
             os.replace(self._draft, self._target)

@@ -197,7 +197,7 @@ def split_ending(text: str) -> tuple[str, Command] | None:
 
 
 def takes(spelling: str) -> str:
-    """Return what stands behind a command in the help; empty for an unknown one."""
+    """The argument of a command, from the help; empty for an unknown command."""
     row = _BY_SPELLING.get(spelling)
     return row.argument if row else ""
 

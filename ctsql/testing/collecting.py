@@ -86,6 +86,6 @@ def _broken(span: Span) -> Case | None:
 
 
 def _blanked(text: str, span: Span) -> str:
-    """A text with blanks in place of a statement, so that places in it stay what they are."""
+    """A text with blanks in place of a statement, so that other places are unchanged."""
     blank = "".join(c if c == "\n" else " " for c in span.text)
     return text[: span.start] + blank + text[span.stop :]

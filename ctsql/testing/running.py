@@ -202,7 +202,7 @@ class RunningTest:
         return self._lower(self._advance(query, at), at)
 
     def _advance(self, query: st.SqlText, at: int) -> Query:
-        """Bind a query, and bring what it reads up to a T."""
+        """Bind a query, and advance what it reads to a T."""
         engine = self.engine
         bound = self._bind(query, at)
         engine.advance([engine.relations.item(i) for i in read_objects(bound)], at)

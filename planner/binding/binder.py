@@ -249,9 +249,9 @@ class Binder:
         return lp.ViewReference(object_id=item.id, name=item.name, columns=columns, query=query)
 
     def _as_known(self, rows: lp.ViewReference, columns: Sequence[str]) -> lp.ViewReference:
-        """A plain view under the columns that a definition has stored, if its columns changed.
+        """A plain view with the columns that a definition has stored, if its columns changed.
 
-        All of its columns if one of the stored ones is gone.
+        All of its columns if a stored one was removed.
         """
         there = [fold(c) for c in rows.columns]
         if [fold(c) for c in columns] == there or not {*map(fold, columns)} <= {*there}:

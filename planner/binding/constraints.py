@@ -110,7 +110,7 @@ def over_query(
 def quarantine_query(view: st.CreateMaterializedView, columns: Sequence[str]) -> str | None:
     """The query of a view's quarantine: the rows left out, and why; None for none. Pure.
 
-    Its names mean what they mean in the view's query.
+    Its names are resolved as in the view's query.
     """
     condition = _conditions(view, st.OnViolation.QUARANTINE)
     if not condition:

@@ -163,7 +163,7 @@ def lineage(query: alg.Node) -> Lineage:
 def _told_apart(query: alg.Node) -> tuple[alg.Node, dict[str, str]]:
     """The query with another name for the table at each place where one is read, and the tables.
 
-    A common table expression that is used twice is there twice, alike to the numbers of columns.
+    A common table expression that is used twice is copied, with equal column numbers.
     """
     tables: dict[str, str] = {}
 
@@ -410,9 +410,9 @@ class _Marking:
         return alg.Project(child=child, items=(*node.items, *pass_through(self.marks)))
 
     def _from_subquery_of_join(self, node: alg.TwoSided) -> alg.Node | None:
-        """A pair of rows that a join lets through is there by what its subqueries found for it.
+        """A pair of rows that a join lets through comes from the rows its subqueries found for it.
 
-        A row without a partner is there by none.
+        A row without a partner comes from none.
         """
         if isinstance(node, alg.OuterOrSemiJoin) and node.kind is alg.JoinKind.ANTI:
             return None
@@ -435,7 +435,7 @@ class _Marking:
         return node
 
     def has_below(self, node: alg.Node) -> bool:
-        """Whether the scan is in what a node reads, not in its expressions."""
+        """Whether a node's inputs, not its expressions, contain the scan."""
         return any(self.has(child) for child in inputs(node))
 
     def _from_lateral(self, node: alg.LateralJoin, below: alg.Node) -> alg.Node | None:

@@ -125,9 +125,9 @@ class ClockWindow:
 
     @property
     def interval(self) -> tuple[str, str]:
-        """From which T on a row is in, and until which, over the table's columns.
+        """The Ts from which and until which a row passes, over the table's columns.
 
-        Both are NULL for a row that is never in; a T that never comes is :data:`NEVER`.
+        Both are NULL for a row that never passes; a T that never comes is :data:`NEVER`.
         """
         return _interval(self.turns, self._values)
 

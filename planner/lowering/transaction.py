@@ -41,9 +41,9 @@ def lower_transaction(node: lp.Transaction, context: Context) -> dict[str, Outpu
 def proposals(
     node: lp.Transaction, context: Context, outputs: Mapping[str, OutputState]
 ) -> dict[str, OutputState]:
-    """Return the outputs after a body; inserts have ``BROKEN`` where there are constraints.
+    """The outputs after a body; inserts have ``BROKEN`` if the output has constraints.
 
-    Inserts and victims are what the body proposes, not consolidated.
+    Inserts and victims are as proposed, not consolidated.
     """
     return {
         o: replace(state, inserts=mark_broken(node.constraints_of(o), state.inserts, context))

@@ -43,7 +43,7 @@ def check_count(count: int, rows: DataFrame, query: Query) -> None:
 
 
 def cast_to_stored(rows: DataFrame, node: ViewWrite, more: Sequence[str] = ()) -> DataFrame:
-    """Rows of the view's query under the stored names and types; ``more`` stand behind them."""
+    """Rows of the view's query under the stored names and types, followed by ``more``."""
     types = [(plain_type(c.type), metadata_of(c.type)) for c in node.columns]
     fields = rows.schema.fields[: len(types)]
     if [(type_name(f.dataType), f.metadata) for f in fields] == types:

@@ -449,7 +449,7 @@ class CreateMaterializedView(Statement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskInput:
-    """What stands behind ON INPUT: ``source [AS] alias [WHERE condition]``."""
+    """An input of ON INPUT: ``source [AS] alias [WHERE condition]``."""
 
     ref: RelationRef  # the source, as typed
     span: Span  # all of it
@@ -755,10 +755,7 @@ class Maintain(Statement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowQuestion(Statement):
-    """BLAME name [WHERE predicate] [AS OF time], or WHY name WHERE predicate [AS OF time].
-
-    BLAME asks who last wrote each row, WHY where rows come from.
-    """
+    """BLAME name [WHERE predicate] [AS OF time], or WHY name WHERE predicate [AS OF time]."""
 
     verb: str  # BLAME or WHY
     target: RelationRef

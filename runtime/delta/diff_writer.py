@@ -48,8 +48,7 @@ def stage(
 ) -> bool:
     """Stage desired - stored; returns whether there is a difference.
 
-    Args:
-        stored_rows: with the columns that locate rows. small: whether few rows are expected.
+    ``stored_rows`` have the columns that locate rows. ``small``: few rows are expected.
     """
     if desired is None and stored_rows is None:
         return False

@@ -165,7 +165,7 @@ class DeltaRows(TableLog):
         return is_kept or bool(self.commit_at(version).change_paths)
 
     def _tells_vectors(self, version: int, *, coarse: bool) -> bool:
-        """Whether the vectors of a commit's deleted rows are short enough for tasks.
+        """Are the vectors of a commit's deleted rows short enough for tasks?
 
         With ``coarse`` Delta computes vectors only of files that had one before.
         """

@@ -157,10 +157,7 @@ def is_left_over(folder: TableFolder, catalog: Catalog, *, before_ms: int) -> bo
 
 
 def check_history(engine: Engine, items: Iterable[Item], since: int) -> None:
-    """Check that tables still have their rows as of a T and all later changes.
-
-    Raises HISTORY_LOST if a version or a file is gone.
-    """
+    """Raise HISTORY_LOST unless tables have their rows as of a T and all later changes."""
     for item in items:
         check_tables(engine.relations, [item])
         _check_table(engine, item, since)

@@ -113,9 +113,9 @@ def apply_folder(
 def _alter_first(
     engine: Engine, folder: Folder, planned_folder: PlannedFolder, *, prune: bool
 ) -> PlannedFolder:
-    """Make the alterations that come before the definitions; gives what is left to do.
+    """Make the alterations that precede the definitions; returns the remaining ones.
 
-    Raises DEFINITIONS_CHANGED where that is not what was planned.
+    Raises DEFINITIONS_CHANGED if they are not the planned ones.
     """
     changes = [c for o in planned_folder.objects if (c := o.table_change) is not None and c.first]
     if not changes:

@@ -369,9 +369,9 @@ class FolderBinder:
         return change
 
     def _sees_others(self, definition: FileDefinition, old: Item) -> bool:
-        """Would the same words give a view other columns, as a table below has others by now?
+        """Would the same text give a view other columns now, because a table below has others?
 
-        Where they cannot be bound over these, what is stored goes on as it is.
+        If it cannot be bound over these, the stored definition is kept.
         """
         statement = definition.statement
         if not isinstance(statement, st.CreateView | st.CreateMaterializedView):
@@ -519,9 +519,9 @@ class FolderBinder:
         return [self.overlay.catalog.items[r.object_id] for r in reads if r.object_id in others]
 
     def _same(self, old: Item, query: Query) -> bool:
-        """Whether the query that is there gives the same rows, as Spark reads both.
+        """Whether the stored query returns the same rows, by Spark's plans of both.
 
-        It does not where it reads a column that its table has lost.
+        It does not if it reads a column that its table has lost.
         """
         plan = self.engine.relations.bound(old).plan
         before = plan if isinstance(plan, Query) else self.engine.relations.bound(old).view.desired

@@ -1,6 +1,6 @@
-"""Plans a folder of SQL: what would become of each object, what that reads, and who is in the way.
+"""Plans a folder of SQL: the action for each object, what it reads, and what prevents it.
 
-Nothing is written and no row is read: what a change reads is told by the logs of the tables.
+Nothing is written and no row is read: the logs of the tables have the sizes.
 """
 
 import hashlib
@@ -328,7 +328,7 @@ class _Planning:
             self._add_notices(name, notices)
 
     def _told_of_by(self, item: Item) -> Name:
-        """The object whose change tells of one that goes: a part of it has no change itself."""
+        """The object whose change reports a dropped one: a part of it has no change itself."""
         if item.name in self.places:
             return item.name
         reads = (self.stored_catalog.items[r.object_id] for r in item.reads)

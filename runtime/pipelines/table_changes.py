@@ -159,7 +159,7 @@ class TableComparison:
         return [one.name for one in stored_constraints(properties)]
 
     def _check_lost(self, table: Item, alterations: Iterable[Alteration], place: Span) -> None:
-        """Raise NOT_SUPPORTED for what a folder cannot say, and for values that would be lost."""
+        """Raise NOT_SUPPORTED if a folder cannot express a change, or values would be lost."""
         table_alterations = [one for one in alterations if isinstance(one, st.AlterTable)]
         renames = [one for one in table_alterations if isinstance(one.change, st.RenameColumn)]
         if renames:

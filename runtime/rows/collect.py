@@ -163,8 +163,7 @@ def held_of(
 ) -> JvmRows | Declined:
     """The rows of a physical plan, computed now; declined if beyond the bounds.
 
-    Args:
-        root: yields at most one row more than the bounds. is_marked: whether it ends with ``WIDE``.
+    ``root`` yields at most one row more than the bounds; ``is_marked``: it ends with ``WIDE``.
     """
     jvm_rows = within_result_size(lambda: execute(session, root))
     if isinstance(jvm_rows, Declined):

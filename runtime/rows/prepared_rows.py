@@ -148,8 +148,7 @@ def derive(
 ) -> RowSet:
     """The rows that Spark makes from others, of one session.
 
-    Args:
-        key: identifies ``build``. origin: the text, if others have the same key.
+    ``key`` identifies ``build``; ``origin`` is the text, if others have the same key.
     """
     recipes = [r for r in map(_recipe, inputs) if r is not None]
     if len(recipes) < len(inputs):

@@ -103,8 +103,7 @@ def _caller(frame: FrameType) -> tuple[str, str] | None:
 def or_else(slow: Callable[..., Any], *needs: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Make a function a fast path: once a method is missing, ``slow`` is used instead.
 
-    Args:
-        needs: modules of internals that it needs as a whole; else itself.
+    ``needs``: modules of internals that it needs as a whole; by default its own.
     """
 
     def decorate(fast: Callable[P, T]) -> Callable[P, T]:

@@ -143,7 +143,7 @@ class Maintenance(OnNames):
         return rows
 
     def _complete_transactions(self) -> None:
-        """Complete what a killed process had decided; no log names its files before."""
+        """Complete decided transactions of killed processes: no log names their files yet."""
         self.engine.timeline.refresh()
         if self.engine.timeline.intents:
             self.engine.mint()

@@ -97,8 +97,7 @@ class Changes:
     def at_all(self, times: Sequence[int]) -> DataFrame:
         """Like :meth:`at` for several times in one pass, with the T in ``TIME``.
 
-        Args:
-            times: in order, each with a row count (:meth:`count_rows`).
+        ``times`` are in order, each with a row count (:meth:`count_rows`).
         """
         movements = [m for t in times if (m := self.find_exact(t)) is not None]
         assert len(movements) == len(times)  # the caller looked

@@ -45,8 +45,7 @@ TIMES_AT_ONCE_MAX = 1_000
 def runs_of(row_counts: Mapping[int, int | None], rows_max: int) -> list[list[int]]:
     """Group times into runs of at most ``rows_max`` rows and :data:`TIMES_AT_ONCE_MAX` times.
 
-    Args:
-        row_counts: the times in order, each with its rows; one with None is a run alone.
+    ``row_counts`` are in order of time; a time with an unknown count is a run alone.
     """
     runs: list[list[int]] = []
     room = -1  # the first time begins a run, also one without rows

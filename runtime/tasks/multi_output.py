@@ -108,7 +108,7 @@ class OutputBatches:
         return len(self._others) + 1 < len(self.read) or any(p.has_rows for p in self.waiting)
 
     def discard(self) -> None:
-        """Give up: delete what was staged, unless it is in or may be."""
+        """Delete all staged files, except those that are committed or may be."""
         for part in self.waiting:
             part.batch.discard()
 

@@ -43,9 +43,9 @@ RUNS_MAX = 256  # a commit holds a file for each, and Spark runs a task for each
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """At ``time`` these inputs moved, by object id; ``revision`` of the task is in force.
+    """At ``time`` these inputs changed, by object id; ``revision`` of the task is in force.
 
-    A run of ``anyway`` is made whether or not they changed (TRIM EVERY, a new flow, a copy).
+    A run with ``anyway`` is made even if they did not (TRIM EVERY, a new flow, a copy).
     """
 
     time: int
@@ -181,9 +181,9 @@ class RunInputs:
 
     @contextmanager
     def opened(self) -> Iterator[Mapping[str, InputChange] | None]:
-        """The change of every input; None when there is none, and the body does not run.
+        """The change of every input; None for no change, and then the body does not run.
 
-        Where an input has lost a column it is to be seen whether the body names it, rows or none.
+        An input that has lost a column is read even without rows, because the body may name it.
         """
         with ExitStack() as stack:
             changes = {self._name(i): InputChange(partial(self._nothing_seen, i)) for i in self.due}

@@ -200,9 +200,9 @@ class TaskSink:
         return first_due(self.warehouse, self.item)
 
     def _write_together(self, run: Run) -> tuple[int, bool] | Declined:
-        """Like :meth:`_write` for a due time and those that wait after it, in one commit.
+        """Like :meth:`_write` for a due time and the waiting ones after it, in one commit.
 
-        Declined where it is to be run by itself.
+        Declined if it must run by itself.
         """
         first = bisect_left(self._waiting, run.time, key=lambda r: r.time)
         waiting = self._waiting[first : first + self._together_max]
@@ -248,7 +248,7 @@ class TaskSink:
     ) -> tuple[int, bool] | Declined:
         """Run the body at one or several due times, and commit once what it proposes.
 
-        Declined where another commit was first, or the Ts cannot be told apart.
+        Declined if another commit was first, or the rows of the Ts cannot be separated.
         """
         first, last = runs[0].time, runs[-1].time
         if self.output.upper > first:

@@ -362,7 +362,7 @@ def types_of(
 
 
 def same_rows(session: SparkSession, one: Query, other: Query, columns_of: ColumnsOf) -> bool:
-    """Whether two queries give the same rows, as far as Spark's plans of them tell.
+    """Do two queries provably return the same rows, by Spark's plans of them?
 
     Queries that read the clock are not compared.
     """

@@ -31,7 +31,7 @@ _COMPARING = ("EqualTo", "LessThan", "LessThanOrEqual")
 
 
 def same_plan(one: PlanOperator, other: PlanOperator) -> bool:
-    """Do two plans give the same rows whatever is in the tables, as far as their forms tell?"""
+    """Do two plans provably return the same rows for any contents of the tables?"""
     numbers: dict[Any, int] = {}
     try:
         return _Forms(numbers).root(one) == _Forms(numbers).root(other)

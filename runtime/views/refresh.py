@@ -392,7 +392,7 @@ def fill_state(
 
 
 def fill_turns(context: RefreshContext, turns: TurnTable, item: Item, at: int) -> Declined | None:
-    """Stage the turns to come of all rows of a table as of a T; or refuse it."""
+    """Stage the future turns of all rows of a table as of a T; or refuse it."""
     storage = stored_as_of(context.warehouse, item, at)
     if isinstance(storage, Declined):
         return storage

@@ -134,7 +134,7 @@ class SideTable:
     kind: SideTableKind
 
     def __init__(self, warehouse: Warehouse, item: Item, time: int) -> None:
-        """Nothing is known yet; ``time`` is the T that the view is brought to."""
+        """``time`` is the T of the refresh."""
         self.warehouse = warehouse
         self.item = item
         self.time = time
@@ -155,7 +155,7 @@ class SideTable:
 
     @property
     def is_refused(self) -> bool:
-        """Did the view's last commit say that there is to be none?"""
+        """Did the view's last commit record a refusal?"""
         return self.pointer is not None and self.pointer.refusal is not None
 
     @property
@@ -270,9 +270,9 @@ class SideTable:
     # ---- writing it
 
     def write(self, at: int) -> None:
-        """Commit what is staged, and learn what the view's commit is to say.
+        """Commit what is staged, and set the pointer for the view's commit.
 
-        Where a rival was first the view is told of none, unless it wrote the same.
+        If a rival was first the pointer names no table, unless the rival wrote the same.
         """
         batch = self._batch
         if batch is None:

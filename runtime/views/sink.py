@@ -163,7 +163,7 @@ class ViewSink:
         raise disturbance_error(f"{TRIES_MAX} looks at the columns of {self.item.name}")
 
     def _due(self, until: int) -> list[int]:
-        """The times at which it is to be written, as far as they are known."""
+        """The times at which it must be written, as far as they are known."""
         upper = self.output.upper
         times: set[int] = set()
         after = max(upper - 1, self.item.created_at)

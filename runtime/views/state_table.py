@@ -56,7 +56,7 @@ class ViewState(SideTable):
     kind = SideTableKind.STATE
 
     def __init__(self, warehouse: Warehouse, item: Item, time: int) -> None:
-        """Nothing is known yet; ``time`` is the T that the view is brought to."""
+        """``time`` is the T of the refresh."""
         super().__init__(warehouse, item, time)
         self.rows_went = False
 
@@ -121,7 +121,7 @@ class ViewState(SideTable):
         self.did = "it was filled from all rows"
 
     def commit(self, at: int) -> dict[str, Any]:
-        """Commit what is staged; gives what the view's commit is to say."""
+        """Commit what is staged; returns what the view's commit records about it."""
         self.write(at)
         if self.next_pointer is None:
             return {}

@@ -86,7 +86,7 @@ class TurnTable(SideTable):
         window: ClockWindow,
         columns: Sequence[str],
     ) -> None:
-        """Nothing is known yet; ``time`` is the T that the view is brought to."""
+        """``time`` is the T of the refresh."""
         super().__init__(warehouse, item, time)
         self.window = window
         self.columns = tuple(columns)
@@ -101,7 +101,7 @@ class TurnTable(SideTable):
         return self.did
 
     def opened(self) -> bool:
-        """Does it stand at the view's last write? It is gone by from then on."""
+        """Is it current at the view's last write? From then on it is used."""
         self._stored_batch = self.find()
         return self._stored_batch is not None
 
@@ -231,7 +231,7 @@ class TurnTables:
     """
 
     def __init__(self, warehouse: Warehouse, item: Item, time: int) -> None:
-        """Nothing is known yet; ``time`` is the T that the view is brought to."""
+        """``time`` is the T of the refresh."""
         self._warehouse, self._item, self._time = warehouse, item, time
         self.pointers: tuple[Pointer, ...] = ()
         self.by_window: dict[str, TurnTable] = {}
@@ -283,7 +283,7 @@ class TurnTables:
         return [one.digest for one in self.by_window.values()]
 
     def commit(self, at: int) -> dict[str, Any]:
-        """Commit what is staged; gives what the view's commit is to say."""
+        """Commit what is staged; returns what the view's commit records about it."""
         for one in self.by_window.values():
             one.write(at)
         pointers = [

@@ -1,4 +1,4 @@
-"""Stages the difference of what a view should hold and what it holds."""
+"""Stages the difference between a view's desired and its stored rows."""
 
 from collections.abc import Hashable
 

@@ -42,7 +42,7 @@ def begins_with(schema: str, columns: Schema) -> bool:
 
 
 def schema_with(schema: str, columns: Schema) -> str:
-    """These columns as the log writes them; those that are there already stay as they are."""
+    """These columns as the log writes them; existing ones are unchanged."""
     by_name = {fold(f["name"]): f for f in _fields(schema)}
     new_fields = _fields(fields_of(list(columns)).json())
     fields = [

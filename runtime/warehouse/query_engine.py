@@ -71,7 +71,7 @@ class QueryEngine(Protocol):
         """The rows, computed now and held by the driver; declined when they are not few."""
 
     def consolidate_change_feed(self, change_rows: DataFrame, columns: list[str]) -> DataFrame:
-        """Each row of a change feed once, with ``DIFF``; what comes and goes is not among them."""
+        """Each row of a change feed once, with ``DIFF``; rows that cancel are left out."""
 
     def stage(
         self,

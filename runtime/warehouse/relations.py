@@ -81,7 +81,7 @@ class Relations:
     def _as_in_force(self, catalog: Catalog) -> Catalog:
         """Give outputs of tasks the columns by which they are written now.
 
-        A definition is in the catalog before the timeline puts it in force; so both change at once.
+        The catalog has a definition before the timeline puts it in force; both then count at once.
         """
         tasks = [i for i in catalog if any(d.columns for d in i.revisions)]
         if tasks and self.timeline.read_to < 0:

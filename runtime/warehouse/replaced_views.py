@@ -44,9 +44,9 @@ def is_redefined(warehouse: Warehouse, item: Item) -> bool:
 
 
 def is_by_another(warehouse: Warehouse, item: Item, metadata: Mapping[str, Any]) -> bool:
-    """Was a commit of an object made by another definition, as far as it says?
+    """Was a commit of an object provably made by another definition?
 
-    The words of a view's definition may be the same, over other columns of what it reads.
+    The text may be the same, over other columns of what it reads.
     """
     is_older = isinstance(item, MaterializedView) and metadata.get(REVISION, 0) < item.revision
     return is_older or metadata.get(DEFINITION) != fingerprint_of(warehouse.catalog, item)
@@ -92,9 +92,9 @@ def awaits_columns(warehouse: Warehouse, item: Item) -> bool:
 
 
 def is_before_columns(warehouse: Warehouse, item: Item, at: int, entries: Sequence[Entry]) -> bool:
-    """Is what was stored of a view as of T under other columns than its present ones?
+    """Were a view's rows as of T stored under other columns than its present ones?
 
-    Its entries are to begin with the last one that is complete through T.
+    Its entries must begin with the last one that is complete through T.
     """
     if any(e.anew for e in entries if e.upper > at + 1):
         return True
@@ -103,7 +103,7 @@ def is_before_columns(warehouse: Warehouse, item: Item, at: int, entries: Sequen
 
 
 def version_before(warehouse: Warehouse, item: Item, at: int) -> int | None:
-    """The version that a view's table had at T, if the log still tells; None before its first."""
+    """The version of a view's table at T, if it is still in the log; None before its first."""
     try:
         return warehouse.versions.find_storage(item, at).version
     except CtsqlError as problem:
@@ -125,9 +125,9 @@ def check_written(warehouse: Warehouse, item: Item) -> None:
 
 
 def check_columns(warehouse: Warehouse, node: Node) -> None:
-    """Raise VIEW_REPLACED for what was bound to columns that a view has no longer.
+    """Raise VIEW_REPLACED for a definition bound to columns that a view has no longer.
 
-    What plain views were bound to is looked at where they are analysed.
+    Plain views are checked where they are analysed.
     """
     for read in _read_itself(node):
         item = warehouse.catalog.items.get(getattr(read, "object_id", ""))

@@ -196,7 +196,7 @@ class _Search:
         origins: Mapping[str, FileOrigin | None],
         copies: int,
     ) -> str | None:
-        """Why it cannot be told what a commit copied; None if it can."""
+        """Why the rows that a commit copied are unknown; None if they are known."""
         if copies == 0:
             return f"copied more than {COPIES_MAX} times since; not after version {version}"
         origin = origins[among[0]]

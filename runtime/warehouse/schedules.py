@@ -264,7 +264,7 @@ class Schedules:
     def possible_times(
         self, item: Item, *, after: int, until: int, memo: Known | None = None
     ) -> set[int]:
-        """Like :meth:`change_times`, told from the timeline alone, for objects that are behind."""
+        """Like :meth:`change_times`, from the timeline alone, for objects that are behind."""
         memo = {} if memo is None else memo
 
         def find() -> set[int]:
@@ -322,7 +322,7 @@ class Schedules:
     ) -> Iterator[tuple[int, int, str, Movement]]:
         """The changes that a task runs for at a T with after < T <= until.
 
-        Each with the T, the revision of the task that is in force then, and the input's id.
+        Each with the T, the revision of the task in force then, and the input's id.
         """
         for start, stop, then, plan in self._relations.plans(
             item, after=max(after, item.created_at), until=until

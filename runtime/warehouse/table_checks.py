@@ -28,7 +28,7 @@ def _known_as(item: Record, table_id: str) -> Record:
 
 
 def remember_tables(relations: Relations, store: DeltaCatalog) -> bool:
-    """Write down which tables the objects stand for, where that is not known; True if it was not.
+    """Store the Delta table ids of objects that lack one; True if there were any.
 
     Objects that this process has not read yet are looked up; for others its memory is used.
     """

@@ -112,9 +112,9 @@ class Versions:
         return ColumnChanges() if old is new else compare_columns(old, new, columns)
 
     def only_loses_columns(self, item: Item, movement: Movement, columns: Collection[str]) -> bool:
-        """Whether a movement drops some of the columns, and changes nothing of the others.
+        """Whether a change drops some of these columns, and changes nothing in the others.
 
-        Then no row has changed in what is left, which the log says without reading one.
+        Then no remaining value has changed, which the log shows without reading a row.
         """
         shape = self.reshape_of(item, movement, columns)
         if not shape.removed_columns or shape.other or shape.lossy_columns:

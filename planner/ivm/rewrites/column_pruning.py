@@ -79,7 +79,7 @@ def _uses(exprs: Iterable[alg.Expr]) -> frozenset[alg.Col]:
 
 
 def _aggregate(node: alg.Aggregate, need: frozenset[alg.Col]) -> alg.Aggregate:
-    """All keys stay: they make the groups. Without keys one call stays, for the one row."""
+    """Keep all keys, which make the groups. Without keys keep one call, for the one row."""
     calls = tuple(call for call in node.calls if call.col in need)
     if not calls and not node.keys:
         calls = node.calls[:1]

@@ -144,9 +144,9 @@ def _restrict_correlated(
     keys: Keys,
     pairs_above: Sequence[tuple[alg.Col, alg.Col]] = (),
 ) -> alg.Node:
-    """A node, where an equality with a column around decides what of it is seen.
+    """A node restricted by its equalities with outer columns.
 
-    ``pairs_above`` are those of the filters right above it: all of them together say which rows.
+    ``pairs_above`` are those of the filters directly above it; all of them together count.
     """
     match node:
         case alg.Project() | alg.Aggregate() | alg.Distinct() | alg.Window():

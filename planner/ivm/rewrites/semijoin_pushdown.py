@@ -93,9 +93,9 @@ def _push(
 def _join(
     node: alg.Join, keys: KeySource, own: Sequence[tuple[alg.Col, alg.Col]], is_hint: bool
 ) -> tuple[alg.Node, frozenset[tuple[alg.Col, alg.Col]]]:
-    """Every child is restricted through what the join equates.
+    """Restrict every child through the join's equalities.
 
-    The restriction holds of the result if one child takes all of it.
+    One child with all of the restriction is enough for the result.
     """
     classes = equal_classes(node.conditions)
     children = []

@@ -216,9 +216,9 @@ def _groups(
 def change_groups(
     node: alg.Aggregate, state: StatePlan, delta: alg.Node, changes: DeltaDerivation
 ) -> alg.Aggregate:
-    """The change by group: keys, n, then of each argument n_x, and what is added and taken away.
+    """The change by group: keys, n, then for each argument n_x and the added and removed sums.
 
-    The last two are of summed arguments only, and NULL where no such row is.
+    The sums exist for summed arguments only, and are NULL without rows.
     """
     unit = changes.fresh("unit", "int")
     each = changes.repeat(delta, alg.Expr.of("abs (", alg.DIFF, ")"))
@@ -261,7 +261,7 @@ def _merge(
 
 
 def _add_up(state: StatePlan, both: alg.UnionAll, at: int, changes: DeltaDerivation) -> alg.Node:
-    """The sums over both; a sum is what was added less what was taken away."""
+    """The sums over both; a sum is the added minus the removed values."""
     waiting = iter(both.columns[at:])
     calls = [_sum(changes, next(waiting), or_zero=True)]
     for _, is_summed in state.arguments:

@@ -65,7 +65,7 @@ def join_filtered_first(
 ) -> tuple[alg.Step, tuple[alg.Node, ...], tuple[alg.Expr, ...]]:
     """A change joined with the filtered tables that it meets, the other operands and conditions.
 
-    ``changed_node`` is what the change is of.
+    ``changed_node`` is the changed operand.
     """
     classes = equal_classes(conditions)
     pairs_of = {

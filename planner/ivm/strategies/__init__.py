@@ -1,4 +1,4 @@
-"""Ways to bring the rows of a view up to date with the help of rows that are stored.
+"""Ways to update a view's rows by means of stored rows.
 
 May import ``rules`` and what is below it.
 """

@@ -251,9 +251,9 @@ def _check_unique(assignments: list[st.Assignment]) -> tuple[st.Assignment, ...]
 
 
 def _is_qualifier(parts: tuple[str, ...], target: st.NamedSource) -> bool:
-    """Whether folded names may stand before a column of a statement's target.
+    """May folded names qualify a column of a statement's target?
 
-    The schema before the name of a target that is typed without one is not checked here.
+    If the target is typed without a schema, its schema is not checked here.
     """
     is_bare = target.ref is not None and len(target.names) == 1
     return target.names[len(target.names) - len(parts) :] == parts or (

@@ -219,7 +219,7 @@ def _expectation(cursor: TokenCursor, steps: list[st.TestStep]) -> st.Expectatio
 
 
 def _cells(tokens: Tokens) -> tuple[tuple[Span, ...], ...]:
-    """The values of VALUES (a, b), (c, d); none where something else is there, an alias say."""
+    """The values of VALUES (a, b), (c, d); none for any other text, such as an alias."""
     if tokens[0].upper != "VALUES":
         return ()
     rows = []

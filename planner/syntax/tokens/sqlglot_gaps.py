@@ -127,7 +127,7 @@ def ends_operand(token: Token) -> bool:
 
 
 def _path(tokens: Tokens, index: int) -> list[Edit]:
-    """``v:a.b[0]``: the colon becomes a dot, or goes in front of a bracket."""
+    """``v:a.b[0]``: the colon becomes a dot, or is removed before a bracket."""
     before, token = tokens[index - 1], tokens[index]
     after = tokens[index + 1] if index + 1 < len(tokens) else None
     if not ends_operand(before) or after is None:

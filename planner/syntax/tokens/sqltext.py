@@ -242,7 +242,7 @@ def _read_relation(
 def _reference(
     table: exp.Table, ref: RelationRef, behind: int, tokens: Tokens, index: int
 ) -> RelationRef:
-    """The relation, ``behind`` which the text goes on, with the place of its alias."""
+    """The relation, with the token ``behind`` it and the place of its alias."""
     # The operand of TABLE is a name and nothing else.
     before = [token.upper for token in tokens[max(index - 2, 0) : index]]
     operand = before == ["TABLE", "("] or before[-1:] == ["TABLE"]

@@ -209,8 +209,7 @@ class DeltaHandle:
     def change_feed(self, first: int, last: int, snapshot: Any, *, coarse: bool) -> DataFrame:
         """The rows that commits changed, both inclusive, lazily, as in the change feed.
 
-        Args:
-            snapshot: its metadata defines how files are read. coarse: compare whole files.
+        The metadata of ``snapshot`` defines how files are read; ``coarse`` compares whole files.
         """
         jvm = self._jvm
         reader = singleton(jvm.delta.commands.cdc, "CDCReader")

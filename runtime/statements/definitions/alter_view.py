@@ -1,6 +1,6 @@
-"""ALTER MATERIALIZED VIEW ... SET, RESET, ADD and DROP CONSTRAINT: the same query under others.
+"""ALTER MATERIALIZED VIEW ... SET, RESET, ADD and DROP CONSTRAINT.
 
-It is CREATE OR REPLACE with the definition that is there, so what holds for that holds here.
+It is CREATE OR REPLACE with the stored query and other options or constraints.
 """
 
 from dataclasses import replace
@@ -26,9 +26,9 @@ def set_view_options(names: Namespace, statement: st.SetOptions) -> str:
 
 
 def change_view_constraints(names: Namespace, statement: st.ChangeConstraints) -> str:
-    """ADD a constraint or DROP CONSTRAINT: what is stored is compared with what it asks for.
+    """ADD a constraint or DROP CONSTRAINT; the view's rows are compared with the new contents.
 
-    Raises UNKNOWN_CONSTRAINT, INVALID_STATEMENT and what CREATE OR REPLACE raises.
+    Raises UNKNOWN_CONSTRAINT, INVALID_STATEMENT and the errors of CREATE OR REPLACE.
     """
     item, old = _definition(names, statement.target)
     constraints = changed_constraints(item, old.constraints, statement)

@@ -316,7 +316,7 @@ class Creation(OnNames):
             raise columns_in_use(old, detail, span, hint)
 
     def check_no_input(self, old: Item, span: Span) -> None:
-        """A task has written what it has by what the view showed of each change."""
+        """Refuse a view that a task follows: its rows come from changes that the view showed."""
         reader = task_that_follows(self.engine, old)
         if reader is not None:
             what = "replacing a view that is the input of a continual task"
@@ -385,7 +385,7 @@ class Creation(OnNames):
         return change.part(make)
 
     def _check_reads(self, current: Catalog, item: Item) -> None:
-        """Check that what a definition reads is by the newest catalog what it was bound to."""
+        """Check that the newest catalog has the objects that a definition was bound to."""
         check_reads(self.names.bound_by or current, current, item.reads)
 
     def check_same_storage(self, old: Item, statement: st.CreateMaterializedView) -> None:
@@ -448,9 +448,9 @@ class Creation(OnNames):
     def new_task(
         self, name: Name, statement: st.CreateContinualTask
     ) -> tuple[Task, list[TaskOutput], BoundDefinition, Definition | None]:
-        """A task as a statement defines it, the outputs and the quarantine beside, and its meaning.
+        """A task as a statement defines it, its outputs and quarantine, and its bound definition.
 
-        The last is the definition by which it holds its first rows; None without BACKFILL FROM.
+        The last value copies its first rows; None without BACKFILL FROM.
         """
         item = self.names.new(Task, name, statement.span, statement.comment)
         beside = self.names.new_outputs(statement)

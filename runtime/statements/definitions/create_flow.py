@@ -91,7 +91,7 @@ def other_target(statement: st.CreateFlow, target: Name) -> CtsqlError:
 
 
 def clauses_of(statement: st.CreateFlow) -> str:
-    """Return what a statement says behind the name of the flow."""
+    """The text of a statement after the name of the flow."""
     span = statement.span
     return span.source.text[statement.name.span.stop : span.stop].strip()
 

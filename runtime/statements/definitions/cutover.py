@@ -147,9 +147,9 @@ def check_reads(bound_by: Catalog, current: Catalog, reads: Iterable[Reading]) -
 
 
 def beginning(current: Catalog, item: Item | None, span: Span | None) -> Cutover:
-    """The part of a cutover by which an object is there from its T on; none for None.
+    """The part of a cutover that creates an object at its T; none for None.
 
-    Raises OBJECT_EXISTS where another object has the name.
+    Raises OBJECT_EXISTS if another object has the name.
     """
     if item is None:
         return Cutover()

@@ -187,7 +187,7 @@ class Undropping(OnNames):
     def _check_reading(
         self, catalog: Catalog, item: Item, object_id: str, statement: st.UndropObject
     ) -> None:
-        """What it reads is there, and if its columns are fixed, those that it had."""
+        """Check that what an object reads exists, with unchanged columns if they are fixed."""
         read = catalog.items.get(object_id)
         readings = [r for r in item.reads if r.object_id == object_id]
         if read is None:

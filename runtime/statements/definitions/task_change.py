@@ -233,7 +233,7 @@ class Redefinition(OnNames):
         return None if failure is None else failure.time
 
     def settle(self, item: Item) -> None:
-        """Complete what a process has left that died behind a cutover of the task."""
+        """Complete a cutover of the task after a process was killed."""
         self.complete(item, self.advance_to_now(item))
 
     def complete(self, item: Item, failed_at: int | None) -> None:

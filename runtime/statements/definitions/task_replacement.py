@@ -89,7 +89,7 @@ class _Beginning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Draft:
-    """A replacement that is to be: it, then its outputs and its quarantine; and what it means."""
+    """A replacement before its creation: the task, its outputs, quarantine and definition."""
 
     items: list[Item]
     bound: BoundDefinition

@@ -149,10 +149,7 @@ class Replacement(OnNames):
     def _later(
         self, view: MaterializedView, beside: MaterializedView
     ) -> tuple[MaterializedView, MaterializedView | None]:
-        """A view, and its quarantine, if any, by the definition of its replacement.
-
-        Their rows are there already, in the replacement and in its quarantine.
-        """
+        """A view, and its quarantine, by the definition of the replacement, which has the rows."""
         definition, reads = self._definition(view, beside)
         statement = parse_as(st.CreateMaterializedView, definition, f"definition of {view.name}")
         later = replace(

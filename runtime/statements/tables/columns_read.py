@@ -204,7 +204,7 @@ def readers_of_columns(
 
 
 def _definitions(engine: Engine, reader: Item) -> list[Item]:
-    """The definitions of a reader that still run: also the older ones of a task that is behind.
+    """The definitions of a reader that still run, including older ones of a task that is behind.
 
     A view has its current columns also as of earlier Ts.
     """

@@ -92,9 +92,9 @@ class DeltaCatalog:
             raise error("WAREHOUSE_FORMAT_DIFFERS", location=warehouse, found=text, known=FORMAT)
 
     def load(self) -> Catalog:
-        """The newest catalog in force; one look at the store when nothing changed.
+        """The newest catalog in force; one read of the store if nothing changed.
 
-        It has every definition that the timeline is known to have put in force [look-again].
+        It has every definition that the timeline has put in force [look-again].
         """
         while True:
             contents = self._load_stored()

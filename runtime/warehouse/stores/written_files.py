@@ -69,7 +69,7 @@ def write_file(gateway: Gateway, rows: DataFrame, file: FileRef, *, overwrite: b
 
 
 def _put_folder(gateway: Gateway, new: str, target: str) -> None:
-    """Give a folder the name of another, which goes only after it is there."""
+    """Give a folder the name of another, which is deleted only afterwards."""
     replaced = f"{new}-replaced"
     with ExitStack() as undo:
         if gateway.path_exists(target):

@@ -207,9 +207,9 @@ def alone(timeline: Timeline, item: Item, complete: Callable[[], object]) -> Ite
 
 
 def mint_resolved(timeline: Timeline, tables: Callable[[], Tables], *, tick_ms: int) -> int:
-    """Bind what is committed, transactions that a killed process left included; gives the T.
+    """Bind new commits, finish the transactions of killed processes; returns the T.
 
-    One that comes to no end is left: who reads or writes its tables is told, others go on.
+    If one cannot be finished, readers and writers of its tables get an error; others go on.
     """
     newest = timeline.mint(tables(), tick_ms=tick_ms)
     problems: dict[str, dict[str, object]] = {}
@@ -300,7 +300,7 @@ class _Participant:
         return BatchText.from_json(self.batch).table_id != self.table.table_id
 
     def is_in(self) -> bool:
-        """Whether the part is in the table, and stays there."""
+        """Whether the part is committed, and not taken back."""
         return self.version_in(TRANSACTION) is not None and self.version_in(UNDOES) is None
 
     def version_in(self, key: str) -> int | None:
@@ -338,7 +338,7 @@ class _Participant:
             raise conflict or WriteConflict(self.source, self.table.version())
 
     def undo(self) -> None:
-        """Take the part back if it is in; else see to it that it never comes in."""
+        """Take the part back if it is committed; else prevent its commit."""
         for _ in range(UNDO_TRIES_MAX):
             if self.version_in(UNDOES) is not None:
                 return
@@ -355,7 +355,7 @@ class _Participant:
         raise self._stuck(detail, "Try again when others write less to it.")
 
     def _keep_out(self) -> bool:
-        """Move the upper so that the part cannot come in; False if it has come in meanwhile."""
+        """Move the upper so that the part cannot be committed; False if it was meanwhile."""
         output = Output(self.table, APP, since=self.version)
         outcome = output.compare_and_append(
             [], expected=self.expected, new=self.upper, metadata={UNDOES: self.group}
@@ -389,7 +389,7 @@ class _Participant:
         txn.commit(label=APP, epoch=self.upper, metadata=json.dumps({UNDOES: self.group}))
 
     def _was_restored(self, version: int) -> bool:
-        """Whether the table was set back, behind a version, to what it was before it."""
+        """Was the table restored, after a version, to its state before that version?"""
         before = _vectors(self.table.files(version - 1))
         later = range(version + 1, self.table.version() + 1)
         restores = (v for v in later if self.table.commit_at(v).operation == "RESTORE")

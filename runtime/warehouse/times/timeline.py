@@ -227,9 +227,9 @@ class Timeline:
             self._bindings[source] = group + self._bindings.get(source, [])
 
     def _load_archived(self) -> None:
-        """Take in older bindings whose commits were cleaned up, some of the table's rows at a time.
+        """Load older bindings whose commits were cleaned up, some of the table's rows at a time.
 
-        Whole Ts, newest first, so that from the oldest of them on every binding is known.
+        Whole Ts, newest first: from the oldest loaded one on every binding is loaded.
         """
         archive = self.table.frame(self.table.version())
         unknown = archive.where(f"t < {self._known_from}").orderBy("t", ascending=False)
@@ -441,7 +441,7 @@ class Timeline:
         return [replace(c, time_ms=clock.commit_ms(c.time_ms)) for c in candidates]
 
     def bound(self, source: str) -> int | None:
-        """The newest version of a source that has a T, as of what was last taken in."""
+        """The newest version of a source that has a T, as last read."""
         return self._frontier.get(source)
 
     @property
@@ -486,7 +486,7 @@ class Timeline:
 def _unarchived(
     table: "DeltaTable", archived_to: int, version: int
 ) -> Iterator[tuple[int, str, int]]:
-    """The bindings of the commits behind one up to another, as rows; of those that are there."""
+    """The bindings of the commits after one up to another, as rows; of existing commits."""
     for v in range(archived_to + 1, version + 1):
         for b in _bindings_of(table.commit_at(v)) if table.has(v) else ():
             yield b.time, b.source, b.version
