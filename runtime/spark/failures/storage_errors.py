@@ -87,7 +87,7 @@ def lost_commit(location: str, version: int) -> CtsqlError:
     path = f"{location}/_delta_log/{version:020d}.json"
     detail = f"{path}: it was read before and is missing."
     hint = "Restore the file from a copy. If there is none: 'When a disk or a log fails' in "
-    hint += "docs/operating.md says how to go on without its rows."
+    hint += "docs/recover.md says how to go on without its rows."
     return error("STORED_DATA_INVALID", what="a file of a table", detail=detail, hint=hint)
 
 
