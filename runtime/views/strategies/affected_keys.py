@@ -123,6 +123,7 @@ def _from_filled(
     if state.is_refused or state.next_pointer is not None:
         return Declined("ROWS_WENT")
     runner.state_rows = groups = runner.keep(runner.rows(plan.initial_state(state_plan.number)))
+    runner.see_through()
     state.build(state_plan, groups.frame, changes.at, groups_max(plan))
     if not state.is_filled:
         return Declined("ROWS_WENT")

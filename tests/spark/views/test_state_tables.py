@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from ctsql.api import Connection
+from ctsql.runtime.spark.job_metrics import Meter
 from ctsql.runtime.views.refresh_policy import Costs, Strategy
 from ctsql.runtime.views.side_table import tables_beside
+from ctsql.runtime.views.state_table import ViewState
 from tests.crash.test_faults import STATE_COMMITTED
 from tests.helpers.opened import engine_of
 from tests.helpers.processes import run_killed
@@ -153,6 +155,39 @@ def test_large_groups_that_lose_rows_are_read_once(
         con.execute(statement)
         told = check(con, "sums", query)
         assert (told["strategy"], told["state_did"]) == (Strategy.STATE_TABLE.value, wanted)
+
+
+def test_a_slow_refresh_is_given_up_until_all_was_read(
+    con: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where following takes too long the view is recomputed; where its groups are filled it is not.
+
+    By then everything was read once, and to recompute the view would read it again.
+    """
+    con.execute("CREATE TABLE t (k INT, v BIGINT)")
+    con.execute("INSERT INTO t SELECT id % 3, id FROM range(400000)")
+    query = "SELECT k, sum(v) AS s FROM t WHERE v >= 0 GROUP BY k"
+    con.execute(f"CREATE MATERIALIZED VIEW sums AS {query}; REFRESH MATERIALIZED VIEW sums")
+    now, build = [0], ViewState.build
+    monkeypatch.setattr(Meter, "ms", lambda _: now[0])
+    monkeypatch.setattr(Costs, "of", lambda _: Costs(full_ms=1_000, follow_ms=0))
+
+    def slowly(*arguments: Any) -> None:
+        build(*arguments)
+        now[0] += 10_000
+
+    monkeypatch.setattr(ViewState, "build", slowly)
+    con.execute("DELETE FROM t WHERE v < 5 AND k = 1")
+    assert check(con, "sums", query)["strategy"] == Strategy.STATE_TABLE.value
+
+    def later(_: Meter) -> int:
+        now[0] += 600
+        return now[0]
+
+    monkeypatch.setattr(Meter, "ms", later)
+    con.execute("DELETE FROM t WHERE v < 9")
+    told = check(con, "sums", query)
+    assert (told["strategy"], told["why"]) == (Strategy.RECOMPUTE.value, "TOOK_LONGER")
 
 
 @pytest.mark.slow
