@@ -13,6 +13,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PRODUCT = ("catalog", "planner", "runtime", "ctsql")
 FUNCTION_LINES_MAX = 70
 METHODS_MAX = 25
+PURPOSE_LINES_MAX = 14
+"""Of a module's docstring, without its last quotes."""
 
 
 def _files(*folders: str) -> list[Path]:
@@ -70,6 +72,14 @@ def _unsaid_purpose(tree: ast.Module) -> Iterator[str]:
         yield "its docstring does not begin with a sentence"
 
 
+def _long_purpose(tree: ast.Module) -> Iterator[str]:
+    """A module's docstring is long only to state invariants, or an algorithm with its source."""
+    docstring = ast.get_docstring(tree) or ""
+    length = docstring.count("\n") + 1
+    if length > PURPOSE_LINES_MAX and not (INVARIANT.search(docstring) or "Source:" in docstring):
+        yield f"its docstring has {length} lines"
+
+
 def _left_for_later(text: str) -> Iterator[str]:
     """What is missing is said under "Not yet" in a docstring, or it is not there."""
     for mark in re.findall(r"\b(?:TO" + r"DO|FIX" + r"ME|X" + r"XX|HA" + r"CK)\b", text):
@@ -114,6 +124,9 @@ def test_rules_find_what_they_forbid() -> None:
     assert list(_large_classes(ast.parse(f"class A:\n{methods}"))) == ["A has 26 methods"]
     assert list(_unsaid_purpose(ast.parse('"""No sentence"""'))) != []
     assert list(_unsaid_purpose(ast.parse("a = 1"))) != []
+    lines = "\n".join(["One."] * (PURPOSE_LINES_MAX + 1))
+    assert list(_long_purpose(ast.parse(f'"""{lines}"""'))) == ["its docstring has 15 lines"]
+    assert list(_long_purpose(ast.parse(f'"""{lines}\n\n[a-rule] it holds."""'))) == []
     assert list(_left_for_later("# TO" + "DO: all")) == ["it has TO" + "DO"]
     caught = "try:\n    f()\nexcept Exception:\n    "
     assert list(_caught_unnamed(ast.parse(caught + "pass"))) == ["line 3 catches Exception"]
@@ -128,7 +141,7 @@ def test_files_are_tidy() -> None:
         tree = ast.parse(text)
         found = [*_long_functions(tree), *_unsaid_purpose(tree), *_left_for_later(text)]
         if path in MODULES:
-            found += [*_large_classes(tree), *_caught_unnamed(tree)]
+            found += [*_large_classes(tree), *_long_purpose(tree), *_caught_unnamed(tree)]
         problems += [f"{_name(path)}: {one}" for one in found]
     assert problems == []
 

@@ -4,12 +4,10 @@
 reads nothing else, and the rows it deletes are found by key. The insert then has one plan
 (:mod:`ctsql.runtime.rows.prepared_rows`) for all tasks whose bodies differ in names only.
 
-**Several passes.** After each pass the proposed and the deleted rows are computed and kept, so the
-plan does not grow. The fixpoint is reached when for each output, as multisets (one Spark job),
-
-    (inserts - victims) after the pass = (inserts - victims) before it
-
-At the limit of passes FIXPOINT fails; a number of iterations ends.
+**Several passes.** The proposed and the deleted rows of each pass are kept, so the plan does not
+grow. The fixpoint is reached when (inserts - victims) after a pass equals that before it, for each
+output as multisets, compared in one Spark job. At the limit FIXPOINT fails; a number of iterations
+ends.
 
 **Several Ts.** A body that takes inserted rows one by one (:mod:`ctsql.planner.bodies.row_local`)
 computes all waiting Ts at once, with one output file for each T. Readers see no difference.

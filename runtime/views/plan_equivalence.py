@@ -1,7 +1,8 @@
 """Do two optimized plans compute the same rows, except for column names? Pure.
 
 Spark's ``sameResult`` distinguishes ``k`` and ``k AS x``, and a change plan renames and nests more
-than the user did. So each plan gets a normal form, from the leaves up:
+than the user did. So each plan gets a normal form, from the leaves up. Equal numbers are equal
+forms, in both plans:
 
 - a column is the expression that made it, down to the columns of leaves: projections vanish. A
   column made by an operator (aggregate, window function, outer join) belongs to that operator;
@@ -11,8 +12,6 @@ than the user did. So each plan gets a normal form, from the leaves up:
 - an ORDER BY of the whole query without LIMIT is left out;
 - the order of conjuncts, disjuncts, grouping columns and the sides of ``=``, ``<=>`` is ignored,
   and ``a > b`` is ``b < a``.
-
-Everything else must be equal. Forms are numbered: equal numbers are equal forms, in both plans.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,14 +1,6 @@
 """Chooses how a view is refreshed, at every refresh, by cost only. Pure: no Spark, no log.
 
-From the cheapest; each leaves the same rows:
-
-    no change            no commit since the last refresh changes what the view reads
-    incremental          the signed change of the view, from the changes of its tables
-    state table          the same, from groups in the view's state table with the change added
-    affected keys        the view's rows with an affected key are replaced
-    leaving rows         rows that expire while nothing else changes, from the view's own rows
-    first rows           ORDER BY .. LIMIT from the rows that the view holds and the change
-    recompute and diff   the whole query, compared with the stored rows
+docs/views.md lists the ways; each leaves the same rows.
 
 The inputs are row counts from the tables' logs, and this view's measured times, which go before
 estimates (:class:`Costs`: each commit stores them for the next refresh). A refresh that has already

@@ -11,8 +11,7 @@ The view may not show whether a group, or the non-NULL values of a sum, have end
 - COUNT(*) is shown, or the group lost no rows; and
 - for each sum, COUNT(x) is shown, or no non-NULL value was lost; a sum that was NULL had none.
 
-Other groups are recomputed from all their rows, and so are sums of floating-point numbers, which
-depend on the order of addition.
+Other groups, and all sums of floating-point numbers, are recomputed from all their rows.
 """
 
 from collections.abc import Mapping
