@@ -169,12 +169,15 @@ class OpenWarehouse:
         with self._lock:
             engine = self._opened()
             from ctsql.runtime.spark.failures.errors import translate_spark_errors
+            from ctsql.runtime.spark.internals.java import is_stopped
             from ctsql.runtime.spark.internals.sessions import active
             from ctsql.runtime.statements.objects.failed_task import show_rows
 
             if self._cancelled.is_set():
                 raise error("STATEMENT_CANCELLED")  # while Spark was starting
             with translate_spark_errors():  # Spark may be gone by the end, too
+                if is_stopped(engine.session):
+                    raise ConnectionError("its SparkSession was stopped")
                 context = engine.session.sparkContext
                 # A new group for each statement: its later jobs are cancelled, too.
                 self._group = f"ctsql-{uuid.uuid4().hex}"

@@ -12,17 +12,17 @@ from ctsql.runtime.spark.failures.errors import is_lost
 from ctsql.runtime.spark.internals import sessions
 
 
-@pytest.mark.parametrize("step", ["setJobGroup", "setLocalProperty"])
+@pytest.mark.parametrize("step", ["setJobGroup", "setLocalProperty", "stop"])
 def test_spark_is_gone_when_a_statement_begins_or_ends(
     step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its context is the first and the last thing that a statement asks."""
+    """Its context is the first and the last thing that a statement asks; a stop empties it."""
 
     def refused(*_: object, **__: object) -> None:
         raise ConnectionRefusedError("Connection refused")
 
     calls = dict.fromkeys(("setJobGroup", "setLocalProperty"), lambda *_, **__: None)
-    context = SimpleNamespace(**{**calls, step: refused})
+    context = SimpleNamespace(**{**calls, step: refused}, _jsc=step != "stop" or None)
     engine = SimpleNamespace(session=SimpleNamespace(sparkContext=context), read_only=True)
     con = ctsql.connect(str(tmp_path / "warehouse"))
     monkeypatch.setattr(con, "_opened", lambda: engine)
