@@ -218,7 +218,7 @@ REPLAY_FAILED 22000 DataError {detail}
 SPARK_ERROR 58000 EnvironmentProblem {detail} {hint}
     {message}
 SPARK_VERSION 58000 EnvironmentProblem {detail}
-    Spark {version} lacks a method that ctsql needs
+    Spark {version} lacks a method that ctsql needs, or changed it
     HINT Use Apache {tested}; ctsql doctor lists what this one lacks.
 SPARK_WITHOUT_DELTA 58000 EnvironmentProblem {detail} {hint}
     the given SparkSession cannot use Delta Lake

@@ -1,9 +1,10 @@
-"""Methods that this release of Spark or Delta lacks, and the alternatives.
+"""Methods that this release of Spark or Delta lacks or changed, and the alternatives.
 
-A private method may be gone in another release. py4j raises an error at the call; the traceback has
-the function of the two ``internals`` packages that called it, and that function's docstring what is
-lost. If there is an alternative (:func:`or_else`), it is used from then on; if not, the statement
-fails with SPARK_VERSION (:mod:`ctsql.runtime.spark.failures.errors`).
+A private method may be gone in another release: py4j raises an error at the call. Or it answers
+with another type: the two ``internals`` packages check that, and fail themselves. The traceback has
+their function, and that function's docstring what is lost. If there is an alternative
+(:func:`or_else`), it is used from then on; if not, the statement fails with SPARK_VERSION
+(:mod:`ctsql.runtime.spark.failures.errors`).
 """
 
 import re
@@ -16,6 +17,7 @@ from types import FrameType
 from typing import Any, ParamSpec, TypeVar
 
 from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
 
 from ctsql.catalog.errors import CtsqlError
 
@@ -26,20 +28,20 @@ _REFUSED = re.compile(
     r"|'JavaPackage' object is not callable)"
 )
 """py4j's texts for a missing method or class."""
-_OTHER_ARGUMENTS = re.compile(r"[\w.<>]+\(\) (?:got|takes|missing) .*\bargument")
-"""Python's texts for a function that takes other arguments than those given."""
-FAILURES = (Py4JError, AttributeError, ImportError, TypeError)
-"""Exceptions that may mean that something is missing."""
+FAILURES = (Py4JError, AttributeError, ImportError, LookupError, TypeError, ValueError)
+"""Exceptions that may mean that something is missing or was changed."""
 _LOSS = re.compile(
     r"(?:Needed|A\s+fast\s+path|Optional):\s+(without\s+it,.+?)\.(?:\s|$)", re.DOTALL
 )
-_ROOMS = "ctsql.runtime."
+_OWN = "ctsql."
+_ROOMS = f"{_OWN}runtime."
 _INTERNALS = (f"{_ROOMS}spark.internals.", f"{_ROOMS}delta.internals.")
+_ANSWERED_BY = ("builtins", "py4j.", "pyspark.")  # modules of what a private call answers
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A missing method, class or attribute."""
+    """A missing or changed method, class or attribute."""
 
     function: str  # its caller, as ``spark.internals.sessions.active``
     what: str  # in py4j's words
@@ -53,7 +55,7 @@ found: dict[str, Missing] = {}  # all that is missing in this process so far, by
 
 
 def missing_of(problem: BaseException | None) -> Missing | None:
-    """The missing part that a call failed on, which is recorded; None for another failure."""
+    """The missing or changed part that a call failed on, recorded; None for another failure."""
     if isinstance(problem, CtsqlError):
         problem = problem.__cause__  # where it was translated already
     if problem is None:
@@ -68,20 +70,27 @@ def missing_of(problem: BaseException | None) -> Missing | None:
 
 def _what(problem: BaseException, frames: Sequence[FrameType]) -> str | None:
     match problem:
-        case AttributeError(name=str(name), obj=obj):
-            is_spark = getattr(obj, "__module__", "").startswith("pyspark.")
-            return str(problem) if is_spark and name.startswith("_") else None
+        case Py4JJavaError() | PySparkException():
+            return None  # Java's own exception, whose text may be a person's
+        case AttributeError(name=str(name), obj=obj) if name.startswith("_") and _is_pysparks(obj):
+            return str(problem)
         case ImportError(name=str(name)):
             return str(problem) if name.startswith("pyspark.") else None
-        case Py4JJavaError():
-            return None  # Java's own exception, whose text may be a person's
-        case TypeError() if _OTHER_ARGUMENTS.match(str(problem)):
-            callers = [frame.f_globals.get("__name__", "") for frame in frames[-1:]]
-            return str(problem) if any(c.startswith(_INTERNALS) for c in callers) else None
-        case Py4JError() | TypeError():
-            refused = _REFUSED.search(str(problem))
-            return None if refused is None else refused[1]
-    return None
+        case Py4JError() | TypeError() if refused := _REFUSED.search(str(problem)):
+            return refused[1]
+        case AttributeError(obj=obj) if not type(obj).__module__.startswith(_ANSWERED_BY):
+            return None  # an object of ours
+        case AttributeError() | LookupError() | TypeError() | ValueError():
+            pass
+        case _:
+            return None
+    modules = (str(frame.f_globals.get("__name__")) for frame in reversed(frames))
+    own = next((module for module in modules if module.startswith(_OWN)), "")
+    return f"another answer: {problem}" if own.startswith(_INTERNALS) else None
+
+
+def _is_pysparks(thing: object) -> bool:
+    return getattr(thing, "__module__", "").startswith("pyspark.")
 
 
 def _caller(frame: FrameType) -> tuple[str, str] | None:

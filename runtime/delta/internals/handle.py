@@ -16,7 +16,7 @@ from ctsql.runtime.delta.internals.jvm import JvmObjects
 from ctsql.runtime.log.actions import DataFile
 from ctsql.runtime.log.batches import StagedFile
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
-from ctsql.runtime.spark.internals.java import java_frame, scala_items, singleton
+from ctsql.runtime.spark.internals.java import java_frame, scala_items, singleton, typed
 
 
 class DeltaTransaction:
@@ -30,7 +30,7 @@ class DeltaTransaction:
         self._jvm = jvm
         self._txn = started
         self._actions: list[Any] = []
-        self.version_read = int(started.readVersion())
+        self.version_read = typed(int, started.readVersion())
 
     def snapshot(self) -> Any:
         """The snapshot that it reads."""
@@ -100,7 +100,7 @@ class DeltaTransaction:
         jvm = self._jvm
         metadata = jvm.parse_action(json.dumps(action))
         protocol = jvm.delta.actions.Protocol.forNewTable(jvm.jsession, jvm.option(metadata))
-        return list(map(str, scala_items(protocol.readerAndWriterFeatureNames())))
+        return [typed(str, f) for f in scala_items(protocol.readerAndWriterFeatureNames())]
 
     def set_counts(self, counts: Mapping[str, int]) -> None:
         """The counts for DESCRIBE HISTORY."""
@@ -108,11 +108,13 @@ class DeltaTransaction:
 
     def commit(self, operation: Any) -> int:
         """Commit, with an operation of :class:`JvmObjects`; returns the version."""
-        return int(self._txn.commit(self._jvm.seq(self._actions), operation))
+        return typed(int, self._txn.commit(self._jvm.seq(self._actions), operation))
 
 
 def _staged(files: Any) -> list[StagedFile]:
-    return [StagedFile(file.path(), file.json()) for file in scala_items(files)]
+    return [
+        StagedFile(typed(str, file.path()), typed(str, file.json())) for file in scala_items(files)
+    ]
 
 
 UNLISTED_MAX = 100
@@ -170,19 +172,22 @@ class DeltaHandle:
         """
         with translate_spark_errors():
             java = self.log.unsafeVolatileSnapshot()
-            held = int(java.version())
+            held = typed(int, java.version())
             if self._listed_through < 0:
                 self._listed_through = held  # Delta has just opened it
             if held == version:
                 is_late = version - self._listed_through >= UNLISTED_MAX
                 segment = java.logSegment()
-                if not is_late and int(segment.lastCommitFileModificationTimestamp()) == written_ms:
+                if (
+                    not is_late
+                    and typed(int, segment.lastCommitFileModificationTimestamp()) == written_ms
+                ):
                     return java
             if held <= version:
                 none = self._jvm.none
                 java = self.log.update(False, none, none)
-                self._listed_through = int(java.version())
-            if int(java.version()) != version:
+                self._listed_through = typed(int, java.version())
+            if typed(int, java.version()) != version:
                 java = self._older(version)
             return java
 
@@ -250,11 +255,12 @@ class VectorStore:
         """The serialized vector of a file."""
         vector = self._jvm.add_file(file).deletionVector()
         bitmap = self._store.read(vector, self._folder)
-        return bytes(bitmap.serializeAsByteArray(self._jvm.vector_classes.portable))
+        return typed(bytes, bitmap.serializeAsByteArray(self._jvm.vector_classes.portable))
 
     def inline(self, data: bytes, count: int) -> str:
         """The text of a vector of ``count`` rows in the log itself."""
-        return str(self._jvm.vector_classes.descriptors.inlineInLog(data, count).pathOrInlineDv())
+        inline = self._jvm.vector_classes.descriptors.inlineInLog(data, count)
+        return typed(str, inline.pathOrInlineDv())
 
     def create(self, number: str) -> "VectorWriter":
         """A new file of vectors, named by a UUID."""
@@ -263,7 +269,7 @@ class VectorStore:
         descriptor = classes.descriptors.onDiskWithRelativePath(uuid, "", 0, 0, none, none)
         folder = self._store.pathWithFileSystem(self._folder)
         file = self._store.createWriter(self._store.generateFileNameInTable(folder, uuid, ""))
-        return VectorWriter(str(descriptor.pathOrInlineDv()), file)
+        return VectorWriter(typed(str, descriptor.pathOrInlineDv()), file)
 
 
 class VectorWriter:
@@ -278,7 +284,7 @@ class VectorWriter:
 
     def write(self, data: bytes) -> int:
         """Write a vector; returns its offset."""
-        return int(self._writer.write(data).offset())
+        return typed(int, self._writer.write(data).offset())
 
     def close(self) -> None:
         """Close it."""

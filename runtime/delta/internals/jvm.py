@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from ctsql.runtime.log.actions import DataFile
-from ctsql.runtime.spark.internals.java import java, java_session, singleton
+from ctsql.runtime.spark.internals.java import java, java_session, singleton, typed
 
 FILES_A_CALL = 5_000
 _ANY_FILE = (
@@ -141,11 +141,11 @@ class JvmObjects:
         pieces, start = list[str](), 0
         while start < length:
             end = min(start + ANSWER_CHARS_MAX, length)
-            piece = str(text.substring(start, end))
+            piece = typed(str, text.substring(start, end))
             while piece.endswith(_HALF) and end < length:
                 # A surrogate pair arrives only as a whole.
                 end += 1
-                piece = str(text.substring(start, end))
+                piece = typed(str, text.substring(start, end))
             pieces.append(piece)
             start = end
         return "".join(pieces)

@@ -8,7 +8,7 @@ frequent names are looked up once.
 from collections.abc import Callable, Iterator
 from functools import lru_cache, reduce
 from subprocess import Popen
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from py4j.java_gateway import JavaGateway, JavaObject, JavaPackage, is_instance_of
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -18,6 +18,8 @@ from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import DataFrame, SparkSession
 
 from ctsql.runtime.spark.versions import at_least
+
+T = TypeVar("T")
 
 
 def java(session: SparkSession) -> Any:
@@ -86,7 +88,7 @@ def has_class(session: SparkSession, name: str) -> bool:
 
     No public API reports it. Needed: without it, a session without Delta's JARs fails later.
     """
-    return bool(java(session).org.apache.spark.util.Utils.classIsLoadable(name))
+    return typed(bool, java(session).org.apache.spark.util.Utils.classIsLoadable(name))
 
 
 def has_java_frame(thing: object) -> bool:
@@ -141,9 +143,20 @@ def in_order(sequence: Any) -> Iterator[Any]:
     return (sequence.apply(at) for at in range(sequence.size()))
 
 
+def typed(kind: type[T], answer: Any) -> T:
+    """An answer of Java's that is a value of Python's; raises TypeError for another type.
+
+    ``bool`` and ``str`` would convert any object. Every such answer that leaves the two packages
+    passes here; :mod:`ctsql.runtime.spark.missing` then names the function that asked.
+    """
+    if type(answer) is not kind:
+        raise TypeError(f"{type(answer).__name__} instead of {kind.__name__}")
+    return answer
+
+
 def class_name(thing: Any) -> str:
     """The name of an object's class, without its package."""
-    return str(thing.getClass().getSimpleName())
+    return typed(str, thing.getClass().getSimpleName())
 
 
 def start_jvm(conf: SparkConf, output: IO[bytes]) -> None:
@@ -198,7 +211,7 @@ def is_a(thing: JavaObject, class_name: str) -> bool:
 
     No public API of PySpark reports it. Needed: without it, nothing works.
     """
-    return bool(is_instance_of(SparkContext._gateway, thing, class_name))
+    return typed(bool, is_instance_of(SparkContext._gateway, thing, class_name))
 
 
 def spark_error_utils() -> Any:

@@ -8,7 +8,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from ctsql.runtime.spark.internals.java import java_context, singleton
+from ctsql.runtime.spark.internals.java import java_context, singleton, typed
 from ctsql.runtime.spark.missing import or_else
 from ctsql.runtime.spark.versions import at_least
 
@@ -22,7 +22,7 @@ def jobs_started(session: SparkSession) -> int:
     No public API counts jobs. Optional: without it, refreshes have no figures, and none to choose a
     strategy by.
     """
-    return int(_context(session.sparkContext)[1].numTotalJobs())
+    return typed(int, _context(session.sparkContext)[1].numTotalJobs())
 
 
 @lru_cache(maxsize=2)

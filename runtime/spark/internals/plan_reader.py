@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from ctsql.runtime.spark.internals.java import in_order, is_a, query_execution, scala_items
+from ctsql.runtime.spark.internals.java import in_order, is_a, query_execution, scala_items, typed
 
 _CATALYST = "org.apache.spark.sql.catalyst"
 _KINDS = {
@@ -84,7 +84,7 @@ class _Reader:
         children = list(in_order(plan.children()))
         return PlanOperator(
             _short(name or _class_of(plan)),
-            tuple(int(a.exprId().id()) for a in in_order(plan.output())),
+            tuple(typed(int, a.exprId().id()) for a in in_order(plan.output())),
             tuple(self.plan(child) for child in children),
             tuple(self._argument(part, children) for part in _arguments(plan)),
         )
@@ -121,12 +121,12 @@ class _Reader:
             case "plan":
                 return self.plan(thing, name)
             case "attribute":
-                return Attribute(int(thing.exprId().id()))
+                return Attribute(typed(int, thing.exprId().id()))
             case "alias":
                 child = thing.child()
-                return Alias(int(thing.exprId().id()), self._part(child, _class_of(child)))
+                return Alias(typed(int, thing.exprId().id()), self._part(child, _class_of(child)))
             case "variable":
-                return Call("NamedLambdaVariable", (Attribute(int(thing.exprId().id())),))
+                return Call("NamedLambdaVariable", (Attribute(typed(int, thing.exprId().id())),))
             case "expression":
                 return Call(_short(name), self._parts(_arguments(thing)))
             case "id":
@@ -147,7 +147,7 @@ class _Reader:
             case "value":
                 return (_short(name), *self._parts(_arguments(thing)))
             case _:
-                return (name, str(thing.toString()))
+                return (name, typed(str, thing.toString()))
 
     def _parts(self, things: Iterator[Any]) -> tuple[Any, ...]:
         return tuple(self._part(each, _class_of(each)) for each in things)
@@ -157,12 +157,12 @@ def _class_of(thing: Any) -> str | None:
     """The name of an object's class; None for Python's own types."""
     if thing is None or isinstance(thing, str | int | float | bool | bytes):
         return None
-    return str(thing.getClass().getName())
+    return typed(str, thing.getClass().getName())
 
 
 def _short(name: str | None) -> str:
     """A class without its package."""
-    return str(name).rsplit(".", 1)[-1]
+    return f"{name}".rsplit(".", 1)[-1]
 
 
 def _is_among(part: Any, children: list[Any]) -> bool:

@@ -18,6 +18,7 @@ from ctsql.runtime.spark.internals.java import (
     java_session,
     query_execution,
     singleton,
+    typed,
 )
 from ctsql.runtime.spark.missing import or_else
 from ctsql.runtime.spark.versions import at_least
@@ -48,7 +49,7 @@ def is_definite_plan(session: SparkSession, plan: Any) -> bool:
     if not plan.deterministic() or plan.containsPattern(clock):
         return False
     # 'now', 'today' and their like, cast to a date or an instant, are replaced later.
-    return bool(special.apply(plan).fastEquals(plan))
+    return typed(bool, special.apply(plan).fastEquals(plan))
 
 
 @lru_cache(maxsize=2)
@@ -124,7 +125,7 @@ def optimized_text(rows: DataFrame) -> str:
     """
     plan = query_execution(rows).optimizedPlan()
     outputs = (False,) if at_least(4, 1) else ()  # whether they are printed once more
-    return str(plan.treeString(True, False, _FIELDS_MAX, False, *outputs))
+    return typed(str, plan.treeString(True, False, _FIELDS_MAX, False, *outputs))
 
 
 @lru_cache(maxsize=ASSIGNMENTS_CACHED_MAX)
@@ -137,7 +138,7 @@ def is_assignable(session: SparkSession, value_type: str, column_type: str) -> b
     parser = java_session(session).sessionState().sqlParser()
     cast = java(session).org.apache.spark.sql.catalyst.expressions.Cast
     source, target = parser.parseDataType(value_type), parser.parseDataType(column_type)
-    return value_type == "void" or bool(cast.canANSIStoreAssign(source, target))
+    return value_type == "void" or typed(bool, cast.canANSIStoreAssign(source, target))
 
 
 _VALUES = ("LocalRelation", "UnresolvedInlineTable")  # the parsed form of VALUES
@@ -182,7 +183,7 @@ class AnalysedInsert:
         options.
         """
         if self._plan.nodeName() != "AppendData" or not self._plan.writeOptions().isEmpty():
-            return Declined(str(self._plan.nodeName()))
+            return Declined(typed(str, self._plan.nodeName()))
         return frame_of_plan(self._session, self._plan.query())
 
     def run(self) -> DataFrame:

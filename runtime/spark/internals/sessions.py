@@ -14,6 +14,7 @@ from ctsql.runtime.spark.internals.java import (
     java_session,
     running_java,
     singleton,
+    typed,
 )
 from ctsql.runtime.spark.missing import or_else
 from ctsql.runtime.spark.versions import at_least
@@ -70,7 +71,7 @@ def names_set(session: SparkSession) -> list[str]:
     The public API, ``conf.getAll``, makes two calls for each. A fast path: without it, that one
     does.
     """
-    return str(java_session(session).conf().getAll().keys().mkString("\n")).split("\n")
+    return typed(str, java_session(session).conf().getAll().keys().mkString("\n")).split("\n")
 
 
 def compare_not_in_by_value(session: SparkSession) -> None:
@@ -192,7 +193,7 @@ def describe_functions(names: list[str]) -> list[tuple[str, str]]:
             jvm = running_java()
             assert jvm is not None  # it listed the name
             identifier = jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name)
-            usage = str(registry.lookupFunction(identifier).get().getUsage())
+            usage = typed(str, registry.lookupFunction(identifier).get().getUsage())
             descriptions[name] = " ".join(usage.replace("_FUNC_", name).split())
     return sorted(descriptions.items())
 
@@ -203,5 +204,5 @@ def _spark_functions() -> Iterator[tuple[str, JavaObject]]:
         return
     for kind in _REGISTRIES:
         registry = getattr(jvm.org.apache.spark.sql.catalyst.analysis, kind)
-        for name in str(registry.functionSet().mkString(",")).split(","):
+        for name in typed(str, registry.functionSet().mkString(",")).split(","):
             yield name.rpartition(".")[2], registry.builtin()

@@ -16,6 +16,7 @@ from ctsql.runtime.spark.internals.java import (
     in_order,
     java_session,
     query_execution,
+    typed,
 )
 from ctsql.runtime.spark.versions import at_least
 
@@ -31,9 +32,9 @@ def has_view(caller: SparkSession, parts: tuple[str, ...]) -> bool:
     """
     catalog = _state(caller).catalog()
     if len(parts) == 1:
-        return bool(catalog.getTempView(parts[0]).isDefined())
+        return typed(bool, catalog.getTempView(parts[0]).isDefined())
     is_global = len(parts) == 2 and fold(parts[0]) == _GLOBAL
-    return is_global and bool(catalog.getGlobalTempView(parts[1]).isDefined())
+    return is_global and typed(bool, catalog.getGlobalTempView(parts[1]).isDefined())
 
 
 def view_rows(session: SparkSession, caller: SparkSession, parts: tuple[str, ...]) -> DataFrame:
@@ -60,7 +61,7 @@ def has_function(caller: SparkSession, name: str) -> bool:
     The public API, ``catalog.functionExists``, finds Spark's own as well. Needed: without it, a
     definition could name a function that other processes do not have.
     """
-    return fold(name) in {fold(str(f.funcName())) for f in _functions(caller)}
+    return fold(name) in {fold(typed(str, f.funcName())) for f in _functions(caller)}
 
 
 @contextmanager

@@ -1,15 +1,27 @@
 """What counts as a missing method, and what is done without one."""
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from py4j.java_gateway import JavaPackage
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkContext
 
+import ctsql.runtime.delta.internals as delta_internals
+import ctsql.runtime.spark.internals as spark_internals
 from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
-from ctsql.runtime.spark.internals.java import java_class, jvm_process, singleton
+from ctsql.runtime.spark.internals.java import (
+    has_class,
+    in_order,
+    java_class,
+    jvm_process,
+    singleton,
+)
+from ctsql.runtime.spark.internals.jobs import jobs_started
 from ctsql.runtime.spark.missing import found, missing_of, or_else
 from ctsql.runtime.spark.start.session import start_spark
 
@@ -104,6 +116,46 @@ def test_any_other_failure(problem: Exception) -> None:
         fast()
     assert missing_of(problem) is None
     assert found == {}
+
+
+def test_spark_is_gone_in_a_private_call() -> None:
+    """It is no other answer, and no other way is taken from then on."""
+    session = _session(None)
+    session.sparkContext._jsc.sc().dagScheduler().numTotalJobs.side_effect = ConnectionRefusedError
+    with pytest.raises(ConnectionError):
+        jobs_started(session)
+    assert found == {}
+    with pytest.raises(CtsqlError, match="connection to Spark was lost"), translate_spark_errors():
+        jobs_started(session)
+
+
+def _session(answer: object) -> Mock:
+    """A session whose Java counts its jobs so."""
+    session = Mock()
+    session.sparkContext._jsc.sc().dagScheduler().numTotalJobs.return_value = answer
+    return session
+
+
+@pytest.mark.parametrize("answer", ["many", None, [], object()])
+def test_another_answer(answer: object) -> None:
+    """A value that its function of internals cannot use is told like a missing method."""
+    with pytest.raises(CtsqlError, match="SPARK_VERSION") as told, translate_spark_errors():
+        list(in_order(answer))
+    assert "(spark.internals.java.in_order): without it" in str(told.value.detail)
+    found.clear()
+    assert jobs_started(_session(3)) == 3
+    assert jobs_started(_session(answer)) == 0
+    assert list(found) == ["spark.internals.jobs.jobs_started"]
+    with pytest.raises(CtsqlError, match="SPARK_VERSION") as told, translate_spark_errors():
+        has_class(_session(answer), "a.B")  # which is neither true nor false
+    assert "(spark.internals.java.has_class): without it" in str(told.value.detail)
+
+
+def test_each_answer_has_its_type() -> None:
+    """Python's own conversions would take any object for true, and its text for a text."""
+    for package in (spark_internals, delta_internals):
+        for file in Path(package.__path__[0]).glob("*.py"):
+            assert re.findall(r"\b(?:bool|int|bytes|return str)\(.*", file.read_text()) == []
 
 
 def test_a_class_that_is_not_there_is_no_package() -> None:
