@@ -62,7 +62,7 @@ class LeavingRows:
     def due(self, signed_rows: DataFrame | None = None) -> Due:
         """The first T after ``at`` at which a remaining row leaves.
 
-        ``signed``: the view's change besides the leaving rows; None for nothing.
+        ``signed_rows``: the view's change besides the leaving rows; None for nothing.
         """
         table, version = self.warehouse.relations.table(self.item), self.batch.version_read
         count = table.rows_count(version) if table.is_stored(version) else None

@@ -52,7 +52,7 @@ class _Rows:
 
 
 class _Forms:
-    """The forms of one plan; ``known`` has the numbers of forms."""
+    """The forms of one plan; ``numbers`` are shared by the plans that are compared."""
 
     def __init__(self, numbers: dict[Any, int]) -> None:
         self._numbering = numbers

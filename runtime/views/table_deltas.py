@@ -55,7 +55,7 @@ def find_move(
 ) -> TableMove | Declined | None:
     """The change of a table in (before, at], over the columns read; None if no commit changed rows.
 
-    A fallback if its versions are not those that a view read, or are no longer in the log.
+    Declined if its versions are not those that a view read, or are no longer in the log.
     """
     old = stored_as_of(warehouse, item, before)
     if isinstance(old, Declined):

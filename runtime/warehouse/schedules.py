@@ -353,8 +353,8 @@ class Schedules:
     def trims(self, item: Item, *, after: int, until: int) -> set[int]:
         """The times in (after, until] at which a task runs without a change of its inputs.
 
-        These are the times of TRIM EVERY, and the first run of a flow. A missed time that no other
-        object sees is left out.
+        These are the times of TRIM EVERY, and of a definition that copies. If rows only leave, a
+        missed time that no other object sees is left out.
         """
         times: set[int] = set()
         if not isinstance(item, Task):
