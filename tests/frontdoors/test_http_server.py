@@ -163,8 +163,13 @@ def flooding(address: str) -> Iterator[Callable[[], int]]:
             client.close()
 
 
+LARGE_ASKED = threading.Event()
+
+
 async def answer(scope: Any, receive: Any, send: Any) -> None:
     """The application of these tests: /large is more than any buffer holds."""
+    if scope["path"] == "/large":
+        LARGE_ASKED.set()
     body = b"x" * (64 << 20) if scope["path"] == "/large" else b"well"
     if scope["path"] == "/fails":
         raise AssertionError("a fault of the application")
@@ -201,6 +206,7 @@ def test_headers_that_trickle_in_are_not_waited_for(address: str) -> None:
 def test_a_client_that_does_not_read_is_closed(address: str) -> None:
     """What it has not read is not sent later."""
     with opened(address, b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n") as client:
+        assert LARGE_ASKED.wait(PATIENCE_SECONDS)
         time.sleep(2.0)
         read = 0
         with suppress(ConnectionError):
