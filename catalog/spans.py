@@ -1,7 +1,7 @@
 """Pieces of the user's text: the place of a statement, a name or a mistake.
 
-A span points into the whole text the user gave (a script, a line typed in the REPL), so that an
-error can show the file, the line and a caret however deep in a body the mistake is.
+A span points into the whole text the user gave, a script or a line typed in the REPL. So an error
+can show the file, the line and a caret, even inside a body.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """The engine of one warehouse: assigns Ts to commits, advances outputs, and reads.
 
-A read mints Ts for new commits, reads the catalog, advances all that it depends on to the newest T
-(each object after what it reads), then reads one cut as of T.
+A read mints Ts for new commits and reads the catalog. It advances all that it depends on to the
+newest T, each object after what it reads, then reads one cut as of T.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -236,7 +236,7 @@ class Engine(LogReader):
         """Bind new commits; returns the newest T at which items can be read.
 
         A view is refreshed at a new T if its definition was replaced after it was written at the
-        newest T, or another writer changed its table, or it has now() and its next change is
+        newest T, or another writer changed its table. So is a view with now() whose next change is
         unknown.
         """
         items = list(items)

@@ -109,6 +109,19 @@ def test_words_of_docstrings_are_plain() -> None:
     assert found == []
 
 
+def test_sentences_of_docstrings_are_short() -> None:
+    """No sentence of a docstring is longer than the longest one of a document may be."""
+    found = []
+    for path in _modules():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                text = re.sub(r"^\[[\w-]+\] ", "\n", ast.get_docstring(node) or "", flags=re.M)
+                found += [
+                    f"{path.name}: {s}" for s in _sentences(text) if _length(s) > SENTENCE_MAX
+                ]
+    assert found == []
+
+
 def test_hard_words_are_found() -> None:
     """In prose, across lines, and not in names."""
     prose = '"""Made anew, of\\nwhich one is as of which T."""\n'

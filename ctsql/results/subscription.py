@@ -4,9 +4,9 @@
         for t, diff, row in changes:
             ...
 
-The position of a named reader is committed up to T when the row (or batch) after T is taken, when
-the ``with`` block ends without an exception, and by :meth:`Subscription.commit`; with
-``auto_commit=False`` only by the latter.
+The position of a named reader is committed up to T when the row (or batch) after T is taken, and
+when the ``with`` block ends without an exception. :meth:`Subscription.commit` commits it too; with
+``auto_commit=False`` only that does.
 
 A T is delivered again, with the same rows, after a crash before its commit: at least once. A
 program that stores T with its own data in one transaction, and skips stored Ts, processes each T

@@ -1,8 +1,8 @@
 """A warehouse for each test, with the objects that it needs and no rows.
 
-Creating objects takes longer than testing them, so tests that need the same objects share a
-template, which is never written again, and each test gets a copy of its files. Locations in the
-logs are changed to the copy's, a path of the same length.
+Creating objects takes longer than testing them. So tests that need the same objects share a
+template, which is never written again. Each test gets a copy of its files. Locations in the logs
+are changed to the copy's, a path of the same length.
 """
 
 import itertools

@@ -1,7 +1,7 @@
 """Decides whether a task's changes at several Ts may be computed together. Pure.
 
-A body of INSERTs that process the inserted rows one by one may run once over the rows of many Ts,
-each row with its T, which is also the value of now(). The results are then divided by T.
+A body of INSERTs that process the inserted rows one by one may run once over the rows of many Ts.
+Each row has its T, which is also the value of now(). The results are then divided by T.
 
 A query qualifies if it is ``SELECT ... FROM input [WHERE ...]`` with no word that could combine
 rows, and only functions known to read one row. This is decided from tokens: some qualifying queries

@@ -143,8 +143,8 @@ class DeltaRows(TableLog):
     def change_rows(self, first: int, last: int) -> DataFrame:
         """Rows changed by the commits first..last, both inclusive, with ``_change_type``.
 
-        Without a change feed, or if the commits change how files are read, or if a deletion vector
-        is too long for a task, whole rewritten files are compared: equal rows may be both deleted
+        Whole rewritten files are compared if there is no change feed, the commits change how files
+        are read, or a deletion vector is too long for a task. Equal rows may then be both deleted
         and inserted, so consolidate. All rows have the columns of the last version.
         """
         versions = range(first, last + 1)

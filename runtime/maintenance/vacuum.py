@@ -6,9 +6,8 @@ A plan is made from the log and a listing and changes nothing; DRY RUN shows it.
 forward, so a plan stays valid.
 
 [named-files-stay] no file that a version at or above the floor names is deleted.
-[only-unowned-folders] a folder is deleted only if its name is one that CREATE gives, it is where
-    CREATE puts it, no object of the catalog read *afterwards* is there or below, and nothing in it
-    is young.
+[only-unowned-folders] a folder is deleted only if it has a name and a place that CREATE gives, and
+    nothing in it is young. No object of the catalog, read *afterwards*, may be there or below.
 """
 
 import re

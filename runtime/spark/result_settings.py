@@ -1,7 +1,7 @@
 """The settings of Spark that change a query's rows. Pure.
 
-A definition means the same in every process, so the engine's sessions keep these at Spark's
-defaults, whatever ``spark-defaults.conf`` or a caller's session has, and SET does not change them
+A definition means the same in every process. So the engine's sessions keep these at Spark's
+defaults, whatever ``spark-defaults.conf`` or a caller's session has. SET does not change them
 (docs/decisions/0145-settings-that-change-results.md).
 
 Source: ``SQLConf`` of Spark 4.2.

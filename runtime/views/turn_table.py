@@ -3,7 +3,7 @@
     turn | diff | c1, c2, ...     at T = turn diff copies of the row enter, or leave if negative
 
 Each window of the view's plan over a large table has one (:class:`ctsql.planner.ivm.ClockWindow`).
-It holds the future turns of the rows of that table as of the view's last T, so the window's change
+It holds the future turns of the rows of that table as of the view's last T. So the window's change
 in a span of T is the sum of the turns in it, and the table is not read. In addition to the
 invariants of :mod:`ctsql.runtime.views.side_table`:
 

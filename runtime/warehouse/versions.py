@@ -1,10 +1,9 @@
-"""Which version of an object's table holds which T, what changes from one to the next, its rows.
+"""The version of an object's table at a T, the change from one T to the next, and its rows.
 
-A source's versions are bound to times by the timeline; an output's own commits say their times.
-
-A table belongs to who writes it, so its columns may change at any commit: rows as of T are those of
-the version of T, by the columns of that version, and a movement may change what the rows that stay
-look like (docs/decisions/0065-rows-by-their-own-version.md).
+The timeline binds a source's versions to times; an output's own commits store their times. Any
+writer may change a table's columns in any commit. So rows as of T are those of the version of T, by
+its columns, and a change may also reshape rows that it keeps
+(docs/decisions/0065-rows-by-their-own-version.md).
 """
 
 from collections.abc import Collection

@@ -1,8 +1,8 @@
 """COUNT, SUM and AVG by group: add the change to the stored groups.
 
-The state table, an auxiliary table of the view, holds for each group the number n of its rows, and
-for each argument x the number n_x of its non-NULL values and their sum s. With dR, the exact change
-of the input,
+The state table is an auxiliary table of the view. It holds for each group the number n of its rows,
+and for each argument x the number n_x of its non-NULL values and their sum s. With dR, the exact
+change of the input,
 
     n' = n + sum(d)     n_x' = n_x + sum(d where x is not null)     s' = s + sum(d * x)
 
@@ -14,9 +14,9 @@ rows, so it composes like any other change.
 Results are exact. Sums of floating-point numbers depend on the order of addition, so they have no
 state and their groups are recomputed. A diff d becomes |d| rows, because d * x would round decimals
 of large scale. AVG of decimals divides as Spark does for at most 15 digits: Spark rounds the
-quotient to 9 digits more than the result has, and a quotient of integers with a divisor under 10^9
-is never that near to a half, so rounding twice equals rounding once. Spark's AVG of integers is a
-sum of doubles. It is exact in any order while |x| adds up to at most 2^53: the state holds this sum
+quotient to 9 digits more than the result has. A quotient of integers with a divisor under 10^9 is
+never that near to a half, so rounding twice equals rounding once. Spark's AVG of integers is a sum
+of doubles. It is exact in any order while |x| adds up to at most 2^53: the state holds this sum
 too, and each use checks it.
 
 Source: Gupta, Mumick and Subrahmanian, Maintaining Views Incrementally (SIGMOD 1993), the counting

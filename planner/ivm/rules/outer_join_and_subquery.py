@@ -1,7 +1,7 @@
 """Outer, semi and anti joins, IN, NOT IN, EXISTS, scalar subqueries, lateral joins.
 
-Each of these maps a row l of the left side to rows f(l, R) that depend only on l and a right side R
-(a joined relation, or the relations inside subqueries). So
+Each of these maps a row l of the left side to rows f(l, R). They depend only on l and a right side
+R: a joined relation, or the relations inside subqueries. So
 
     d op(L, R) = op(dL, R')  +  [ op(A, R') - op(A, R) ]
 

@@ -9,8 +9,8 @@ Only the view is read as of before. Wrong rows of affected keys are corrected, a
 depend on the order of rows (sums of doubles, any_value) need not be computed again.
 
 For ORDER BY .. LIMIT n at the top, the new first rows are those of V plus the change of LIMIT's
-input, if at least n of these are no later than the last row of V: unchanged rows after V's last row
-remain after it. If V held fewer than n rows, it held all.
+input. This needs at least n of these to be no later than the last row of V: unchanged rows after
+V's last row remain after it. If V held fewer than n rows, it held all.
 """
 
 from collections.abc import Sequence

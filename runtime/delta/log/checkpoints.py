@@ -1,7 +1,7 @@
 """Checkpoints of a log: their files by name, and their contents.
 
-A checkpoint has a table's state at its version in one Parquet file, in several, or (version 2) in
-one of JSON or Parquet that names *sidecars* with the live files.
+A checkpoint has a table's state at its version in one Parquet file, or in several. One of version 2
+is a file of JSON or Parquet that names *sidecars* with the live files.
 
 Source: the Delta protocol, "Checkpoints", "Checkpoint Schema", "V2 Spec", "Sidecar Files".
 """

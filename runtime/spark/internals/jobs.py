@@ -107,7 +107,7 @@ def cancel_jobs(session: SparkSession, group: str) -> None:
 def forget_ended_queries(session: SparkSession) -> None:
     """Make Spark 4.2 forget the jobs of ended queries.
 
-    Spark 4.2 remembers a query's jobs, and all that they read, until the query ends, but never
+    Spark 4.2 remembers a query's jobs, and all that they read, until the query ends. It never
     forgets the later jobs of ``toLocalIterator``: some megabytes for each refresh that writes
     deletions by Spark, and for each iterated result. No public API forgets them; Spark before 4.2
     does not remember them. Needed: without it, a service that runs for weeks runs out of memory.

@@ -9,7 +9,7 @@ a view must see every commit from the T at which it begins:
     catalog: the task
 
 [expected-at-every-T] a process that has read a T assigned after the first step has read a catalog
-    with it, so it writes the views at that T and each earlier T after the beginning. Other Ts that
+    with it. So it writes the views at that T and each earlier T after the beginning. Other Ts that
     older processes write are not later than the beginning.
 
 If the task is never created, the views are written at every T for a day, which only costs time.

@@ -1,12 +1,12 @@
 """The timeline: which version every source had at every T.
 
 A Delta table whose commits bind new Ts. A commit's metadata lists its bindings, [[T, source id,
-version], ...]. Domain metadata, which checkpoints keep, holds every source's newest bound version,
-each view's newest refresh by hand ([T, view id, 0] in the bindings), from which T on each
-definition of an altered task is in force, and the newest cutovers
-(:mod:`ctsql.catalog.cutovers`) with their T or as closed. So a process that has read T has
-read all that was bound up to T. Cutting the log drops commit metadata, so bindings are also
-written as rows, a hundred commits at a time; other mints have no data file and no Spark job.
+version], ...]. Domain metadata, which checkpoints keep, holds every source's newest bound version
+and each view's newest refresh by hand ([T, view id, 0] in the bindings). It also holds the first T
+of each definition of an altered task, and the newest cutovers (:mod:`ctsql.catalog.cutovers`) with
+their T or as closed. So a process that has read T has read all that was bound up to T. Cutting the
+log drops commit metadata, so bindings are also written as rows, a hundred commits at a time; other
+mints have no data file and no Spark job.
 
 [T-increases] Ts strictly increase, over restarts and over processes that mint at once (the upper of
     the table's write handle is the last T + 1).
