@@ -159,7 +159,16 @@ def class_name(thing: Any) -> str:
     return typed(str, thing.getClass().getSimpleName())
 
 
-def start_jvm(conf: SparkConf, output: IO[bytes]) -> None:
+def has_context() -> bool:
+    """Whether this process has a ``SparkContext``; there is at most one.
+
+    The public API, ``SparkSession.getActiveSession``, reports only sessions. Needed: without it, a
+    second JVM would be started, and then fail.
+    """
+    return SparkContext._active_spark_context is not None
+
+
+def start_jvm(conf: SparkConf, output: IO[bytes]) -> SparkContext:
     """Start the JVM and the process's ``SparkContext``; Java prints to ``output``.
 
     The public API, ``SparkSession.builder``, lets Java print to the terminal. Needed: without it,
@@ -168,8 +177,9 @@ def start_jvm(conf: SparkConf, output: IO[bytes]) -> None:
     from pyspark.java_gateway import launch_gateway
 
     both = {"stdout": output, "stderr": output}
-    gateway = launch_gateway(conf, both)  # type: ignore[no-untyped-call]
-    SparkContext(conf=conf, gateway=gateway)
+    # A JVM outlives its context, and PySpark has one in a process.
+    gateway = SparkContext._gateway or launch_gateway(conf, both)  # type: ignore[no-untyped-call]
+    return SparkContext(conf=conf, gateway=gateway)
 
 
 def jvm_process() -> Popen[bytes]:

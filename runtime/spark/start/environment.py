@@ -311,6 +311,11 @@ _KNOWN = (
         "Make room, or set SPARK_LOCAL_DIRS to a folder on another disk",
     ),
     (
+        re.compile(r"Remote cannot be specified with master"),
+        "SPARK_REMOTE is set, and ctsql cannot use Spark Connect",
+        "Type: unset SPARK_REMOTE",
+    ),
+    (
         re.compile(r"Could not parse Master URL|Master must either be"),
         "the master's URL was not understood",
         "Use local[*], spark://host:port, yarn or k8s://...",

@@ -17,11 +17,13 @@ from py4j.protocol import Py4JError
 from pyspark import SparkConf
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 from ctsql.catalog.errors import error
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.internals.java import (
     has_class,
+    has_context,
     has_java_session,
     is_stopped,
     java,
@@ -63,13 +65,32 @@ def start_spark(
     check_spark_home()
     conf = SparkConf(loadDefaults=False).setAll(list(options.items()))
     with translate_spark_errors(), TemporaryFile() as chatter:
+        _check_alone()
         try:
-            start_jvm(conf, chatter)
-            return SparkSession.builder.getOrCreate()
+            # Not by the builder, which SPARK_REMOTE sends to Spark Connect.
+            session = SparkSession(start_jvm(conf, chatter))
         except (PySparkException, Py4JError, OSError) as problem:
             chatter.seek(0)
             output = chatter.read().decode(errors="replace")
             raise explain_start_failure(problem, chatter=output) from problem
+        if not has_class(session, DELTA["spark.sql.extensions"]):
+            session.stop()
+            message = "the JVM of this process was started without Delta Lake"
+            hint = "Restart the process, and use ctsql before another Spark."
+            raise error("SPARK_ERROR", message=message, detail="", hint=hint)
+        return session
+
+
+def _check_alone() -> None:
+    """Raise SPARK_ERROR if this process has a Spark of the caller's: PySpark starts no other."""
+    if is_remote():
+        detail, hint = "It is of Spark Connect.", "Run ctsql in another process."
+    elif has_context():
+        detail, hint = "", "Give it to ctsql: connect(spark=...). Or stop it."
+    else:
+        return
+    message = "this process has a SparkSession already"
+    raise error("SPARK_ERROR", message=message, detail=detail, hint=hint)
 
 
 DRIVER_MEMORY = "2g"

@@ -28,7 +28,9 @@ pytestmark = pytest.mark.spark
 
 PREFIX = "ctsql.runtime."
 # Of these see tests/unit/runtime/spark/test_missing.py.
-OF_THE_START = {"spark.internals.java.start_jvm", "spark.internals.java.jvm_process"}
+OF_THE_START = {
+    f"spark.internals.java.{name}" for name in ("has_context", "start_jvm", "jvm_process")
+}
 
 
 _open = partial(open_connection, master=TEST_MASTER)

@@ -2,8 +2,10 @@
 
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
+from pyspark import SparkContext
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.spark.start import environment
@@ -113,12 +115,13 @@ def test_java_does_not_start(tmp_path: Path) -> None:
     assert caught.value.condition == "JAVA_NOT_FOUND"
 
 
-def test_jars_that_were_fetched_are_named(tmp_path: Path) -> None:
+def test_jars_that_were_fetched_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of them or none: with one missing, Ivy is asked."""
+    monkeypatch.setattr("pyspark.__version__", "4.1.4")
     assert delta_jars(tmp_path) == ()
     cold = spark_builder_config(folder=tmp_path)
     assert list(cold) == ["spark.jars.packages"]
-    assert cold["spark.jars.packages"].startswith("io.delta:delta-spark_4.2_2.13:4.")
+    assert cold["spark.jars.packages"].startswith("io.delta:delta-spark_4.1_2.13:4.")
     names = [name.format(**environment.installed_versions()) for name in environment.JARS]
     (tmp_path / names[0]).touch()
     assert list(spark_builder_config(folder=tmp_path)) == ["spark.jars.packages"]
@@ -201,6 +204,13 @@ def test_failures_are_recognised(chatter: str, condition: str, message: str) -> 
     assert "\tat " not in str(found)
 
 
+def test_spark_connect_in_the_environment() -> None:
+    """Spark names neither the variable nor what to do."""
+    chatter = "SparkException: Remote cannot be specified with master and/or deploy mode."
+    found = explain_start_failure(RuntimeError("exited"), chatter=chatter)
+    assert found.hint == "Type: unset SPARK_REMOTE"
+
+
 def test_an_error_of_ours_stays_as_it_is() -> None:
     """Explaining twice changes nothing."""
     first = explain_start_failure(RuntimeError("x"))
@@ -231,6 +241,34 @@ def test_a_spark_home_of_another_release(
     is_named = f"SPARK_HOME is Spark {release}, and PySpark is 4.2.0" == caught.value.message
     assert is_named != fits  # one that fits has no bin/spark-submit here
     assert fits or "unset SPARK_HOME" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("remote", "hint"), [(True, "in another process"), (False, "connect(spark=...)")]
+)
+def test_the_callers_spark_in_this_process(
+    monkeypatch: pytest.MonkeyPatch, remote: bool, hint: str
+) -> None:
+    """No second JVM is started, which PySpark would then refuse."""
+    if remote:
+        monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+    else:
+        monkeypatch.setattr(SparkContext, "_active_spark_context", object())
+    with pytest.raises(CtsqlError, match="this process has a SparkSession already") as caught:
+        start_spark({"spark.master": "local[1]"})
+    assert hint in (caught.value.hint or "")
+
+
+def test_a_jvm_of_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It outlives the caller's Spark, and a new one in it has no JARs of Delta's."""
+    session = Mock()
+    monkeypatch.setattr("ctsql.runtime.spark.start.session.start_jvm", lambda *_: None)
+    monkeypatch.setattr("ctsql.runtime.spark.start.session.SparkSession", lambda _: session)
+    session._jvm.org.apache.spark.util.Utils.classIsLoadable.return_value = False
+    with pytest.raises(CtsqlError, match="was started without Delta Lake") as caught:
+        start_spark({"spark.master": "local[1]"})
+    assert "Restart the process" in (caught.value.hint or "")
+    session.stop.assert_called_once()
 
 
 def test_run_as_a_program(

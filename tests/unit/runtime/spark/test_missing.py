@@ -177,6 +177,10 @@ def test_the_start_of_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CtsqlError, match="SPARK_VERSION") as told:
         start_spark({})
     assert "(spark.internals.java.start_jvm): without it, each start" in str(told.value.detail)
+    monkeypatch.delattr(SparkContext, "_active_spark_context")
+    with pytest.raises(CtsqlError, match="SPARK_VERSION") as told:
+        start_spark({})
+    assert "(spark.internals.java.has_context): without it" in str(told.value.detail)
     monkeypatch.delattr(SparkContext, "_gateway")
     with pytest.raises(CtsqlError, match="SPARK_VERSION") as told, translate_spark_errors():
         jvm_process()
