@@ -84,8 +84,6 @@ class Context:
     at: int  # T
     # the time that now() means, or the column that holds it; None for the real clock.
     clock_at: int | str | None = None
-    # gives a DataFrame its name in SQL text.
-    name_frame: Callable[[DataFrame], AbstractContextManager[str]] = temporary_view
 
     def clock(self, call: ClockCall) -> str:
         """The text that replaces a clock call: the time T of this run."""

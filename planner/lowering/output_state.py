@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame
 
 from ctsql.catalog.names import backtick_all
-from ctsql.planner.lowering.context import EMPTY, Context
+from ctsql.planner.lowering.context import EMPTY, Context, temporary_view
 from ctsql.planner.lowering.lost_columns import RelationRows, run_on
 from ctsql.planner.lowering.queries import relation_rows, run_pieces
 from ctsql.planner.nodes import Node, Query, SelfReference
@@ -100,9 +100,8 @@ class StatementView:
         rows: Mapping[str, DataFrame],
     ) -> DataFrame:
         with ExitStack() as stack:
-            name_frame = self.context.name_frame
-            names = {ref: stack.enter_context(name_frame(f)) for ref, f in frames.items()}
-            views = {k: stack.enter_context(name_frame(f)) for k, f in rows.items()}
+            names = {ref: stack.enter_context(temporary_view(f)) for ref, f in frames.items()}
+            views = {k: stack.enter_context(temporary_view(f)) for k, f in rows.items()}
             texts: list[str | SqlText] = []
             for piece in pieces:
                 texts.append(piece.sql if isinstance(piece, Query) else _fill(piece, views))

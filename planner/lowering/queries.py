@@ -14,7 +14,7 @@ from ctsql.catalog.names import backtick_all, fold
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.spans import Span
 from ctsql.planner import nodes as lp
-from ctsql.planner.lowering.context import Context
+from ctsql.planner.lowering.context import Context, temporary_view
 from ctsql.planner.lowering.lost_columns import RelationRows, run_on
 from ctsql.planner.syntax import RewrittenText, rewrite
 from ctsql.planner.syntax.ast import RelationRef, SqlText
@@ -120,7 +120,7 @@ def lower_query(
 def _run_over(
     query: lp.Query, frames: Sequence[DataFrame], context: Context, parameters: Sequence[str] = ()
 ) -> DataFrame:
-    with register_views(query.sql, frames, context) as names:
+    with register_views(query.sql, frames) as names:
         return run_text(query.sql, names, context, parameters=parameters)
 
 
@@ -136,13 +136,11 @@ def relation_rows(
 
 
 @contextmanager
-def register_views(
-    sql: SqlText, frames: Sequence[DataFrame], context: Context
-) -> Iterator[dict[RelationRef, str]]:
+def register_views(sql: SqlText, frames: Sequence[DataFrame]) -> Iterator[dict[RelationRef, str]]:
     """Temporary views for the relations of a text."""
     with ExitStack() as stack:
         yield {
-            ref: stack.enter_context(context.name_frame(frame))
+            ref: stack.enter_context(temporary_view(frame))
             for ref, frame in zip(sql.relations, frames, strict=True)
         }
 

@@ -64,12 +64,12 @@ class PlannedFolder:
 
 
 def plan_folder(engine: Engine, folder: Folder, *, prune: bool = False) -> PlannedFolder:
-    """Compare a folder with the warehouse; ``prune`` drops objects and columns not in it."""
-    planning = _Planning(engine, folder, prune=prune)
-    try:
-        return planning.run()
-    finally:
-        planning.overlay.views.drop()
+    """Compare a folder with the warehouse.
+
+    Args:
+        prune: whether objects, and columns of tables, that are not in it are to be dropped.
+    """
+    return _Planning(engine, folder, prune=prune).run()
 
 
 @dataclass

@@ -109,6 +109,7 @@ class SparkAnalyst:
         self._session = session
         self._sources = sources or EmptySources(session, columns_of)
         self._context = Context(session, self._sources, 0, clock_at=0)
+        self._frames: dict[object, DataFrame] = {}
 
     def columns(self, query: Query) -> tuple[Column, ...]:
         """Names and types of a query's result."""
@@ -142,8 +143,13 @@ class SparkAnalyst:
             raise indefinite(piece, "continual task")
 
     def _analyse(self, query: Query) -> DataFrame:
-        with translate_spark_errors():
-            return lower_query(transform(query), self._context, self._own(query))
+        """A query over empty tables; it is analysed once."""
+        key = (query.sql, query.relations, tuple(self._sources.own.items()))
+        if key not in self._frames:
+            with translate_spark_errors():
+                rows = lower_query(transform(query), self._context, self._own(query))
+            self._frames[key] = rows
+        return self._frames[key]
 
     def _own(self, query: Query) -> dict[int, DataFrame]:
         """Empty tables for the relations in which a task reads itself."""

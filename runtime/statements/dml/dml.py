@@ -137,7 +137,7 @@ def run_on_table(
         read = relation_rows(nodes, context, engine.external_rows(nodes))
         frames = [relation.frame for relation in read]
         with (
-            register_views(edited_text, frames, context) as names,
+            register_views(edited_text, frames) as names,
             spark_text(edited_text, names, context, parameters) as sql,
         ):
             return run(sql)
