@@ -16,7 +16,6 @@ from ctsql.catalog.errors import CatalogError, error, misuse
 from ctsql.pipelines import plan
 from ctsql.planner.folder import Folder
 from ctsql.rendering.output_file import OutputFile, check_output
-from ctsql.results.values import bytes_text
 
 if TYPE_CHECKING:
     from ctsql.api import Connection
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from ctsql.runtime.pipelines.plan import FolderPlan, PlannedChange, PlanRefusal
 
 CHANGES, REFUSED = 2, 4
-_NOTED = "="  # the mark of an unchanged object with a note
 _MARKS = {"new": "+", "changed": "~", "gone": "-", "refused": "!"}
 
 
@@ -89,7 +87,7 @@ def write_plan(plan: "FolderPlan", out: TextIO, *, as_json: bool) -> None:
 def lines_of(plan: "FolderPlan") -> Iterator[str]:
     """A plan as text: a block for each object that changes, and a line that counts all."""
     for change in plan.changes:
-        mark = _MARKS.get(change.status.value, _NOTED if change.note else None)
+        mark = _MARKS.get(change.status.value)
         if mark is not None:
             yield from _block(mark, change)
     counts = ", ".join(f"{n} {what}" for what, n in plan.counts().items())
@@ -103,19 +101,13 @@ def _block(mark: str, change: "PlannedChange") -> Iterator[str]:
     effect = f": {change.effect.value}" if change.effect.value else ""
     yield f"{mark} {change.keyword.lower()} {change.name}: {what}{effect}"
     yield from (f"    {text}" for text in (*change.alterations, *change.notices))
-    for read_table in change.reads:
-        yield f"    reads {read_table.name}: {_size(read_table.rows, read_table.bytes)}"
     if change.incremental is not None:
         how = "followed by the changes of its tables"
         yield f"    {how}" if change.incremental else f"    recomputed each time: {change.reason}"
     if change.refusal is not None:
         yield from (f"    {line}" for line in refusal_lines(change.refusal))
-    if change.note:
-        yield f"    {change.note}"
     if change.readers:
         yield f"    read by {', '.join(change.readers)}"
-    for reader in change.breaks:
-        yield f"    breaks {reader}"
 
 
 def refusal_lines(refusal: "PlanRefusal") -> Iterator[str]:
@@ -124,11 +116,6 @@ def refusal_lines(refusal: "PlanRefusal") -> Iterator[str]:
         f" ({refusal.place})" if refusal.place else ""
     )
     yield from (text for text in (refusal.detail, refusal.hint and f"hint: {refusal.hint}") if text)
-
-
-def _size(rows: int | None, size: int | None) -> str:
-    rows_text = "rows not counted" if rows is None else f"about {rows:,} rows"
-    return "new, too" if size is None else f"{rows_text}, {bytes_text(size)}"
 
 
 def write_dump(connection: "Connection", folder: Path) -> list[Path]:

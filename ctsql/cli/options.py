@@ -145,7 +145,7 @@ def as_json(what: str) -> Callable[[F], F]:
 
 def prune(function: F) -> F:
     """``--prune``."""
-    text = "Drop objects and columns that are not in the folder."
+    text = "Drop objects that are not in the folder."
     return click.option("--prune", is_flag=True, help=text)(function)
 
 

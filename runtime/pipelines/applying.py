@@ -4,7 +4,6 @@
     prepare:  folders of new tables and outputs, which no object owns yet; changed outputs are
               advanced to now
     decide:   :mod:`ctsql.runtime.statements.definitions.cutover`
-    drop:     columns of tables
     write:    first contents of new outputs, the rows that differ of changed views
 
 [timeline-decides] the commit of the timeline decides: readers at an earlier T see the old
@@ -45,7 +44,7 @@ from ctsql.runtime.log.write_handle import NO_UPPER
 from ctsql.runtime.pipelines.binding import BoundObject
 from ctsql.runtime.pipelines.plan import FolderPlan, PlannedStatus, check_still, moved_between
 from ctsql.runtime.pipelines.planning import PlannedFolder, plan_folder, warehouse_digest
-from ctsql.runtime.pipelines.table_changes import OF_TABLES, Altering, drops_constraint
+from ctsql.runtime.pipelines.table_changes import alter_tables
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.statements.definitions.alter_task import TaskAlteration
 from ctsql.runtime.statements.definitions.create import Creation, keeps_vectors
@@ -90,8 +89,8 @@ def apply_folder(
             saved plan. DEFINITIONS_CHANGED: another process was first. CONSTRAINT_VIOLATED,
             DATA_ERROR: rows of a table break its new constraint. DEPENDENT_OBJECTS: a dropped
             object has a new subscription.
-        With the definitions in force: COLUMNS_IN_USE: another process has begun to read a dropped
-            column. VIEW_FAILED, TASK_FAILED: an object cannot be computed on the data.
+        With the definitions in force: VIEW_FAILED, TASK_FAILED: an object cannot be computed on
+            the data.
     """
     engine.mint()
     planned_folder = plan_folder(engine, folder, prune=prune)
@@ -99,10 +98,9 @@ def apply_folder(
     check_not_refused(plan)
     if saved_plan is not None:
         check_still(saved_plan, plan)
-    planned_folder = _alter_first(engine, folder, planned_folder, prune=prune)
+    planned_folder = _alter_tables(engine, folder, planned_folder, prune=prune)
     if _has_definitions(planned_folder):
         Application(engine, planned_folder).run()
-    _alter_last(engine, planned_folder)
     _advance_objects(engine, planned_folder)
     new_items = (i for o in planned_folder.objects for i in o.items if o.old is None)
     for task in (i for i in new_items if isinstance(i, Task) and i.earlier):
@@ -110,56 +108,40 @@ def apply_folder(
     return plan
 
 
-def _alter_first(
+def _alter_tables(
     engine: Engine, folder: Folder, planned_folder: PlannedFolder, *, prune: bool
 ) -> PlannedFolder:
     """Make the alterations that precede the definitions; returns the remaining ones.
 
     Raises DEFINITIONS_CHANGED if they are not the planned ones.
     """
-    changes = [c for o in planned_folder.objects if (c := o.table_change) is not None and c.first]
+    changes = [o.table_change for o in planned_folder.objects if o.table_change is not None]
     if not changes:
         return planned_folder
-    altering = Altering(engine, warehouse_digest, planned_folder.plan.warehouse)
-    altering.try_all(changes)
-    for change in changes:
-        altering.make(change, filter(drops_constraint, change.first))
-    for change in changes:
-        altering.make(change, (one for one in change.first if not drops_constraint(one)))
+    alter_tables(engine, changes, warehouse_digest, planned_folder.plan.warehouse)
     faults.point("tables_altered")
     again = plan_folder(engine, folder, prune=prune)
     tables = {str(c.table.name) for c in changes}
     names = moved_between(planned_folder.plan.to_json(), again.plan.to_json())
-    is_left = any(o.table_change is not None and o.table_change.first for o in again.objects)
+    is_left = any(o.table_change is not None for o in again.objects)
     if is_left or again.plan.refused_changes or set(names) - tables:
         raise error("DEFINITIONS_CHANGED")
     return again
 
 
-def _alter_last(engine: Engine, planned_folder: PlannedFolder) -> None:
-    """Drop the columns that go."""
-    expected = warehouse_digest(engine.refresh_catalog())
-    altering = Altering(engine, warehouse_digest, expected)
-    for bound_object in planned_folder.objects:
-        if bound_object.table_change is not None:
-            altering.make(bound_object.table_change, bound_object.table_change.last)
-
-
 def _has_definitions(planned_folder: PlannedFolder) -> bool:
     """Is there anything to do but to alter tables?"""
     rest = planned_folder.items_to_drop or planned_folder.schemas or planned_folder.followers
-    return bool(rest) or any(
-        o.old is None or set(o.parts) - (set(OF_TABLES) if o.table_change is not None else set())
-        for o in planned_folder.objects
-    )
+    return bool(rest) or any(o.old is None or o.parts for o in planned_folder.objects)
 
 
 def check_not_refused(plan: FolderPlan) -> None:
     """Raise PLAN_REFUSED where an object cannot become what the folder says."""
     if plan.refused_changes:
         detail = (
-            f"{c.keyword.lower()} {c.name}: {c.refusal.message if c.refusal else c.note}"
+            f"{c.keyword.lower()} {c.name}: {c.refusal.message}"
             for c in plan.refused_changes
+            if c.refusal is not None
         )
         raise error("PLAN_REFUSED", count=len(plan.refused_changes), detail=". ".join(detail) + ".")
 

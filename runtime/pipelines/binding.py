@@ -39,7 +39,7 @@ from ctsql.planner.syntax.statements.alters import FIXED_OPTIONS
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock
 from ctsql.runtime.pipelines.overlay import Overlay, PlannedNames
-from ctsql.runtime.pipelines.table_changes import TableChange, TableComparison, declared_columns
+from ctsql.runtime.pipelines.table_changes import TableChange, declared_columns, table_change
 from ctsql.runtime.statements.definitions.alter_task import (
     TaskAlteration,
     check_same_shape,
@@ -91,17 +91,13 @@ class BoundObject:
 
 
 class FolderBinder:
-    """Binds the definitions, in order of what they read.
+    """Binds the definitions, in order of what they read."""
 
-    ``prune``: drop columns of tables that the folder does not list.
-    """
-
-    def __init__(self, engine: Engine, *, prune: bool = False) -> None:
+    def __init__(self, engine: Engine) -> None:
         catalog = engine.refresh_catalog()
         engine.timeline.refresh()  # for the definitions of tasks that are in force
         self.engine = engine
         self.overlay = Overlay(engine, catalog, catalog)
-        self.tables = TableComparison(self.overlay, prune=prune)
         self.touched_ids: set[str] = set()  # what has other columns, or is another plain view
         self.reshaped_ids: set[str] = set()  # of these what has the same words and other columns
 
@@ -248,9 +244,10 @@ class FolderBinder:
         change: TableChange | None = None
         match definition.statement:
             case st.CreateTable() as statement:
+                assert isinstance(old, Table)  # its kind is that of the definition
                 change, parts = self._altered_table(definition, statement, old, parts), ()
                 if change is not None:
-                    items, parts = (change.after,), change.parts
+                    items, parts = (replace(old, columns=change.columns),), change.parts
             case st.CreateView() as statement if is_other:
                 item, parts = self._other_view(definition, statement, old, parts)
                 items = (item,)
@@ -347,7 +344,7 @@ class FolderBinder:
         self,
         definition: FileDefinition,
         statement: st.CreateTable,
-        old: Item,
+        old: Table,
         parts: tuple[Part, ...],
     ) -> TableChange | None:
         """A table after ALTER TABLE; None if it is unchanged.
@@ -363,9 +360,9 @@ class FolderBinder:
             raise _other_table(
                 statement, old, "another layout or source", "Both hold from its creation on."
             )
-        change = self.tables.change(definition, statement, old)  # its query has run
+        change = table_change(self._names(definition), statement, old)  # its query has run
         if change is not None:
-            self.overlay.altered_columns[old.id] = change.after.columns
+            self.overlay.altered_columns[old.id] = change.columns
         return change
 
     def _sees_others(self, definition: FileDefinition, old: Item) -> bool:

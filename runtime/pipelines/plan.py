@@ -40,18 +40,8 @@ class Effect(Enum):
     FOLLOWS = "stored readers show the new query from the next T on"
     NOTED = "only noted in the catalog"
     ALTERED = "altered before the definitions come into force"
-    LOSES = "altered; columns go with their values once the definitions are in force"
     DROPPED = "dropped; UNDROP brings it back"
     SCHEMA = "a schema is made"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Read:
-    """What a change reads of a table; None where the log does not say how much that is."""
-
-    name: str
-    rows: int | None = None
-    bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,20 +77,20 @@ class PlannedChange:
     effect: Effect = Effect.NONE
     alterations: tuple[str, ...] = ()  # the ALTER TABLE statements of a changed table, in order
     notices: tuple[str, ...] = ()  # what these mean for others, as sentences
-    reads: tuple[Read, ...] = ()  # what is read at once for that
     # whether a view will follow its tables by their changes; None for other objects.
     incremental: bool | None = None
     reason: str = ""  # why not, with the reason's code and the place in the definition
     readers: tuple[str, ...] = ()  # the objects that read it directly
-    breaks: tuple[str, ...] = ()  # those that cannot go on, and why
     refusal: PlanRefusal | None = None
-    note: str = ""
 
     def refused(self, problem: CtsqlError) -> "PlannedChange":
         """The same, refused for an error."""
-        refusal = PlanRefusal.of(problem)
         return replace(
-            self, status=PlannedStatus.REFUSED, refusal=refusal, effect=Effect.NONE, notices=()
+            self,
+            status=PlannedStatus.REFUSED,
+            refusal=PlanRefusal.of(problem),
+            effect=Effect.NONE,
+            notices=(),
         )
 
 

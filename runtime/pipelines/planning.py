@@ -1,6 +1,6 @@
-"""Plans a folder of SQL: the action for each object, what it reads, and what prevents it.
+"""Plans a folder of SQL: the change of each object, and the readers that forbid it.
 
-Nothing is written and no row is read: the logs of the tables have the sizes.
+Nothing is written, and no row is read.
 """
 
 import hashlib
@@ -8,11 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ctsql.catalog.catalog import Catalog
-from ctsql.catalog.declined import Declined
 from ctsql.catalog.dependencies import (
     fingerprint_of,
     owner_of_quarantine,
-    stored_reads,
     subscribers,
     writer_of,
 )
@@ -35,19 +33,21 @@ from ctsql.planner.binding.binder import BoundDefinition
 from ctsql.planner.bodies.reads import snapshot_inputs
 from ctsql.planner.definition_parts import Part
 from ctsql.planner.folder import FileDefinition, Folder
+from ctsql.planner.nodes import ViewWrite
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.tokens.tokenizer import words_of
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.log.actions import DataFile
 from ctsql.runtime.pipelines.binding import REFUSALS, BoundObject, FolderBinder
-from ctsql.runtime.pipelines.plan import Effect, FolderPlan, PlannedChange, PlannedStatus, Read
-from ctsql.runtime.pipelines.table_changes import effects_of_alterations
+from ctsql.runtime.pipelines.plan import (
+    Effect,
+    FolderPlan,
+    PlannedChange,
+    PlannedStatus,
+    PlanRefusal,
+)
 from ctsql.runtime.statements.tables.columns_read import is_behind, readers_of_changed
 from ctsql.runtime.views.change_plans import prepared_for, sentence_of_code
 from ctsql.runtime.views.refresh_policy import RECOMPUTE_REASONS, Policy
-
-CHECKED_BY_SPARK_MAX = 10
-"""Of more new views than this Spark is not asked whether it reads their queries as planned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ def plan_folder(engine: Engine, folder: Folder, *, prune: bool = False) -> Plann
     """Compare a folder with the warehouse.
 
     Args:
-        prune: whether objects, and columns of tables, that are not in it are to be dropped.
+        prune: whether objects that are not in it are dropped.
     """
     return _Planning(engine, folder, prune=prune).run()
 
@@ -85,7 +85,7 @@ class _Planning:
     objects: list[BoundObject] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.binder = FolderBinder(self.engine, prune=self.prune)
+        self.binder = FolderBinder(self.engine)
         self.overlay = self.binder.overlay
         self.stored_catalog = self.overlay.stored_catalog
 
@@ -109,7 +109,7 @@ class _Planning:
         followers = self._followers()
         items_to_drop = self._others()
         self._check_readers(items_to_drop)
-        self._check_altered(items_to_drop)
+        self._add_notices(items_to_drop)
         self._describe()
         plan = FolderPlan(
             changes=tuple(self.changes),
@@ -135,11 +135,9 @@ class _Planning:
         )
         below = [str(name) for name in definition.reads if name in refused_definitions]
         if below:
-            return replace(
-                change,
-                status=PlannedStatus.REFUSED,
-                note=f"it reads {', '.join(below)}, which is refused",
-            )
+            message = f"it reads {', '.join(below)}, which is refused"
+            refusal = PlanRefusal(condition="PLAN_REFUSED", message=message)
+            return replace(change, status=PlannedStatus.REFUSED, refusal=refusal)
         try:
             bound = self.binder.bind(definition)
         except REFUSALS as problem:
@@ -147,24 +145,16 @@ class _Planning:
         self.objects.append(bound)
         if bound.old is None:
             return replace(change, status=PlannedStatus.NEW, effect=self._effect_of_new(bound))
-        note = ""
-        if isinstance(definition.statement, st.CreateTable):
-            note = self.binder.tables.note(definition.statement, bound.old)
         if not bound.parts:
-            return replace(change, note=note)
+            return change
         change = replace(
             change, status=PlannedStatus.CHANGED, parts=tuple(part.value for part in bound.parts)
         )
         table_change = bound.table_change
         if table_change is None:
             return replace(change, effect=effect_of_change(definition.kind, bound.parts))
-        return replace(
-            change,
-            effect=table_change.effect,
-            alterations=table_change.texts,
-            notices=table_change.notices,
-            note=note or change.note,
-        )
+        alterations = tuple(one.span.text for one in table_change.alterations)
+        return replace(change, effect=Effect.ALTERED, alterations=alterations)
 
     def _effect_of_new(self, bound: BoundObject) -> Effect:
         match bound.definition.statement:
@@ -297,35 +287,21 @@ class _Planning:
                 reader_names = [f"{r.kind.value} {r.name}" for r in readers] + followers
                 detail = f"It is read by {', '.join(reader_names)}."
                 problem = in_use(item, detail, keyword=_keyword(item))
-                self._refuse(self._told_of_by(item), problem, reader_names)
+                self._refuse(self._told_of_by(item), problem)
 
-    def _check_altered(self, items_to_drop: Sequence[Item]) -> None:
-        """Say what the alterations of tables change for readers; refuse those that break one."""
-        altered_objects = [o for o in self.objects if o.table_change is not None]
-        without = {i.id for o in self.objects for i in o.redefined_items} | {
-            i.id for i in items_to_drop
-        }
-        for bound_object in altered_objects:
-            change, name = bound_object.table_change, bound_object.definition.name
-            assert change is not None  # those are looked at
-            try:
-                effects = effects_of_alterations(
-                    self.engine, change, catalog=self.overlay.catalog, without=without
+    def _add_notices(self, items_to_drop: Sequence[Item]) -> None:
+        """Say what the alterations of tables change for readers that stay as they are."""
+        others = [i for o in self.objects for i in o.redefined_items] + list(items_to_drop)
+        names = {str(i.name) for i in others}
+        for bound_object in self.objects:
+            change, place = bound_object.table_change, self.places[bound_object.definition.name]
+            if change is not None:
+                notices = change.notices + tuple(
+                    capitalised(f"{e.kind} {e.name}: {e.detail} {e.action}".strip())
+                    for e in change.effects
+                    if e.name not in names
                 )
-            except REFUSALS as problem:
-                problem.span = bound_object.definition.span
-                self._refuse(name, problem, ())
-                continue
-            sentences = {e: f"{e.kind} {e.name}: {e.detail} {e.action}".strip() for e in effects}
-            breaks = [e for e in effects if e.is_break]
-            if breaks:
-                item, hint = change.table, breaks[0].action
-                detail = " ".join(capitalised(f"{e.kind} {e.name}: {e.detail}") for e in breaks)
-                refusal = columns_in_use(item, detail, bound_object.definition.span, hint)
-                self._refuse(name, refusal, [f"{e.kind} {e.name}" for e in breaks])
-                continue
-            notices = (capitalised(sentences[e]) for e in effects)
-            self._add_notices(name, notices)
+                self.changes[place] = replace(self.changes[place], notices=notices)
 
     def _told_of_by(self, item: Item) -> Name:
         """The object whose change reports a dropped one: a part of it has no change itself."""
@@ -335,12 +311,6 @@ class _Planning:
         task = next((i for i in reads if item.flow and i.flow and isinstance(i, Task)), None)
         return (task or writer_of(self.stored_catalog, item)).name
 
-    def _add_notices(self, name: Name, notices: Iterable[str]) -> None:
-        place = self.places[name]
-        change = self.changes[place]
-        all_notices = tuple(dict.fromkeys((*change.notices, *notices)))
-        self.changes[place] = replace(change, notices=all_notices)
-
     def _only_grows(self, before: Item, item: Item) -> bool:
         """Has a plain view only more columns at its end, which no reader from before sees?"""
         is_reshaped = isinstance(item, View) and item.id in self.binder.reshaped_ids
@@ -349,26 +319,21 @@ class _Planning:
     def _refuse_columns(
         self, bound_object: BoundObject, item: Item, readers: Sequence[Item]
     ) -> None:
-        breaks = [
+        names = [
             f"{r.kind.value} {r.name}{_lost_columns(self.stored_catalog.items[r.id], item)}"
             for r in readers
         ]
-        detail = "The new columns differ, and what changes is read by "
-        detail += f"{', '.join(str(r.name) for r in readers)}."
+        detail = f"The new columns differ, and what changes is read by {', '.join(names)}."
         problem = columns_in_use(item, detail, bound_object.definition.span)
-        self._refuse(bound_object.definition.name, problem, breaks)
+        self._refuse(bound_object.definition.name, problem)
 
-    def _refuse(self, name: Name, problem: CtsqlError, breaks: Sequence[str]) -> None:
+    def _refuse(self, name: Name, problem: CtsqlError) -> None:
         place = self.places[name]
-        self.changes[place] = replace(self.changes[place].refused(problem), breaks=tuple(breaks))
-
-    # ---- figures
+        self.changes[place] = self.changes[place].refused(problem)
 
     def _describe(self) -> None:
-        """Add readers, what is read, and how views are followed."""
+        """Add readers, and how views are followed."""
         by_name = {o.definition.name: o for o in self.objects}
-        runs = [p for o in self.objects for p in o.plans.values()]
-        asks = len(runs) <= CHECKED_BY_SPARK_MAX
         for name, place in self.places.items():
             change, bound_object = self.changes[place], by_name.get(name)
             item = bound_object.items[0] if bound_object else self.stored_catalog.find(name)
@@ -376,65 +341,19 @@ class _Planning:
                 continue
             readers = tuple(str(r.name) for r in self.overlay.catalog.readers(item.id))
             change = replace(change, readers=readers)
-            if bound_object is not None and change.status in (
-                PlannedStatus.NEW,
-                PlannedStatus.CHANGED,
-            ):
-                change = self._with_figures(change, bound_object, asks=asks)
+            plans = [] if bound_object is None else bound_object.plans.values()
+            view = next((p for p in plans if isinstance(p.plan, ViewWrite)), None)
+            if view is not None and change.status is not PlannedStatus.REFUSED:
+                why = self._why_recomputed(view)
+                change = replace(change, incremental=not why, reason=why)
             self.changes[place] = change
 
-    def _with_figures(
-        self, change: PlannedChange, bound_object: BoundObject, *, asks: bool
-    ) -> PlannedChange:
-        reading = (Effect.BUILT, Effect.DIFFERENCE, Effect.ANEW, Effect.CREATED_FILLED)
-        reads: tuple[Read, ...] = ()
-        if change.effect is Effect.BEGINS_FILLED:
-            reads = tuple(
-                self._read(self.overlay.catalog.items[i.backfill])
-                for i in bound_object.items
-                if isinstance(i, Task) and i.backfill
-            )
-        if bound_object.table_change is not None and bound_object.table_change.is_looked_at:
-            reads = (self._read(bound_object.table_change.table),)
-        if change.effect in reading:
-            reads = tuple(self._read(i) for i in self._leaves(bound_object))
-        view = next((i for i in bound_object.items if isinstance(i, MaterializedView)), None)
-        if view is None or view.id not in bound_object.plans:
-            return replace(change, reads=reads)
-        why = self._why_recomputed(bound_object.plans[view.id], asks=asks)
-        return replace(change, reads=reads, incremental=not why, reason=why)
-
-    def _leaves(self, bound_object: BoundObject) -> list[Item]:
-        """The objects with rows that a change reads; plain views are what they read."""
-        catalog, own = self.overlay.catalog, {i.id for i in bound_object.items}
-        statement, others = bound_object.definition.statement, list[str]()
-        if isinstance(statement, st.CreateTable) and statement.query is not None:
-            names = (catalog.find(n) for n in bound_object.definition.reads)
-            others = [i.id for i in names if i is not None]
-        leaves = {
-            i.id: i for item in bound_object.items for i in stored_reads(catalog, item, *others)
-        }
-        return [i for i in leaves.values() if i.id not in own]
-
-    def _read(self, item: Item) -> Read:
-        """What the log of a table says of its size."""
-        name = str(item.name)
-        if item.id not in self.stored_catalog.items:
-            return Read(name=name)
-        table = self.engine.relations.table(item)
-        version = table.version()
-        # A read-only connection may have computed rows, which are in no file.
-        files = (f for f in table.files(version).values() if isinstance(f, DataFile))
-        size = sum(file.size for file in files)
-        return Read(name=name, rows=table.rows_count(version), bytes=size)
-
-    def _why_recomputed(self, plan: BoundDefinition, *, asks: bool) -> str:
+    def _why_recomputed(self, plan: BoundDefinition) -> str:
         """Why a view will not follow its tables by their changes; nothing where it will."""
         if Policy(plan.view.policy) is Policy.FULL:
             return f"POLICY_FULL: {RECOMPUTE_REASONS['POLICY_FULL']}"
         query = prepared_for(self.overlay.warehouse(), plan.view)
-        is_planned = not isinstance(query.plan_or_reason, Declined)
-        refusal = query.refusal() if asks or not is_planned else None
+        refusal = query.refusal()
         if refusal is None:
             return ""
         place = query.place(refusal)

@@ -92,12 +92,7 @@ _BEFORE = ("AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "WHEN", "THEN", "ELSE", 
 def constraint_changes(
     definitions: Sequence[st.ConstraintDef], configuration: Mapping[str, str]
 ) -> list[str]:
-    """The ALTER TABLE actions that give a table exactly these constraints, compared by words.
-
-    None if the definitions are empty.
-    """
-    if not definitions:
-        return []
+    """The ALTER TABLE actions that give a table exactly these constraints, compared by words."""
     wanted = {fold(c.name): _words(check_text(c)) for c in definitions}
     constraints = list(stored_constraints(configuration))
     there = {fold(s.name): _words(configuration[s.key]) for s in constraints}

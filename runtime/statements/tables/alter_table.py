@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from ctsql.catalog.catalog import Catalog, still_there
 from ctsql.catalog.errors import not_supported
-from ctsql.catalog.items import Table, altered_meanwhile, columns_in_use, with_columns_there
+from ctsql.catalog.items import Table, altered_meanwhile, with_columns_there
 from ctsql.catalog.names import backtick, fold, quote, table_at
 from ctsql.catalog.schemas import Schema, same_columns
 from ctsql.catalog.spans import Span
@@ -42,7 +42,7 @@ from ctsql.runtime.statements.tables.altered_columns import (
     features,
     not_null_schema,
 )
-from ctsql.runtime.statements.tables.effects_on_readers import effects_on_readers
+from ctsql.runtime.statements.tables.effects_on_readers import check_readers
 from ctsql.runtime.warehouse.times.multi_table_commit import alone
 
 _DONE = "ALTER TABLE"
@@ -179,12 +179,12 @@ class TableAlteration(OnNames):
         if after == columns and not isinstance(change, st.SetDefault):
             return "ALTER TABLE (unchanged)", []
         catalog = engine.refresh_catalog()
-        self._check_readers(item, statement, columns, after)
+        check_readers(engine, item, columns, after, statement.span)
         table = engine.relations.table(item)
         new_features = features(change, has_features(table))
         with alone(engine.timeline, item, engine.mint) as location, engine.leaving_intents():
             if engine.refresh_catalog() is not catalog:
-                self._check_readers(item, statement, columns, after)
+                check_readers(engine, item, columns, after, statement.span)
             if engine.relations.columns_now(item) != columns:
                 raise altered_meanwhile(item, COMMITTED_BESIDE)
             self._commit(item, location, change, new_features)
@@ -264,17 +264,6 @@ class TableAlteration(OnNames):
                 _set_not_null(self.engine.gateway.table(location), change)
             else:
                 self.engine.session.sql(delta_text(table_at(location), change, columns))
-
-    # ---- readers
-
-    def _check_readers(
-        self, item: Table, statement: st.AlterTable, columns: Schema, after: Schema
-    ) -> None:
-        effects = effects_on_readers(self.engine, item, statement.change, columns, after)
-        failures = [e for e in effects if e.is_break]
-        if failures:
-            detail = " ".join(f"{e.kind.capitalize()} {e.name}: {e.detail}" for e in failures)
-            raise columns_in_use(item, detail, statement.span, failures[0].action)
 
 
 def has_features(table: DeltaTable) -> dict[str, str]:

@@ -101,17 +101,6 @@ def altered_columns(columns: Schema, change: st.ColumnChange) -> Schema:
             return columns
 
 
-def named_columns(change: st.ColumnChange) -> set[str]:
-    """The existing columns that a change names, folded."""
-    match change:
-        case st.AddColumns():
-            return set()
-        case st.DropColumns():
-            return {fold(c.name) for c in change.columns}
-        case _:
-            return {fold(change.column.name)}
-
-
 def features(change: st.ColumnChange, has: Mapping[str, str]) -> list[Feature]:
     """The properties to set first, by the properties and features of the table."""
     new_features = []

@@ -5,18 +5,16 @@ the new columns; its error is the error that the reader would get
 (docs/decisions/0065-rows-by-their-own-version.md).
 """
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
-from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.dependencies import subscribers
 from ctsql.catalog.errors import sentence_of
-from ctsql.catalog.items import Item, MaterializedView, Task, View
-from ctsql.catalog.schemas import Schema
+from ctsql.catalog.items import Item, MaterializedView, Task, View, columns_in_use
+from ctsql.catalog.names import fold
+from ctsql.catalog.schemas import Schema, find, lacking
+from ctsql.catalog.spans import Span
 from ctsql.planner.lowering.store_assignment import is_exact
-from ctsql.planner.syntax import ast as st
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.statements.tables.altered_columns import named_columns
 from ctsql.runtime.statements.tables.columns_read import Analysis, analyse, readers_of, reads
 
 
@@ -31,53 +29,57 @@ class ReaderEffect:
     action: str = ""  # the statement that helps, if any
 
 
-def effects_on_readers(
-    engine: Engine,
-    item: Item,
-    change: st.ColumnChange,
-    columns: Schema,
-    after: Schema,
-    *,
-    catalog: Catalog | None = None,
-    without: Collection[str] = (),
+def check_readers(
+    engine: Engine, item: Item, columns: Schema, after: Schema, span: Span
 ) -> list[ReaderEffect]:
-    """The effect on each direct reader of a table, or by plain views, if there is one.
+    """The effects of other columns of a table, with which all its readers continue.
 
-    ``catalog``: the definitions; None for the stored ones. ``without``: ids of ignored readers.
+    Raises COLUMNS_IN_USE if one of them would fail.
     """
-    catalog = engine.catalog if catalog is None else catalog
+    effects = effects_on_readers(engine, item, columns, after)
+    failures = [e for e in effects if e.is_break]
+    if failures:
+        detail = " ".join(f"{e.kind.capitalize()} {e.name}: {e.detail}" for e in failures)
+        raise columns_in_use(item, detail, span, failures[0].action)
+    return effects
+
+
+def effects_on_readers(
+    engine: Engine, item: Item, columns: Schema, after: Schema
+) -> list[ReaderEffect]:
+    """The effect on each reader of a table, directly or by plain views, if there is one."""
     if columns == after:
         return []  # a default is for those who write
-    readers = [r for r in readers_of(catalog, item) if r.id not in without]
-    by_reader = {r.id: _effect(engine, r, item, change, columns, after, catalog) for r in readers}
+    readers = readers_of(engine.catalog, item)
+    by_reader = {r.id: _effect(engine, r, item, columns, after) for r in readers}
     effects = [e for e in by_reader.values() if e is not None]
-    is_lossy = isinstance(change, st.DropColumns | st.RenameColumn)
     for relation in (item, *(r for r in readers if isinstance(r, View))):
         effect = by_reader.get(relation.id)
-        is_break = is_lossy if relation is item else effect is not None and effect.is_break
+        is_break = effect is not None and effect.is_break
+        if relation is item:
+            is_break = _is_lossy(columns, after)
         if is_break:
             detail = "It is given all columns, and would end there."
             effects += [
                 ReaderEffect(
                     s.name, "subscription", True, detail, f"Type first: DROP SUBSCRIPTION {s.name}"
                 )
-                for s in subscribers(catalog, relation.id)
+                for s in subscribers(engine.catalog, relation.id)
             ]
     return effects
 
 
+def _is_lossy(columns: Schema, after: Schema) -> bool:
+    """Is a column dropped or renamed?"""
+    return any(find(after, c.name) is None for c in columns)
+
+
 def _effect(
-    engine: Engine,
-    reader: Item,
-    table: Item,
-    change: st.ColumnChange,
-    columns: Schema,
-    after: Schema,
-    catalog: Catalog,
+    engine: Engine, reader: Item, table: Item, columns: Schema, after: Schema
 ) -> ReaderEffect | None:
     name, kind = str(reader.name), reader.kind.value
     definition = engine.relations.current(reader)
-    before, then = (analyse(engine, definition, table, c, catalog) for c in (columns, after))
+    before, then = (analyse(engine, definition, table, c) for c in (columns, after))
     if before.problem is not None:
         if then.problem is not None:
             return None
@@ -85,25 +87,26 @@ def _effect(
         return ReaderEffect(name, kind, False, detail)
     if then.problem is not None:
         return ReaderEffect(name, kind, True, sentence_of(then.problem), _replace_text(reader))
-    if isinstance(change, st.AddColumns):
-        return None  # SELECT * is expanded when the reader is made
-    if not reads(engine, before, table, columns, named_columns(change), catalog):
+    changed = {fold(c.name) for c in columns if c not in after}
+    # SELECT * is expanded when the reader is made, so no reader has an added column.
+    if not changed or not reads(engine, before, table, columns, changed):
         return None
     if len(then.columns) != len(before.columns):
         detail = "Its SELECT * gives other columns then than it has."
         return ReaderEffect(name, kind, True, detail, _replace_text(reader))
-    if isinstance(change, st.DropColumns | st.RenameColumn):
+    if _is_lossy(columns, after):
         detail = "It reads the column, and would read something else by that name."
         return ReaderEffect(name, kind, True, detail, _replace_text(reader))
-    return _effect_of_retype(reader, change, then)
+    is_retyped = bool(lacking(columns, after))
+    return _effect_of_retype(reader, then, is_retyped=is_retyped)
 
 
-def _effect_of_retype(reader: Item, change: st.ColumnChange, then: Analysis) -> ReaderEffect | None:
+def _effect_of_retype(reader: Item, then: Analysis, *, is_retyped: bool) -> ReaderEffect | None:
     """A reader of a column with a wider type, or that may be NULL."""
     name, kind = str(reader.name), reader.kind.value
     pairs = zip(reader.columns, then.columns, strict=True)
     others = [(old, new) for old, new in pairs if old.type != new.type]
-    if isinstance(reader, Task) and isinstance(change, st.RetypeColumn):
+    if isinstance(reader, Task) and is_retyped:
         detail = "It reads the column. Where it stores it in a narrower one, a value that is too "
         detail += "large is an error, and digits that have no place there are left out."
         return ReaderEffect(name, kind, False, detail)

@@ -41,7 +41,7 @@ def _effects(con: Connection, table: str, change: str) -> dict[str, str]:
     statement = parse_as(st.AlterTable, f"ALTER TABLE {table} {change}", "test")
     columns = engine.relations.columns_now(item)
     after = altered_columns(columns, statement.change)
-    effects = effects_on_readers(engine, item, statement.change, columns, after)
+    effects = effects_on_readers(engine, item, columns, after)
     return {e.name: "breaks" if e.is_break else "changes" for e in effects}
 
 

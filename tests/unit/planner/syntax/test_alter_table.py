@@ -10,7 +10,6 @@ from ctsql.runtime.statements.tables.altered_columns import (
     altered_columns,
     delta_text,
     features,
-    named_columns,
 )
 from tests.helpers.parsed import refused
 
@@ -74,8 +73,6 @@ def test_values_of_columns() -> None:
     assert altered_columns(COLUMNS, _parse("ALTER TABLE t RENAME COLUMN v TO v").change) == COLUMNS
     same = "ALTER TABLE t ADD COLUMN IF NOT EXISTS v INT"
     assert altered_columns(COLUMNS, _parse(same).change) == COLUMNS
-    dropped = _parse("ALTER TABLE t DROP COLUMN v").change
-    assert named_columns(dropped) == {"v"}
 
 
 def test_features() -> None:
