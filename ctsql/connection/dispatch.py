@@ -42,7 +42,7 @@ from ctsql.runtime.statements.inspect.pending import show_pending
 from ctsql.runtime.statements.inspect.show import is_like
 from ctsql.runtime.statements.inspect.verify import Verification
 from ctsql.runtime.statements.maintain import MAINTAINED, RETAINED, Maintenance
-from ctsql.runtime.statements.objects.name_resolution import Namespace
+from ctsql.runtime.statements.objects.name_resolution import Namespace, check_schema
 from ctsql.runtime.statements.provenance.row_lineage import COLUMNS as LINEAGE, RowQuestions
 from ctsql.runtime.statements.tables.alter_table import TableAlteration, TableConstraints
 from ctsql.runtime.subscriptions.cursors import Readers
@@ -216,8 +216,7 @@ def _show_setting(running: StatementContext, statement: st.ShowSetting) -> Resul
 
 
 def _use(running: StatementContext, statement: st.UseSchema) -> Result:
-    running.engine.refresh_catalog()
-    running.names.check_schema(statement.name, statement.name_span)
+    check_schema(running.engine.refresh_catalog(), statement.name, statement.name_span)
     running.con.search_schema = statement.name
     return Result.of_status("USE")
 

@@ -16,14 +16,14 @@
     from the tables: the plan made after them equals the plan without them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.cutovers import Cutover, together
-from ctsql.catalog.dependencies import closure, subscribers
+from ctsql.catalog.dependencies import closure
 from ctsql.catalog.errors import CtsqlError, DataError, error
 from ctsql.catalog.items import (
     Item,
@@ -35,17 +35,18 @@ from ctsql.catalog.items import (
     in_use,
     made_by_flow,
 )
-from ctsql.catalog.names import fold
+from ctsql.catalog.schemas import commented
 from ctsql.planner.folder import Folder
 from ctsql.planner.syntax import ast as st
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.write_handle import NO_UPPER
 from ctsql.runtime.pipelines.binding import BoundObject
-from ctsql.runtime.pipelines.plan import FolderPlan, PlannedStatus, check_still, moved_between
+from ctsql.runtime.pipelines.plan import FolderPlan, PlannedStatus, check_still
 from ctsql.runtime.pipelines.planning import PlannedFolder, plan_folder, warehouse_digest
 from ctsql.runtime.pipelines.table_changes import alter_tables
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
+from ctsql.runtime.statements.definitions.alter import readers_of_dropped
 from ctsql.runtime.statements.definitions.alter_task import TaskAlteration
 from ctsql.runtime.statements.definitions.create import Creation, keeps_vectors
 from ctsql.runtime.statements.definitions.cutover import (
@@ -56,15 +57,9 @@ from ctsql.runtime.statements.definitions.cutover import (
 from ctsql.runtime.statements.definitions.dropped import dropped
 from ctsql.runtime.statements.definitions.output_tables import create_table_text, undo_on_failure
 from ctsql.runtime.statements.definitions.view_change import prepare_view
-from ctsql.runtime.statements.dml.dml import run_on_table
 from ctsql.runtime.statements.objects.failed_task import retry_failed
 from ctsql.runtime.statements.objects.name_resolution import Namespace
-from ctsql.runtime.statements.objects.refresh_view import (
-    advance_by_old_definition,
-    end_if_followed,
-    refresh_view,
-)
-from ctsql.runtime.statements.tables.alter_table import store_constraints
+from ctsql.runtime.statements.objects.refresh_view import end_if_followed, refresh_view
 from ctsql.runtime.tasks.progress import failure_of
 from ctsql.runtime.warehouse.replaced_views import is_redefined
 from ctsql.runtime.warehouse.table_checks import identify
@@ -99,8 +94,7 @@ def apply_folder(
     if saved_plan is not None:
         check_still(saved_plan, plan)
     planned_folder = _alter_tables(engine, folder, planned_folder, prune=prune)
-    if _has_definitions(planned_folder):
-        Application(engine, planned_folder).run()
+    Application(engine, planned_folder).run()
     _advance_objects(engine, planned_folder)
     new_items = (i for o in planned_folder.objects for i in o.items if o.old is None)
     for task in (i for i in new_items if isinstance(i, Task) and i.earlier):
@@ -118,21 +112,13 @@ def _alter_tables(
     changes = [o.table_change for o in planned_folder.objects if o.table_change is not None]
     if not changes:
         return planned_folder
-    alter_tables(engine, changes, warehouse_digest, planned_folder.plan.warehouse)
+    expected = alter_tables(engine, changes, warehouse_digest, planned_folder.plan.warehouse)
     faults.point("tables_altered")
     again = plan_folder(engine, folder, prune=prune)
-    tables = {str(c.table.name) for c in changes}
-    names = moved_between(planned_folder.plan.to_json(), again.plan.to_json())
     is_left = any(o.table_change is not None for o in again.objects)
-    if is_left or again.plan.refused_changes or set(names) - tables:
+    if is_left or again.plan.refused_changes or again.plan.warehouse != expected:
         raise error("DEFINITIONS_CHANGED")
     return again
-
-
-def _has_definitions(planned_folder: PlannedFolder) -> bool:
-    """Is there anything to do but to alter tables?"""
-    rest = planned_folder.items_to_drop or planned_folder.schemas or planned_folder.followers
-    return bool(rest) or any(o.old is None or o.parts for o in planned_folder.objects)
 
 
 def check_not_refused(plan: FolderPlan) -> None:
@@ -148,7 +134,7 @@ def check_not_refused(plan: FolderPlan) -> None:
 
 @dataclass
 class Application:
-    """An apply of a planned folder that has more to do than to alter tables."""
+    """An apply of a planned folder whose tables are altered."""
 
     engine: Engine
     planned_folder: PlannedFolder
@@ -174,7 +160,7 @@ class Application:
         for item in folder.items_to_drop:
             if item.location is not None:
                 engine.gateway.forget(item.location)
-        for item in (i for bound in changed_objects for i in bound.redefined_items):
+        for item in (i for bound in changed_objects for i in bound.redefined):
             if isinstance(item, Task):
                 task = engine.relations.item(item.id)
                 TaskAlteration(Namespace(engine, task.search_schema)).forget(task)
@@ -192,44 +178,30 @@ class Application:
         engine, changes = self.engine, list[PreparedChange]()
         for follower in self.planned_folder.followers:
             end_if_followed(engine, self._still_there(follower))
-        views = []
         for bound in changed_objects:
-            for item in bound.redefined_items:
-                old, away = self._still_there(item), self._quarantine(bound, item)
-                if isinstance(old, Task):
-                    change = self._task_change(bound, old, item, away)
-                    to_undo += change.new
-                    changes.append(change)
-                elif isinstance(old, View):
-                    changes.append(PreparedChange(make=partial(_other_view, old, item)))
-                elif isinstance(old, MaterializedView) and isinstance(item, MaterializedView):
-                    advance_by_old_definition(engine, old)
-                    if old.id not in {
-                        o.quarantine for o in bound.items if isinstance(o, Maintained)
-                    }:
-                        views.append((bound, old, item, away))
-        for bound, old, item, away in views:
-            assert away is None or isinstance(away, MaterializedView)  # so it is of a view
-            change = prepare_view(engine, old, item, away, bound.definition.span).part()
-            to_undo += change.new
-            changes.append(change)
+            for item in bound.redefined:
+                change = self._prepare(bound, item)
+                to_undo += change.new
+                changes.append(change)
         return changes
 
-    def _task_change(
-        self, bound: BoundObject, old: Task, item: Item, away: Item | None
-    ) -> PreparedChange:
-        alteration = TaskAlteration(Namespace(self.engine, old.search_schema))
-        return alteration.prepare(
-            old,
-            item.definition.text,
-            item.definition.reads,
-            bound.definition.span,
-            quarantine=None if old.quarantine else away,
-        ).part()
+    def _prepare(self, bound: BoundObject, item: Item) -> PreparedChange:
+        """Prepare another definition of an object."""
+        engine, old, span = self.engine, self._still_there(item), bound.definition.span
+        away = next((i for i in bound.items if i.id == item.quarantine), None)
+        if isinstance(old, Task):
+            alteration = TaskAlteration(Namespace(engine, old.search_schema))
+            away, now = None if old.quarantine else away, item.definition
+            return alteration.prepare(old, now.text, now.reads, span, quarantine=away).part()
+        if isinstance(old, MaterializedView) and isinstance(item, MaterializedView):
+            assert away is None or isinstance(away, MaterializedView)  # so it is of a view
+            return prepare_view(engine, old, item, away, span).part()
 
-    def _quarantine(self, bound: BoundObject, item: Item) -> Item | None:
-        """The quarantine that an object has then; None for none."""
-        return next((i for i in bound.items if i.id == item.quarantine), None)
+        def make(current: Catalog) -> Cutover:
+            as_prepared(current, old)
+            return Cutover(items=(item,))
+
+        return PreparedChange(make=make)
 
     def _still_there(self, item: Item) -> Item:
         """A changed object as it is now; raises DEFINITIONS_CHANGED if it was dropped."""
@@ -242,37 +214,16 @@ class Application:
         """Make the tables of a new object, each in its own folder."""
         statement = bound.definition.statement
         if isinstance(statement, st.CreateTable):
-            return self._make_table(bound, statement)
+            (item,) = bound.items
+            assert isinstance(item, Table)  # so it was bound
+            creation = Creation(Namespace(self.engine, bound.definition.schema))
+            return [item if statement.location else creation.make_table(item, statement)]
         vectors = isinstance(statement, st.CreateFlow | st.CreateView) or keeps_vectors(statement)
-        return self._make_outputs(bound.items, has_vectors=vectors)
-
-    def _make_outputs(self, items: Iterable[Item], *, has_vectors: bool) -> list[Item]:
-        """Make the tables of new outputs, or of the quarantines that changed objects get."""
-        engine, new_items = self.engine, []
-        for item in items:
+        for item in bound.items:
             if item.location is not None:
                 with translate_spark_errors():
-                    engine.session.sql(create_table_text(item, has_vectors=has_vectors))
-            new_items.append(identify(engine.relations, item))
-        return new_items
-
-    def _make_table(self, bound: BoundObject, statement: st.CreateTable) -> list[Item]:
-        (item,), engine = bound.items, self.engine
-        assert isinstance(item, Table)  # so it was bound
-        creation = Creation(Namespace(engine, bound.definition.schema))
-        if statement.location is not None:
-            return [item]  # it is there
-        assert item.location is not None  # a table has a folder
-        run_on_table(
-            engine,
-            statement.text,
-            statement.target,
-            item.location,
-            bound.definition.schema,
-            run=engine.session.sql,
-        )
-        store_constraints(engine, item.location, statement.constraints)
-        return [creation.as_stored(item)]
+                    self.engine.session.sql(create_table_text(item, has_vectors=vectors))
+        return [identify(self.engine.relations, item) for item in bound.items]
 
     def cutover(
         self,
@@ -286,13 +237,19 @@ class Application:
             raise error("DEFINITIONS_CHANGED")
         changed = together(change.make(current) for change in changes)
         later = {i.id: i for i in changed.items}
-        for item in (i for bound in changed_objects for i in bound.items):
-            later[item.id] = described(later.get(item.id) or current.items[item.id], item)
+        for item in (i for bound in changed_objects for i in bound.items if i.id in current.items):
+            now = later.get(item.id) or current.items[item.id]
+            columns = commented(item.columns, now.columns)
+            now = replace(now, columns=columns, comment=item.comment)
+            later[item.id] = made_by_flow(now, item.flow)
         going = () if changed.drop is None else changed.drop.items
         dropped_items = [
             current.items[i.id] for i in self.planned_folder.items_to_drop if i not in going
         ]
-        _check_not_followed(current, dropped_items)
+        ids = {i.id for i in (*dropped_items, *going)}
+        for item in dropped_items:  # a subscription may be newer than the plan
+            if readers := readers_of_dropped(current, [item], ids):
+                raise in_use(item, f"It is read by {', '.join(readers)}.")
         begun_ids = {i.id for i in new_items if not isinstance(i, Table | View)}
         rest = Cutover(
             items=tuple(new_items),
@@ -301,27 +258,6 @@ class Application:
             schemas=self.planned_folder.schemas,
         )
         return together([rest, replace(changed, items=tuple(later.values()))])
-
-
-def _other_view(old: Item, item: Item, current: Catalog) -> Cutover:
-    """A plain view with another query."""
-    now = as_prepared(current, old)
-    definition = replace(item.definition, number=now.revision + 1)
-    return Cutover(items=(replace(now, definition=definition, columns=item.columns),))
-
-
-def _check_not_followed(current: Catalog, items: Iterable[Item]) -> None:
-    """Raise DEPENDENT_OBJECTS where a subscription was made, since the plan, for what is to go."""
-    for item in items:
-        for subscription in subscribers(current, item.id):
-            raise in_use(item, f"Subscription '{subscription.name}' follows it.")
-
-
-def described(item: Item, by: Item) -> Item:
-    """An object with the comments, and the flow, that another record of it has."""
-    comments = {fold(c.name): c.comment for c in by.columns}
-    columns = (replace(c, comment=comments.get(fold(c.name), c.comment)) for c in item.columns)
-    return made_by_flow(replace(item, columns=tuple(columns), comment=by.comment), by.flow)
 
 
 def _advance_objects(engine: Engine, planned_folder: PlannedFolder) -> None:

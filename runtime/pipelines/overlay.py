@@ -38,15 +38,6 @@ class Overlay:
             return self.engine.relations.columns_now(item)
         return item.columns
 
-    def names(self, schema: str) -> "PlannedNames":
-        """The names, with a schema for unqualified ones."""
-        return PlannedNames(self, schema)
-
-    def warehouse(self) -> Warehouse:
-        """The warehouse as planners of views see it; nothing can be read from it."""
-        warehouse = self.engine.warehouse
-        return replace(warehouse, relations=_PlannedRelations(self, warehouse.relations))
-
 
 class PlannedNames(Namespace):
     """Resolves names in an overlay."""
@@ -58,6 +49,11 @@ class PlannedNames(Namespace):
     def catalog(self) -> Catalog:
         """The catalog with what is bound so far."""
         return self._overlay.catalog
+
+    def warehouse(self) -> Warehouse:
+        """The warehouse with what is bound so far; nothing can be read from it."""
+        warehouse = self.engine.warehouse
+        return replace(warehouse, relations=_PlannedRelations(self._overlay, warehouse.relations))
 
     def in_schema(self, schema: str) -> "PlannedNames":
         """The same with another schema of unqualified names."""

@@ -1,7 +1,7 @@
 """What a folder of SQL would change in a warehouse, as values that can be shown and saved. Pure."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from typing import Any
@@ -54,17 +54,6 @@ class PlanRefusal:
     hint: str = ""
     place: str = ""
 
-    @staticmethod
-    def of(problem: CtsqlError) -> "PlanRefusal":
-        """The values of an error."""
-        return PlanRefusal(
-            condition=problem.condition,
-            message=problem.message,
-            detail=problem.detail or "",
-            hint=problem.hint or "",
-            place=problem.span.place() if problem.span else "",
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedChange:
@@ -88,7 +77,13 @@ class PlannedChange:
         return replace(
             self,
             status=PlannedStatus.REFUSED,
-            refusal=PlanRefusal.of(problem),
+            refusal=PlanRefusal(
+                condition=problem.condition,
+                message=problem.message,
+                detail=problem.detail or "",
+                hint=problem.hint or "",
+                place=problem.span.place() if problem.span else "",
+            ),
             effect=Effect.NONE,
             notices=(),
         )
@@ -140,61 +135,46 @@ def _change_json(change: PlannedChange) -> dict[str, Any]:
 
 
 def read_plan(text: str, name: str) -> Mapping[str, Any]:
-    """The values of a saved plan; raises PLAN_UNUSABLE if the text is none."""
+    """The values of a saved plan.
+
+    Raises:
+        PLAN_UNUSABLE: the text is none.
+    """
     try:
-        raw = json.loads(text)
+        raw: Mapping[str, Any] = json.loads(text)
         if raw["format"] != FORMAT:
             raise ValueError(f"its format is {raw['format']}, and this ctsql writes {FORMAT}")
-        plan: Mapping[str, Any] = {k: raw[k] for k in ("warehouse", "folder", "changes")}
-        moved_between(plan, plan)  # which fails unless all is there that is compared
+        _actions(raw)  # which fails unless all is there that is compared
+        return {key: raw[key] for key in ("warehouse", "folder", "changes")}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
         is_told = isinstance(problem, ValueError)  # no JSON, or another format
         detail = f"{problem}." if is_told else "What ctsql plan -o writes is not in it."
         message = f'"{name}" is not a saved plan'
         raise error("PLAN_UNUSABLE", message=message, detail=detail, cause=problem) from problem
-    return plan
 
 
 def check_still(before: Mapping[str, Any], now: FolderPlan) -> None:
     """Raise PLAN_UNUSABLE where a saved plan is not what would be done now."""
-    names = moved_between(before, now.to_json())
-    reasons: Sequence[str] = [
-        text
-        for text, differs in (
-            ("Definitions in the warehouse changed since.", before["warehouse"] != now.warehouse),
-            ("The folder changed since.", before["folder"] != now.folder),
-        )
-        if differs
-    ]
-    if not reasons and not names:
-        return
-    detail = " ".join(reasons)
+    one, other = _actions(before), _actions(now.to_json())
+    names = sorted({key[1] for key in one.keys() | other.keys() if one.get(key) != other.get(key)})
+    reasons = []
+    if before["warehouse"] != now.warehouse:
+        reasons.append("Definitions in the warehouse changed since.")
+    if before["folder"] != now.folder:
+        reasons.append("The folder changed since.")
     if names:
-        detail = f"{detail} It says otherwise of: {', '.join(names)}.".strip()
-    message = "the saved plan is not what would be done now"
-    raise error("PLAN_UNUSABLE", message=message, detail=detail)
+        reasons.append(f"It says otherwise of: {', '.join(names)}.")
+    if reasons:
+        message = "the saved plan is not what would be done now"
+        raise error("PLAN_UNUSABLE", message=message, detail=" ".join(reasons))
 
 
-def moved_between(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """The names of the objects that differ between two plans, given as values of JSON."""
-    was, then = ({_of(c): c for c in plan["changes"]} for plan in (before, now))
-    names = [
-        c["name"]
-        for key, c in then.items()
-        if _without_figures(was.get(key)) != _without_figures(c)
-    ]
-    return names + [c["name"] for key, c in was.items() if key not in then]
-
-
-def _of(change: Mapping[str, Any]) -> tuple[bool, str]:
-    """What a change is of: a schema may be called as an object is, and letters do not count."""
-    return change.get("keyword") == "SCHEMA", fold(change["name"])
-
-
-def _without_figures(change: Mapping[str, Any] | None) -> object:
-    """What a plan says of an object, figures left out: tables grow."""
-    if change is None:
-        return None
-    return {k: change.get(k) for k in ("keyword", "status", "effect")} | {
-        key: list(change.get(key, ())) for key in ("parts", "alterations")
+def _actions(plan: Mapping[str, Any]) -> dict[tuple[str, str], list[object]]:
+    """The action for each object of a plan, by its keyword and its folded name."""
+    return {
+        (c["keyword"], fold(c["name"])): [
+            c["status"],
+            *(list(c.get(key, ())) for key in ("effect", "parts", "alterations")),
+        ]
+        for c in plan["changes"]
     }

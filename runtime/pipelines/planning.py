@@ -8,12 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ctsql.catalog.catalog import Catalog
-from ctsql.catalog.dependencies import (
-    fingerprint_of,
-    owner_of_quarantine,
-    subscribers,
-    writer_of,
-)
+from ctsql.catalog.dependencies import fingerprint_of, owner_of_quarantine, writer_of
 from ctsql.catalog.errors import CtsqlError, capitalised
 from ctsql.catalog.items import (
     Item,
@@ -22,14 +17,12 @@ from ctsql.catalog.items import (
     ObjectKind,
     Table,
     Task,
-    TaskOutput,
     View,
-    columns_in_use,
     in_use,
 )
-from ctsql.catalog.names import Name, fold
-from ctsql.catalog.schemas import keeps_columns, same_columns
+from ctsql.catalog.names import DEFAULT_SCHEMA, Name
 from ctsql.planner.binding.binder import BoundDefinition
+from ctsql.planner.binding.task import bind_stored
 from ctsql.planner.bodies.reads import snapshot_inputs
 from ctsql.planner.definition_parts import Part
 from ctsql.planner.folder import FileDefinition, Folder
@@ -38,6 +31,7 @@ from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.tokens.tokenizer import words_of
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.pipelines.binding import REFUSALS, BoundObject, FolderBinder
+from ctsql.runtime.pipelines.overlay import PlannedNames
 from ctsql.runtime.pipelines.plan import (
     Effect,
     FolderPlan,
@@ -45,8 +39,10 @@ from ctsql.runtime.pipelines.plan import (
     PlannedStatus,
     PlanRefusal,
 )
-from ctsql.runtime.statements.tables.columns_read import is_behind, readers_of_changed
-from ctsql.runtime.views.change_plans import prepared_for, sentence_of_code
+from ctsql.runtime.statements.definitions.alter import readers_of_dropped
+from ctsql.runtime.statements.definitions.create import check_columns_unread
+from ctsql.runtime.statements.tables.columns_read import is_behind
+from ctsql.runtime.views.change_plans import check_followed, prepared_for, sentence_of_code
 from ctsql.runtime.views.refresh_policy import RECOMPUTE_REASONS, Policy
 
 
@@ -79,9 +75,8 @@ class _Planning:
     engine: Engine
     folder: Folder
     prune: bool
-    changes: list[PlannedChange] = field(default_factory=list)  # schemas, then objects
-    # of the object of a name the index of its change.
-    places: dict[Name, int] = field(default_factory=dict)
+    # of schemas, by their names, and then of objects.
+    changes: dict[Name | str, PlannedChange] = field(default_factory=dict)
     objects: list[BoundObject] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -95,24 +90,21 @@ class _Planning:
         ]
         for schema in schemas:
             self.overlay.catalog = self.overlay.catalog.with_schema(schema)
-            self.changes.append(
-                PlannedChange(
-                    name=schema, keyword="SCHEMA", status=PlannedStatus.NEW, effect=Effect.SCHEMA
-                )
+            self.changes[schema] = PlannedChange(
+                name=schema, keyword="SCHEMA", status=PlannedStatus.NEW, effect=Effect.SCHEMA
             )
-        refused_definitions: dict[Name, FileDefinition] = {}
+        refused_names = set[Name]()
         for definition in self.folder.definitions:
-            change = self._one(definition, refused_definitions)
+            change = self.changes[definition.name] = self._one(definition, refused_names)
             if change.status is PlannedStatus.REFUSED:
-                refused_definitions.update(dict.fromkeys(definition.names, definition))
-            self._add(definition.name, change)
+                refused_names.update(definition.names)
         followers = self._followers()
         items_to_drop = self._others()
         self._check_readers(items_to_drop)
         self._add_notices(items_to_drop)
         self._describe()
         plan = FolderPlan(
-            changes=tuple(self.changes),
+            changes=tuple(self.changes.values()),
             warehouse=warehouse_digest(self.stored_catalog),
             folder=folder_digest(self.folder),
         )
@@ -124,16 +116,14 @@ class _Planning:
             schemas=tuple(schemas),
         )
 
-    def _one(
-        self, definition: FileDefinition, refused_definitions: dict[Name, FileDefinition]
-    ) -> PlannedChange:
+    def _one(self, definition: FileDefinition, refused_names: set[Name]) -> PlannedChange:
         # The letters of its name may be other ones, large or small.
         old = self.stored_catalog.find(definition.name)
         name = str(definition.name if old is None else old.name)
         change = PlannedChange(
             name=name, keyword=definition.keyword, status=PlannedStatus.UNCHANGED
         )
-        below = [str(name) for name in definition.reads if name in refused_definitions]
+        below = [str(name) for name in definition.reads if name in refused_names]
         if below:
             message = f"it reads {', '.join(below)}, which is refused"
             refusal = PlanRefusal(condition="PLAN_REFUSED", message=message)
@@ -167,7 +157,7 @@ class _Planning:
             case st.CreateView():
                 return Effect.DEFINED
             case st.CreateContinualTask() as statement:
-                plan = bound.plans[bound.items[0].id].task
+                plan = bound.plans[0].task
                 begins = Effect.BUILT if snapshot_inputs(plan) else Effect.BEGINS_EMPTY
                 return Effect.BEGINS_FILLED if statement.backfill else begins
             case _:
@@ -177,196 +167,130 @@ class _Planning:
 
     def _followers(self) -> list[Maintained]:
         """Stored views and tasks that are as they were, over a plain view that is not."""
-        changed_ids = {i.id for o in self.objects if o.old is not None and o.parts for i in o.items}
-        followers = []
-        for item in self.stored_catalog:
-            if not isinstance(item, Maintained) or item.id in changed_ids or item.problem:
+        stored, catalog = self.stored_catalog, self.overlay.catalog
+        redefined_ids, followers = {i.id for o in self.objects for i in o.redefined}, []
+        for item in stored:
+            if not isinstance(item, Maintained) or item.id in redefined_ids or item.problem:
                 continue
-            if fingerprint_of(self.stored_catalog, item) == fingerprint_of(
-                self.overlay.catalog, item
-            ):
+            if fingerprint_of(stored, item) == fingerprint_of(catalog, item):
                 continue
             followers.append(item)
-            is_view = isinstance(item, MaterializedView)
-            self._change(
-                item,
-                status=PlannedStatus.CHANGED,
-                parts=(Part.BELOW.value,),
-                effect=Effect.DIFFERENCE if is_view else Effect.NEXT_T,
-            )
+            is_view, parts = isinstance(item, MaterializedView), (Part.BELOW.value,)
+            effect = Effect.DIFFERENCE if is_view else Effect.NEXT_T
+            self._change(item, status=PlannedStatus.CHANGED, parts=parts, effect=effect)
+            try:
+                if is_view:
+                    check_followed(
+                        PlannedNames(self.overlay, DEFAULT_SCHEMA).warehouse(),
+                        bind_stored(item, catalog).view,
+                    )
+            except REFUSALS as problem:
+                self._refuse(item.name, problem)
         return followers
-
-    def _add(self, name: Name, change: PlannedChange) -> None:
-        self.places[name] = len(self.changes)
-        self.changes.append(change)
 
     def _change(self, item: Item, **fields: object) -> None:
         """Note the action for a stored object, in the folder or not."""
-        place = self.places.get(item.name)
-        change = PlannedChange(
+        change = self.changes.get(item.name) or PlannedChange(
             name=str(item.name), keyword=_keyword(item), status=PlannedStatus.KEPT
         )
-        if place is None:
-            self._add(item.name, replace(change, **fields))  # type: ignore[arg-type]
-        elif self.changes[place].status is not PlannedStatus.REFUSED:
-            self.changes[place] = replace(self.changes[place], **fields)  # type: ignore[arg-type]
+        if change.status is not PlannedStatus.REFUSED:
+            self.changes[item.name] = replace(change, **fields)  # type: ignore[arg-type]
 
     def _others(self) -> list[Item]:
         """Objects that are not in the folder; those that are to be dropped are returned."""
         mine = {name for definition in self.folder.definitions for name in definition.names}
-        others = [
-            i for i in self.stored_catalog if i.name not in mine and not self._is_owned(i, mine)
-        ]
-        names = set(self.places)
+        others = [i for i in self.stored_catalog if not {i.name, self._maker(i).name} & mine]
         items_to_drop = [i for i in others if self.prune and not i.problem]
+        # The quarantines of views that have none by their new definitions.
         aside = [
-            away
-            for bound_object in self.objects
-            if (away := self._lost_quarantine(bound_object)) is not None
+            self.stored_catalog.items[o.old.quarantine]
+            for o in self.objects
+            if o.old is not None and o.old.quarantine and o.items[0].quarantine is None
         ]
-        others, items_to_drop = [*others, *aside], [*items_to_drop, *aside]
+        gone = {"status": PlannedStatus.GONE, "effect": Effect.DROPPED, "parts": ()}
         for item in sorted(others, key=lambda i: i.name.key):
-            is_part = isinstance(item, TaskOutput) or (item.flow and not isinstance(item, Task))
-            if is_part or (item.name in names and not self.prune):
-                continue
-            status = PlannedStatus.GONE if item in items_to_drop else PlannedStatus.KEPT
-            effect = Effect.DROPPED if item in items_to_drop else Effect.NONE
-            self._change(item, status=status, effect=effect, parts=())
-        return items_to_drop
+            if self._maker(item) is item and item in items_to_drop:
+                self._change(item, **gone)
+            elif self._maker(item) is item and item.name not in self.changes:
+                self._change(item)
+        for item in aside:
+            self._change(item, **gone)
+        return items_to_drop + aside
 
-    def _lost_quarantine(self, bound_object: BoundObject) -> Item | None:
-        """The quarantine of a view that has none by its new definition."""
-        if (
-            bound_object.old is None
-            or not bound_object.parts
-            or bound_object.items[0].quarantine is not None
-        ):
-            return None
-        return self.stored_catalog.items.get(bound_object.old.quarantine or "")
-
-    def _is_owned(self, item: Item, mine: set[Name]) -> bool:
-        """Whether it belongs to a task or view of the folder: its quarantine, or an output."""
-        owner = owner_of_quarantine(self.stored_catalog, item)
-        if isinstance(item, TaskOutput):
-            owner = self.stored_catalog.items[item.owner]
-        return owner is not None and owner.name in mine
+    def _maker(self, item: Item) -> Item:
+        """The stored object by whose definition an object exists; of a part, its owner."""
+        stored = self.stored_catalog
+        reads = (stored.items[r.object_id] for r in item.reads)
+        task = next((i for i in reads if item.flow and i.flow and isinstance(i, Task)), None)
+        return task or owner_of_quarantine(stored, item) or writer_of(stored, item)
 
     def _check_readers(self, items_to_drop: Sequence[Item]) -> None:
         """Refuse changes of columns under readers that keep what they read, and drops under any."""
-        catalog, dropped_ids = self.overlay.catalog, {i.id for i in items_to_drop}
-        bound_ids = {i.id for o in self.objects for i in o.items}
-        redefined_ids = {i.id for o in self.objects for i in o.redefined_items}
-        for bound_object in self.objects:
-            for item in bound_object.redefined_items:
-                before = self.stored_catalog.items[item.id]
-                if same_columns(before.columns, item.columns) or self._only_grows(before, item):
+        dropped_ids = {i.id for i in items_to_drop}
+        # Who is defined anew was bound to the new columns, but for the Ts that it missed.
+        redefined = [self.stored_catalog.items[i.id] for o in self.objects for i in o.redefined]
+        without = dropped_ids | {i.id for i in redefined if not is_behind(self.engine, i)}
+        stored, bound_ids = self.stored_catalog, {i.id for o in self.objects for i in o.items}
+        for bound in self.objects:
+            for item in bound.items:
+                before, definition = stored.items.get(item.id), bound.definition
+                if before is None or isinstance(before, Table):
                     continue
-                if isinstance(item, MaterializedView):
-                    # Who is defined anew was bound to the new columns, but for the Ts it missed.
-                    readers = [
-                        r
-                        for r in readers_of_changed(
-                            self.engine, self.stored_catalog, before, item.columns
-                        )
-                        if r.id not in redefined_ids or is_behind(self.engine, r)
-                    ]
-                else:
-                    readers = [
-                        r for r in catalog.readers(item.id) if r.id in self.stored_catalog.items
-                    ]
-                    readers = [r for r in readers if r.id not in bound_ids]
-                readers = [r for r in readers if r.id not in dropped_ids]
-                if readers:
-                    self._refuse_columns(bound_object, item, readers)
+                try:
+                    ids = without | bound_ids if isinstance(item, View) else without
+                    check_columns_unread(self.engine, stored, before, item, definition.span, ids)
+                except REFUSALS as refusal:
+                    self._refuse(definition.name, refusal)
         for item in items_to_drop:
-            readers = [r for r in catalog.readers(item.id) if r.id not in dropped_ids]
-            followers = [
-                f"subscription '{s.name}'" for s in subscribers(self.stored_catalog, item.id)
-            ]
-            if readers or followers:
-                reader_names = [f"{r.kind.value} {r.name}" for r in readers] + followers
-                detail = f"It is read by {', '.join(reader_names)}."
+            if readers := readers_of_dropped(self.overlay.catalog, [item], dropped_ids):
+                detail = f"It is read by {', '.join(readers)}."
                 problem = in_use(item, detail, keyword=_keyword(item))
-                self._refuse(self._told_of_by(item), problem)
+                name = item.name if item.name in self.changes else self._maker(item).name
+                self._refuse(name, problem)
 
     def _add_notices(self, items_to_drop: Sequence[Item]) -> None:
         """Say what the alterations of tables change for readers that stay as they are."""
-        others = [i for o in self.objects for i in o.redefined_items] + list(items_to_drop)
+        others = [i for o in self.objects for i in o.redefined] + list(items_to_drop)
         names = {str(i.name) for i in others}
         for bound_object in self.objects:
-            change, place = bound_object.table_change, self.places[bound_object.definition.name]
+            change, name = bound_object.table_change, bound_object.definition.name
             if change is not None:
                 notices = change.notices + tuple(
                     capitalised(f"{e.kind} {e.name}: {e.detail} {e.action}".strip())
                     for e in change.effects
                     if e.name not in names
                 )
-                self.changes[place] = replace(self.changes[place], notices=notices)
-
-    def _told_of_by(self, item: Item) -> Name:
-        """The object whose change reports a dropped one: a part of it has no change itself."""
-        if item.name in self.places:
-            return item.name
-        reads = (self.stored_catalog.items[r.object_id] for r in item.reads)
-        task = next((i for i in reads if item.flow and i.flow and isinstance(i, Task)), None)
-        return (task or writer_of(self.stored_catalog, item)).name
-
-    def _only_grows(self, before: Item, item: Item) -> bool:
-        """Has a plain view only more columns at its end, which no reader from before sees?"""
-        is_reshaped = isinstance(item, View) and item.id in self.binder.reshaped_ids
-        return is_reshaped and keeps_columns(before.columns, item.columns)
-
-    def _refuse_columns(
-        self, bound_object: BoundObject, item: Item, readers: Sequence[Item]
-    ) -> None:
-        names = [
-            f"{r.kind.value} {r.name}{_lost_columns(self.stored_catalog.items[r.id], item)}"
-            for r in readers
-        ]
-        detail = f"The new columns differ, and what changes is read by {', '.join(names)}."
-        problem = columns_in_use(item, detail, bound_object.definition.span)
-        self._refuse(bound_object.definition.name, problem)
+                self.changes[name] = replace(self.changes[name], notices=notices)
 
     def _refuse(self, name: Name, problem: CtsqlError) -> None:
-        place = self.places[name]
-        self.changes[place] = self.changes[place].refused(problem)
+        self.changes[name] = self.changes[name].refused(problem)
 
     def _describe(self) -> None:
         """Add readers, and how views are followed."""
-        by_name = {o.definition.name: o for o in self.objects}
-        for name, place in self.places.items():
-            change, bound_object = self.changes[place], by_name.get(name)
-            item = bound_object.items[0] if bound_object else self.stored_catalog.find(name)
-            if item is None or change.status in (PlannedStatus.UNCHANGED, PlannedStatus.KEPT):
-                continue
-            readers = tuple(str(r.name) for r in self.overlay.catalog.readers(item.id))
-            change = replace(change, readers=readers)
-            plans = [] if bound_object is None else bound_object.plans.values()
-            view = next((p for p in plans if isinstance(p.plan, ViewWrite)), None)
-            if view is not None and change.status is not PlannedStatus.REFUSED:
+        for bound in self.objects:
+            name = bound.definition.name
+            view = next((p for p in bound.plans if isinstance(p.plan, ViewWrite)), None)
+            if view is not None and self.changes[name].status is not PlannedStatus.REFUSED:
                 why = self._why_recomputed(view)
-                change = replace(change, incremental=not why, reason=why)
-            self.changes[place] = change
+                self.changes[name] = replace(self.changes[name], incremental=not why, reason=why)
+        catalog = self.overlay.catalog
+        for key, change in self.changes.items():
+            item = catalog.find(key) if isinstance(key, Name) else None
+            if item and change.status not in (PlannedStatus.UNCHANGED, PlannedStatus.KEPT):
+                readers = tuple(str(r.name) for r in catalog.readers(item.id))
+                self.changes[key] = replace(change, readers=readers)
 
     def _why_recomputed(self, plan: BoundDefinition) -> str:
         """Why a view will not follow its tables by their changes; nothing where it will."""
         if Policy(plan.view.policy) is Policy.FULL:
             return f"POLICY_FULL: {RECOMPUTE_REASONS['POLICY_FULL']}"
-        query = prepared_for(self.overlay.warehouse(), plan.view)
+        query = prepared_for(PlannedNames(self.overlay, DEFAULT_SCHEMA).warehouse(), plan.view)
         refusal = query.refusal()
         if refusal is None:
             return ""
         place = query.place(refusal)
         where = "" if place is None else f", at {place.place()}"
         return f"{refusal.reason}: {sentence_of_code(refusal.reason)}{where}"
-
-
-def _lost_columns(reader: Item, item: Item) -> str:
-    """Which of the columns that a reader was bound to are no longer there, as text."""
-    names = {fold(c.name) for c in item.columns}
-    mine = (r for r in reader.reads if r.object_id == item.id)
-    columns = [c for r in mine for c in r.columns if fold(c) not in names]
-    return f" (was bound to {', '.join(columns)})" if columns else ""
 
 
 def effect_of_change(kind: ObjectKind, parts: Iterable[Part]) -> Effect:
@@ -396,17 +320,7 @@ def _keyword(item: Item) -> str:
 def warehouse_digest(catalog: Catalog) -> str:
     """A short text that changes with any definition of a warehouse."""
     parts = sorted(
-        (
-            i.id,
-            i.kind.value,
-            i.name.key,
-            i.definition.text,
-            i.search_schema,
-            i.comment,
-            i.flow,
-            i.revision,
-            i.alterations if isinstance(i, Table) else (),
-        )
+        (i.id, i.name.key, repr(i.definition), i.comment, getattr(i, "alterations", ()))
         for i in catalog
     )
     return _digest([*parts, sorted(catalog.schemas)])

@@ -86,7 +86,8 @@ def table_change(names: Namespace, statement: st.CreateTable, table: Table) -> T
     alterations += (_parse(table, text) for text in around)
     if not alterations:
         return None
-    alterations.sort(key=lambda one: not _drops_constraint(one))
+    # Constraints are dropped first, as they may be about columns that get another type.
+    alterations.sort(key=lambda one: isinstance(one, st.AlterTable) or bool(one.new_constraint))
     try:
         after, has, notices = there, has_features(delta_table), dict[str, None]()
         for one in alterations:
@@ -118,7 +119,7 @@ def alter_tables(
     changes: Sequence[TableChange],
     digest: Callable[[Catalog], str],
     expected: str,
-) -> None:
+) -> str:
     """Make the alterations of tables, after all that may fail was tried on copies of them.
 
     Each is made only while the catalog says what it said after the one before it: of two processes
@@ -126,6 +127,9 @@ def alter_tables(
 
     Args:
         digest: of the definitions of a catalog. expected: of those that were planned on.
+
+    Returns:
+        The digest after them.
 
     Raises:
         DEFINITIONS_CHANGED, ALTERED_MEANWHILE: another process was first. COLUMNS_IN_USE. And what
@@ -145,6 +149,7 @@ def alter_tables(
                 else:
                     TableConstraints(names).change(one)
             expected = digest(engine.refresh_catalog())
+    return expected
 
 
 def _try(engine: Engine, change: TableChange) -> None:
@@ -224,10 +229,6 @@ def _around_types(
         if retyped & words and fold(one.name) not in dropped:
             texts += [f"DROP CONSTRAINT {quote(one.name)}", f"ADD {constraints[fold(one.name)]}"]
     return texts
-
-
-def _drops_constraint(one: Alteration) -> bool:
-    return isinstance(one, st.ChangeConstraints) and one.new_constraint is None
 
 
 def _part(one: Alteration) -> Part:

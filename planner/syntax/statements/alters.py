@@ -15,7 +15,7 @@ from ctsql.planner.syntax.statements.constraints import (
     read_constraint,
 )
 from ctsql.planner.syntax.statements.options import (
-    COALESCE,
+    KEPT_OPTIONS,
     NOT_NULL,
     POLICY,
     STORAGE_OPTIONS,
@@ -27,7 +27,7 @@ from ctsql.planner.syntax.statements.options import (
 from ctsql.planner.syntax.tokens.token_reader import TokenCursor
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, at_depth_0, cut_at_commas, span_of
 
-FIXED_OPTIONS = ("SNAPSHOT", COALESCE, *STORAGE_OPTIONS)
+FIXED_OPTIONS = ("SNAPSHOT", *KEPT_OPTIONS)
 """Options about a task's beginning and its Ts, which ALTER cannot change."""
 _CONSTRAINTS = "ADD CONSTRAINT, DROP CONSTRAINT"
 _ALTERS = {

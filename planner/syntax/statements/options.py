@@ -21,6 +21,8 @@ _HOW_MONTHS = "Write a cron text: '0 0 1 * *' is each first of the month, 00:00 
 COALESCE, VECTORS, LOCATION = "COALESCE", "DELETION VECTORS", "LOCATION"
 STORAGE_OPTIONS = (VECTORS, LOCATION)
 """How and where an output is stored: decided when it is created."""
+KEPT_OPTIONS = (COALESCE, *STORAGE_OPTIONS)
+"""Options that another definition of the same object must repeat."""
 TASK_OPTIONS = (
     "SNAPSHOT", "ON ERROR", "ITERATIONS", "TRIM EVERY", COALESCE, *STORAGE_OPTIONS,
 )  # fmt: skip
@@ -45,9 +47,9 @@ def task_options(clauses: Iterable[Tokens]) -> tuple[Option, ...]:
     return _read_options(clauses, TASK_OPTIONS)
 
 
-def storage_options(options: Iterable[Option]) -> dict[str, object]:
-    """The options about how and where the output is stored, defaults left out."""
-    values = {o.name: o.value for o in options if o.name in STORAGE_OPTIONS}
+def fixed_options(options: Iterable[Option]) -> dict[str, object]:
+    """Those of :data:`KEPT_OPTIONS`, defaults left out."""
+    values = {o.name: o.value for o in options if o.name in KEPT_OPTIONS}
     return {name: value for name, value in values.items() if value is not True}
 
 

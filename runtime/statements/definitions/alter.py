@@ -4,7 +4,7 @@ DROP keeps the dropped objects (:mod:`ctsql.runtime.statements.definitions.dropp
 commits the catalog, then deletes the folders.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ctsql.catalog.catalog import Catalog, still_there
@@ -22,6 +22,7 @@ from ctsql.catalog.items import (
     with_columns_there,
 )
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, check_new_name, fold, quarantine_name
+from ctsql.catalog.schemas import get
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding.binder import qualify
 from ctsql.planner.syntax import ast as st
@@ -31,6 +32,7 @@ from ctsql.runtime.statements.objects.name_resolution import (
     OnNames,
     check_free,
     check_no_quarantine,
+    check_schema,
 )
 from ctsql.runtime.statements.objects.refresh_view import refresh_view
 
@@ -65,7 +67,7 @@ class Alteration(OnNames):
             if statement.if_exists and item.id not in current.items:
                 return current  # another process has dropped it meanwhile
             still_there(current, item)
-            readers = _readers_of(current, _items_to_drop(current, item, statement))
+            readers = readers_of_dropped(current, _items_to_drop(current, item, statement))
             if readers and not statement.cascade:
                 detail, place = f"It is read by {', '.join(readers)}.", statement.target.span
                 raise in_use(item, detail, place, kind=keyword.lower(), keyword=keyword)
@@ -158,7 +160,7 @@ class Alteration(OnNames):
             return _with_quarantine_renamed(catalog, now)
 
         check_new_name(name.name, new.span)
-        self.names.check_schema(name.schema, new.span)
+        check_schema(self.engine.catalog, name.schema, new.span)
         self.engine.change_catalog(rename)
         return f"ALTER {statement.kind.keyword}"
 
@@ -178,27 +180,13 @@ class Alteration(OnNames):
             )
         else:
             item = self.names.of_kind(statement.target, RECORDS[statement.kind])
-        column_name = None if statement.column is None else fold(statement.column)
 
         def comment_on(current: Catalog) -> Catalog:
             now = still_there(current, item)
-            if column_name is None:
-                return current.with_items([replace(now, comment=statement.comment)])
-            there = self.engine.relations.columns_now(now)  # not before: ALTER TABLE may come first
-            if all(fold(c.name) != column_name for c in there):
-                raise error(
-                    "UNKNOWN_COLUMN",
-                    span=statement.target.span,
-                    column=statement.column,
-                    detail=f"Columns here: {', '.join(c.name for c in there)}.",
-                )
-            if isinstance(now, Table):
-                now = with_columns_there(now, there)
-            columns = tuple(
-                replace(c, comment=statement.comment) if fold(c.name) == column_name else c
-                for c in now.columns
-            )
-            return current.with_items([replace(now, columns=columns)])
+            if isinstance(now, Table) and statement.column is not None:
+                # Not before: ALTER TABLE may come first.
+                now = with_columns_there(now, self.engine.relations.columns_now(now))
+            return current.with_items([with_comment(now, statement)])
 
         self.engine.change_catalog(comment_on)
         return "COMMENT"
@@ -209,6 +197,16 @@ class Alteration(OnNames):
         item = self.names.of_kind(statement.target, MaterializedView, only=only)
         refresh_view(self.engine, item, full=statement.full)
         return "REFRESH MATERIALIZED VIEW"
+
+
+def with_comment(item: Item, statement: st.CommentOn) -> Item:
+    """An object with another comment, or another one of a column; raises UNKNOWN_COLUMN."""
+    if statement.column is None:
+        return replace(item, comment=statement.comment)
+    place = statement.target.span
+    column = get(item.columns, statement.column, span=place)
+    later = replace(column, comment=statement.comment)
+    return replace(item, columns=tuple(later if c is column else c for c in item.columns))
 
 
 def _with_quarantine_renamed(catalog: Catalog, before: Item) -> Catalog:
@@ -235,10 +233,15 @@ def _items_to_drop(catalog: Catalog, item: Item, statement: st.DropObject) -> li
     return [item, *flow_targets(catalog, item)] if statement.flow else [item]
 
 
-def _readers_of(catalog: Catalog, items: Sequence[Item]) -> list[str]:
-    """The readers of objects that go together, and of their outputs, as texts."""
+def readers_of_dropped(
+    catalog: Catalog, items: Sequence[Item], others: Collection[str] = ()
+) -> list[str]:
+    """The readers of dropped objects, and of their outputs, as texts.
+
+    ``others`` are the ids of objects that are dropped as well.
+    """
     parts = [p for item in items for p in (item, *beside(catalog, item))]
-    own = {p.id for p in parts}
+    own = {p.id for p in parts} | set(others)
     readers = {r.id: r for p in parts for r in catalog.readers(p.id) if r.id not in own}
     followers = [s for p in parts for s in subscribers(catalog, p.id)]
     waiting = (r for p in parts if (r := replacement_of(catalog, p.id)) and r.id not in own)

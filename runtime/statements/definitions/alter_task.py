@@ -17,7 +17,7 @@ from ctsql.planner.lowering.spark_types import type_name
 from ctsql.planner.syntax import ast as st, splice
 from ctsql.planner.syntax.statements.columns import column_text
 from ctsql.planner.syntax.statements.constraints import constraint_text, with_names
-from ctsql.planner.syntax.statements.options import STORAGE_OPTIONS, storage_options
+from ctsql.planner.syntax.statements.options import KEPT_OPTIONS, fixed_options
 from ctsql.planner.syntax.tokens.tokenizer import words_of
 from ctsql.runtime.statements.definitions.cutover import PreparedChange, cut_over
 from ctsql.runtime.statements.definitions.task_change import (
@@ -123,8 +123,8 @@ def check_same_shape(
         why = f'Names of continual task "{item.name}" are looked up in "{item.search_schema}".'
         hint = f"Type first: USE {quote(item.search_schema)}"
         raise not_supported(new.target.span, what, why=why, hint=hint)
-    if storage_options(new.options) != storage_options(old.options):
-        what = f"another {' or '.join(STORAGE_OPTIONS)} for a continual task that is there"
+    if fixed_options(new.options) != fixed_options(old.options):
+        what = f"another {' or '.join(KEPT_OPTIONS)} for a continual task that is there"
         why = "They hold from its creation on."
         hint = "Leave them as they are, or make a task under another name."
         raise not_supported(new.target.span, what, why=why, hint=hint)

@@ -45,4 +45,4 @@ def _definition(names: Namespace, target: st.RelationRef) -> tuple[Item, st.Crea
 def _redefine(names: Namespace, item: Item, text: str) -> None:
     there = Namespace(names.engine, item.search_schema)
     definition = parse_as(st.CreateMaterializedView, text, f"definition of {item.name}")
-    Creation(there, alters=True).create_materialized_view(definition)
+    Creation(there, item.flow, alters=True).create_materialized_view(definition)

@@ -6,7 +6,7 @@ folder.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -55,7 +55,7 @@ from ctsql.planner.syntax.statements.options import (
     LOCATION,
     STORAGE_OPTIONS,
     VECTORS,
-    storage_options,
+    fixed_options,
 )
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock, fault_points as faults
@@ -76,7 +76,6 @@ from ctsql.runtime.statements.definitions.output_tables import (
 from ctsql.runtime.statements.definitions.view_change import (
     changed_views,
     prepare_view,
-    quarantine_by,
     with_quarantine,
 )
 from ctsql.runtime.statements.dml.dml import run_on_table, target_table
@@ -151,25 +150,28 @@ class Creation(OnNames):
             span = statement.location_span
             self.register(item, check=lambda current, new: check_place_free(current, new, span))
         else:
-            location = item.location
-            assert location is not None  # a table has a folder
             check_listed(statement.columns)
             with undo_on_failure(self.engine, [item]):
-                run_on_table(
-                    self.engine,
-                    statement.text,
-                    statement.target,
-                    location,
-                    self.names.search_schema,
-                    run=self.engine.session.sql,
-                )
-                item = self.as_stored(item)
-                store_constraints(self.engine, location, statement.constraints)
-                faults.point("catalog_table_made")
-                check_table_columns(item.columns, statement.span)
-                self.register(item)
+                self.register(self.make_table(item, statement))
         self.engine.mint()
         return "CREATE TABLE"
+
+    def make_table(self, item: Table, statement: st.CreateTable) -> Table:
+        """Make a new table in its folder, which the caller deletes if that fails."""
+        assert item.location is not None  # a table has a folder
+        run_on_table(
+            self.engine,
+            statement.text,
+            statement.target,
+            item.location,
+            self.names.search_schema,
+            run=self.engine.session.sql,
+        )
+        store_constraints(self.engine, item.location, statement.constraints)
+        item = self.as_stored(item)
+        faults.point("catalog_table_made")
+        check_table_columns(item.columns, statement.span)
+        return item
 
     def _replace_table(self, old: Table, statement: st.CreateTable) -> str:
         """Replace rows and columns in one commit of the table, which stays the same table.
@@ -256,14 +258,11 @@ class Creation(OnNames):
         )
         if name is None:
             return "CREATE VIEW (exists already)"
-        bound = self.names.binder().bind_view(statement)
-        item = self.names.new(View, name, statement.span, statement.comment)
-        item = item.bound(bound.columns, bound.reads)
+        item, _ = self.view(statement, name, old)
         if old is None:
             self.register(item)
             return "CREATE VIEW"
-        definition = replace(item.definition, number=old.revision + 1)
-        item, span = replace(item, id=old.id, definition=definition), statement.target.span
+        span = statement.target.span
         self.check_replacement(self.engine.catalog, old, item, span)
         self.check_no_input(old, span)
         readers = all_readers(self.engine.catalog, old.id)
@@ -283,6 +282,17 @@ class Creation(OnNames):
         cut_over(self.engine, PreparedChange(make=make))
         return "CREATE VIEW"
 
+    def view(
+        self, statement: st.CreateView, name: Name, old: View | None
+    ) -> tuple[View, BoundDefinition]:
+        """A plain view as a statement defines it, in the place of ``old``, and its plan."""
+        bound = self.names.binder().bind_view(statement)
+        item = self.names.new(View, name, statement.span, statement.comment)
+        if old is not None:
+            definition = replace(item.definition, number=old.revision + 1)
+            item = replace(item, id=old.id, name=old.name, definition=definition)
+        return item.bound(bound.columns, bound.reads), bound
+
     def _find_old(
         self, ref: st.RelationRef, record: type[Record], or_replace: bool
     ) -> Record | None:
@@ -298,22 +308,7 @@ class Creation(OnNames):
     def check_replacement(self, catalog: Catalog, old: Item, new: Item, span: Span) -> None:
         """Raise RECURSIVE_DEFINITION or COLUMNS_IN_USE where a view cannot be replaced."""
         check_no_cycle(catalog, old, new.reads, span)
-        if same_columns(old.columns, new.columns):
-            return
-        readers = readers_of_changed(self.engine, catalog, old, new.columns)
-        if readers:
-            losses = lacking(old.columns, new.columns)
-            losses = columns_with_readers(self.engine, catalog, old, losses)
-            reader_names = ", ".join(str(i.name) for i in readers)
-            hint = "Keep what is read, or make one under another name and change its readers one "
-            hint += "by one."
-            current = self.engine.relations.current
-            late = next((i for i in readers if i.revision != current(i).revision), None)
-            if late is not None:
-                hint = f'"{late.name}" is suspended, and first runs the Ts that it has missed. '
-                hint += f"Type: ALTER CONTINUAL TASK {late.name} RESUME"
-            detail = f"{_describe_losses(losses, new.columns)} That is read by {reader_names}."
-            raise columns_in_use(old, detail, span, hint)
+        check_columns_unread(self.engine, catalog, old, new, span)
 
     def check_no_input(self, old: Item, span: Span) -> None:
         """Refuse a view that a task follows: its rows come from changes that the view showed."""
@@ -328,52 +323,51 @@ class Creation(OnNames):
         """CREATE [OR REPLACE] MATERIALIZED VIEW; its first contents are written at once."""
         kind = ObjectKind.MATERIALIZED_VIEW
         old = self._find_old(statement.target, MaterializedView, statement.or_replace)
-        check_refresh_times(statement, clock.now_ms())
         if old is not None:
             cut_over(self.engine, self.replacing(old, statement))
             return "CREATE MATERIALIZED VIEW"
         name = self.names.free(statement.target, kind, quiet=statement.if_not_exists)
         if name is None:
             return "CREATE MATERIALIZED VIEW (exists already)"
-        item = self.names.new(MaterializedView, name, statement.span, statement.comment)
-        item = self._placed(item, statement)
-        bound = self.names.binder().bind_materialized_view(statement, item)
-        check_followed(self.engine.warehouse, bound.view)
-        item = replace(item, columns=bound.columns)
-        item, *beside = with_quarantine(self.names, item, statement)
+        item, away, bound = self.materialized_view(statement, name, None)
+        beside = [away] if away else []
         with self.built(item, bound, beside, has_vectors=keeps_vectors(statement)) as items:
             self.register(*items)
         return "CREATE MATERIALIZED VIEW"
+
+    def materialized_view(
+        self, statement: st.CreateMaterializedView, name: Name, old: MaterializedView | None
+    ) -> tuple[MaterializedView, MaterializedView | None, BoundDefinition]:
+        """A view as a statement defines it, in the place of ``old``; its quarantine; its plan."""
+        engine, names = self.engine, self.names
+        check_refresh_times(statement, clock.now_ms())
+        if old is None:
+            item = names.new(MaterializedView, name, statement.span, statement.comment)
+            item = self._placed(item, statement)
+        else:
+            check_no_quarantine(engine.catalog, old, statement.target.span)
+            check_not_finished(engine, old)
+            self._check_same_storage(old, statement)
+            check_not_suspended(engine.warehouse, old)
+            typed = self._typed(statement.span.text)
+            typed = replace(typed, number=old.revision + 1, flow=self.flow)
+            item = replace(old, definition=typed, comment=statement.comment)
+        bound = names.binder().bind_materialized_view(statement, item)
+        check_followed(names.warehouse(), bound.view)
+        return *with_quarantine(names, item.bound(bound.columns, bound.reads), statement), bound
 
     def replacing(
         self, old: MaterializedView, statement: st.CreateMaterializedView
     ) -> PreparedChange:
         """Prepare that a view has another query (:mod:`.view_change`)."""
         engine, span = self.engine, statement.target.span
-        check_no_quarantine(engine.catalog, old, span)
-        check_not_finished(engine, old)
-        self.check_same_storage(old, statement)
-        check_not_suspended(engine.warehouse, old)
-        bound = self.names.binder().bind_materialized_view(statement, old)
-        check_followed(engine.warehouse, bound.view)
-        later = replace(
-            old,
-            definition=replace(
-                self._typed(statement.span.text),
-                reads=bound.reads,
-                flow=old.flow if self.alters else self.flow,
-            ),
-            columns=commented(old.columns, bound.columns) if self.alters else bound.columns,
-            comment=old.comment if self.alters else statement.comment,
-        )
-        quarantine = quarantine_by(self.names, later, statement)
-        away = None if quarantine is None else quarantine[0]
-        later = replace(later, quarantine=None if away is None else away.id)
+        later, away, _ = self.materialized_view(statement, old.name, old)
+        if self.alters:
+            columns = commented(old.columns, later.columns)
+            later = replace(later, columns=columns, comment=old.comment)
         pairs = changed_views(engine.catalog, old, later, away)
         for there, new in pairs:
             self.check_replacement(engine.catalog, there, new, span)
-        for there, _ in pairs:
-            end_if_followed(engine, there)
         change = prepare_view(engine, old, later, away, span)
 
         def make(current: Catalog) -> Cutover:
@@ -388,16 +382,16 @@ class Creation(OnNames):
         """Check that the newest catalog has the objects that a definition was bound to."""
         check_reads(self.names.bound_by or current, current, item.reads)
 
-    def check_same_storage(self, old: Item, statement: st.CreateMaterializedView) -> None:
+    def _check_same_storage(self, old: Item, statement: st.CreateMaterializedView) -> None:
         """Raise NOT_SUPPORTED where a view's table would have to be stored otherwise."""
         definition = parse_as(st.CreateMaterializedView, old.definition.text, str(old.name))
-        if storage_options(definition.options) != storage_options(statement.options):
+        if fixed_options(definition.options) != fixed_options(statement.options):
             what = f"another {' or '.join(STORAGE_OPTIONS)} for a view that is there"
             why = "They hold from its creation on."
             hint = f"Drop it first: {drop_text(self.engine.catalog, old)}"
             raise not_supported(statement.target.span, what, why=why, hint=hint)
 
-    def storage_of(self, statement: _Output) -> Storage | None:
+    def _storage_of(self, statement: _Output) -> Storage | None:
         """The folder of LOCATION, which must be empty; None for one that ctsql names."""
         option = next((o for o in statement.options if o.name == LOCATION), None)
         if option is None:
@@ -421,7 +415,7 @@ class Creation(OnNames):
 
     def _placed(self, item: Record, statement: _Output) -> Record:
         """A new object with the folder that its statement gives, and the flow that it is of."""
-        storage = self.storage_of(statement) or item.storage
+        storage = self._storage_of(statement) or item.storage
         return made_by_flow(replace(item, storage=storage), self.flow)
 
     def create_task(self, statement: st.CreateContinualTask) -> str:
@@ -603,6 +597,37 @@ def complete_outputs(beside: Sequence[Item], task: Item, bound: BoundDefinition)
         replace(o.bound(columns.get(o.id, o.columns), (owner,)), created_at=task.created_at)
         for o in beside
     ]
+
+
+def check_columns_unread(
+    engine: Engine,
+    catalog: Catalog,
+    old: Item,
+    new: Item,
+    span: Span,
+    without: Collection[str] = (),
+) -> None:
+    """Raise COLUMNS_IN_USE if a view lacks a column then that a reader reads.
+
+    ``without`` are the ids of readers that have another definition then, or are dropped.
+    """
+    if same_columns(old.columns, new.columns):
+        return
+    readers = readers_of_changed(engine, catalog, old, new.columns)
+    readers = [r for r in readers if r.id not in without]
+    if readers:
+        losses = lacking(old.columns, new.columns)
+        losses = columns_with_readers(engine, catalog, old, losses)
+        reader_names = ", ".join(str(i.name) for i in readers)
+        hint = "Keep what is read, or make one under another name and change its readers one "
+        hint += "by one."
+        current = engine.relations.current
+        late = next((i for i in readers if i.revision != current(i).revision), None)
+        if late is not None:
+            hint = f'"{late.name}" is suspended, and first runs the Ts that it has missed. '
+            hint += f"Type: ALTER CONTINUAL TASK {late.name} RESUME"
+        detail = f"{_describe_losses(losses, new.columns)} That is read by {reader_names}."
+        raise columns_in_use(old, detail, span, hint)
 
 
 def _describe_losses(losses: Sequence[Column], new: Schema) -> str:

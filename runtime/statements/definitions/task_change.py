@@ -27,7 +27,7 @@ from ctsql.catalog.dependencies import (
     writer_of,
 )
 from ctsql.catalog.errors import DataError
-from ctsql.catalog.items import Definition, Item, Reading, Task
+from ctsql.catalog.items import Definition, Item, Reading, Task, TaskOutput
 from ctsql.catalog.schemas import Schema
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding.binder import BoundDefinition
@@ -45,7 +45,6 @@ from ctsql.runtime.statements.definitions.output_tables import make_table
 from ctsql.runtime.statements.inspect.show import current_definition
 from ctsql.runtime.statements.objects.failed_task import retry_failed
 from ctsql.runtime.statements.objects.name_resolution import (
-    Namespace,
     OnNames,
     new_quarantine,
 )
@@ -142,19 +141,32 @@ class Redefinition(OnNames):
             body: the body in the user's own statement, for the places of errors. columns: of each
                 output; empty if unchanged.
         """
-        columns = columns or tuple(o.columns for o in self.outputs(item))
-        statement = parse_as(st.CreateContinualTask, text, f"definition of {item.name}")
-        bound = self.bind(item, replace(statement, body=body) if body else statement, columns)
-        self.check_cycle(item, bound, statement.target.span)
-        quarantine = None
-        if bound.task.has_quarantine and item.quarantine is None:
-            quarantine = new_quarantine(self.names, item, statement.target.span)
-        change = self.prepare(
-            item, text, bound.reads, statement.target.span, columns=columns, quarantine=quarantine
-        )
+        span = parse_as(st.CreateContinualTask, text, f"definition of {item.name}").target.span
+        later, quarantine = self.redefined(item, text, span, body=body, columns=columns)
+        reads = later.definition.reads
+        change = self.prepare(item, text, reads, span, columns=columns, quarantine=quarantine)
         return change.part(
             complete=lambda: self.complete(self.engine.relations.item(item.id), change.failed_at)
         )
+
+    def redefined(
+        self,
+        item: Task,
+        text: str,
+        span: Span,
+        *,
+        body: tuple[st.BodyStatement, ...] | None = None,
+        columns: tuple[Schema, ...] = (),
+    ) -> tuple[Task, TaskOutput | None]:
+        """A task by another definition, and the quarantine that it gets; None if it gets none."""
+        statement = parse_as(st.CreateContinualTask, text, f"definition of {item.name}")
+        bound = self.bind(item, replace(statement, body=body) if body else statement, columns)
+        self.check_cycle(item, bound, span)
+        item = replace(item, definition=item.definition.followed_by(text, bound.reads))
+        if not bound.task.has_quarantine or item.quarantine is not None:
+            return item, None
+        away = new_quarantine(self.names, item, span)
+        return replace(item, quarantine=away.id), away
 
     def prepare(
         self,
@@ -204,7 +216,7 @@ class Redefinition(OnNames):
 
         ``columns``: of each output; empty for the present ones.
         """
-        binder = Namespace(self.engine, item.search_schema).binder()
+        binder = self.names.in_schema(item.search_schema).binder()
         outputs = self.outputs(item)
         if columns:
             pairs = zip(outputs, columns, strict=True)

@@ -28,7 +28,7 @@ from ctsql.catalog.names import quarantine_name, quote
 from ctsql.catalog.refreshes import RefreshPart, Stretch
 from ctsql.catalog.schemas import Schema, keeps_columns, quote_text, same_columns
 from ctsql.catalog.spans import Source, Span
-from ctsql.planner.binding.binder import BoundDefinition, refresh_parts
+from ctsql.planner.binding.binder import refresh_parts
 from ctsql.planner.binding.constraints import QUARANTINE_REASON, quarantine_query
 from ctsql.planner.syntax import ast as st, parse, parse_as
 from ctsql.planner.syntax.statements.constraints import constraint_text
@@ -43,7 +43,11 @@ from ctsql.runtime.statements.definitions.cutover import (
 from ctsql.runtime.statements.definitions.dropped import dropped
 from ctsql.runtime.statements.definitions.output_tables import make_table
 from ctsql.runtime.statements.objects.name_resolution import Namespace, check_free
-from ctsql.runtime.statements.objects.refresh_view import check_not_finished, write_new
+from ctsql.runtime.statements.objects.refresh_view import (
+    check_not_finished,
+    end_if_followed,
+    write_new,
+)
 from ctsql.runtime.warehouse.output_columns import ensure_columns
 from ctsql.runtime.warehouse.replaced_views import awaits_columns, is_outdated, table_schema
 from ctsql.runtime.warehouse.warehouse import Warehouse
@@ -133,7 +137,7 @@ def prepare_view(
     quarantine: MaterializedView | None,
     span: Span,
 ) -> ViewChange:
-    """Prepare another definition of a view, which was advanced to now.
+    """Prepare another definition of a view; a followed one is advanced to now.
 
     Args:
         later: the view with that definition, its columns and its comment.
@@ -145,6 +149,7 @@ def prepare_view(
     """
     views, made = [], None
     for there, new in changed_views(engine.catalog, view, later, quarantine):
+        end_if_followed(engine, there)
         is_read = bool(engine.catalog.readers(there.id))
         history = give_columns(engine.warehouse, there, new.columns, is_read=is_read)
         views.append((there, new, history))
@@ -170,10 +175,10 @@ def _redefined(now: MaterializedView, later: MaterializedView) -> MaterializedVi
     )
 
 
-def quarantine_by(
+def with_quarantine(
     names: Namespace, view: MaterializedView, statement: st.CreateMaterializedView
-) -> tuple[MaterializedView, BoundDefinition] | None:
-    """The quarantine that a view has by a statement, and its bound definition; None for none.
+) -> tuple[MaterializedView, MaterializedView | None]:
+    """A view by its new statement, and the quarantine that it then has; None for none.
 
     It is a view of the rows that the other view leaves out. An existing one keeps its id and name.
     Raises OBJECT_EXISTS, DUPLICATE_COLUMN.
@@ -183,7 +188,7 @@ def quarantine_by(
     name = there.name if there else quarantine_name(view.name)
     text = quarantine_text(statement, [c.name for c in view.columns], name.qualified())
     if text is None:
-        return None
+        return replace(view, quarantine=None), None
     if there is None:
         check_free(catalog, name, statement.target.span, quiet=False)
     source = Source(text, f"quarantine of {view.name}").whole()
@@ -192,18 +197,8 @@ def quarantine_by(
     own = there or names.new(MaterializedView, name, source, None)
     bound = names.binder().bind_materialized_view(parsed, own)
     typed = Definition(text=text, search_schema=names.search_schema, number=own.revision)
-    return replace(own, definition=typed).bound(bound.columns, bound.reads), bound
-
-
-def with_quarantine(
-    names: Namespace, view: MaterializedView, statement: st.CreateMaterializedView
-) -> list[MaterializedView]:
-    """A new view, and the quarantine that it has by its statement, if any."""
-    away_and_bound = quarantine_by(names, view, statement)
-    if away_and_bound is None:
-        return [view]
-    away, _ = away_and_bound
-    return [replace(view, quarantine=away.id), away]
+    away = replace(own, definition=typed).bound(bound.columns, bound.reads)
+    return replace(view, quarantine=away.id), away
 
 
 def check_quarantine_unread(current: Catalog, there: Item, span: Span) -> None:

@@ -39,7 +39,6 @@ from ctsql.runtime.statements.definitions.cutover import as_prepared, cut_over
 from ctsql.runtime.statements.definitions.dropped import dropped
 from ctsql.runtime.statements.definitions.view_change import (
     prepare_view,
-    quarantine_by,
     view_text,
     with_quarantine,
 )
@@ -83,7 +82,8 @@ class Replacement(OnNames):
         self._check_fits(item, view, statement.query.span)
         check_followed(self.engine.warehouse, bound.view)
         creation = Creation(self.names)
-        item, *beside = with_quarantine(self.names, item, statement)
+        item, away = with_quarantine(self.names, item, statement)
+        beside = [away] if away else []
         with creation.built(item, bound, beside, has_vectors=True) as items:
             creation.register(*items, check=self._check_alone)
         return "CREATE REPLACEMENT MATERIALIZED VIEW"
@@ -160,13 +160,11 @@ class Replacement(OnNames):
             columns=_with_comments(beside.columns, view.columns),
             built_beside=(beside.id, view.revision + 1),
         )
-        quarantine = quarantine_by(self.names.in_schema(beside.search_schema), later, statement)
-        if quarantine is None:
-            return replace(later, quarantine=None), None
-        away, _ = quarantine
-        if view.quarantine is not None and beside.quarantine is not None:
+        names = self.names.in_schema(beside.search_schema)
+        later, away = with_quarantine(names, later, statement)
+        if away is not None and view.quarantine is not None and beside.quarantine is not None:
             away = replace(away, built_beside=(beside.quarantine, away.revision + 1))
-        return replace(later, quarantine=away.id), away
+        return later, away
 
     def _definition(self, view: Item, beside: Item) -> tuple[str, tuple[Reading, ...]]:
         """The statement that makes the view by its replacement's query, where it is stored now.

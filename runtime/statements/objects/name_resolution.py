@@ -32,6 +32,7 @@ from ctsql.planner.binding.binder import Binder, qualify
 from ctsql.planner.syntax.ast import CreateContinualTask, RelationRef
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.tasks.tallies import QUARANTINE_COLUMNS
+from ctsql.runtime.warehouse.warehouse import Warehouse
 
 
 class Namespace:
@@ -45,6 +46,10 @@ class Namespace:
     def catalog(self) -> Catalog:
         """The newest catalog."""
         return self.engine.refresh_catalog()
+
+    def warehouse(self) -> Warehouse:
+        """The warehouse, for the planners of views."""
+        return self.engine.warehouse
 
     def in_schema(self, schema: str) -> "Namespace":
         """The same with another schema of unqualified names."""
@@ -94,20 +99,12 @@ class Namespace:
         """The name of a new object; None if it exists and ``quiet`` (IF NOT EXISTS) is set."""
         name = qualify(ref, self.search_schema)
         catalog = self.engine.refresh_catalog()
-        self.check_schema(name.schema, ref.span)
+        check_schema(catalog, name.schema, ref.span)
         item = catalog.find(name)
         if item is not None and quiet and item.kind is kind:
             return None
         check_free(catalog, name, ref.span, quiet=quiet)
         return name
-
-    def check_schema(self, schema: str, span: Span) -> None:
-        """Raise UNKNOWN_SCHEMA unless a schema exists, or SYSTEM_SCHEMA for that one."""
-        if is_system(schema) and fold(schema) not in self.engine.catalog.schemas:
-            raise made_in_system(span)
-        if fold(schema) not in self.engine.catalog.schemas:
-            hint = f"Type: CREATE SCHEMA {quote(schema)}"
-            raise error("UNKNOWN_SCHEMA", span=span, name=schema, hint=hint)
 
     def new(self, record: type[Record], name: Name, span: Span, comment: str | None) -> Record:
         """A new object of a kind with a new id, part of its folder's name; raises INVALID_NAME."""
@@ -163,6 +160,15 @@ class OnNames:
     def __init__(self, names: Namespace) -> None:
         self.names = names
         self.engine = names.engine
+
+
+def check_schema(catalog: Catalog, schema: str, span: Span) -> None:
+    """Raise UNKNOWN_SCHEMA unless a schema exists, or SYSTEM_SCHEMA for that one."""
+    if is_system(schema) and fold(schema) not in catalog.schemas:
+        raise made_in_system(span)
+    if fold(schema) not in catalog.schemas:
+        hint = f"Type: CREATE SCHEMA {quote(schema)}"
+        raise error("UNKNOWN_SCHEMA", span=span, name=schema, hint=hint)
 
 
 def check_free(catalog: Catalog, name: Name, span: Span | None, *, quiet: bool) -> None:

@@ -258,7 +258,7 @@ def test_the_same_words_over_other_columns(connect: Callable[[], Connection]) ->
     more = text.replace("v INT)", "v INT, n INT)")
     assert statuses(planned(con, more)) == {
         "t": "changed columns",
-        "p": "changed columns",
+        "p": "changed columns at its end",
         "m": "changed columns at its end",
         "above": "changed columns at its end",
         "only_k": "unchanged",

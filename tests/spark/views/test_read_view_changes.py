@@ -156,7 +156,10 @@ def test_a_body_from_before(con: Connection) -> None:
     task = "CREATE TABLE f (k INT); CREATE CONTINUAL TASK told (k INT, w STRING) ON INPUT f AS"
     task += " (INSERT INTO told SELECT f.k, 'newer' FROM f JOIN m ON f.k = m.k)"
     made = planned(con, TABLE.split(";")[0], NEW.replace("OR REPLACE ", ""), READERS, task)
-    assert change_of(made, "m").breaks == ("continual task told (was bound to n)",)
+    refusal = change_of(made, "m").refusal
+    assert refusal is not None
+    assert refusal.detail.endswith("That is read by told.")
+    assert "RESUME" in refusal.hint
     con.execute("ALTER CONTINUAL TASK told RESUME")
     check_rows(con, "SELECT * FROM told", (1, "bb"), (2, "new"))
     con.execute(NEW)
@@ -244,7 +247,8 @@ def test_a_folder_applies_it(con: Connection) -> None:
     con.execute("CREATE MATERIALIZED VIEW mine AS SELECT n FROM m")
     refused = change_of(planned(con, table, new, READERS, whole.format("*")), "m")
     assert refused.status is PlannedStatus.REFUSED
-    assert refused.breaks == ("materialized view mine (was bound to n)",)
+    assert refused.refusal is not None
+    assert refused.refusal.detail.endswith("That is read by mine.")
     con.execute("DROP MATERIALIZED VIEW mine")
     applied(con, table, new, READERS, whole.format("k, w"))
     check_rows(con, "SELECT * FROM m", (2, 15, 1), (1, 20, 2))

@@ -42,7 +42,7 @@ def test_what_a_subscription_follows_by_now_is_not_dropped() -> None:
     with pytest.raises(CtsqlError) as caught:
         application.cutover([], [], [], known.with_subscription(reader))
     assert caught.value.condition == "DEPENDENT_OBJECTS"
-    assert "Subscription 'copy' follows it." in str(caught.value)
+    assert "It is read by subscription 'copy'." in str(caught.value)
     other = changed(TABLE, id="t2", name=Name("default", "u"), location="file:/u")
     with pytest.raises(CtsqlError) as caught:
         application.cutover([], [], [], known.with_items([other]))

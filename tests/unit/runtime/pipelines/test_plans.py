@@ -96,7 +96,7 @@ def test_a_schema_may_be_called_as_a_table_is() -> None:
     check_still(before, replace(made, changes=(schema, NEW, replace(VIEW, name="V"))))
     with pytest.raises(CtsqlError) as caught:
         check_still(before, replace(made, changes=(NEW, VIEW)))
-    assert "It says otherwise of: A." in str(caught.value.detail)
+    assert "It says otherwise of: a." in str(caught.value.detail)
 
 
 _CHANGED = '{"format": 1, "warehouse": "", "folder": "", "changes": %s}'
