@@ -45,12 +45,12 @@ COUNTS = {
     "groups": "sum(n)",
     "passing": "-min(id)",
 }
-"""What becomes less by one with each row that turns."""
-SAID = ("strategy", "why", "phases", "turns_by")
+"""What becomes less by one with each row that expires."""
+SAID = ("strategy", "why", "phases", "expiries_by")
 
 
 def prepare(con: Connection, rows: int, order: str, now_ms: int, view: str) -> None:
-    """Make a table and a view of it, in which the first row turns in a second."""
+    """Make a table and a view of it, in which the first row expires in a second."""
     con.execute("CREATE TABLE events (id BIGINT, at TIMESTAMP, v INT)")
     lasting_ms = rows * STEP_MS // 2 if view == "passing" else DAY_MS
     first = now_ms - lasting_ms + 1_000
@@ -68,7 +68,7 @@ def prepare(con: Connection, rows: int, order: str, now_ms: int, view: str) -> N
 def measure(
     con: Connection, clock_at: "Clock", view: str, *, changes: bool
 ) -> tuple[Cost, dict[str, Any]]:
-    """Let rows turn, several times; the median cost, and what the last commit says."""
+    """Let rows expire, several times; the median cost, and what the last commit says."""
     count = f"SELECT {COUNTS[view]} FROM seen"
     clock_at.now += 1_000 - STEP_MS
     engine: Any = con._engine

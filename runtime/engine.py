@@ -253,7 +253,7 @@ class Engine(LogReader):
         clock_time, readable = self._clock_time(), self.relations.readable([i.id for i in items])
         behind = behind or any(
             item.id in readable
-            and self.schedules.is_turn_unknown(item, clock_time)
+            and self.schedules.is_expiry_unknown(item, clock_time)
             and unreadable_table(self.relations, closure(self.catalog, [item.id])) is None
             and not suspended_below(self.warehouse, item)
             for item in closure(self.catalog, [i.id for i in items])

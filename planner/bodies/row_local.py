@@ -17,7 +17,7 @@ from ctsql.planner import nodes as lp
 from ctsql.planner.ivm.algebra.nodes import Expr
 from ctsql.planner.ivm.algebra.reasons import Refusal
 from ctsql.planner.ivm.algebra.spark_functions import CLOCKS, SCALARS
-from ctsql.planner.ivm.parse.clock_comparisons import read_turns
+from ctsql.planner.ivm.parse.clock_comparisons import read_expiries
 from ctsql.planner.ivm.parse.expressions import conjuncts, texts
 from ctsql.planner.syntax.ast import Edit, SqlText
 from ctsql.planner.syntax.tokens import operators, tokenizer as tk
@@ -114,15 +114,15 @@ def _lets_go_for_good(delete: lp.Delete) -> bool:
     try:
         if operators.read(texts(condition)).kind != operators.GROUP:
             return False
-        turns = [
-            turn
+        expiries = [
+            expiry
             for piece in conjuncts(condition)
             if any(token.start in clocks for token in piece)
-            for turn in read_turns(piece, clocks, lambda value: Expr(tuple(texts(value))))
+            for expiry in read_expiries(piece, clocks, lambda value: Expr(tuple(texts(value))))
         ]
     except (operators.UncertainText, Refusal):
         return False
-    return not any(turn.is_entry for turn in turns)
+    return not any(expiry.is_entry for expiry in expiries)
 
 
 def takes_rows_one_by_one(sql: SqlText) -> bool:

@@ -2,8 +2,8 @@
 
 A :class:`~ctsql.planner.ivm.algebra.nodes.Temporal` node lets each row of its child pass for an
 interval of T: from when all of its comparisons that become true have, until the first of the others
-turns. While no table changes, the view next changes at the least later T at which a row of any such
-node turns.
+becomes false. While no table changes, the view next changes at the least later T at which a row of
+any such node enters or expires.
 
     value <  now()   in from floor(value) + 1 ms     value >  now()   in until ceil(value)
     value <= now()   in from ceil(value)             value >= now()   in until floor(value) + 1 ms
@@ -20,6 +20,7 @@ from ctsql.catalog.names import backtick
 from ctsql.planner.ivm.algebra.nodes import (
     Clock,
     Col,
+    Expiry,
     Expr,
     Filter,
     Node,
@@ -28,7 +29,6 @@ from ctsql.planner.ivm.algebra.nodes import (
     Projection,
     Scan,
     Temporal,
-    Turn,
 )
 from ctsql.planner.ivm.algebra.reasons import Refusal
 from ctsql.planner.ivm.algebra.traversal import (
@@ -53,16 +53,18 @@ them may be more than Spark has numbers for; so may a DATE be as a TIMESTAMP."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NextTurn(PrintedQuery):
-    """One row, one BIGINT ``due``: the first T after a T at which a row turns; NULL for none."""
+class NextExpiry(PrintedQuery):
+    """One row, one BIGINT ``due``: the first T after a T at which a row expires; NULL for none."""
 
     values: Text  # the columns are what is compared, in microseconds
-    turns: tuple[Turn, ...]  # one for each of them
+    expiries: tuple[Expiry, ...]  # one for each of them
     after: int
 
     def sql(self, name: Names) -> str:
         """The query in Spark's SQL."""
-        rows = f"SELECT {interval_of(self.turns, self.values.names)} FROM ({self.values.sql(name)})"
+        rows = (
+            f"SELECT {interval_of(self.expiries, self.values.names)} FROM ({self.values.sql(name)})"
+        )
         later = (
             f"CASE WHEN enters > {self.after} THEN enters "
             f"WHEN leaves > {self.after} AND leaves < {NEVER} THEN leaves END"
@@ -81,21 +83,21 @@ class TemporalPlan:
         """The whole query as of T."""
         return Text(node=as_of(self.query, at), columns=self.query.columns, names=self.names)
 
-    def next_turns(self, after: int, until: int | None = None) -> tuple[NextTurn, ...]:
-        """The next turn up to ``until`` for every place that compares with the clock."""
-        turns = []
+    def next_expiries(self, after: int, until: int | None = None) -> tuple[NextExpiry, ...]:
+        """The next expiry up to ``until`` for every place that compares with the clock."""
+        expiries = []
         for node in _temporal(self.query):
             if until is not None:
-                near = Expr(tuple(_near(node.turns, after, until)))
+                near = Expr(tuple(_near(node.expiries, after, until)))
                 child = Filter(child=node.child, predicates=(near,))
                 node = replace(node, child=child)
-            values = _values(node, after, [_micros(t) for t in node.turns])
-            turns.append(NextTurn(values=values, turns=node.turns, after=after))
-        return tuple(turns)
+            values = _values(node, after, [_micros(t) for t in node.expiries])
+            expiries.append(NextExpiry(values=values, expiries=node.expiries, after=after))
+        return tuple(expiries)
 
     def compared(self) -> tuple[Text, ...]:
         """What is compared with the clock; the types of these columns matter."""
-        return tuple(_values(n, 0, [t.value for t in n.turns]) for n in _temporal(self.query))
+        return tuple(_values(n, 0, [t.value for t in n.expiries]) for n in _temporal(self.query))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,15 +105,15 @@ class ClockWindow:
     """The rows of a table that pass comparisons of its own columns with the clock.
 
     For a change plan it is a table, so every change rule applies above it. Its change is the change
-    of the table's rows that pass, and the rows that turn.
+    of the table's rows that pass, and the rows that expire.
     """
 
     table: str  # the table's name in the plan's texts
     columns: tuple[str, ...]  # those that the comparisons read
     predicates: tuple[Expr, ...]
-    turns: tuple[Turn, ...]
+    expiries: tuple[Expiry, ...]
     # what else the query asks of a row, looking at nothing but the row. The window has rows without
-    # it too, but when these turn does not matter.
+    # it too, but when these expire does not matter.
     filters: tuple[Expr, ...] = ()
 
     def passes(self, at: int) -> str:
@@ -129,20 +131,20 @@ class ClockWindow:
 
         Both are NULL for a row that never passes; a T that never comes is :data:`NEVER`.
         """
-        return _interval(self.turns, self._values)
+        return _interval(self.expiries, self._values)
 
     @property
     def _values(self) -> list[str]:
-        return [f"({join_texts(_words(_micros(turn), None))})" for turn in self.turns]
+        return [f"({join_texts(_words(_micros(expiry), None))})" for expiry in self.expiries]
 
-    def may_turn(self, after: int, until: int) -> str:
-        """A condition that is true of each row that turns in (after, until], to skip files by."""
-        return join_texts(_words(Expr(tuple(_near(self.turns, after, until))), 0))
+    def may_expire(self, after: int, until: int) -> str:
+        """A condition that is true of each row that expires in (after, until], to skip files by."""
+        return join_texts(_words(Expr(tuple(_near(self.expiries, after, until))), 0))
 
     @property
     def order(self) -> str:
-        """What rows are sorted by, so that those which turn next are near each other."""
-        return join_texts(_words(self.turns[0].value, None))
+        """What rows are sorted by, so that those which expire next are near each other."""
+        return join_texts(_words(self.expiries[0].value, None))
 
     @property
     def comparisons(self) -> str:
@@ -160,7 +162,7 @@ def leaving(query: Node, names: Sequence[str]) -> ClockWindow | None:
         names: the view's columns.
     """
     name_of = dict(zip(query.columns, names, strict=True))
-    predicates, turns = list[Expr](), list[Turn]()
+    predicates, expiries = list[Expr](), list[Expiry]()
     below, node = set(_temporal(query)), query
     while below and not own_subqueries(node):
         match node:
@@ -168,27 +170,29 @@ def leaving(query: Node, names: Sequence[str]) -> ClockWindow | None:
                 items = ((i.expr.column, name_of.get(i.col)) for i in node.items)
                 name_of = {col: name for col, name in items if col and name}
             case Temporal():
-                if any(t.is_entry for t in node.turns):
+                if any(t.is_entry for t in node.expiries):
                     return None
                 expr_of = {col: Expr((backtick(name),)) for col, name in name_of.items()}
-                exprs = [*node.predicates, *(t.value for t in node.turns)]
+                exprs = [*node.predicates, *(t.value for t in node.expiries)]
                 if not all(columns_in(expr) <= expr_of.keys() for expr in exprs):
                     return None
                 predicates += (_with_columns(p, expr_of) for p in node.predicates)
-                turns += (replace(t, value=_with_columns(t.value, expr_of)) for t in node.turns)
+                expiries += (
+                    replace(t, value=_with_columns(t.value, expr_of)) for t in node.expiries
+                )
                 below.discard(node)
             case Filter():
                 pass
             case _:
                 return None
         node = node.child
-    if below or not turns:
+    if below or not expiries:
         return None
     return ClockWindow(
         table="",
         columns=tuple(dict.fromkeys(name_of.values())),
         predicates=tuple(predicates),
-        turns=tuple(turns),
+        expiries=tuple(expiries),
     )
 
 
@@ -219,8 +223,8 @@ def _sink(node: Temporal, windows: dict[str, ClockWindow], filters: tuple[Expr, 
         case Project() if not own_subqueries(child):
             items = {item.col: item.expr for item in child.items}
             predicates = tuple(_with_columns(p, items) for p in node.predicates)
-            turns = tuple(replace(t, value=_with_columns(t.value, items)) for t in node.turns)
-            temporal = Temporal(child=child.child, predicates=predicates, turns=turns)
+            expiries = tuple(replace(t, value=_with_columns(t.value, items)) for t in node.expiries)
+            temporal = Temporal(child=child.child, predicates=predicates, expiries=expiries)
             below = _sink(temporal, windows, tuple(_with_columns(f, items) for f in filters))
         case Scan():
             return _narrow(child, node, windows, filters)
@@ -240,7 +244,7 @@ def _narrow(
         table=scan.table,
         columns=tuple(name for col, name in names.items() if col in used),
         predicates=tuple(_with_columns(p, expr_of) for p in node.predicates),
-        turns=tuple(replace(t, value=_with_columns(t.value, expr_of)) for t in node.turns),
+        expiries=tuple(replace(t, value=_with_columns(t.value, expr_of)) for t in node.expiries),
         filters=tuple(_with_columns(f, expr_of) for f in filters),
     )
     below = windows.get(scan.table)
@@ -249,7 +253,7 @@ def _narrow(
             table=below.table,
             columns=tuple(dict.fromkeys((*below.columns, *window.columns))),
             predicates=(*below.predicates, *window.predicates),
-            turns=(*below.turns, *window.turns),
+            expiries=(*below.expiries, *window.expiries),
             filters=tuple(dict.fromkeys((*below.filters, *window.filters))),
         )
     same = next((name for name, one in windows.items() if one == window), None)
@@ -296,33 +300,35 @@ def _words(expr: Expr, at: int | None) -> list[str]:
     return words
 
 
-def _near(turns: Sequence[Turn], after: int, until: int) -> Iterator[Part]:
-    """A condition that is true of each row that turns in (after, until].
+def _near(expiries: Sequence[Expiry], after: int, until: int) -> Iterator[Part]:
+    """A condition that is true of each row that expires in (after, until].
 
     It compares the values unchanged, so that files and pages can be skipped, and days if the query
     does, because not every DATE has a TIMESTAMP.
     """
-    for place, turn in enumerate(turns):
-        value, bound, day = turn.value.parts, turn.bound.parts, _DAY // _MS
-        first, last = (after - day, until + day) if turn.is_day else (after - 1, until)
-        prefix, suffix = (("CAST", "("), ("AS", "DATE", ")")) if turn.is_day else ((), ())
+    for place, expiry in enumerate(expiries):
+        value, bound, day = expiry.value.parts, expiry.bound.parts, _DAY // _MS
+        first, last = (after - day, until + day) if expiry.is_day else (after - 1, until)
+        prefix, suffix = (("CAST", "("), ("AS", "DATE", ")")) if expiry.is_day else ((), ())
         yield from ("OR", "(") if place else ("(",)
         yield from (*value, ">=", *prefix, f"timestamp_millis({first})", *bound, *suffix, "AND")
         yield from (*value, "<=", *prefix, f"timestamp_millis({last})", *bound, *suffix, ")")
 
 
-def interval_of(turns: Sequence[Turn], values: Sequence[str]) -> str:
+def interval_of(expiries: Sequence[Expiry], values: Sequence[str]) -> str:
     """``enters`` and ``leaves``, in T, as a select list over the columns of the values.
 
     Both are NULL where a value is: such a row is never in.
     """
-    enters, leaves = _interval(turns, values)
+    enters, leaves = _interval(expiries, values)
     return f"{enters} AS enters, {leaves} AS leaves"
 
 
-def _interval(turns: Sequence[Turn], values: Sequence[str]) -> tuple[str, str]:
+def _interval(expiries: Sequence[Expiry], values: Sequence[str]) -> tuple[str, str]:
     all_known = " AND ".join(f"{v} IS NOT NULL" for v in values)
-    times = [(turn.is_entry, _time(turn, v)) for turn, v in zip(turns, values, strict=True)]
+    times = [
+        (expiry.is_entry, _time(expiry, v)) for expiry, v in zip(expiries, values, strict=True)
+    ]
     enters = ", ".join([str(_ALWAYS), *(t for is_entry, t in times if is_entry)])
     leaves = ", ".join([str(NEVER), *(t for is_entry, t in times if not is_entry)])
     return (
@@ -331,22 +337,22 @@ def _interval(turns: Sequence[Turn], values: Sequence[str]) -> tuple[str, str]:
     )
 
 
-def _time(turn: Turn, value: str) -> str:
+def _time(expiry: Expiry, value: str) -> str:
     """The first T at which the answer is another one."""
-    unit = _DAY if turn.is_day else _MS
+    unit = _DAY if expiry.is_day else _MS
     ms = unit // _MS
-    if turn.is_strict:
+    if expiry.is_strict:
         return f"(({value} - pmod({value}, {unit})) DIV {unit} + 1) * {ms}"
     return f"(({value} + pmod(-{value}, {unit})) DIV {unit}) * {ms}"
 
 
-def _micros(turn: Turn) -> Expr:
+def _micros(expiry: Expiry) -> Expr:
     near = Expr.of(
-        *("unix_micros ( CASE WHEN", turn.value, f"> DATE '{_FAR}' THEN TIMESTAMP '{_FAR}'"),
-        *("WHEN", turn.value, f"< DATE '-{_FAR}' THEN TIMESTAMP '-{_FAR}'"),
-        *("ELSE CAST (", turn.value, "AS TIMESTAMP ) END"),
+        *("unix_micros ( CASE WHEN", expiry.value, f"> DATE '{_FAR}' THEN TIMESTAMP '{_FAR}'"),
+        *("WHEN", expiry.value, f"< DATE '-{_FAR}' THEN TIMESTAMP '-{_FAR}'"),
+        *("ELSE CAST (", expiry.value, "AS TIMESTAMP ) END"),
     )
-    return Expr((*near.parts, *turn.shift.parts, ")"))
+    return Expr((*near.parts, *expiry.shift.parts, ")"))
 
 
 def _values(node: Temporal, at: int, exprs: Sequence[Expr]) -> Text:

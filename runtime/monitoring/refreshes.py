@@ -13,7 +13,7 @@ from ctsql.runtime.log.actions import Commit, rows_changed
 from ctsql.runtime.log.uppers import SHARED_BY
 from ctsql.runtime.log.write_handle import PHASES, PROCESS
 from ctsql.runtime.log_reader import LogReader
-from ctsql.runtime.views.refresh_policy import TURNS_BY, Strategy
+from ctsql.runtime.views.refresh_policy import EXPIRIES_BY, Strategy
 from ctsql.runtime.warehouse.table_checks import are_there
 
 WORK = "work"
@@ -91,7 +91,9 @@ def _detail_of(metadata: Mapping[str, Any]) -> str | None:
         metadata.get("reason") if "skipped" in metadata else None
     )
     return (
-        detail or "; ".join(f"{n}: {how}" for n, how in metadata.get(TURNS_BY, {}).items()) or None
+        detail
+        or "; ".join(f"{n}: {how}" for n, how in metadata.get(EXPIRIES_BY, {}).items())
+        or None
     )
 
 

@@ -22,11 +22,11 @@ from ctsql.runtime.statements.definitions.create_flow import compile_texts
 from ctsql.runtime.statements.definitions.first_rows import source_of
 from ctsql.runtime.statements.definitions.task_replacement import TaskReplacement
 from ctsql.runtime.statements.objects.name_resolution import OnNames
-from ctsql.runtime.views import turn_table
+from ctsql.runtime.views import expiry_table
 from ctsql.runtime.views.change_plans import PreparedQuery, prepared_for
 from ctsql.runtime.views.refresh_policy import (
+    EXPIRIES_BY,
     RECOMPUTE_REASONS,
-    TURNS_BY,
     Costs,
     Policy,
     Sizes,
@@ -63,7 +63,7 @@ def refresh_plan(warehouse: Warehouse, plan: ViewWrite) -> list[str]:
         comparisons = query.leaving.comparisons
         lines.append(f"as time passes: rows of the view leave that no longer have {comparisons}")
     elif isinstance(how, ChangePlan) and how.windows:
-        lines.append(_turn_search(warehouse, query))
+        lines.append(_expiry_search(warehouse, query))
     counts = {}
     for name, table in query.tables.items():
         delta_table = warehouse.relations.table(warehouse.relations.item(table.object_id))
@@ -94,16 +94,16 @@ def _followed(
     return f"{head} {why}: {RECOMPUTE_REASONS[why]}"
 
 
-def _turn_search(warehouse: Warehouse, query: PreparedQuery) -> str:
+def _expiry_search(warehouse: Warehouse, query: PreparedQuery) -> str:
     """Where rows that enter or leave as time passes are searched."""
     counts = []
     for name in query.plan.windows:
         item = warehouse.relations.item(query.read_tables[name].object_id)
         delta_table = warehouse.relations.table(item)
         counts.append(delta_table.rows_count(delta_table.version()))
-    where = "turn tables beside the view"
-    if not any(map(turn_table.is_worth, counts)):
-        where = f"all rows, while these are fewer than {turn_table.ROWS_MIN:,}"
+    where = "expiry tables beside the view"
+    if not any(map(expiry_table.is_worth, counts)):
+        where = f"all rows, while these are fewer than {expiry_table.ROWS_MIN:,}"
     return f"as time passes: rows of {', '.join(query.plan.windows)} are looked for in {where}"
 
 
@@ -134,7 +134,8 @@ def last_refresh(warehouse: Warehouse, item: Item) -> list[str]:
         )
     lines += _state_of(metadata)
     lines += [
-        f"  rows of {name} that turn: {how}" for name, how in metadata.get(TURNS_BY, {}).items()
+        f"  rows of {name} that expire: {how}"
+        for name, how in metadata.get(EXPIRIES_BY, {}).items()
     ]
     work = metadata.get("work")
     if work is not None:

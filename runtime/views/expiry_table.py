@@ -1,21 +1,21 @@
 """The expiry tables of a view with now(): the rows that enter and leave next, in that order.
 
-    turn | diff | c1, c2, ...     at T = turn diff copies of the row enter, or leave if negative
+    expiry | diff | c1, c2, ...     at T = expiry diff copies of the row enter, or leave if negative
 
 Each window of the view's plan over a large table has one (:class:`ctsql.planner.ivm.ClockWindow`).
-It holds the future turns of the rows of that table as of the view's last T. So the window's change
-in a span of T is the sum of the turns in it, and the table is not read. In addition to the
-invariants of :mod:`ctsql.runtime.views.side_table`:
+It holds the future expiries of the rows of that table as of the view's last T: when each enters and
+leaves. So the window's change in a span of T is the sum of the expiries in it, and the table is not
+read. In addition to the invariants of :mod:`ctsql.runtime.views.side_table`:
 
-[table-still-turns-still] future turns change only with the table. A refresh in which only time has
-    passed commits nothing here; the span skips past turns.
-[signed-turns] a change of the table adds the turns of its rows with their sign. A deleted row's
-    turns cancel those of its insertion, so nothing is searched or deleted here.
-[equal-rows-equal-turns] equal rows have equal turns. So turns that remain after cancelling belong
-    to rows of the table, and the next due T is the first with a remainder.
-[passed-files-go] files whose newest turn is past are removed with the next change.
+[table-still-expiries-still] future expiries change only with the table. A refresh in which only
+    time has passed commits nothing here; the span skips past expiries.
+[signed-expiries] a change of the table adds the expiries of its rows with their sign. A deleted
+    row's expiries cancel those of its insertion, so nothing is searched or deleted here.
+[equal-rows-equal-expiries] equal rows have equal expiries. So expiries that remain after cancelling
+    belong to rows of the table, and the next due T is the first with a remainder.
+[passed-files-go] files whose newest expiry is past are removed with the next change.
 
-Rows are sorted by turn when the table is filled, so file and page statistics select a span.
+Rows are sorted by expiry when the table is filled, so file and page statistics select a span.
 """
 
 import json
@@ -38,45 +38,45 @@ from ctsql.runtime.rows.multiset import consolidate, consolidate_all
 from ctsql.runtime.rows.row_set import RowSet, SparkRows
 from ctsql.runtime.views.change_plans import PreparedQuery
 from ctsql.runtime.views.outcomes import Due
-from ctsql.runtime.views.refresh_policy import TURNS_BY, looked_ahead
-from ctsql.runtime.views.side_table import TURNS, Pointer, SideTable, SideTableKind, digest_of
+from ctsql.runtime.views.refresh_policy import EXPIRIES_BY, looked_ahead
+from ctsql.runtime.views.side_table import EXPIRIES, Pointer, SideTable, SideTableKind, digest_of
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 ROWS_MIN = 100_000
-"""Below so many rows of a table, looking through all of them costs no more than a turn table."""
-FOUND = "found in its turn table"
+"""Below so many rows of a table, looking through all of them costs no more than an expiry table."""
+FOUND = "found in its expiry table"
 ADDED = f"{FOUND}, and those of what has changed were added"
-FILLED = "looked for in all rows, and its turn table was filled"
+FILLED = "looked for in all rows, and its expiry table was filled"
 OF_FEW = f"looked for in all rows: they are fewer than {ROWS_MIN:,}"
-_TURN, _SIGN, _ENTERS, _LEAVES = "turn", "sign", "enters", "leaves"
+_EXPIRY, _SIGN, _ENTERS, _LEAVES = "expiry", "sign", "enters", "leaves"
 _DIFF = "diff"
 
 
 def is_worth(rows: int | None) -> bool:
-    """Do turn tables pay where one of the tables has so many rows? None if no log says how many."""
+    """Do expiry tables pay over a table of so many rows? None if its log does not count them."""
     return rows is None or rows >= ROWS_MIN
 
 
-def turns_within(statistics: str | None, after: int, until: int | None) -> bool:
-    """May a file with these statistics (JSON) have a turn in (after, until]?
+def expires_within(statistics: str | None, after: int, until: int | None) -> bool:
+    """May a file with these statistics (JSON) have an expiry in (after, until]?
 
-    >>> told = '{"minValues": {"turn": 5}, "maxValues": {"turn": 7}}'
-    >>> [turns_within(told, *span) for span in ((0, 4), (4, 5), (6, None), (7, 9))]
+    >>> told = '{"minValues": {"expiry": 5}, "maxValues": {"expiry": 7}}'
+    >>> [expires_within(told, *span) for span in ((0, 4), (4, 5), (6, None), (7, 9))]
     [False, True, True, False]
-    >>> turns_within(None, 7, 9)
+    >>> expires_within(None, 7, 9)
     True
     """
     statistics_of_file = json.loads(statistics) if statistics else {}
     low, high = (
-        statistics_of_file.get(bound, {}).get(_TURN) for bound in ("minValues", "maxValues")
+        statistics_of_file.get(bound, {}).get(_EXPIRY) for bound in ("minValues", "maxValues")
     )
-    return NumberRange(_TURN, after, until).meets(low, high)
+    return NumberRange(_EXPIRY, after, until).meets(low, high)
 
 
-class TurnTable(SideTable):
+class ExpiryTable(SideTable):
     """The expiry table of one window during one refresh; it keeps ``columns`` of the table."""
 
-    kind = SideTableKind.TURNS
+    kind = SideTableKind.EXPIRIES
 
     def __init__(
         self,
@@ -95,9 +95,9 @@ class TurnTable(SideTable):
 
     @property
     def how(self) -> str:
-        """How the rows that turn were found, for people; empty where that was not needed."""
+        """How the rows that expire were found, for people; empty where that was not needed."""
         if self.next_pointer is not None and self.next_pointer.refusal is not None:
-            return f"looked for in all rows: no turn table because {self.next_pointer.refusal}"
+            return f"looked for in all rows: no expiry table because {self.next_pointer.refusal}"
         return self.did
 
     def opened(self) -> bool:
@@ -106,30 +106,34 @@ class TurnTable(SideTable):
         return self._stored_batch is not None
 
     def between(self, after: int, until: int) -> RowSet | None:
-        """The rows that turn in (after, until], by the names of the table's columns, signed.
+        """The rows that expire in (after, until], by the names of the table's columns, signed.
 
         None if no file may have one.
         """
-        turns = self._turns(after, until)
-        return None if turns is None else turns.select([*self._names, DIFF], [*self.columns, DIFF])
+        expiries = self._expiries(after, until)
+        return (
+            None
+            if expiries is None
+            else expiries.select([*self._names, DIFF], [*self.columns, DIFF])
+        )
 
-    def _turns(self, after: int, until: int | None) -> RowSet | None:
+    def _expiries(self, after: int, until: int | None) -> RowSet | None:
         assert self._stored_batch is not None  # it stands
         version = self._stored_batch.version_read
         live = self.table.files(version).values()
-        files = [f for f in live if turns_within(f.statistics, after, until)]
+        files = [f for f in live if expires_within(f.statistics, after, until)]
         if not files:
             return None
-        columns = [_TURN, *self._names]
-        near = rows_between(self.table, files, version, NumberRange(_TURN, after, until))
+        columns = [_EXPIRY, *self._names]
+        near = rows_between(self.table, files, version, NumberRange(_EXPIRY, after, until))
         if not isinstance(near, Declined):
             return near.select([*columns, _DIFF], [*columns, DIFF])
         rows = self.table.frame_of(files, version).withColumnRenamed(_DIFF, DIFF)
-        rows = rows.where(F.col(_TURN) > after)
-        return SparkRows(rows if until is None else rows.where(F.col(_TURN) <= until))
+        rows = rows.where(F.col(_EXPIRY) > after)
+        return SparkRows(rows if until is None else rows.where(F.col(_EXPIRY) <= until))
 
     def follow(self, change: RowSet | None, at: int) -> int | None:
-        """Stage the turns of the table's change; the first T after ``at`` that is due.
+        """Stage the expiries of the table's change; the first T after ``at`` that is due.
 
         ``change`` is signed; None for none. The view is shown as of ``at``.
         """
@@ -137,8 +141,8 @@ class TurnTable(SideTable):
         with ExitStack() as stack:
             fresh = None
             if change is not None:
-                turns = self._turns_of(change.plain_frame, at)
-                fresh = SparkRows(consolidate(turns, [_TURN, *self._names])).keep(stack)
+                expiries = self._expiries_of(change.plain_frame, at)
+                fresh = SparkRows(consolidate(expiries, [_EXPIRY, *self._names])).keep(stack)
             if fresh is None or fresh.is_empty:
                 due = self._next(None, at)
                 self.leave_unchanged()
@@ -151,47 +155,47 @@ class TurnTable(SideTable):
 
     def _append(self, batch: OutputBatch, fresh: RowSet, at: int) -> None:
         staging = batch.at(self.time)
-        columns = [_TURN, *self._names, DIFF]
-        rows = fresh.select(columns, [_TURN, *self._names, _DIFF])
-        names = [_TURN, _DIFF, *self._names]
+        columns = [_EXPIRY, *self._names, DIFF]
+        rows = fresh.select(columns, [_EXPIRY, *self._names, _DIFF])
+        names = [_EXPIRY, _DIFF, *self._names]
         staging.stage(
-            rows.select(names) if rows.is_local else rows.frame.select(*names).sort(_TURN)
+            rows.select(names) if rows.is_local else rows.frame.select(*names).sort(_EXPIRY)
         )
         live = self.table.files(batch.version_read)
-        past = [f for f in live.values() if not turns_within(f.statistics, at, None)]
+        past = [f for f in live.values() if not expires_within(f.statistics, at, None)]
         staging.delete_rows((f.path, range(f.records_count or 0)) for f in past)
 
     def _next(self, fresh: RowSet | None, at: int) -> int | None:
-        """The first T after one at which anything is left of the turns [equal-rows-equal-turns]."""
+        """The first T after ``at`` with an expiry left [equal-rows-equal-expiries]."""
         assert self._stored_batch is not None  # it stands
         version = self._stored_batch.version_read
         for until in looked_ahead([self.table.rows_count(version)], at):
-            parts = [rows for rows in (self._turns(at, until), fresh) if rows is not None]
-            turn = _first_left([p.select([_TURN, *self._names, DIFF]) for p in parts])
-            if turn is not None and (until is None or turn <= until):
-                return turn
+            parts = [rows for rows in (self._expiries(at, until), fresh) if rows is not None]
+            expiry = _first_left([p.select([_EXPIRY, *self._names, DIFF]) for p in parts])
+            if expiry is not None and (until is None or expiry <= until):
+                return expiry
         return None
 
     def build(self, rows: DataFrame, at: int, siblings: Sequence[str]) -> None:
-        """Stage the future turns of all rows of the table as of a T.
+        """Stage the future expiries of all rows of the table as of a T.
 
         ``siblings``: digests of the other expiry tables of the view.
         """
-        turns = self._turns_of(rows.withColumn(DIFF, F.lit(1)), at)
-        turns = turns.select(_TURN, F.col(DIFF).alias(_DIFF), *self._names)
-        batch = self.start(turns.schema, at, siblings)
+        expiries = self._expiries_of(rows.withColumn(DIFF, F.lit(1)), at)
+        expiries = expiries.select(_EXPIRY, F.col(DIFF).alias(_DIFF), *self._names)
+        batch = self.start(expiries.schema, at, siblings)
         if batch is None:
             return
         with discard_on_error([self]):
             if self.table.files(batch.version_read):
                 batch.overwrite_with_schema(self.table.schema_text())
-            columns, queries = turns.columns, self.warehouse.queries
-            queries.stage(batch.at(self.time), turns.sort(_TURN), None, columns, small=False)
+            columns, queries = expiries.columns, self.warehouse.queries
+            queries.stage(batch.at(self.time), expiries.sort(_EXPIRY), None, columns, small=False)
         self.is_filled = True
         self.did = FILLED
 
-    def _turns_of(self, rows: DataFrame, after: int) -> DataFrame:
-        """The turns after a T of signed rows of the table, signed."""
+    def _expiries_of(self, rows: DataFrame, after: int) -> DataFrame:
+        """The expiries after a T of signed rows of the table, signed."""
         enters, leaves = map(F.expr, self.window.interval)
         names = [
             F.col(backtick(c)).alias(k) for k, c in zip(self._names, self.columns, strict=True)
@@ -199,42 +203,42 @@ class TurnTable(SideTable):
         signed_bounds = rows.where(self.window.matters).select(
             *names, DIFF, enters.alias(_ENTERS), leaves.alias(_LEAVES)
         )
-        both = f"stack(2, {_ENTERS}, 1L, {_LEAVES}, -1L) AS ({_TURN}, {_SIGN})"
-        turns = signed_bounds.where(F.col(_ENTERS) < F.col(_LEAVES)).select(
+        both = f"stack(2, {_ENTERS}, 1L, {_LEAVES}, -1L) AS ({_EXPIRY}, {_SIGN})"
+        expiries = signed_bounds.where(F.col(_ENTERS) < F.col(_LEAVES)).select(
             *self._names, DIFF, F.expr(both)
         )
-        is_to_come = (F.col(_TURN) > after) & (F.col(_TURN) < NEVER)
+        is_to_come = (F.col(_EXPIRY) > after) & (F.col(_EXPIRY) < NEVER)
         diff = (F.col(DIFF) * F.col(_SIGN)).alias(DIFF)
-        return turns.where(is_to_come).select(_TURN, *self._names, diff)
+        return expiries.where(is_to_come).select(_EXPIRY, *self._names, diff)
 
 
 def _first_left(parts: Sequence[RowSet]) -> int | None:
-    """The first turn that has anything left when the signed turns of all parts are added up."""
+    """The first expiry that remains when the signed expiries of all parts are added up."""
     if not parts:
         return None
     columns = [name for name in parts[0].schema.names if name != DIFF]
-    turns = consolidate_all(parts, columns)
-    local_rows = turns.local
+    expiries = consolidate_all(parts, columns)
+    local_rows = expiries.local
     if not isinstance(local_rows, Declined):
-        turn: int | None = pc.min(local_rows.arrow.column(_TURN)).as_py()
-        return turn
-    (row,) = turns.frame.agg(F.min(_TURN).alias(_TURN)).collect()
-    return None if row[_TURN] is None else int(row[_TURN])
+        expiry: int | None = pc.min(local_rows.arrow.column(_EXPIRY)).as_py()
+        return expiry
+    (row,) = expiries.frame.agg(F.min(_EXPIRY).alias(_EXPIRY)).collect()
+    return None if row[_EXPIRY] is None else int(row[_EXPIRY])
 
 
-class TurnTables:
+class ExpiryTables:
     """The expiry tables of one view during one refresh, one for each window.
 
     Attributes:
         pointers: of the view's last commit. by_window: those that the plan may have. due: when a
-            row turns next, once computed.
+            row expires next, once computed.
     """
 
     def __init__(self, warehouse: Warehouse, item: Item, time: int) -> None:
         """``time`` is the T of the refresh."""
         self._warehouse, self._item, self._time = warehouse, item, time
         self.pointers: tuple[Pointer, ...] = ()
-        self.by_window: dict[str, TurnTable] = {}
+        self.by_window: dict[str, ExpiryTable] = {}
         self.due: Due | None = None
 
     def look(self, query: PreparedQuery) -> None:
@@ -246,25 +250,25 @@ class TurnTables:
             columns = dict.fromkeys([*query.plan.reads[name], *window.columns])
             table = query.read_tables[name]
             types = [(c.name, c.type) for c in table.columns]
-            turns = TurnTable(self._warehouse, self._item, self._time, window, [*columns])
-            parts = (table.object_id, turns.columns, types, window.comparisons, window.matters)
-            turns.digest = digest_of("\n".join(map(str, (*parts, window.interval))))
-            turns.pointer = pointers.get(turns.digest)
-            self.by_window[name] = turns
+            expiries = ExpiryTable(self._warehouse, self._item, self._time, window, [*columns])
+            parts = (table.object_id, expiries.columns, types, window.comparisons, window.matters)
+            expiries.digest = digest_of("\n".join(map(str, (*parts, window.interval))))
+            expiries.pointer = pointers.get(expiries.digest)
+            self.by_window[name] = expiries
 
-    def opened(self) -> dict[str, TurnTable]:
+    def opened(self) -> dict[str, ExpiryTable]:
         """Those that stand at the view's last write, by the names of their windows."""
         return {name: one for name, one in self.by_window.items() if one.opened()}
 
     def follow(
-        self, standing: Mapping[str, TurnTable], table_changes: Mapping[str, RowSet], at: int
+        self, standing: Mapping[str, ExpiryTable], table_changes: Mapping[str, RowSet], at: int
     ) -> None:
-        """Stage the turns of the tables' changes, given by the names of their windows."""
+        """Stage the expiries of the tables' changes, given by the names of their windows."""
         dues = [one.follow(table_changes.get(name), at) for name, one in standing.items()]
         if len(standing) == len(self.by_window) > 0:
             self.due = Due(min((due for due in dues if due is not None), default=None))
 
-    def to_fill(self, *, retry: bool) -> dict[str, TurnTable]:
+    def to_fill(self, *, retry: bool) -> dict[str, ExpiryTable]:
         """The tables that the next refresh could not use; refused ones only with ``retry``."""
         for one in self.by_window.values():
             if one.is_refused and one.next_pointer is None and not retry:
@@ -292,7 +296,7 @@ class TurnTables:
             if one.next_pointer is not None
         ]
         how = {name: one.how for name, one in self.by_window.items() if one.how}
-        return {**({TURNS: pointers} if pointers else {}), **({TURNS_BY: how} if how else {})}
+        return {**({EXPIRIES: pointers} if pointers else {}), **({EXPIRIES_BY: how} if how else {})}
 
     def discard(self) -> None:
         """Delete what is staged."""

@@ -23,7 +23,7 @@ from ctsql.runtime.views.outcomes import Due
 from ctsql.runtime.views.refresh_policy import looked_ahead
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
-_TURN, _IS_TOUCHED = "turn", "is_touched"
+_EXPIRY, _IS_TOUCHED = "expiry", "is_touched"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ class LeavingRows:
 
     def stage(self, staging: Staging) -> None:
         """Stage the deletion of the stored rows that leave."""
-        turning = self._stored_rows.where(self.window.may_turn(self.before, self.at))
-        rows = turning.where(f"NOT ({self.window.passes(self.at)})")
+        expiring = self._stored_rows.where(self.window.may_expire(self.before, self.at))
+        rows = expiring.where(f"NOT ({self.window.passes(self.at)})")
         rows = rows.select(FILE_COLUMN, ROW_COLUMN)
         few = SparkRows(rows).collect()
         if isinstance(few, Declined):
@@ -67,33 +67,33 @@ class LeavingRows:
         table, version = self.warehouse.relations.table(self.item), self.batch.version_read
         count = table.rows_count(version) if table.is_stored(version) else None
         for until in looked_ahead([count], self.at):
-            turns = self._turns(self._stored_rows, until).withColumn(DIFF, F.lit(1))
+            expiries = self._expiries(self._stored_rows, until).withColumn(DIFF, F.lit(1))
             if signed_rows is not None:
-                turns = _turns_left(turns, self._turns(signed_rows, until, DIFF))
-            (row,) = turns.agg(F.min(_TURN).alias(_TURN)).collect()
-            if row[_TURN] is not None:
-                return Due(int(row[_TURN]))
+                expiries = _expiries_left(expiries, self._expiries(signed_rows, until, DIFF))
+            (row,) = expiries.agg(F.min(_EXPIRY).alias(_EXPIRY)).collect()
+            if row[_EXPIRY] is not None:
+                return Due(int(row[_EXPIRY]))
         return Due(None)
 
-    def _turns(self, rows: DataFrame, until: int | None, *more: str) -> DataFrame:
+    def _expiries(self, rows: DataFrame, until: int | None, *more: str) -> DataFrame:
         """When the rows leave that pass now."""
         passing = rows.where(self.window.passes(self.at))
         if until is not None:
-            passing = passing.where(self.window.may_turn(self.at, until))
+            passing = passing.where(self.window.may_expire(self.at, until))
         _, leaves = self.window.interval
-        turn = F.expr(leaves).alias(_TURN)
-        is_near = (F.col(_TURN) > self.at) & (F.col(_TURN) < NEVER)
-        return passing.select(turn, *more).where(is_near)
+        expiry = F.expr(leaves).alias(_EXPIRY)
+        is_near = (F.col(_EXPIRY) > self.at) & (F.col(_EXPIRY) < NEVER)
+        return passing.select(expiry, *more).where(is_near)
 
 
-def _turns_left(stored_turns: DataFrame, signed_rows: DataFrame) -> DataFrame:
-    """The turns that have a row left. Equal rows turn together, so their number is enough."""
-    touched_turns = signed_rows.where(F.col(DIFF) < 0).select(_TURN).distinct()
-    marks = F.broadcast(touched_turns.withColumn(_IS_TOUCHED, F.lit(True)))
-    both = stored_turns.unionAll(signed_rows).join(marks, _TURN, "left")
-    # All turns that lose no row are one group.
-    groups = both.groupBy(F.when(F.col(_IS_TOUCHED), F.col(_TURN))).agg(
-        F.min(_TURN).alias(_TURN), F.sum(DIFF).alias(DIFF)
+def _expiries_left(stored_expiries: DataFrame, signed_rows: DataFrame) -> DataFrame:
+    """The expiries that have a row left. Equal rows expire together, so their number is enough."""
+    touched_expiries = signed_rows.where(F.col(DIFF) < 0).select(_EXPIRY).distinct()
+    marks = F.broadcast(touched_expiries.withColumn(_IS_TOUCHED, F.lit(True)))
+    both = stored_expiries.unionAll(signed_rows).join(marks, _EXPIRY, "left")
+    # All expiries that lose no row are one group.
+    groups = both.groupBy(F.when(F.col(_IS_TOUCHED), F.col(_EXPIRY))).agg(
+        F.min(_EXPIRY).alias(_EXPIRY), F.sum(DIFF).alias(DIFF)
     )
     return groups.where(F.col(DIFF) > 0)
 

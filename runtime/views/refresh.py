@@ -19,6 +19,7 @@ from ctsql.runtime.delta.table_rows import has_no_vectors
 from ctsql.runtime.spark.failures.errors import is_lost, translate_spark_errors
 from ctsql.runtime.spark.failures.storage_errors import FILE_MISSING
 from ctsql.runtime.views.change_plans import PreparedQuery, not_compared, prepared
+from ctsql.runtime.views.expiry_table import OF_FEW, ExpiryTable, is_worth
 from ctsql.runtime.views.leaving_rows import LeavingRows
 from ctsql.runtime.views.outcomes import Due, StagedDiff
 from ctsql.runtime.views.plan_runner import PlanRunner
@@ -32,13 +33,12 @@ from ctsql.runtime.views.refresh_policy import (
     looked_ahead,
     recompute_why,
 )
-from ctsql.runtime.views.side_table import DAMAGED, STATE, TURNS, Pointer, SideTable
+from ctsql.runtime.views.side_table import DAMAGED, EXPIRIES, STATE, Pointer, SideTable
 from ctsql.runtime.views.state_table import groups_max, is_to_build
 from ctsql.runtime.views.strategies import follow
 from ctsql.runtime.views.strategies.recompute import recompute
 from ctsql.runtime.views.strategies.state_table import NOT_EXACT
 from ctsql.runtime.views.table_deltas import TableMove, WindowSpan, find_move, opened, stored_as_of
-from ctsql.runtime.views.turn_table import OF_FEW, TurnTable, is_worth
 from ctsql.runtime.warehouse.replaced_views import is_by_another
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
@@ -87,7 +87,7 @@ class ViewRefresh:
         """Stage what the view is at T; ``full`` asks to recompute."""
         self.context, self.full = context, full
         self.warehouse, self.item, self.time = context.warehouse, context.item, context.time
-        self.policy, self.state, self.turns = context.policy, context.state, context.turns
+        self.policy, self.state, self.expiries = context.policy, context.state, context.expiries
         self.costs = Costs()
         self._is_tried = False
 
@@ -112,7 +112,7 @@ class ViewRefresh:
             return replace(outcome, ms=follow_ms)
         self.context.staging.discard()
         self.state.discard()
-        self.turns.discard()
+        self.expiries.discard()
         if outcome.reason == "TEXTS_FAILED" and self.state.is_used:
             self.state.refuse(outcome.reason)
         started_at = clock()
@@ -163,8 +163,8 @@ class ViewRefresh:
         likely = recompute_why(self.policy, self._sizes(query, {}, at), costs) is None
         return likely and query.refusal() is None
 
-    def keep_turns(self, outcome: RefreshOutcome) -> None:
-        """After a refresh: fill the turn tables that are worth it, if the next one may use them."""
+    def keep_expiries(self, outcome: RefreshOutcome) -> None:
+        """After a refresh: fill the expiry tables that pay, if the next one may use them."""
         is_recomputed, retry = outcome.strategy is Strategy.RECOMPUTE, outcome.why == "FULL_ASKED"
         if not self.context.view.reads_clock or self.policy is Policy.FULL:
             return
@@ -174,20 +174,22 @@ class ViewRefresh:
         query = None if at is None else prepared(self.warehouse, self.item, at)
         if at is None or query is None or not isinstance(query.plan_or_reason, ChangePlan):
             return
-        self.turns.look(query)
-        tables_to_fill = self.turns.to_fill(retry=retry)
+        self.expiries.look(query)
+        tables_to_fill = self.expiries.to_fill(retry=retry)
         items = {
             n: self.warehouse.relations.item(query.read_tables[n].object_id) for n in tables_to_fill
         }
         counts = [self.warehouse.versions.rows_count(item, at) for item in items.values()]
         if not any(map(is_worth, counts)):
-            for turns in tables_to_fill.values():
-                turns.did = OF_FEW
+            for expiries in tables_to_fill.values():
+                expiries.did = OF_FEW
             return
         if is_recomputed and not self._is_followed_next(outcome, query, at):
             return
-        for name, turns in tables_to_fill.items():
-            _make_or_refuse(turns, partial(fill_turns, self.context, turns, items[name], at))
+        for name, expiries in tables_to_fill.items():
+            _make_or_refuse(
+                expiries, partial(fill_expiries, self.context, expiries, items[name], at)
+            )
 
     def _follow(self, took_ms: Callable[[], int]) -> RefreshOutcome | Declined:
         span = self._span()
@@ -217,7 +219,7 @@ class ViewRefresh:
         origin = {n: windows[n].table if n in windows else n for n in query.plan.reads}
         moves = {name: moves[table] for name, table in origin.items() if table in moves}
         state = self.state.look(query.plan, query)
-        self.turns.look(query)
+        self.expiries.look(query)
         state_plan = None if state is None else state[0]
         full_ms = self.costs.full_ms if self.policy is Policy.AUTO else None
 
@@ -245,7 +247,7 @@ class ViewRefresh:
             return Declined("FIRST_WRITE")
         self.costs = Costs.of(metadata.get("costs"))
         self.state.pointer = Pointer.of(metadata.get(STATE))
-        self.turns.pointers = Pointer.all_of(metadata.get(TURNS))
+        self.expiries.pointers = Pointer.all_of(metadata.get(EXPIRIES))
         if self.full:
             return Declined("FULL_ASKED")
         if self.warehouse.versions.error_as_of(self.item, last.version) is not None:
@@ -336,10 +338,12 @@ def follow_changes(
                 return RefreshOutcome(strategy=Strategy.LEAVING, due=leaving.due())
         if has_no_vectors(context.warehouse.relations.table(context.item)):
             leaving = None  # of its files each goes once in a commit, whole
-    plan, turns = query.plan, context.turns.opened()
+    plan, expiries = query.plan, context.expiries.opened()
     # Where the view shows what leaves, the changes are of what passes now.
     since = before if leaving is None else at
-    spans = {name: WindowSpan(plan.windows[name], since, turns.get(name)) for name in plan.windows}
+    spans = {
+        name: WindowSpan(plan.windows[name], since, expiries.get(name)) for name in plan.windows
+    }
     with (
         translate_spark_errors(),
         opened(context.warehouse, query.read_tables, moves, plan.reads, at, spans) as relations,
@@ -364,9 +368,9 @@ def follow_changes(
             context.state.leave_unchanged()
         if isinstance(outcome, Declined):
             return outcome
-        context.turns.follow(turns, relations.table_changes, at)
+        context.expiries.follow(expiries, relations.table_changes, at)
     tables = {plan.windows[n].table if n in plan.windows else n for n in changed_names}
-    due = context.turns.due if outcome.due is None else outcome.due
+    due = context.expiries.due if outcome.due is None else outcome.due
     return RefreshOutcome(strategy=outcome.strategy, changed_tables=tuple(sorted(tables)), due=due)
 
 
@@ -391,18 +395,20 @@ def fill_state(
     return None
 
 
-def fill_turns(context: RefreshContext, turns: TurnTable, item: Item, at: int) -> Declined | None:
-    """Stage the future turns of all rows of a table as of a T; or refuse it."""
+def fill_expiries(
+    context: RefreshContext, expiries: ExpiryTable, item: Item, at: int
+) -> Declined | None:
+    """Stage the future expiries of all rows of a table as of a T; or refuse it."""
     storage = stored_as_of(context.warehouse, item, at)
     if isinstance(storage, Declined):
         return storage
     with translate_spark_errors():
         rows = StoredSources(context.warehouse).contents(item.id, at)
-        turns.build(rows, at, context.turns.digests)
+        expiries.build(rows, at, context.expiries.digests)
     return None
 
 
-def next_turn(warehouse: Warehouse, item: Item, at: int) -> int | None:
+def next_expiry(warehouse: Warehouse, item: Item, at: int) -> int | None:
     """The first later T at which time changes the view's rows of this T; None for none.
 
     It is searched in the view's tables. Raises CLOCK_NOT_COMPARED if their columns have changed so
@@ -414,13 +420,13 @@ def next_turn(warehouse: Warehouse, item: Item, at: int) -> int | None:
     reads = {name: [c.name for c in table.columns] for name, table in query.tables.items()}
     items = (warehouse.relations.item(table.object_id) for table in query.tables.values())
     counts = [warehouse.versions.rows_count(item, at) for item in items]
-    turns: list[int] = []
+    expiries: list[int] = []
     with opened(warehouse, query.tables, {}, reads, at) as relations, ExitStack() as stack:
         runner = PlanRunner(relations, stack)
         for until in looked_ahead(counts, at):
-            for text in query.clock.next_turns(at, until):
+            for text in query.clock.next_expiries(at, until):
                 dues = (row["due"] for row in runner.rows(text).frame.collect())
-                turns += [due for due in dues if due is not None]
-            if turns:
+                expiries += [due for due in dues if due is not None]
+            if expiries:
                 break
-    return min(turns, default=None)
+    return min(expiries, default=None)

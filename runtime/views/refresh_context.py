@@ -10,11 +10,11 @@ from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.log.staging import OutputBatch, Staging
 from ctsql.runtime.rows.row_set import RowSet
+from ctsql.runtime.views.expiry_table import ExpiryTables
 from ctsql.runtime.views.leaving_rows import LeavingRows
 from ctsql.runtime.views.plan_runner import PlanRunner
 from ctsql.runtime.views.refresh_policy import Policy
 from ctsql.runtime.views.state_table import ViewState
-from ctsql.runtime.views.turn_table import TurnTables
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 LARGE_MIN = 2_000
@@ -52,8 +52,8 @@ class RefreshContext:
 
     Attributes:
         batch: where to stage, and the version of the view's table that is compared with. state,
-            turns: the auxiliary tables. check: called before each query is planned or computed; may
-            raise.
+            expiries: the auxiliary tables. check: called before each query is planned or computed;
+            may raise.
     """
 
     warehouse: Warehouse
@@ -62,7 +62,7 @@ class RefreshContext:
     batch: OutputBatch
     time: int
     state: ViewState
-    turns: TurnTables
+    expiries: ExpiryTables
     check: Callable[[], None] = lambda: None
 
     @property

@@ -26,9 +26,9 @@ UNTRIED_MAX = 20  # after so many refreshes the way that was slower is tried aga
 
 
 LOOKED_AHEAD_MS = (60_000, 7_200_000, 604_800_000)
-LOOKED_THROUGH_MAX = 100_000  # rows of a table in which the next turn is looked for at once
-TURNS_BY = "turns_by"
-"""In the metadata of a view's commit, by window: how the rows that turn were found."""
+LOOKED_THROUGH_MAX = 100_000  # rows of a table in which the next expiry is looked for at once
+EXPIRIES_BY = "expiries_by"
+"""In the metadata of a view's commit, by window: how the rows that expire were found."""
 
 
 class Policy(Enum):
@@ -209,7 +209,7 @@ def are_small(tables: Sequence[int | None]) -> bool:
 
 
 def looked_ahead(counts: Sequence[int | None], at: int) -> list[int | None]:
-    """How far to search for the next turn at once: large tables are searched in short spans.
+    """How far to search for the next expiry at once: large tables are searched in short spans.
 
     ``counts``: the rows of each table; None if the log does not say.
     """

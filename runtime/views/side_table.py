@@ -39,7 +39,7 @@ from ctsql.runtime.warehouse.warehouse import Warehouse
 
 _PROPERTIES = {"delta.enableChangeDataFeed": "false", "delta.checkpointInterval": "137"}
 STATE = "state"  # in the metadata of a view's commit: what it says of its state table
-TURNS = "turns"  # there too: what it says of its turn tables, a list
+EXPIRIES = "expiries"  # there too: what it says of its expiry tables, a list
 DAMAGED = ("HISTORY_LOST", "NOT_A_DELTA_TABLE", "STORED_DATA_INVALID")
 """A table to which one of these applies cannot be used."""
 
@@ -48,17 +48,17 @@ class SideTableKind(Enum):
     """The contents of an auxiliary table of a view; the value is the name shown to users."""
 
     STATE = "state table"
-    TURNS = "turn table"
+    EXPIRIES = "expiry table"
 
     @property
     def folder(self) -> str:
         """Where tables of the kind are, below the view's."""
-        return "_state" if self is SideTableKind.STATE else "_turns"
+        return "_state" if self is SideTableKind.STATE else "_expiries"
 
     @property
     def suffix(self) -> str:
         """What the ids of the applications that write them end with."""
-        return STATE if self is SideTableKind.STATE else TURNS
+        return STATE if self is SideTableKind.STATE else EXPIRIES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -345,7 +345,9 @@ def tables_beside(warehouse: Warehouse, item: Item) -> Iterator[Beside]:
     metadata = table.commit_at(entries[-1].version).metadata
     state = Pointer.of(metadata.get(STATE))
     pointers = [(SideTableKind.STATE, state)] if state is not None else []
-    pointers += [(SideTableKind.TURNS, pointer) for pointer in Pointer.all_of(metadata.get(TURNS))]
+    pointers += [
+        (SideTableKind.EXPIRIES, pointer) for pointer in Pointer.all_of(metadata.get(EXPIRIES))
+    ]
     for kind, pointer in pointers:
         location = f"{item.location}/{kind.folder}/{pointer.digest}"
         if pointer.refusal is None and warehouse.gateway.exists(location):

@@ -46,13 +46,13 @@ from ctsql.runtime.log.write_handle import (
     UpperMoved,
     disturbance_error,
 )
+from ctsql.runtime.views.expiry_table import ExpiryTables
 from ctsql.runtime.views.mint import Description, Mint, decide, is_overtaken
 from ctsql.runtime.views.outcomes import translated_failure
-from ctsql.runtime.views.refresh import ViewRefresh, next_turn
+from ctsql.runtime.views.refresh import ViewRefresh, next_expiry
 from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.views.state_table import ViewState
-from ctsql.runtime.views.turn_table import TurnTables
 from ctsql.runtime.warehouse.advance_context import UNATTENDED, AdvanceContext
 from ctsql.runtime.warehouse.output_columns import find_missing_column
 from ctsql.runtime.warehouse.replaced_views import awaits_columns, is_outdated, is_redefined
@@ -73,7 +73,7 @@ class StagedBatch:
     # another process.
     report: Mapping[str, object] = field(default_factory=dict)
     # the auxiliary tables of the view; none for such a batch.
-    beside: tuple[ViewState | TurnTables, ...] = ()
+    beside: tuple[ViewState | ExpiryTables, ...] = ()
 
     def describe(self) -> str:
         """Hand the batch on as a text; its appender has no auxiliary table of the view."""
@@ -199,7 +199,7 @@ class ViewSink:
         due = None
         if self.plan.reads_clock:
             with suppress(DataError):  # nobody knows when time mends it
-                due = self._next_turn(at)
+                due = self._next_expiry(at)
         while (upper := self.output.fetch_recent_upper()) <= time:
             if is_outdated(self.warehouse, self.item):
                 return False
@@ -253,7 +253,7 @@ class ViewSink:
         batch = self.output.batch(description.lower, description.upper)
         meter = self.warehouse.queries.meter()
         state = ViewState(self.warehouse, self.item, time)
-        turns = TurnTables(self.warehouse, self.item, time)
+        expiries = ExpiryTables(self.warehouse, self.item, time)
         context = RefreshContext(
             warehouse=self.warehouse,
             item=self.item,
@@ -261,37 +261,39 @@ class ViewSink:
             batch=batch,
             time=time,
             state=state,
-            turns=turns,
+            expiries=expiries,
         )
         refresh = ViewRefresh(context, full=self._full)
         phases = Phases(meter.ms)
-        with discard_on_error([batch, state, turns]):
+        with discard_on_error([batch, state, expiries]):
             outcome = refresh.run(meter.ms)
             phases.end("compute")
             costs = refresh.costs.after(outcome.strategy, outcome.ms, outcome.tried_ms)
             work = meter.work().to_metadata()
             refresh.keep_state(outcome)  # once for many refreshes: not among the costs of this one
-            refresh.keep_turns(outcome)
+            refresh.keep_expiries(outcome)
             phases.end("state")
-            if (state.is_filled or turns.is_filled) and outcome.strategy is not Strategy.RECOMPUTE:
+            if (
+                state.is_filled or expiries.is_filled
+            ) and outcome.strategy is not Strategy.RECOMPUTE:
                 costs = costs.anew()
             metadata = {**outcome.to_metadata(), "work": work, "costs": costs.to_metadata()}
             if self.plan.reads_clock:
                 at = self.warehouse.schedules.shown_at(self.item, time)
                 assert at is not None  # as it is written
-                metadata[DUE] = self._next_turn(at) if outcome.due is None else outcome.due.time
+                metadata[DUE] = self._next_expiry(at) if outcome.due is None else outcome.due.time
                 phases.end("clock")
             metadata |= phases.to_metadata()
-        return StagedBatch(batch, metadata, (state, turns))
+        return StagedBatch(batch, metadata, (state, expiries))
 
-    def _next_turn(self, at: int) -> int | None:
+    def _next_expiry(self, at: int) -> int | None:
         """The first later T at which time changes the view.
 
         Raises:
             VIEW_FAILED: a value compared with the clock cannot be computed on the data.
         """
         with translated_failure(self.item, at):
-            return next_turn(self.warehouse, self.item, at)
+            return next_expiry(self.warehouse, self.item, at)
 
     def append(self, write: StagedBatch) -> Appended:
         """Commit a written description, from any process; one that is outdated is deleted."""

@@ -110,11 +110,11 @@ def stored_as_of(warehouse: Warehouse, item: Item, at: int) -> StoredVersion | D
     return storage
 
 
-class Turning(Protocol):
-    """What knows which rows of a table turn."""
+class ExpiringRows(Protocol):
+    """Finds the rows of a table that enter or leave a view as time passes."""
 
     def between(self, after: int, until: int) -> RowSet | None:
-        """The rows that turn in (after, until], signed; None for none."""
+        """The rows that expire in (after, until], signed; None for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class WindowSpan:
 
     window: ClockWindow
     before: int  # the T
-    turns: Turning | None = None  # knows which rows turn later; None where the table has to be read
+    expiries: ExpiringRows | None = None  # None where the table has to be read
 
 
 @dataclass
@@ -302,7 +302,7 @@ def _window_change(
 ) -> RowSet | None:
     """The net change of a window between two Ts; None if nothing can have changed.
 
-    It is the part of the table's change that passes now, and the earlier rows that turn in between.
+    It is what passes now of the table's change, and the earlier rows that expire in between.
     """
     columns, window = list(relations.reads[name]), span.window
     parts: list[RowSet] = []
@@ -314,24 +314,24 @@ def _window_change(
         if not change.is_empty:
             parts.append(SparkRows(change.plain_frame.where(window.passes(relations.at))))
     if span.before < relations.at:
-        if span.turns is None:
-            turns: RowSet | None = SparkRows(_turned_by_table(relations, name, span))
+        if span.expiries is None:
+            expiries: RowSet | None = SparkRows(_expired_by_table(relations, name, span))
         else:
-            turns = span.turns.between(span.before, relations.at)
-        parts += [] if turns is None else [turns]
+            expiries = span.expiries.between(span.before, relations.at)
+        parts += [] if expiries is None else [expiries]
     if not parts:
         return None
     return consolidate_all([part.select([*columns, DIFF]) for part in parts], columns)
 
 
-def _turned_by_table(relations: ChangeRelations, name: str, span: WindowSpan) -> DataFrame:
-    """The rows that turn: files that hold none of them, by their statistics, are not read."""
+def _expired_by_table(relations: ChangeRelations, name: str, span: WindowSpan) -> DataFrame:
+    """The rows that expire: files that hold none of them, by their statistics, are not read."""
     item = relations.warehouse.relations.item(relations.tables[name].object_id)
     now, then = (
         f"CASE WHEN {span.window.passes(at)} THEN 1 ELSE 0 END"
         for at in (relations.at, span.before)
     )
     rows = StoredSources(relations.warehouse).contents(item.id, span.before)
-    candidates = rows.where(span.window.may_turn(span.before, relations.at))
+    candidates = rows.where(span.window.may_expire(span.before, relations.at))
     signed_rows = candidates.withColumn(DIFF, F.expr(f"CAST({now} - {then} AS BIGINT)"))
     return signed_rows.where(F.col(DIFF) != 0)

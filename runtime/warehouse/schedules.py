@@ -108,7 +108,7 @@ class Schedules:
         plan = self._relations.bound(item).plan
         return isinstance(plan, TaskWrite) and plan.trim is not None
 
-    def _next_turn(self, item: Item, at: int) -> int | None:
+    def _next_expiry(self, item: Item, at: int) -> int | None:
         """The T at which time changes what a view holds that was written last at T or before."""
         entries = self._relations.output(item).entries_around(since=at + 1)
         begin = item.known_from if at + 1 < item.created_at else item.created_at
@@ -116,15 +116,15 @@ class Schedules:
             return None  # it is written at its creation, whatever time it is
         entry, table = entries[0], self._relations.table(item)
         metadata = table.commit_at(entry.version).metadata if table.has(entry.version) else {}
-        turn: int | None = metadata.get(DUE, entry.upper)
-        return turn
+        expiry: int | None = metadata.get(DUE, entry.upper)
+        return expiry
 
-    def _turns(self, item: Item, *, last_write: int, after: int, until: int) -> set[int]:
+    def _expiries(self, item: Item, *, last_write: int, after: int, until: int) -> set[int]:
         """A T in (after, until] at which time has changed what was written last, if there is."""
-        due = self._next_turn(item, last_write) if self.reads_clock(item) else None
+        due = self._next_expiry(item, last_write) if self.reads_clock(item) else None
         return {max(due, after + 1)} if due is not None and due <= until else set()
 
-    def is_turn_unknown(self, item: Item, until: int) -> bool:
+    def is_expiry_unknown(self, item: Item, until: int) -> bool:
         """Is a view with now() behind, so that time may change it up to ``until``?
 
         Its next change is known once it has been refreshed at the newest T and up to date with
@@ -136,7 +136,7 @@ class Schedules:
         if schedule is not None and schedule.round_up(now + 1) > until:
             return False
         after = self._versions.stored_upper(item) - 1
-        if self._turns(item, last_write=after, after=after, until=now):
+        if self._expiries(item, last_write=after, after=after, until=now):
             return True
         read = [self._relations.item(r.object_id) for r in item.reads]
         return any(self.possible_times(i, after=after, until=now) for i in read)
@@ -151,7 +151,7 @@ class Schedules:
         readable = self._relations.readable(items)
         return any(
             self.trims(item, after=now, until=until)
-            or self._is_turn_due(item, now, until)
+            or self._is_expiry_due(item, now, until)
             or (
                 self.schedule(item) is not None
                 and (
@@ -163,12 +163,12 @@ class Schedules:
             if item.id in readable
         )
 
-    def _is_turn_due(self, item: Item, now: int, until: int) -> bool:
+    def _is_expiry_due(self, item: Item, now: int, until: int) -> bool:
         if self.schedule(item) is not None or not self.reads_clock(item):
             return False
         if unreadable_table(self._relations, [item]) is not None:
             return False
-        due = self._next_turn(item, now)
+        due = self._next_expiry(item, now)
         return due is not None and now < due <= until
 
     def is_closed(self, item: Item) -> bool:
@@ -257,7 +257,7 @@ class Schedules:
             until,
             lambda since: (
                 self.read_times(item, after=since, until=until, memo=memo)
-                | self._turns(item, last_write=after, after=since, until=until)
+                | self._expiries(item, last_write=after, after=since, until=until)
             ),
         )
 
@@ -278,7 +278,9 @@ class Schedules:
                 item,
                 after,
                 until,
-                lambda since: self._turns(item, last_write=after, after=since, until=until).union(
+                lambda since: self._expiries(
+                    item, last_write=after, after=since, until=until
+                ).union(
                     *(self.possible_times(i, after=since, until=until, memo=memo) for i in read)
                 ),
             )

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ctsql.runtime.views.turn_table import FOUND, ROWS_MIN
+from ctsql.runtime.views.expiry_table import FOUND, ROWS_MIN
 from tests.crash.killed_processes import (
     SECONDS_TO_END,
     Crew,
@@ -85,7 +85,7 @@ def check_logs(warehouse: Path) -> None:
         assert uppers == sorted(set(uppers)), f"{name}: a T twice, or out of order"
 
 
-@pytest.mark.parametrize("past", [0, ROWS_MIN], ids=["by the table", "by turn tables"])
+@pytest.mark.parametrize("past", [0, ROWS_MIN], ids=["by the table", "by expiry tables"])
 def test_two_services_let_rows_go(warehouse: Path, tmp_path: Path, past: int) -> None:
     """Whoever of them sees that a row is due writes it, and the other one does not again."""
     with crew_of(warehouse, tmp_path) as crew:
@@ -107,18 +107,18 @@ def test_two_services_let_rows_go(warehouse: Path, tmp_path: Path, past: int) ->
         assert check_each_row(warehouse, events) > len(groups) // 2
         check_sums(warehouse, groups)
         check_logs(warehouse)
-        check_found_by_turns(warehouse, by_turns=past > 0)
+        check_found_by_expiries(warehouse, by_expiries=past > 0)
         check_nothing_failed(crew)
 
 
-def check_found_by_turns(warehouse: Path, *, by_turns: bool) -> None:
-    """The views have turn tables just where their table is large, and these were used."""
+def check_found_by_expiries(warehouse: Path, *, by_expiries: bool) -> None:
+    """The views have expiry tables just where their table is large, and these were used."""
     for name in ("live", "sums"):
         folder = table_of(warehouse, name)
-        assert (folder / "_turns").exists() is by_turns, name
+        assert (folder / "_expiries").exists() is by_expiries, name
         assert (
             FOUND in "".join(p.read_text() for p in folder.glob("_delta_log/*.json"))
-        ) is by_turns
+        ) is by_expiries
 
 
 def check_nothing_failed(crew: Crew) -> None:

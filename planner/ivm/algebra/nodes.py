@@ -197,15 +197,15 @@ class Filter(RowSubset):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
-    """When the answer of a comparison with the clock turns, and how."""
+class Expiry:
+    """When the result of a comparison with the clock changes, and how: a row enters or leaves."""
 
     value: Expr  # what is compared
     shift: Expr  # text to add to it; then it is compared with T alone
     bound: Expr  # text to add to T instead
     is_entry: bool  # the row is in from then on, and was not before; else it is in until then
-    is_strict: bool  # it turns once T is past the value, not when T has reached it
-    is_day: bool  # the clock is the day of T, which turns at midnight (UTC)
+    is_strict: bool  # it changes once T is past the value, not when T has reached it
+    is_day: bool  # the clock is the day of T, which changes at midnight (UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,7 +213,7 @@ class Temporal(RowSubset):
     """Rows for which every comparison with the clock is true: each is in for an interval of T."""
 
     predicates: tuple[Expr, ...]
-    turns: tuple[Turn, ...]
+    expiries: tuple[Expiry, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ REFUSALS = {
     "AMBIGUOUS_COLUMN": "a column is in more than one relation, as far as can be told here",
     "CLAUSE_UNSUPPORTED": "a clause that has no change rule",
     "CLOCK_ABOVE_TABLE": "the clock is compared with what is computed from several rows or tables, "
-    "so which rows turn is known from all of them only",
+    "so which rows expire is known from all of them only",
     "CLOCK_READ": "the clock is read elsewhere than in a comparison with columns, in WHERE or "
     "HAVING, as it is or with a constant length of time added or taken away",
     "COLLATED_TEXTS": "texts that a collation takes for equal are not the same, so which of them "

@@ -32,7 +32,7 @@ def expressions(node: alg.Node) -> Iterator[alg.Expr]:
             yield value
         elif isinstance(value, alg.Projection | alg.AggregateCall | alg.Order):
             yield value.expr
-        elif isinstance(value, alg.Turn):
+        elif isinstance(value, alg.Expiry):
             yield value.value
 
 

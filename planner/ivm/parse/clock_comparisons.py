@@ -1,6 +1,6 @@
-"""Reads a condition that compares a value with the clock, and when its result turns.
+"""Reads a condition that compares a value with the clock, and when its result changes.
 
-The clock only advances, so such a comparison turns once: ``at > now()`` is true until T reaches
+The clock only advances, so such a comparison changes once: ``at > now()`` is true until T reaches
 ``at``; a constant interval added to the clock shifts that T. Conditions whose T cannot be computed
 beforehand are refused: a comparison under OR or NOT, months (they have no fixed length), two
 clocks.
@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from ctsql.planner.ivm.algebra.nodes import Expr, Turn
+from ctsql.planner.ivm.algebra.nodes import Expiry, Expr
 from ctsql.planner.ivm.algebra.reasons import Refusal
 from ctsql.planner.ivm.parse.expressions import texts
 from ctsql.planner.syntax.ast import ClockCall, ClockKind
@@ -21,29 +21,29 @@ from ctsql.planner.syntax.tokens.operators import Shape
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, span_of
 
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "==": "="}
-_TURNS = {
+_EXPIRIES = {
     "<": ((True, True),),
     "<=": ((True, False),),
     ">": ((False, False),),
     ">=": ((False, True),),
     "=": ((True, False), (False, True)),
 }
-"""By the comparison of a value with the clock: (is_entry, is_strict) of each turn."""
+"""By the comparison of a value with the clock: (is_entry, is_strict) of each expiry."""
 _WITHOUT_LENGTH = re.compile(r"(?i)mon|quarter|year|yr|decade|century|centuries|millenni")
 _DAYS_ADDED = {"DATE_ADD": "+", "DATE_SUB": "-"}
 
 
 @dataclass(frozen=True, slots=True)
 class ClockCondition:
-    """One predicate of WHERE or HAVING, and its turns if it compares with the clock."""
+    """One predicate of WHERE or HAVING, and its expiries if it compares with the clock."""
 
     predicate: Expr
-    turns: tuple[Turn, ...] = ()
+    expiries: tuple[Expiry, ...] = ()
 
     def rewrite_with(self, rewrite: Callable[[Expr], Expr]) -> "ClockCondition":
         """The same over other columns."""
-        turns = tuple(replace(t, value=rewrite(t.value)) for t in self.turns)
-        return ClockCondition(rewrite(self.predicate), turns)
+        expiries = tuple(replace(t, value=rewrite(t.value)) for t in self.expiries)
+        return ClockCondition(rewrite(self.predicate), expiries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +59,10 @@ class _Bound:
         return Expr(tuple(p for sign, text in self.lengths for p in (flip[sign], *text)))
 
 
-def read_turns(
+def read_expiries(
     tokens: Tokens, clocks: Mapping[int, ClockCall], build: Callable[[Tokens], Expr]
-) -> tuple[Turn, ...]:
-    """The turns of a condition that reads the clock; ``build`` makes the expression of a value.
+) -> tuple[Expiry, ...]:
+    """The expiries of a condition that reads the clock; ``build`` makes the expression of a value.
 
     Raises:
         CLOCK_READ: as :class:`Refusal`, if the condition is none of the comparisons above.
@@ -76,7 +76,7 @@ class _Reader:
     ) -> None:
         self.tokens, self.clocks, self.build = tokens, clocks, build
 
-    def condition(self) -> tuple[Turn, ...]:
+    def condition(self) -> tuple[Expiry, ...]:
         try:
             shape = operators.read(texts(self.tokens))
         except operators.UncertainText as cause:
@@ -91,8 +91,8 @@ class _Reader:
                 return (*self.compared(value, ">=", lower), *self.compared(value, "<=", upper))
         raise self.refused()
 
-    def compared(self, left: Shape, operator: str, right: Shape) -> tuple[Turn, ...]:
-        """``left operator right``; no turn where neither reads the clock."""
+    def compared(self, left: Shape, operator: str, right: Shape) -> tuple[Expiry, ...]:
+        """``left operator right``; no expiry where neither reads the clock."""
         reads = [self.reads_clock(left), self.reads_clock(right)]
         if reads == [False, False]:
             return ()
@@ -103,7 +103,7 @@ class _Reader:
         bound = self.read_bound(right)
         value = self.build(self.tokens[left.start : left.stop])
         return tuple(
-            Turn(
+            Expiry(
                 value=value,
                 shift=bound.shift(undone=True),
                 bound=bound.shift(undone=False),
@@ -111,7 +111,7 @@ class _Reader:
                 is_strict=is_strict,
                 is_day=bound.is_day,
             )
-            for is_entry, is_strict in _TURNS["=" if operator == "==" else operator]
+            for is_entry, is_strict in _EXPIRIES["=" if operator == "==" else operator]
         )
 
     def read_bound(self, shape: Shape) -> _Bound:

@@ -333,7 +333,7 @@ def filter_rows(node: alg.Node, conditions: Sequence[ClockCondition]) -> alg.Nod
     for condition in conditions:
         predicate = condition.predicate
         is_own = not any(subqueries(predicate)) and columns_in(predicate) <= columns
-        if condition.turns and not (is_own and columns_in(predicate)):
+        if condition.expiries and not (is_own and columns_in(predicate)):
             raise Refusal("CLOCK_READ", predicate.span)
         if is_own:
             node = _push(node, condition)
@@ -349,7 +349,7 @@ def _push(node: alg.Node, condition: ClockCondition) -> alg.Node:
 
     A comparison with the clock never becomes a join's own.
     """
-    predicate, is_timed = condition.predicate, bool(condition.turns)
+    predicate, is_timed = condition.predicate, bool(condition.expiries)
     columns = columns_in(predicate)
     below: tuple[type[alg.Node], ...] = (alg.Filter, alg.Join, alg.OuterOrSemiJoin)
     if is_timed:
@@ -369,7 +369,9 @@ def _push(node: alg.Node, condition: ClockCondition) -> alg.Node:
             return replace(node, left=_push(node.left, condition))
         case alg.Temporal() if is_timed:
             predicates = (*node.predicates, predicate)
-            return replace(node, predicates=predicates, turns=(*node.turns, *condition.turns))
+            return replace(
+                node, predicates=predicates, expiries=(*node.expiries, *condition.expiries)
+            )
         case alg.Temporal():
             return replace(node, child=_push(node.child, condition))
         case alg.Filter() if not own_subqueries(node):
@@ -380,5 +382,5 @@ def _push(node: alg.Node, condition: ClockCondition) -> alg.Node:
         case _:
             pass
     if is_timed:
-        return alg.Temporal(child=node, predicates=(predicate,), turns=condition.turns)
+        return alg.Temporal(child=node, predicates=(predicate,), expiries=condition.expiries)
     return alg.Filter(child=node, predicates=(predicate,))

@@ -8,7 +8,7 @@ from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.reasons import Refusal
 from ctsql.planner.ivm.algebra.traversal import pass_through, subqueries
 from ctsql.planner.ivm.parse.clauses import SelectText, read_source, starts_query
-from ctsql.planner.ivm.parse.clock_comparisons import ClockCondition, read_turns
+from ctsql.planner.ivm.parse.clock_comparisons import ClockCondition, read_expiries
 from ctsql.planner.ivm.parse.expressions import Calls, conjuncts, is_constant, type_of
 from ctsql.planner.ivm.parse.from_relations import FromCompiler, filter_rows
 from ctsql.planner.ivm.parse.function_calls import (
@@ -143,9 +143,9 @@ class Block:
         clocks = self.compiler.reading.clocks
         if not any(t.start in clocks for t in _outside_queries(tokens)):
             return ClockCondition(self.expressions.build(tokens, scope, calls))
-        turns = read_turns(tokens, clocks, lambda t: self.expressions.build(t, scope, calls))
+        expiries = read_expiries(tokens, clocks, lambda t: self.expressions.build(t, scope, calls))
         calls = replace(calls, reads_clock=True)
-        return ClockCondition(self.expressions.build(tokens, scope, calls), turns)
+        return ClockCondition(self.expressions.build(tokens, scope, calls), expiries)
 
     def _conditions(self, tokens: Tokens, aliases: dict[str, alg.Expr]) -> list[ClockCondition]:
         if not tokens:

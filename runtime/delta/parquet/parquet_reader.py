@@ -146,7 +146,7 @@ class NumberRange:
     def meets(self, low: int | None, high: int | None) -> bool:
         """Whether numbers within bounds may be in the range; None for an unknown bound.
 
-        >>> wanted = NumberRange("turn", 4, 5)
+        >>> wanted = NumberRange("expiry", 4, 5)
         >>> [wanted.meets(*bounds) for bounds in ((5, 7), (6, 7), (3, 4), (None, 5), (5, None))]
         [True, False, False, True, True]
         """

@@ -339,10 +339,10 @@ class ModelWarehouse:
 
     def followed(self, until: int) -> Counter[tuple[object, ...]]:
         """What somebody who follows ``live`` is to see: T, row and diff."""
-        turns = {
+        expiries = {
             -(-us // 1_000) for _, rows in self.history for r in rows for us in (r.since, r.until)
         }
-        times = sorted({t for t, _ in self.history} | turns)
+        times = sorted({t for t, _ in self.history} | expiries)
         seen: Counter[tuple[object, ...]] = Counter()
         before: Counter[tuple[object, ...]] = Counter()
         for time in times:
@@ -404,16 +404,16 @@ def _check_due(model: ModelWarehouse) -> None:
     said = table.commit_at(table.version()).metadata
     if "t" in said:  # else MAINTAIN was there
         held = _staying(model.rows, said["t"] * 1_000)
-        turns = (-(-(until + 1_000_000) // 1_000) for *_, until in held)
-        assert said["due"] == min(turns, default=None)
+        expiries = (-(-(until + 1_000_000) // 1_000) for *_, until in held)
+        assert said["due"] == min(expiries, default=None)
 
 
 def _changes_seen(model: ModelWarehouse, start: int) -> Counter[tuple[object, ...]]:
     """What a task on ``staying`` is to see from a T on: each change, at its T."""
-    turns = {-(-(r.until + 1_000_000) // 1_000) for _, rows in model.history for r in rows}
+    expiries = {-(-(r.until + 1_000_000) // 1_000) for _, rows in model.history for r in rows}
     seen: Counter[tuple[object, ...]] = Counter()
     before: Counter[tuple[object, ...]] | None = None
-    for time in sorted({start, *(t for t, _ in model.history), *turns}):
+    for time in sorted({start, *(t for t, _ in model.history), *expiries}):
         if start <= time <= model.con.now():
             rows = next(rows for t, rows in reversed(model.history) if t <= time)
             now = Counter(_staying(rows, time * 1_000))

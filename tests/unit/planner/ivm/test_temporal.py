@@ -78,8 +78,8 @@ FILTERED = [
 
 
 @pytest.mark.parametrize(("sql", "matters"), FILTERED)
-def test_rows_whose_turns_matter(sql: str, matters: str) -> None:
-    """What a query asks of a row beside the clock says whether its turns are worth knowing."""
+def test_rows_whose_expiries_matter(sql: str, matters: str) -> None:
+    """What a query asks of a row beside the clock says whether its expiries are worth knowing."""
     plan = change_plan(sql, TABLES)
     assert isinstance(plan, ChangePlan)
     (window,) = plan.windows.values()
@@ -87,7 +87,7 @@ def test_rows_whose_turns_matter(sql: str, matters: str) -> None:
 
 
 def test_other_filters_make_another_window() -> None:
-    """A window with one filter does not tell when rows turn that pass another one."""
+    """A window with one filter does not tell when rows expire that pass another one."""
     one = "SELECT k FROM t WHERE at > now() AND k = {}"
     plan = change_plan(f"{one.format(1)} UNION ALL {one.format(2)}", TABLES)
     assert isinstance(plan, ChangePlan)
@@ -117,7 +117,7 @@ def test_a_window_of_a_window_is_one_of_the_table(sql: str, told: str, matters: 
     (window,) = plan.windows.values()
     assert (window.table, window.comparisons, window.matters) == ("t", told, matters)
     assert set(window.columns) == {"at", "until"}
-    assert len(window.turns) == 2
+    assert len(window.expiries) == 2
     assert set(plan.windows) <= set(plan.reads)
 
 
@@ -151,13 +151,13 @@ ABOVE = [
 
 @pytest.mark.parametrize("sql", ABOVE)
 def test_above_tables(sql: str) -> None:
-    """What several rows or tables decide is recomputed, and its next turn is known."""
+    """What several rows or tables decide is recomputed, and its next expiry is known."""
     plan = change_plan(sql, TABLES)
     assert not isinstance(plan, ChangePlan)
     assert plan.reason == "CLOCK_ABOVE_TABLE"
     found = temporal_plan(sql, TABLES)
     assert isinstance(found, TemporalPlan)
-    assert len(found.next_turns(5)) == 1
+    assert len(found.next_expiries(5)) == 1
 
 
 LEAVING = [
@@ -214,7 +214,7 @@ REFUSED = [
 
 @pytest.mark.parametrize("sql", REFUSED)
 def test_refused(sql: str) -> None:
-    """What may turn more than once, or at a T that cannot be known."""
+    """What may expire more than once, or at a T that cannot be known."""
     found = temporal_plan(sql, TABLES)
     assert isinstance(found, Declined)
     assert found.reason == "CLOCK_READ"

@@ -1,12 +1,12 @@
-"""When turn tables are made, which of their files are read, and how far ahead is looked."""
+"""When expiry tables are made, which of their files are read, and how far ahead is looked."""
 
 import json
 
 import pytest
 from hypothesis import given, strategies as st
 
+from ctsql.runtime.views.expiry_table import ROWS_MIN, expires_within, is_worth
 from ctsql.runtime.views.refresh_policy import LOOKED_AHEAD_MS, LOOKED_THROUGH_MAX, looked_ahead
-from ctsql.runtime.views.turn_table import ROWS_MIN, is_worth, turns_within
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ def test_small_tables_need_none(rows: int | None, worth: bool) -> None:
 
 def _told(low: int | None, high: int | None) -> str:
     bounds = {"minValues": low, "maxValues": high}
-    return json.dumps({k: {"turn": v} for k, v in bounds.items() if v is not None})
+    return json.dumps({k: {"expiry": v} for k, v in bounds.items() if v is not None})
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def _told(low: int | None, high: int | None) -> str:
         (_told(5, 9), 0, 4, False),
         (_told(5, 9), 0, 5, True),
         (_told(5, 9), 8, 20, True),
-        (_told(5, 9), 9, 20, False),  # the span begins after its last turn
+        (_told(5, 9), 9, 20, False),  # the span begins after its last expiry
         (_told(5, 9), 6, 7, True),
         (_told(5, 9), 0, None, True),
         (_told(5, 9), 9, None, False),
@@ -41,8 +41,8 @@ def _told(low: int | None, high: int | None) -> str:
 def test_files_that_are_read(
     statistics: str | None, after: int, until: int | None, read: bool
 ) -> None:
-    """A file without statistics may have any turn."""
-    assert turns_within(statistics, after, until) is read
+    """A file without statistics may have any expiry."""
+    assert expires_within(statistics, after, until) is read
 
 
 @given(
@@ -50,11 +50,11 @@ def test_files_that_are_read(
     st.integers(0, 40),
     st.one_of(st.none(), st.integers(0, 40)),
 )
-def test_no_turn_is_missed(turns: list[int], after: int, until: int | None) -> None:
-    """A file that has a turn in the span is read, whatever else it has."""
-    has_one = any(after < turn and (until is None or turn <= until) for turn in turns)
+def test_no_expiry_is_missed(expiries: list[int], after: int, until: int | None) -> None:
+    """A file that has an expiry in the span is read, whatever else it has."""
+    has_one = any(after < one and (until is None or one <= until) for one in expiries)
     if has_one:
-        assert turns_within(_told(min(turns), max(turns)), after, until)
+        assert expires_within(_told(min(expiries), max(expiries)), after, until)
 
 
 def test_how_far_is_looked_ahead() -> None:
