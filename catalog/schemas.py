@@ -184,7 +184,7 @@ def check_unique(columns: Sequence[Column], spans: Sequence[Span], hint: str = "
 
 def shown_columns(columns: Sequence[Column]) -> str:
     """Columns with their types, for messages and plans."""
-    return ", ".join(f"{c.name} {c.type}" for c in columns)
+    return ", ".join(f"{c.name} {c.type}{'' if c.nullable else ' NOT NULL'}" for c in columns)
 
 
 def changes_between(there: Sequence[Column], new_columns: Sequence[Column]) -> list[str]:

@@ -164,6 +164,8 @@ def _check_columns(
             what = "other columns for a continual task that is there"
             why = f"It writes {shape_of(output)}. Columns may be added at the end."
             raise not_supported(new.target.span, what, why=why, hint=_ELSEWHERE)
+        if new.columns or new.outputs:
+            _check_not_null(output, prefix, new.target.span)
         column = next((c for c in extra if not c.nullable), None)
         if column is not None:
             what = f'a NOT NULL column "{column.name}" for a continual task that is there'
@@ -172,6 +174,21 @@ def _check_columns(
             raise not_supported(new.target.span, what, why=why, hint=hint)
         schemas.append((*output.columns, *extra))
     return tuple(schemas)
+
+
+def _check_not_null(output: Item, columns: Sequence[Column], span: Span) -> None:
+    """Raise NOT_SUPPORTED where a column is NOT NULL by one definition, and not by the other."""
+    for column, there in zip(columns, output.columns, strict=True):
+        if column.nullable and not there.nullable:
+            what = f'a column "{column.name}" that is no longer NOT NULL'
+            raise not_supported(
+                span, what, why=f'"{output.name}" refuses NULL in it.', hint=_ELSEWHERE
+            )
+        if there.nullable and not column.nullable:
+            what = f'NOT NULL for a column "{column.name}" that is there'
+            why = f'Rows that "{output.name}" holds may have NULL in it.'
+            hint = f"Leave out NOT NULL, and add CHECK ({column.name} IS NOT NULL) to the columns."
+            raise not_supported(span, what, why=why, hint=hint)
 
 
 def with_columns(item: Item, statement: st.CreateContinualTask) -> str:

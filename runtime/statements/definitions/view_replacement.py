@@ -26,6 +26,8 @@ from ctsql.catalog.items import (
     MaterializedView,
     ObjectKind,
     Reading,
+    Task,
+    TaskOutput,
     in_use,
     was_dropped,
 )
@@ -198,7 +200,10 @@ def check_alone(current: Catalog, item: Item) -> None:
 
 def check_same_columns(item: Item, of: Item, span: Span | None) -> None:
     """Raise REPLACEMENT_COLUMNS_DIFFER where a replacement has others than what it is for."""
-    if not same_columns(item.columns, of.columns):
+    nulls = [
+        [c.nullable for c in i.columns] for i in (item, of) if isinstance(i, Task | TaskOutput)
+    ]
+    if not same_columns(item.columns, of.columns) or nulls[1:] != nulls[:1]:
         raise error(
             "REPLACEMENT_COLUMNS_DIFFER",
             span=span,
