@@ -5,14 +5,15 @@ a view those of everything it reads, also through other outputs. Commits after t
 the output is complete are pending.
 
     lag in versions = number of pending commits
-    lag in time     = T of the newest pending commit - T through which the output is complete
+    lag in time     = time since the first of them was due
 
-A commit without a T counts with the T it would get now. A view with refresh times is behind only
-after a due refresh time; after its last one it is finished. An output that waits for a failed one
-is behind, and shows that error. An output that depends on an unreadable object has no other status.
+A commit is due at its T, for a view with refresh times at the next of these; one without a T counts
+with the T it would get now. After its last refresh time a view is finished. An output that waits
+for a failed one is behind, and shows that error. An output that depends on an unreadable object has
+no other status.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -73,16 +74,13 @@ class Lag:
     versions: int
 
     @staticmethod
-    def of(pending: Sequence[int], through: int) -> "Lag":
-        """The lag of an output that is complete through a T.
+    def of(dues: Collection[int], now: int) -> "Lag":
+        """The lag at a T of an output whose pending commits were due at these Ts.
 
-        >>> Lag.of([12, 15], through=11), Lag.of([], through=11)
+        >>> Lag.of([12, 15], now=16), Lag.of([], now=16)
         (Lag(milliseconds=4, versions=2), Lag(milliseconds=0, versions=0))
-
-        Args:
-            pending: the Ts of the pending commits.
         """
-        return Lag(max(max(pending, default=through) - through, 0), len(pending))
+        return Lag(max(now - min(dues, default=now), 0), len(dues))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,22 +167,21 @@ def _status_of(engine: LogReader, item: Item) -> OutputStatus:
     return OutputStatus(
         item=item,
         upper=upper,
-        lag=Lag.of(() if upper == CLOSED else pending_times(engine, item, through), through),
+        lag=Lag(0, 0) if upper == CLOSED else find_lag(engine, item, through),
         suspended=engine.relations.is_suspended(item),
         failure=failure_of(engine.warehouse, item),
         origin=next(failures, None),
     )
 
 
-def pending_times(engine: LogReader, item: Item, through: int) -> list[int]:
-    """The Ts of the pending commits of an output."""
+def find_lag(engine: LogReader, item: Item, through: int) -> Lag:
+    """The lag of an output that is complete through a T."""
     now = max(engine.timeline.now, clock.now_ms())
-    commits = {
-        (source, time)
-        for source, time, due in _commits(engine, item, through, {})
-        if due > through and (due == time or due <= now)
-    }
-    return [time for _, time in commits]
+    dues: dict[tuple[str, int], int] = {}
+    for source, time, due in _commits(engine, item, through, {}):
+        if due > through and (due == time or due <= now):
+            dues[source, time] = min(due, dues.get((source, time), due))
+    return Lag.of(dues.values(), now)
 
 
 _Known = dict[tuple[str, int], frozenset[tuple[str, int, int]]]

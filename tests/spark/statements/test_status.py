@@ -46,11 +46,16 @@ def test_lag_is_what_is_due_and_not_taken_in(
     assert found["once"]["upper"] is None
     assert found["each"]["lag_ms"] >= found["copy"]["lag_ms"] > 0
     assert found["daily"]["lag_ms"] == 0
+    soon = clock.now_ms() + 600_000
+    with monkeypatch.context() as patch:
+        patch.setattr(clock, "now_ms", lambda: soon)
+        assert _status(con)["copy"]["lag_ms"] >= 600_000, "it grows though nothing is committed"
     con.execute("SELECT * FROM above; SELECT * FROM copy")
     assert {s["lag_versions"] for s in _status(con).values()} == {0}
     later = clock.now_ms() + DAY_MS
     monkeypatch.setattr(clock, "now_ms", lambda: later)
     daily = _status(con)["daily"]
     assert (daily["state"], daily["lag_versions"]) == ("behind", 2)
+    assert 0 <= daily["lag_ms"] < DAY_MS / 2, "since its refresh time"
     assert con.execute("SELECT * FROM daily").fetchall() == [(1,)]
     assert _status(con)["daily"]["state"] == "up to date"
