@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.streaming import StreamingQuery
 
-from ctsql.api import Connection, connect
+from ctsql import Connection, connect
 
 COLUMNS = "item INT, pieces INT"
 SET_UP = f"""
@@ -44,10 +44,12 @@ def follow(con: Connection, folder: str, checkpoint: str, *, once: bool = False)
         writer.compare_and_append(new, expected_upper=upper, new_upper=upper + 1)
 
     files = con.spark.readStream.format("csv").schema(COLUMNS)
-    files = files.option("header", "true").option("mode", "FAILFAST")
-    files = files.option(
-        "maxFileAge", "36500d"
-    )  # else files much older than the newest are ignored
+    files = files.options(
+        header=True,
+        enforceSchema=False,  # else the names in a file's header are not looked at
+        mode="FAILFAST",
+        maxFileAge="36500d",  # else files much older than the newest are ignored
+    )
     rows = files.load(folder).withColumn("file", F.col("_metadata.file_path"))
     stream = rows.writeStream.foreachBatch(load).option("checkpointLocation", checkpoint)
     return (stream.trigger(availableNow=True) if once else stream).start()

@@ -60,6 +60,16 @@ def test_killed_and_without_its_checkpoint(con: Connection, files: Folder) -> No
     assert _loaded(con) == dict.fromkeys((2, 3, 4), ROWS_OF_FILE), "what was deleted stays deleted"
 
 
+def test_a_file_with_columns_in_another_order(con: Connection, files: Folder) -> None:
+    """It stops the query: values are not stored in the columns of others."""
+    files.put(1)
+    run(EXAMPLE, *files.arguments)
+    (files.folder / "2.csv").write_text("pieces,item\n7,2\n")
+    with pytest.raises(AssertionError, match="header"):
+        run(EXAMPLE, *files.arguments)
+    assert _loaded(con) == {1: ROWS_OF_FILE}
+
+
 def test_beside_inserts(con: Connection, files: Folder) -> None:
     """Rows that others insert meanwhile are kept, and so is each row of each file."""
     items = range(1, 6)
