@@ -4,9 +4,13 @@ If the view fails, the task is dropped. A kill in between leaves the task, and C
 EXISTS then creates the view.
 """
 
+from dataclasses import replace
+
+from ctsql.catalog.catalog import Catalog
+from ctsql.catalog.cutovers import Cutover
 from ctsql.catalog.dependencies import flow_targets
 from ctsql.catalog.errors import CtsqlError, not_supported
-from ctsql.catalog.items import Item, ObjectKind, Task
+from ctsql.catalog.items import Item, ObjectKind, Task, made_by_flow
 from ctsql.catalog.names import Name
 from ctsql.planner.binding.binder import qualify
 from ctsql.planner.syntax import ast as st, parse_as
@@ -15,7 +19,7 @@ from ctsql.planner.syntax.tokens.tokenizer import say_the_same
 from ctsql.runtime.statements.definitions.alter import Alteration
 from ctsql.runtime.statements.definitions.alter_task import TaskAlteration
 from ctsql.runtime.statements.definitions.create import Creation
-from ctsql.runtime.statements.definitions.cutover import cut_over
+from ctsql.runtime.statements.definitions.cutover import PreparedChange, as_prepared, cut_over
 from ctsql.runtime.statements.objects.name_resolution import Namespace
 
 
@@ -72,11 +76,19 @@ def _replace(names: Namespace, statement: st.CreateFlow, task: Item) -> str:
     if not views:  # a process was killed that had made the task
         creation.create_materialized_view(view)
         views = flow_targets(names.engine.catalog, task)
-    changes = [
+    change, view_change = (
         TaskAlteration(names).replacing(new_task),
         creation.replacing(views[0], view),
-    ]
-    cut_over(names.engine, *(change for change in changes if change is not None))
+    )
+
+    def make(current: Catalog) -> Cutover:
+        cutover = change.make(current) if change else Cutover(items=(as_prepared(current, task),))
+        flow = clauses_of(statement)
+        items = (made_by_flow(i, flow) if i.id == task.id else i for i in cutover.items)
+        return replace(cutover, items=tuple(items))
+
+    task_change = replace(change or PreparedChange(make=make), make=make)
+    cut_over(names.engine, task_change, *([view_change] if view_change else []))
     return "CREATE FLOW (replaced)"
 
 
