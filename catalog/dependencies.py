@@ -173,7 +173,7 @@ def quarantine_copied(catalog: Catalog, task: Item) -> Item | None:
     That is the T at which a replacement begins, or at which ``task``, as of that T, gets the rows
     of its replacement.
     """
-    if not task.definition.once:
+    if not task.definition.copies_rows:
         return None
     for reading in task.reads:
         read = catalog.items[reading.object_id]

@@ -58,15 +58,16 @@ class Definition:
     reads: tuple[Reading, ...] = ()
     number: int = 0  # 0 for the first, then one more each time
     flow: str = ""  # the text of CREATE FLOW behind its name, if that made it; else empty
-    # it is in force at one T only, and runs there whether or not an input has changed.
-    once: bool = False
+    # of rows that were built beside it or are in another table: it is in force at one T alone, and
+    # runs there whether or not an input has changed.
+    copies_rows: bool = False
     # those of each output by it, in order; empty where they are as they are now.
     columns: tuple[Schema, ...] = ()
 
     def followed_by(self, text: str, reads: tuple[Reading, ...]) -> "Definition":
         """The next definition of the same object."""
         number = self.number + 1
-        return replace(self, text=text, reads=reads, number=number, once=False, columns=())
+        return replace(self, text=text, reads=reads, number=number, copies_rows=False, columns=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

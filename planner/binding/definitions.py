@@ -70,7 +70,7 @@ WORDS_OF_TIME = ("REFRESH", "SCHEDULE", "TARGET_LAG", "COALESCE", "TRIM", *CLOCK
 
 def may_wait(catalog: Catalog, item: Item) -> bool:
     """Whether, by its text alone, a definition may become due without a change of its inputs."""
-    if any(revision.once for revision in item.revisions):
+    if any(revision.copies_rows for revision in item.revisions):
         return True  # it reads the existing rows, at the T of its cutover
     texts = [d.text for d in item.revisions]
     texts += [i.definition.text for i in with_plain_views(catalog, item)]

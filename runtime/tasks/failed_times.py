@@ -100,7 +100,7 @@ class FailedTimes:
     def _swap_after(self, time: int) -> int | None:
         """The T behind a time at which a definition replaces all rows; None for none known."""
         state = self.warehouse.timeline.task(self.item.id)
-        copies = {r.number for r in self.item.revisions if r.once}
+        copies = {r.number for r in self.item.revisions if r.copies_rows}
         swaps = (t for t, n in state.revisions if n in copies and state.revision_at(t) == n)
         return min((t for t in swaps if t > time), default=None)
 

@@ -59,7 +59,11 @@ def _complete_through(warehouse: Warehouse, item: Item, through: int) -> int:
 def first_due(warehouse: Warehouse, item: Item) -> int:
     """The T from which a task runs: that of its creation, where it takes in what there is."""
     then, plan = warehouse.relations.in_force(item, item.created_at)
-    return item.created_at if then.definition.once or snapshot_inputs(plan) else item.created_at + 1
+    return (
+        item.created_at
+        if then.definition.copies_rows or snapshot_inputs(plan)
+        else item.created_at + 1
+    )
 
 
 def suspended_below(warehouse: Warehouse, item: Item) -> list[Item]:

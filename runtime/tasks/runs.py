@@ -65,7 +65,7 @@ def due_runs(warehouse: Warehouse, item: Item, *, after: int, until: int) -> lis
         first = warehouse.timeline.task(item.id).revision_at(item.created_at)
         then, plan = warehouse.relations.in_force(item, item.created_at)
         inputs = tuple((i, snapshot) for i in snapshot_inputs(plan))
-        runs.append(Run(item.created_at, first, inputs, anyway=then.definition.once))
+        runs.append(Run(item.created_at, first, inputs, anyway=then.definition.copies_rows))
         after = item.created_at
     movements: dict[tuple[int, int], list[tuple[str, Movement]]] = {}
     for time, revision, object_id, movement in warehouse.schedules.due_movements(

@@ -103,7 +103,7 @@ class Schedules:
         """Whether time alone may bring something to do for an object that can be read."""
         if item.id not in self._timed_items():
             return False
-        if len(item.revisions) > 1 or item.definition.once or self.waits(item):
+        if len(item.revisions) > 1 or item.definition.copies_rows or self.waits(item):
             return True
         plan = self._relations.bound(item).plan
         return isinstance(plan, TaskWrite) and plan.trim is not None
@@ -364,7 +364,7 @@ class Schedules:
         for start, stop, then, plan in self._relations.plans(
             item, after=max(after, item.created_at), until=until
         ):
-            if then.definition.once:
+            if then.definition.copies_rows:
                 times.add(stop)  # it is in force at this one T
             if plan.trim is not None:
                 schedule = Schedule.of([plan.trim], _begin_of(self._relations.catalog, item))

@@ -18,7 +18,7 @@ _OF_DEFINITION = {
     "reads": "reads",
     "revision": "number",
     "flow": "flow",
-    "once": "once",
+    "copies_rows": "copies_rows",
 }
 _OF_FOLLOWING = {"stretches": "stretches", "continues": "continues", "followed_until": "until"}
 

@@ -162,8 +162,8 @@ def new_starts(
 ) -> tuple[tuple[int, int], ...]:
     """The T from which each new definition of a task is in force, for a cutover at T = ``now``.
 
-    A definition that copies rows (:attr:`ctsql.catalog.items.Definition.once`) is in force at that
-    T alone, the one after it from the next T on. The first one of a new task needs no T.
+    A definition that copies rows (:attr:`ctsql.catalog.items.Definition.copies_rows`) is in force
+    at that T alone, the one after it from the next T on. The first one of a new task needs no T.
 
     Args:
         before: the task by the catalog; None for a new one. begin: the T from which a definition
@@ -172,9 +172,9 @@ def new_starts(
     starts, time = [], begin
     for revision in after.revisions:
         if before is None or revision.number > before.revision:
-            time = now if revision.once else time
+            time = now if revision.copies_rows else time
             starts.append((time, revision.number))
-            time += revision.once
+            time += revision.copies_rows
     return tuple(starts if before else starts[1:])
 
 

@@ -56,7 +56,7 @@ def copy_of(
         search_schema=task.search_schema,
         reads=tuple(read.values()),
         flow=task.flow,
-        once=True,
+        copies_rows=True,
     )
 
 

@@ -60,11 +60,11 @@ def test_definitions_by_number() -> None:
 
 def test_once_belongs_to_a_definition() -> None:
     """A definition says whether it is in force at one T only."""
-    filling = Definition(number=1, text="second", reads=(), once=True)
+    filling = Definition(number=1, text="second", reads=(), copies_rows=True)
     third = Definition(number=2, text="third", reads=())
     later = dataclasses.replace(TASK, definition=third, earlier=(*TASK.revisions, filling))
     assert read_item(item_text(later)) == later
-    assert [later.at_revision(n).definition.once for n in range(3)] == [False, True, False]
+    assert [later.at_revision(n).definition.copies_rows for n in range(3)] == [False, True, False]
     assert later.revisions[1] == filling
 
 
@@ -173,7 +173,7 @@ def _with_quarantine(name: str, replaces: str | None = None) -> list[Item]:
 
 
 @pytest.mark.parametrize(
-    ("name", "reads", "once", "quarantine"),
+    ("name", "reads", "copies_rows", "quarantine"),
     [
         ("x", "r_q", True, "r_q"),  # the swap
         ("r", "x_q", True, "x_q"),  # how a replacement begins
@@ -183,12 +183,12 @@ def _with_quarantine(name: str, replaces: str | None = None) -> list[Item]:
     ],
 )
 def test_which_quarantine_is_copied(
-    name: str, reads: str, once: bool, quarantine: str | None
+    name: str, reads: str, copies_rows: bool, quarantine: str | None
 ) -> None:
-    """That of the replacement, or of the replaced task, by a definition that runs once."""
+    """That of the replacement, or of the replaced task, by a definition that copies rows."""
     made = [*_with_quarantine("x"), *_with_quarantine("r", "x"), *_with_quarantine("other")]
     catalog = Catalog.of(made)
-    task = changed(catalog.items[name], reads=(_reading(reads),), once=once)
+    task = changed(catalog.items[name], reads=(_reading(reads),), copies_rows=copies_rows)
     found = quarantine_copied(catalog, task)
     assert (None if found is None else found.id) == quarantine
 

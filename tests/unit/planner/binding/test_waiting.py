@@ -113,5 +113,5 @@ def test_an_older_definition_counts() -> None:
     assert not may_wait(catalog, task)
     before = Definition(number=0, text=older, reads=task.reads)
     assert may_wait(catalog, changed(task, revision=1, earlier=(before,)))
-    once = replace(before, text=newest, once=True)
+    once = replace(before, text=newest, copies_rows=True)
     assert may_wait(catalog, changed(task, revision=1, earlier=(once,)))

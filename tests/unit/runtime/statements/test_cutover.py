@@ -19,7 +19,7 @@ def _task(*copies: bool, first: int = 0) -> Item:
     """A task with as many definitions; those that copy rows are said to."""
     task = an_item(id="x", kind=ObjectKind.CONTINUAL_TASK, name=Name("default", "x"), columns=())
     revisions = [
-        Definition(number=first + n, text=f"d{first + n}", reads=(), once=copy)
+        Definition(number=first + n, text=f"d{first + n}", reads=(), copies_rows=copy)
         for n, copy in enumerate(copies)
     ]
     return replace(task, definition=revisions[-1], earlier=tuple(revisions[:-1]))

@@ -30,7 +30,7 @@ def test_a_copy_reads_the_other_object_whole() -> None:
     """As a reference, also where it is the input; with all columns by name, and no snapshot."""
     for source in (OTHER, FEED):
         made = copy_of(TASK, [TASK], [source], FEED)
-        assert made.once
+        assert made.copies_rows
         plan = explain(_bound(made))
         assert f"NormalReference {source.name.qualified()}: contents as of T" in plan
         assert "snapshot" not in plan
@@ -50,7 +50,7 @@ def test_first_rows_come_before_the_own_definition() -> None:
     own = changed(TASK, definition="CREATE ...", reads=copy_of(TASK, [TASK], [FEED], FEED).reads)
     made = with_first_rows(own, copy_of(TASK, [TASK], [OTHER], FEED))
     assert (made.revision, made.definition.text) == (1, "CREATE ...")
-    assert [r.once for r in made.revisions] == [True, False]
+    assert [r.copies_rows for r in made.revisions] == [True, False]
     assert {r.object_id for r in made.reads} == {"feed", "r"}
     assert {r.object_id for r in made.revisions[-1].reads} == {"feed"}
     assert read_item(item_text(made)) == made
