@@ -228,7 +228,7 @@ class Redefinition(OnNames):
         """Raise RECURSIVE_DEFINITION if the new body reads something that reads the task."""
         for reading in bound.reads:
             detail = f'The new body reads "{reading.name}", which reads the task.'
-            check_no_cycle(self.engine.catalog, item, [reading], span, detail)
+            check_no_cycle(self.names.catalog(), item, [reading], span, detail)
 
     def advance_to_now(self, item: Item) -> int | None:
         """Run the old definition up to now; returns the T at which it failed, if any."""
