@@ -23,7 +23,7 @@ from typing import Any
 
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.cutovers import Cutover, together
-from ctsql.catalog.dependencies import closure
+from ctsql.catalog.dependencies import closure, subscribers
 from ctsql.catalog.errors import CtsqlError, DataError, error
 from ctsql.catalog.items import (
     Item,
@@ -46,7 +46,6 @@ from ctsql.runtime.pipelines.plan import FolderPlan, PlannedStatus, check_still
 from ctsql.runtime.pipelines.planning import PlannedFolder, plan_folder, warehouse_digest
 from ctsql.runtime.pipelines.table_changes import alter_tables
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
-from ctsql.runtime.statements.definitions.alter import readers_of_dropped
 from ctsql.runtime.statements.definitions.alter_task import TaskAlteration
 from ctsql.runtime.statements.definitions.create import Creation, keeps_vectors
 from ctsql.runtime.statements.definitions.cutover import (
@@ -139,6 +138,13 @@ class Application:
     engine: Engine
     planned_folder: PlannedFolder
 
+    @property
+    def changing_ids(self) -> frozenset[str]:
+        """The ids of the stored objects that get another definition, or are dropped."""
+        folder = self.planned_folder
+        redefined = (i for bound in folder.objects for i in bound.redefined)
+        return frozenset(i.id for i in (*redefined, *folder.items_to_drop))
+
     def run(self) -> None:
         """Prepare all definitions, and bring them into force."""
         engine, folder = self.engine, self.planned_folder
@@ -195,7 +201,8 @@ class Application:
             return alteration.prepare(old, now.text, now.reads, span, quarantine=away).part()
         if isinstance(old, MaterializedView) and isinstance(item, MaterializedView):
             assert away is None or isinstance(away, MaterializedView)  # so it is of a view
-            return prepare_view(engine, old, item, away, span).part()
+            change = prepare_view(engine, old, item, away, span)
+            return replace(change, changing_ids=self.changing_ids).part()
 
         def make(current: Catalog) -> Cutover:
             as_prepared(current, old)
@@ -246,10 +253,10 @@ class Application:
         dropped_items = [
             current.items[i.id] for i in self.planned_folder.items_to_drop if i not in going
         ]
-        ids = {i.id for i in (*dropped_items, *going)}
-        for item in dropped_items:  # a subscription may be newer than the plan
-            if readers := readers_of_dropped(current, [item], ids):
-                raise in_use(item, f"It is read by {', '.join(readers)}.")
+        # The plan has asked their readers, of which some change at this T.
+        for item in dropped_items:
+            for subscription in subscribers(current, item.id):
+                raise in_use(item, f"It is read by subscription '{subscription.name}'.")
         begun_ids = {i.id for i in new_items if not isinstance(i, Table | View)}
         rest = Cutover(
             items=tuple(new_items),

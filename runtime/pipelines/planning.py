@@ -4,7 +4,7 @@ Nothing is written, and no row is read.
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ctsql.catalog.catalog import Catalog
@@ -98,8 +98,8 @@ class _Planning:
             change = self.changes[definition.name] = self._one(definition, refused_names)
             if change.status is PlannedStatus.REFUSED:
                 refused_names.update(definition.names)
-        followers = self._followers()
         items_to_drop = self._others()
+        followers = self._followers({i.id for i in items_to_drop})
         self._check_readers(items_to_drop)
         self._add_notices(items_to_drop)
         self._describe()
@@ -165,12 +165,12 @@ class _Planning:
 
     # ---- what else is concerned
 
-    def _followers(self) -> list[Maintained]:
-        """Stored views and tasks that are as they were, over a plain view that is not."""
+    def _followers(self, dropped_ids: Collection[str]) -> list[Maintained]:
+        """Stored views and tasks that stay as they were, over a plain view that does not."""
         stored, catalog = self.stored_catalog, self.overlay.catalog
-        redefined_ids, followers = {i.id for o in self.objects for i in o.redefined}, []
+        others, followers = {i.id for o in self.objects for i in o.redefined} | {*dropped_ids}, []
         for item in stored:
-            if not isinstance(item, Maintained) or item.id in redefined_ids or item.problem:
+            if not isinstance(item, Maintained) or item.id in others or item.problem:
                 continue
             if fingerprint_of(stored, item) == fingerprint_of(catalog, item):
                 continue
@@ -241,10 +241,18 @@ class _Planning:
                     check_columns_unread(self.engine, stored, before, item, definition.span, ids)
                 except REFUSALS as refusal:
                     self._refuse(definition.name, refusal)
+        redefined_ids = {i.id for i in redefined} - dropped_ids
         for item in items_to_drop:
-            if readers := readers_of_dropped(self.overlay.catalog, [item], dropped_ids):
+            # The definition that a task had runs up to the T at which it is replaced.
+            tasks = [r for r in stored.readers(item.id) if isinstance(r, Task)]
+            former = [f"{r.kind.value} {r.name}" for r in tasks if r.id in redefined_ids]
+            readers = readers_of_dropped(self.overlay.catalog, [item], dropped_ids)
+            if readers := [*readers, *(r for r in former if r not in readers)]:
                 detail = f"It is read by {', '.join(readers)}."
                 problem = in_use(item, detail, keyword=_keyword(item))
+                if readers == former:
+                    problem.detail = f"{detail[:-1]}, until that has another definition."
+                    problem.hint = "Apply the folder first without dropping it."
                 name = item.name if item.name in self.changes else self._maker(item).name
                 self._refuse(name, problem)
 

@@ -27,6 +27,8 @@ from tests.scenarios.without_spark.tables import Warehouses
 TABLE = "CREATE TABLE t (a INT, b INT);"
 OTHER = "CREATE TABLE ref (x INT);"
 TASK = "CREATE CONTINUAL TASK k (a INT) ON INPUT t AS (INSERT INTO k SELECT a FROM t);"
+RULED = """CREATE MATERIALIZED VIEW m (a, CONSTRAINT pos CHECK (a > 0) ON VIOLATION QUARANTINE) AS
+    SELECT a FROM t;"""
 
 
 def _analyst(names: PlannedNames, catalog: Catalog) -> Any:
@@ -84,3 +86,60 @@ def test_a_circle_through_an_object_outside_is_refused(warehouse: Connection) ->
     task = f"CREATE CONTINUAL TASK k (a INT) ON INPUT t AS ({body});"
     plan = _plan(warehouse, TABLE + task + view.format("outside"))
     assert _refused(plan) == {"k": "RECURSIVE_DEFINITION"}
+
+
+READERS = {
+    "a view": ("CREATE MATERIALIZED VIEW r AS SELECT {};", "x AS a FROM ref", "a FROM t"),
+    "a plain view": (
+        "CREATE VIEW r AS SELECT {}; CREATE MATERIALIZED VIEW n AS SELECT a FROM r;",
+        "x AS a FROM ref",
+        "a FROM t",
+    ),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_prune_drops_what_a_changed_view_no_longer_reads(
+    warehouse: Connection, reader: str
+) -> None:
+    """What the plan says is dropped is dropped, at the T of the change."""
+    text, before, after = READERS[reader]
+    _apply(warehouse, TABLE + OTHER + text.format(before))
+    warehouse.execute("INSERT INTO t VALUES (1, 1)")
+    _apply(warehouse, TABLE + text.format(after), prune=True)
+    assert warehouse.execute("SELECT a FROM r").fetchall() == [(1,)]
+    assert [i.name.name for i in warehouse._opened().catalog if i.name.name == "ref"] == []
+
+
+def test_what_a_task_reads_until_it_changes_is_dropped_later(warehouse: Connection) -> None:
+    """Its former definition runs up to that T: the plan refuses it, with what to do."""
+    before = TASK.replace("FROM t)", "FROM t WHERE a NOT IN (SELECT x FROM ref))")
+    _apply(warehouse, TABLE + OTHER + before)
+    warehouse.execute("INSERT INTO t VALUES (1, 1)")
+    (refused,) = _plan(warehouse, TABLE + TASK, prune=True).refused_changes
+    assert refused.name == "ref"
+    assert refused.refusal is not None
+    assert refused.refusal.hint == "Apply the folder first without dropping it."
+    _apply(warehouse, TABLE + TASK)
+    _apply(warehouse, TABLE + TASK, prune=True)
+    warehouse.execute("INSERT INTO t VALUES (2, 2)")
+    assert sorted(warehouse.execute("SELECT a FROM k").fetchall()) == [(1,), (2,)]
+
+
+def test_prune_asks_nothing_of_a_strict_view_that_goes(warehouse: Connection) -> None:
+    """It need not be followed by the new query of what it reads."""
+    strict = "CREATE MATERIALIZED VIEW m WITH (REFRESH POLICY = 'strict') AS SELECT b FROM p;"
+    _apply(warehouse, f"{TABLE} CREATE VIEW p AS SELECT a, b FROM t; {strict}")
+    less = f"{TABLE} CREATE VIEW p AS SELECT a FROM t;"
+    assert _refused(_plan(warehouse, less)).keys() >= {"p"}
+    _apply(warehouse, less, prune=True)
+
+
+@pytest.mark.parametrize("reader", ["", "CREATE VIEW r AS SELECT a FROM m;"])
+def test_a_quarantine_goes_with_its_changed_readers(warehouse: Connection, reader: str) -> None:
+    """A reader that is dropped, or reads something else then, does not count."""
+    _apply(warehouse, TABLE + RULED + "CREATE VIEW r AS SELECT a FROM m_quarantine;")
+    warehouse.execute("INSERT INTO t VALUES (1, 1), (-1, 1)")
+    plain = f"{TABLE} CREATE MATERIALIZED VIEW m AS SELECT a FROM t; {reader}"
+    _apply(warehouse, plain, prune=True)
+    assert sorted(warehouse.execute("SELECT a FROM m").fetchall()) == [(-1,), (1,)]

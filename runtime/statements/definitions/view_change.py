@@ -81,6 +81,8 @@ class ViewChange:
     quarantine: MaterializedView | None
     is_paced: bool  # whether refresh times count from the cutover
     span: Span
+    # the ids of objects that change in the same cutover, and read its quarantine no longer.
+    changing_ids: frozenset[str] = frozenset()
 
     def on_top(self, current: Catalog) -> Cutover:
         """The changes of a catalog.
@@ -101,7 +103,7 @@ class ViewChange:
         if away is None:
             return together([changed, beginning(current, self.quarantine, self.span)])
         if len(there) == 1:  # it has none by its new definition
-            check_quarantine_unread(current, away, self.span)
+            check_quarantine_unread(current, away, self.span, self.changing_ids)
             return together([changed, Cutover(drop=dropped(current, [away]))])
         return changed
 
@@ -201,9 +203,14 @@ def with_quarantine(
     return replace(view, quarantine=away.id), away
 
 
-def check_quarantine_unread(current: Catalog, there: Item, span: Span) -> None:
-    """Raise DEPENDENT_OBJECTS where something reads the quarantine of a view, which is to go."""
-    readers = [str(i.name) for i in current.readers(there.id)]
+def check_quarantine_unread(
+    current: Catalog, there: Item, span: Span, without: Collection[str] = ()
+) -> None:
+    """Raise DEPENDENT_OBJECTS where something reads the quarantine of a view, which is to go.
+
+    ``without`` are the ids of readers that do not count.
+    """
+    readers = [str(i.name) for i in current.readers(there.id) if i.id not in without]
     readers += [f"subscription '{s.name}'" for s in subscribers(current, there.id)]
     if readers:
         raise in_use(there, f"It is read by {', '.join(readers)}.", span, kind="quarantine")
