@@ -8,7 +8,13 @@ Spark's plans of both queries are compared.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ctsql.catalog.dependencies import check_no_cycle, flow_targets, outputs_of, with_plain_views
+from ctsql.catalog.dependencies import (
+    beside,
+    check_no_cycle,
+    flow_targets,
+    outputs_of,
+    with_plain_views,
+)
 from ctsql.catalog.errors import CatalogError, NotSupported, StatementError, not_supported
 from ctsql.catalog.items import Item, MaterializedView, Reading, Table, Task, View, made_by_flow
 from ctsql.catalog.names import Name, fold
@@ -57,7 +63,7 @@ class BoundObject:
     definition: FileDefinition
     old: Item | None  # the stored object
     parts: tuple[Part, ...] = ()  # the parts that differ; none of a new object
-    # the object as it would be, a task's outputs behind it; of a flow, its task and view.
+    # the object as it would be, its outputs and quarantine behind it; of a flow, its task and view.
     items: tuple[Item, ...]
     redefined: tuple[Item, ...] = ()  # those that are stored and get another definition
     plans: tuple[BoundDefinition, ...] = ()  # of new or redefined tasks and views
@@ -112,7 +118,9 @@ class FolderBinder:
                 if read.object_id in stored.items:
                     check_not_suspended(self.engine.warehouse, stored.items[read.object_id])
         items, has_other_comments = list[Item](), False
-        for item in (*bound.items, *(outputs_of(stored, old) if old is not None else ())):
+        catalog = self.overlay.catalog.with_items(bound.items)
+        parts_of_it = beside(catalog, bound.items[0])  # some of them unchanged
+        for item in {i.id: i for i in (*bound.items, *parts_of_it)}.values():
             there = stored.items.get(item.id)
             if there is not None:  # comments are not a part of a definition
                 columns = commented(there.columns, item.columns)
@@ -416,5 +424,8 @@ def with_comments(item: Item, definition: FileDefinition) -> Item:
         )
     for comment in definition.comments:
         if qualify(comment.target, definition.schema) == item.name:
+            if comment.kind not in (None, item.kind):
+                hint = f"Write {item.kind.keyword} instead of {comment.kind.keyword}."
+                raise item.wrong_kind(comment.kind.value, hint, comment.target.span)
             item = with_comment(item, comment)
     return item

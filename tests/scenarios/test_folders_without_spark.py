@@ -143,3 +143,18 @@ def test_a_quarantine_goes_with_its_changed_readers(warehouse: Connection, reade
     plain = f"{TABLE} CREATE MATERIALIZED VIEW m AS SELECT a FROM t; {reader}"
     _apply(warehouse, plain, prune=True)
     assert sorted(warehouse.execute("SELECT a FROM m").fetchall()) == [(-1,), (1,)]
+
+
+def test_a_quarantine_gets_comments(warehouse: Connection) -> None:
+    """Also one that is there, as by COMMENT ON; what is no such object has none."""
+    _apply(warehouse, TABLE + RULED)
+    comment = "COMMENT ON {} m_quarantine IS 'rows at fault';"
+    text = TABLE + RULED + comment.format("MATERIALIZED VIEW")
+    (change,) = _plan(warehouse, text).pending
+    assert (change.name, change.parts) == ("m", ("comment",))
+    _apply(warehouse, text)
+    found = [i.comment for i in warehouse._opened().catalog if i.name.name == "m_quarantine"]
+    assert found == ["rows at fault"]
+    assert _refused(_plan(warehouse, TABLE + RULED + comment.format("TABLE"))) == {
+        "m": "WRONG_OBJECT_KIND"
+    }
