@@ -62,6 +62,10 @@ class Words:
                     Part.BODY: self._body(statement),
                     Part.INPUTS: [self._input(i) for i in statement.inputs],
                     Part.COLUMNS: self._columns(statement),
+                    Part.DEFAULTS: [
+                        [(fold(c.name), _text(c.default)) for c in columns if c.default]
+                        for columns in (statement.columns, *(o.columns for o in statement.outputs))
+                    ],
                     Part.CONSTRAINTS: _constraints(
                         statement.constraints, *(o.constraints for o in statement.outputs)
                     ),
@@ -125,8 +129,7 @@ class Words:
     def _columns(self, task: st.CreateContinualTask) -> object:
         lists = [task.columns, *(o.columns for o in task.outputs)]
         return [
-            [(fold(c.name), fold(c.type or ""), c.nullable, _text(c.default)) for c in columns]
-            for columns in lists
+            [(fold(c.name), fold(c.type or ""), c.nullable) for c in columns] for columns in lists
         ]
 
     def _flow(self, flow: st.CreateFlow) -> list[str]:

@@ -158,3 +158,17 @@ def test_a_quarantine_gets_comments(warehouse: Connection) -> None:
     assert _refused(_plan(warehouse, TABLE + RULED + comment.format("TABLE"))) == {
         "m": "WRONG_OBJECT_KIND"
     }
+
+
+def test_a_task_gets_other_defaults(warehouse: Connection) -> None:
+    """As by CREATE OR REPLACE; types that are spelled otherwise are no change."""
+    task = """CREATE CONTINUAL TASK k (a {}, b INT DEFAULT {}) ON INPUT t AS (
+        INSERT INTO k (a) SELECT a FROM t);"""
+    _apply(warehouse, TABLE + task.format("INT", 1))
+    warehouse.execute("INSERT INTO t VALUES (1, 1)")
+    assert _plan(warehouse, TABLE + task.format("integer", 1)).pending == ()
+    (change,) = _plan(warehouse, TABLE + task.format("INT", 2)).pending
+    assert (change.name, change.parts) == ("k", ("defaults",))
+    _apply(warehouse, TABLE + task.format("INT", 2))
+    warehouse.execute("INSERT INTO t VALUES (2, 2)")
+    assert sorted(warehouse.execute("SELECT a, b FROM k").fetchall()) == [(1, 1), (2, 2)]
