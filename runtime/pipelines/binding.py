@@ -217,6 +217,7 @@ class FolderBinder:
             parts = self._parts_of_view(old, item, plan.view.desired, parts, definition.span)
             if not parts:
                 return _Bound([old])
+            creation.check_goes_on(old, statement)
         return _Bound([item, *([away] if away else [])], parts, (plan,))
 
     def _parts_of_view(

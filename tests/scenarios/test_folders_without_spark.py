@@ -172,3 +172,27 @@ def test_a_task_gets_other_defaults(warehouse: Connection) -> None:
     _apply(warehouse, TABLE + task.format("INT", 2))
     warehouse.execute("INSERT INTO t VALUES (2, 2)")
     assert sorted(warehouse.execute("SELECT a, b FROM k").fetchall()) == [(1, 1), (2, 2)]
+
+
+def test_an_unchanged_view_is_not_asked_whether_it_can_change(warehouse: Connection) -> None:
+    """It reads a suspended task, and is bound again as another view below has more columns."""
+    reader = "CREATE MATERIALIZED VIEW r AS SELECT m.a FROM m JOIN k ON k.a = m.a;"
+    view = "CREATE MATERIALIZED VIEW m AS SELECT {} FROM t;"
+    _apply(warehouse, TABLE + TASK + view.format("a") + reader)
+    warehouse.execute("CREATE OR REPLACE MATERIALIZED VIEW m AS SELECT a, b FROM t")
+    warehouse.execute("ALTER CONTINUAL TASK k SUSPEND")
+    text = TABLE + TASK + view.format("a, b")
+    assert _plan(warehouse, text + reader).pending == ()
+    assert _refused(_plan(warehouse, text + reader)) == {}
+    assert _refused(_plan(warehouse, text + reader.replace("m.a FROM", "m.b FROM"))) == {
+        "r": "TASK_SUSPENDED"
+    }
+
+
+@pytest.mark.parametrize("clause", ["APPLY AS DELETE WHEN x = 1 SEQUENCE BY b", "SEQUENCE BY x"])
+def test_a_refusal_is_at_a_place_of_the_folder(warehouse: Connection, clause: str) -> None:
+    """Also where the statement is made of another."""
+    flow = f"CREATE FLOW f AS AUTO CDC INTO newest FROM t KEYS (a) {clause};"
+    (change,) = _plan(warehouse, f"{TABLE}\n{flow}").refused_changes
+    assert change.refusal is not None
+    assert (change.refusal.condition, change.refusal.place) == ("UNKNOWN_COLUMN", "all.sql:2:13")

@@ -340,15 +340,13 @@ class Creation(OnNames):
     ) -> tuple[MaterializedView, MaterializedView | None, BoundDefinition]:
         """A view as a statement defines it, in the place of ``old``; its quarantine; its plan."""
         engine, names = self.engine, self.names
-        check_refresh_times(statement, clock.now_ms())
         if old is None:
+            check_refresh_times(statement, clock.now_ms())
             item = names.new(MaterializedView, name, statement.span, statement.comment)
             item = self._placed(item, statement)
         else:
             check_no_quarantine(engine.catalog, old, statement.target.span)
-            check_not_finished(engine, old)
             self._check_same_storage(old, statement)
-            check_not_suspended(engine.warehouse, old)
             typed = self._typed(statement.span.text)
             typed = replace(typed, number=old.revision + 1, flow=self.flow)
             item = replace(old, definition=typed, comment=statement.comment)
@@ -361,6 +359,7 @@ class Creation(OnNames):
     ) -> PreparedChange:
         """Prepare that a view has another query (:mod:`.view_change`)."""
         engine, span = self.engine, statement.target.span
+        self.check_goes_on(old, statement)
         later, away, _ = self.materialized_view(statement, old.name, old)
         if self.alters:
             columns = commented(old.columns, later.columns)
@@ -377,6 +376,12 @@ class Creation(OnNames):
             return change.on_top(current)
 
         return change.part(make)
+
+    def check_goes_on(self, old: MaterializedView, statement: st.CreateMaterializedView) -> None:
+        """Raise where a view gets no rows by another definition now, or none ever."""
+        check_refresh_times(statement, clock.now_ms())
+        check_not_finished(self.engine, old)
+        check_not_suspended(self.engine.warehouse, old)
 
     def _check_reads(self, current: Catalog, item: Item) -> None:
         """Check that the newest catalog has the objects that a definition was bound to."""
