@@ -131,6 +131,11 @@ class _Planning:
         try:
             bound = self.binder.bind(definition)
         except REFUSALS as problem:
+            files = [
+                span.source for span in (definition.span, *(c.span for c in definition.comments))
+            ]
+            if problem.span is None or problem.span.source not in files:
+                problem.span = definition.span  # not a place in a text that was made of it
             return change.refused(problem)
         self.objects.append(bound)
         if bound.old is None:
