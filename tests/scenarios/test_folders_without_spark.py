@@ -12,6 +12,7 @@ import pytest
 from ctsql import pipelines
 from ctsql.api import Connection
 from ctsql.catalog.catalog import Catalog
+from ctsql.catalog.errors import EnvironmentProblem
 from ctsql.catalog.spans import Source
 from ctsql.planner.folder import read_folder
 from ctsql.planner.lowering import lost_columns
@@ -19,6 +20,7 @@ from ctsql.runtime.pipelines import binding
 from ctsql.runtime.pipelines.overlay import PlannedNames
 from ctsql.runtime.pipelines.plan import FolderPlan
 from ctsql.runtime.views import refresh
+from tests.scenarios.without_spark import connection
 from tests.scenarios.without_spark.columns import columns_of_sql
 from tests.scenarios.without_spark.connection import DuckConnection
 from tests.scenarios.without_spark.engine import fill_state, follow_changes
@@ -196,3 +198,19 @@ def test_a_refusal_is_at_a_place_of_the_folder(warehouse: Connection, clause: st
     (change,) = _plan(warehouse, f"{TABLE}\n{flow}").refused_changes
     assert change.refusal is not None
     assert (change.refusal.condition, change.refusal.place) == ("UNKNOWN_COLUMN", "all.sql:2:13")
+
+
+def test_two_objects_of_a_folder_have_two_places(warehouse: Connection) -> None:
+    """As where the first is there already; else both would write, or be, one table."""
+    views = "".join(
+        f"CREATE MATERIALIZED VIEW {name} WITH (LOCATION = 'memory:/out/m') AS SELECT a FROM t;"
+        for name in "mn"
+    )
+    with pytest.raises(EnvironmentProblem, match="the folder of materialized view m"):
+        _plan(warehouse, TABLE + views)
+    with mock.patch.object(connection, "LOCATION", "memory:/elsewhere"):
+        other = DuckConnection(warehouse._store)  # type: ignore[attr-defined]
+        other.execute("CREATE TABLE z (a INT)")
+        (table,) = other._opened().catalog
+    tables = "".join(f"CREATE TABLE {name} LOCATION '{table.location}';" for name in "uw")
+    assert _refused(_plan(warehouse, tables)) == {"w": "OBJECT_EXISTS"}

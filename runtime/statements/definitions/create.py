@@ -225,7 +225,7 @@ class Creation(OnNames):
         gateway = self.engine.gateway
         location = gateway.qualify(statement.location or "")
         item = replace(item, storage=Storage(location=location, managed=False))
-        check_place_free(self.engine.catalog, item, statement.location_span)
+        check_place_free(self.names.catalog(), item, statement.location_span)
         span = statement.location_span
         check_outside(location, self.engine.location, LOCATION, span, is_folder=True, is_new=False)
         if not gateway.exists(location):
@@ -407,8 +407,11 @@ class Creation(OnNames):
             raise bad_option(option.span, LOCATION, detail, value=value)
         location = self.engine.gateway.qualify(str(option.value)).rstrip("/")
         check_outside(location, self.engine.location, LOCATION, option.value_span, is_folder=True)
-        if self.engine.gateway.entries(location) != []:
+        owner = next((i for i in self.names.catalog() if i.location == location), None)
+        if owner is not None or self.engine.gateway.entries(location) != []:
             detail, hint = "An output begins in an empty folder.", ""
+            if owner is not None:
+                detail = f"It is the folder of {owner.kind.value} {owner.name}."
             for drop, item in self.engine.catalog.all_dropped():
                 if item.location == location:
                     detail = f"It holds {item.kind.value} {item.name}, which was dropped."
