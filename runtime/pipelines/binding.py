@@ -113,10 +113,10 @@ class FolderBinder:
                     bound = _Bound([replace(old, columns=change.columns)], change.parts)
             elif parts or self._is_over_others(old):
                 bound = self._bind(definition, old, parts)
-        for plan in bound.plans:
-            for read in plan.reads:
-                if read.object_id in stored.items:
-                    check_not_suspended(self.engine.warehouse, stored.items[read.object_id])
+        warehouse = PlannedNames(self.overlay, definition.schema).warehouse()
+        for read_id in (read.object_id for plan in bound.plans for read in plan.reads):
+            if read_id in self.overlay.catalog.items:  # else it is its own
+                check_not_suspended(warehouse, self.overlay.catalog.items[read_id])
         items, has_other_comments = list[Item](), False
         catalog = self.overlay.catalog.with_items(bound.items)
         parts_of_it = beside(catalog, bound.items[0])  # some of them unchanged

@@ -42,6 +42,7 @@ from ctsql.runtime.pipelines.plan import (
 from ctsql.runtime.statements.definitions.alter import readers_of_dropped
 from ctsql.runtime.statements.definitions.create import check_columns_unread
 from ctsql.runtime.statements.tables.columns_read import is_behind
+from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_followed, prepared_for, sentence_of_code
 from ctsql.runtime.views.refresh_policy import RECOMPUTE_REASONS, Policy
 
@@ -184,11 +185,11 @@ class _Planning:
             effect = Effect.DIFFERENCE if is_view else Effect.NEXT_T
             self._change(item, status=PlannedStatus.CHANGED, parts=parts, effect=effect)
             try:
+                check_not_suspended(self.engine.warehouse, item)  # it is advanced to now
                 if is_view:
-                    check_followed(
-                        PlannedNames(self.overlay, DEFAULT_SCHEMA).warehouse(),
-                        bind_stored(item, catalog).view,
-                    )
+                    planned = PlannedNames(self.overlay, DEFAULT_SCHEMA).warehouse()
+                    check_not_suspended(planned, item)
+                    check_followed(planned, bind_stored(item, catalog).view)
             except REFUSALS as problem:
                 self._refuse(item.name, problem)
         return followers

@@ -13,6 +13,7 @@ from ctsql import pipelines
 from ctsql.api import Connection
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.errors import EnvironmentProblem
+from ctsql.catalog.items import Task
 from ctsql.catalog.spans import Source
 from ctsql.planner.folder import read_folder
 from ctsql.planner.lowering import lost_columns
@@ -31,6 +32,10 @@ OTHER = "CREATE TABLE ref (x INT);"
 TASK = "CREATE CONTINUAL TASK k (a INT) ON INPUT t AS (INSERT INTO k SELECT a FROM t);"
 RULED = """CREATE MATERIALIZED VIEW m (a, CONSTRAINT pos CHECK (a > 0) ON VIOLATION QUARANTINE) AS
     SELECT a FROM t;"""
+
+ABOVE = "CREATE MATERIALIZED VIEW above AS SELECT a FROM p;"
+FOLLOWER = """CREATE CONTINUAL TASK c (a INT) ON INPUT t AS (
+    INSERT INTO c SELECT t.a FROM t WHERE a IN (SELECT a FROM p));"""
 
 
 def _analyst(names: PlannedNames, catalog: Catalog) -> Any:
@@ -214,3 +219,26 @@ def test_two_objects_of_a_folder_have_two_places(warehouse: Connection) -> None:
         (table,) = other._opened().catalog
     tables = "".join(f"CREATE TABLE {name} LOCATION '{table.location}';" for name in "uw")
     assert _refused(_plan(warehouse, tables)) == {"w": "OBJECT_EXISTS"}
+
+
+SUSPENDED = {
+    "new, over a new plain view": ("", "CREATE VIEW p AS SELECT a FROM k;" + ABOVE),
+    "follows a plain view": (
+        "CREATE VIEW p AS SELECT a FROM t;" + ABOVE,
+        "CREATE VIEW p AS SELECT a FROM k;" + ABOVE,
+    ),
+    "is suspended itself": (
+        "CREATE VIEW p AS SELECT a FROM t;" + FOLLOWER,
+        "CREATE VIEW p AS SELECT b AS a FROM t;" + FOLLOWER,
+    ),
+}
+
+
+@pytest.mark.parametrize("reader", SUSPENDED)
+def test_what_a_suspended_task_forbids_is_in_the_plan(warehouse: Connection, reader: str) -> None:
+    """Apply would end with the definitions in force, or raise what the plan did not say."""
+    before, after = (TABLE + TASK + text for text in SUSPENDED[reader])
+    _apply(warehouse, before)
+    for name in (i.name for i in warehouse._opened().catalog if isinstance(i, Task)):
+        warehouse.execute(f"ALTER CONTINUAL TASK {name} SUSPEND")
+    assert [*_refused(_plan(warehouse, after)).values()] == ["TASK_SUSPENDED"]
