@@ -235,8 +235,10 @@ class _Planning:
         dropped_ids = {i.id for i in items_to_drop}
         # Who is defined anew was bound to the new columns, but for the Ts that it missed.
         redefined = [self.stored_catalog.items[i.id] for o in self.objects for i in o.redefined]
-        without = dropped_ids | {i.id for i in redefined if not is_behind(self.engine, i)}
-        stored, bound_ids = self.stored_catalog, {i.id for o in self.objects for i in o.items}
+        behind_ids = {i.id for i in redefined if is_behind(self.engine, i)}
+        without = dropped_ids | {i.id for i in redefined} - behind_ids
+        bound_ids = {i.id for o in self.objects for i in o.items} - behind_ids
+        stored = self.stored_catalog
         for bound in self.objects:
             for item in bound.items:
                 before, definition = stored.items.get(item.id), bound.definition

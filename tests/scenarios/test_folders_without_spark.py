@@ -242,3 +242,14 @@ def test_what_a_suspended_task_forbids_is_in_the_plan(warehouse: Connection, rea
     for name in (i.name for i in warehouse._opened().catalog if isinstance(i, Task)):
         warehouse.execute(f"ALTER CONTINUAL TASK {name} SUSPEND")
     assert [*_refused(_plan(warehouse, after)).values()] == ["TASK_SUSPENDED"]
+
+
+def test_a_suspended_task_keeps_the_columns_that_it_still_reads(warehouse: Connection) -> None:
+    """It has changes to take by its old body, whatever body the folder gives it."""
+    tables = "CREATE TABLE t (a INT, b INT); CREATE TABLE f (x INT);"
+    objects = """CREATE VIEW v AS SELECT {columns} FROM t;
+    CREATE CONTINUAL TASK k (a INT) ON INPUT f AS (INSERT INTO k SELECT {last} FROM f, v);"""
+    _apply(warehouse, tables + objects.format(columns="a, b", last="b"))
+    warehouse.execute("ALTER CONTINUAL TASK k SUSPEND; INSERT INTO f VALUES (1); SELECT * FROM f")
+    plan = _plan(warehouse, tables + objects.format(columns="a", last="a"))
+    assert _refused(plan) == {"v": "COLUMNS_IN_USE"}
