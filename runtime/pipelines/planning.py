@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ctsql.catalog.catalog import Catalog
+from ctsql.catalog.declined import Declined
 from ctsql.catalog.dependencies import fingerprint_of, owner_of_quarantine, writer_of
 from ctsql.catalog.errors import CtsqlError, capitalised
 from ctsql.catalog.items import (
@@ -45,6 +46,9 @@ from ctsql.runtime.statements.tables.columns_read import is_behind
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_followed, prepared_for, sentence_of_code
 from ctsql.runtime.views.refresh_policy import RECOMPUTE_REASONS, Policy
+
+CHECKED_BY_SPARK_MAX = 10
+"""Of more new tasks and views Spark is not asked whether it reads views' queries as planned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,11 +287,12 @@ class _Planning:
 
     def _describe(self) -> None:
         """Add readers, and how views are followed."""
+        asks = sum(len(bound.plans) for bound in self.objects) <= CHECKED_BY_SPARK_MAX
         for bound in self.objects:
             name = bound.definition.name
             view = next((p for p in bound.plans if isinstance(p.plan, ViewWrite)), None)
             if view is not None and self.changes[name].status is not PlannedStatus.REFUSED:
-                why = self._why_recomputed(view)
+                why = self._why_recomputed(view, asks=asks)
                 self.changes[name] = replace(self.changes[name], incremental=not why, reason=why)
         catalog = self.overlay.catalog
         for key, change in self.changes.items():
@@ -296,12 +301,16 @@ class _Planning:
                 readers = tuple(str(r.name) for r in catalog.readers(item.id))
                 self.changes[key] = replace(change, readers=readers)
 
-    def _why_recomputed(self, plan: BoundDefinition) -> str:
-        """Why a view will not follow its tables by their changes; nothing where it will."""
+    def _why_recomputed(self, plan: BoundDefinition, *, asks: bool) -> str:
+        """Why a view will not follow its tables by their changes; nothing where it will.
+
+        Without ``asks`` the planner alone decides, not Spark.
+        """
         if Policy(plan.view.policy) is Policy.FULL:
             return f"POLICY_FULL: {RECOMPUTE_REASONS['POLICY_FULL']}"
         query = prepared_for(PlannedNames(self.overlay, DEFAULT_SCHEMA).warehouse(), plan.view)
-        refusal = query.refusal()
+        is_planned = not isinstance(query.plan_or_reason, Declined)
+        refusal = query.refusal() if asks or not is_planned else None
         if refusal is None:
             return ""
         place = query.place(refusal)
