@@ -58,7 +58,7 @@ class Definition:
     reads: tuple[Reading, ...] = ()
     number: int = 0  # 0 for the first, then one more each time
     flow: str = ""  # the text of CREATE FLOW behind its name, if that made it; else empty
-    # of rows that were built beside it or are in another table: it is in force at one T alone, and
+    # it copies the rows of a replacement or of another table: it is in force at one T only, and
     # runs there whether or not an input has changed.
     copies_rows: bool = False
     # those of each output by it, in order; empty where they are as they are now.

@@ -253,7 +253,7 @@ class Application:
         dropped_items = [
             current.items[i.id] for i in self.planned_folder.items_to_drop if i not in going
         ]
-        # The plan has asked their readers, of which some change at this T.
+        # The plan has checked their readers; a subscription may be newer.
         for item in dropped_items:
             for subscription in subscribers(current, item.id):
                 raise in_use(item, f"It is read by subscription '{subscription.name}'.")

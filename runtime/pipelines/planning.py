@@ -237,7 +237,7 @@ class _Planning:
     def _check_readers(self, items_to_drop: Sequence[Item]) -> None:
         """Refuse changes of columns under readers that keep what they read, and drops under any."""
         dropped_ids = {i.id for i in items_to_drop}
-        # Who is defined anew was bound to the new columns, but for the Ts that it missed.
+        # A redefined reader was bound to the new columns, but missed Ts run by its old definition.
         redefined = [self.stored_catalog.items[i.id] for o in self.objects for i in o.redefined]
         behind_ids = {i.id for i in redefined if is_behind(self.engine, i)}
         without = dropped_ids | {i.id for i in redefined} - behind_ids

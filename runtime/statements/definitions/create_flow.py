@@ -76,10 +76,7 @@ def _replace(names: Namespace, statement: st.CreateFlow, task: Item) -> str:
     if not views:  # a process was killed that had made the task
         creation.create_materialized_view(view)
         views = flow_targets(names.engine.catalog, task)
-    change, view_change = (
-        TaskAlteration(names).replacing(new_task),
-        creation.replacing(views[0], view),
-    )
+    change = TaskAlteration(names).replacing(new_task)
 
     def make(current: Catalog) -> Cutover:
         cutover = change.make(current) if change else Cutover(items=(as_prepared(current, task),))
@@ -87,8 +84,8 @@ def _replace(names: Namespace, statement: st.CreateFlow, task: Item) -> str:
         items = (made_by_flow(i, flow) if i.id == task.id else i for i in cutover.items)
         return replace(cutover, items=tuple(items))
 
-    task_change = replace(change or PreparedChange(make=make), make=make)
-    cut_over(names.engine, task_change, *([view_change] if view_change else []))
+    task_change = replace(change, make=make) if change else PreparedChange(make=make)
+    cut_over(names.engine, task_change, creation.replacing(views[0], view))
     return "CREATE FLOW (replaced)"
 
 
