@@ -192,6 +192,10 @@ def _describe(cursor: TokenCursor) -> st.Statement:
     extended = _accept_extended(cursor)
     kind = _kind_before_name(cursor)
     extended = extended or _accept_extended(cursor)
+    if cursor.upper() in ("HISTORY", "DETAIL") and len(cursor.rest) > 1 and cursor.upper(1) != ".":
+        word = cursor.take()
+        name = cursor.relation("a name").span.text if cursor.is_at_name else "<name>"
+        raise refusal(word.span, f"DESCRIBE {word.upper}", name=name)
     target = cursor.relation("the name of what to describe")
     cursor.end()
     return st.Describe(span=cursor.span, target=target, kind=kind, extended=extended)

@@ -26,6 +26,13 @@ REFUSED: dict[str, tuple[str, str]] = {
     "SHOW SAVINGS": ("", "Query system.refreshes: it has the strategy and the seconds of each."),
     "WHY NOT": ("", "Query what it reads, AS OF the same T: SHOW CREATE prints its query."),
     "EXPLAIN ROW": ("", "Type: WHY name WHERE k = 1"),
+    "DESCRIBE HISTORY": (
+        "",
+        "Type: SUBSCRIBE TO {name} FROM 0 UP TO NOW, which lists the changes with their T; for the "
+        "commits con.commits('{name}') in Python, or of a task or view SELECT * FROM "
+        "system.refreshes",
+    ),
+    "DESCRIBE DETAIL": ("", "Type: DESCRIBE EXTENDED {name}; its files: system.storage"),
     "DYNAMIC TABLE": (
         "",
         "Type: CREATE MATERIALIZED VIEW ... WITH (REFRESH EVERY '5 minutes'); for REFRESH USING: "
