@@ -85,10 +85,10 @@ def propose(
 
 
 class _InsertOnlySources(HeldSources):
-    """Inputs that only insert; of outputs, nothing that a statement would still look at."""
+    """Inputs that only insert, and outputs whose stored rows no statement reads."""
 
     def stored_with_keys(self, lookup: KeyLookup) -> None:
-        return None  # what it finds goes, and is looked up by itself
+        return None  # the rows it finds are deleted; a separate lookup finds them
 
 
 def _propose_from_few(
@@ -138,7 +138,7 @@ def _inserts(
 
 
 def _shape(body: Transaction, output: str, inputs: list[str]) -> Hashable:
-    """The statements that decide the rows which a body inserts into an output.
+    """The statements that determine the rows a body inserts into an output.
 
     All that write it, except DELETEs before its first INSERT: these delete only stored rows, which
     no statement reads.
@@ -154,7 +154,7 @@ def _shape(body: Transaction, output: str, inputs: list[str]) -> Hashable:
 def _run_passes(
     transaction: Transaction, context: Context, columns: Mapping[str, list[str]]
 ) -> Mapping[str, OutputState]:
-    """What the outputs hold behind the last pass that changes something."""
+    """The outputs' contents after the last pass that changes something."""
     base_states = base(transaction, context)
     outputs: Mapping[str, OutputState] = base_states
     for _ in range(transaction.iterations):
@@ -189,7 +189,7 @@ def _without_victims(stored_rows: DataFrame | None, victims: DataFrame | None) -
 
 
 def _differ(before: OutputState, after: OutputState, columns: list[str]) -> bool:
-    """Does the output hold other rows after a pass?"""
+    """Whether a pass changed the output's rows."""
     names = backtick_all(columns)
 
     def signed(frame: DataFrame | None, diff: int) -> DataFrame | None:

@@ -44,17 +44,17 @@ _HINT = (
 
 @dataclass(frozen=True, slots=True)
 class CheckedRows:
-    """Proposed rows after the constraints were looked at."""
+    """Proposed rows after their constraints were checked."""
 
-    output_rows: AnyRows  # those that go into the output, without the mark
-    # of each constraint that rows break, how many.
+    output_rows: AnyRows  # rows for the output, without the mark
+    # the number of rows that break each constraint
     violations: Mapping[str, int] = field(default_factory=dict)
-    # those that go into the quarantine, with the mark; None for none.
+    # rows for the quarantine, with the mark; None for none
     quarantined_rows: DataFrame | None = None
 
 
 def count_marks(marks: Mapping[int, int], constraints: Sequence[Constraint]) -> dict[str, int]:
-    """How many rows break each constraint, of rows by their marks; none left out is 0. Pure."""
+    """The number of rows that break each constraint, 0 included; ``marks``: rows by mark. Pure."""
     counts = {
         c.name: sum(rows for mark, rows in marks.items() if mark >> i & 1)
         for i, c in enumerate(constraints)

@@ -78,7 +78,7 @@ class FailedTimes:
             self.output.fetch_recent_upper()
             if self.output.upper > time:
                 self._check_known()
-                return self.output.upper  # a rival went past it
+                return self.output.upper  # another process moved the upper past it
             swap = self._swap_after(time)
             if swap is not None:
                 return self._go_past_to(swap, failure)
@@ -92,23 +92,23 @@ class FailedTimes:
             try:
                 done = action is Action.KEEP or record(self.output, failure)
             except EnvironmentProblem:
-                done = True  # it fails all the same; the next one to run it records it
+                done = True  # it fails anyway; the next run records the failure
             if done:
                 raise failure.task_error(item) from problem
         raise disturbance_error(f"{DISTURBED_TRIES_MAX} tries at T = {time}")
 
     def _swap_after(self, time: int) -> int | None:
-        """The T behind a time at which a definition replaces all rows; None for none known."""
+        """The first T after a time at which a definition replaces all rows; None without one."""
         state = self.warehouse.timeline.task(self.item.id)
         copies = {r.number for r in self.item.revisions if r.copies_rows}
         swaps = (t for t, n in state.revisions if n in copies and state.revision_at(t) == n)
         return min((t for t in swaps if t > time), default=None)
 
     def _go_past_to(self, swap: int, failure: Failure) -> int:
-        """Leave out all that is due before a swap [replaced-anyway]; gives the upper after it."""
+        """Skip everything due before a swap [replaced-anyway]; returns the upper after it."""
         for _ in range(DISTURBED_TRIES_MAX):
             if self.output.fetch_recent_upper() > failure.time:
-                return self.output.upper  # a rival went past it
+                return self.output.upper  # another process moved the upper past it
             if self._go_past(failure.time, failure, upper=swap):
                 return swap
         raise disturbance_error(f"{DISTURBED_TRIES_MAX} tries at T = {failure.time}")
@@ -127,7 +127,7 @@ class FailedTimes:
         return self._commit(batch, upper or time + 1, metadata)
 
     def skip(self, loss: Failure | None = None) -> int:
-        """Go past the T at which the task failed; returns that T.
+        """Move the upper past the T at which the task failed; returns that T.
 
         Args:
             loss: an unrecorded reason that stops the task: history of the T was removed.

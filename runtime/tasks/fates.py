@@ -7,14 +7,14 @@ from ctsql.planner.syntax.ast import OnViolation
 
 
 def mask_of(constraints: Sequence[Constraint], *actions: OnViolation) -> int:
-    """The bits of the constraints with some actions."""
+    """A mark with the bits of the constraints that have one of the actions."""
     return sum(1 << i for i, c in enumerate(constraints) if c.action in actions)
 
 
 def fate(mark: int, constraints: Sequence[Constraint]) -> OnViolation | None:
-    """The action for a row that breaks the constraints of a mark; None: it is kept. Pure.
+    """The action for a row that breaks the constraints of a mark; None if it breaks none. Pure.
 
-    Of several the first that is broken counts, in this order: FAIL, QUARANTINE, DROP, WARN.
+    If it breaks several, the first of FAIL, QUARANTINE, DROP, WARN applies.
     """
     for action in (
         OnViolation.FAIL,

@@ -6,8 +6,8 @@ DELETE by key. So the cost follows the change.
 
 [others-first] only rows that no other constraint excludes are checked, for each UNIQUE in the order
     of definition. So an excluded row takes no key from another.
-[definite-winner] a stored row keeps its key before proposed ones; of these the first by its JSON
-    text does. So the outcome is definite, whatever the order of rows.
+[definite-winner] a stored row keeps its key. Of several proposed rows with one key, the first by
+    its JSON text keeps it. So the outcome does not depend on the order of rows.
 [null-is-no-key] a key with a NULL equals no other.
 [same-marks] the driver looks few rows up; else Spark joins. Both mark the same rows.
 """
@@ -43,13 +43,13 @@ class Surroundings:
     """What proposed rows are compared with."""
 
     warehouse: Warehouse
-    # with the version that the proposal builds on; None before it had one.
+    # with the version that the proposal builds on; None before the first
     output: tuple[Item, int | None]
-    victims: AnyRows  # its rows that the proposal takes out, with their places
+    victims: AnyRows  # the stored rows that the proposal deletes, with their places
     at: int  # the T
 
     def stored_keys(self, constraint: Constraint) -> DataFrame | None:
-        """The keys of the output's rows that stay; None if it has no rows."""
+        """The keys of the output's rows that the proposal keeps; None if it has no rows."""
         item, _ = self.output
         sources = StoredSources(self.warehouse, outputs={item.id: self.output})
         rows = sources.stored_rows(item.id)
@@ -60,7 +60,7 @@ class Surroundings:
         return None if rows is None else place_columns(rows, constraint.key).distinct()
 
     def find_few(self, constraint: Constraint, few: LocalRows) -> LocalRows | Declined | None:
-        """The stored rows that have one of the keys, and stay; None if the output has no rows."""
+        """The kept stored rows that have one of the keys; None if the output has no rows."""
         item, version = self.output
         if version is None:
             return None
@@ -134,7 +134,7 @@ def _mark_few(
 
 
 def _numbers_to_write(marks: Sequence[int], constraints: Sequence[Constraint]) -> list[int]:
-    """The numbers of the rows that are written, by what is known of them."""
+    """The numbers of the rows that would be written, by the marks set so far."""
     fates = (None, OnViolation.WARN)
     return [i for i, mark in enumerate(marks) if fate(mark, constraints) in fates]
 
@@ -184,7 +184,7 @@ def _text(rows: DataFrame) -> SparkColumn:
 
 
 def _file_name() -> SparkColumn:
-    """Spark and the driver spell a file's path differently; its name is that of no other file."""
+    """A file's name, which is unique; Spark and the driver spell its path differently."""
     return F.substring_index(FILE_COLUMN, "/", -1).alias(FILE_COLUMN)
 
 

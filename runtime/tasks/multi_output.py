@@ -39,8 +39,8 @@ class PendingOutput:
     object_id: str
     output: Output
     batch: OutputBatch
-    has_rows: bool = False  # something is to be committed: rows, or counts
-    metadata: Mapping[str, Any] = field(default_factory=dict)  # of its own commit
+    has_rows: bool = False  # rows or counts are to be committed
+    metadata: Mapping[str, Any] = field(default_factory=dict)  # for its own commit
 
 
 class OutputBatches:
@@ -59,7 +59,7 @@ class OutputBatches:
         time: int,
         context: AdvanceContext,
     ) -> None:
-        """Nothing is staged yet; outputs that are not among the parts hold T already."""
+        """Start with nothing staged; outputs that are not among the parts hold T already."""
         self.lead = lead
         self._others = others
         self.read = read
@@ -70,7 +70,7 @@ class OutputBatches:
     def open(
         warehouse: Warehouse, task: Item, time: int, context: AdvanceContext
     ) -> "OutputBatches | None":
-        """Begin at a T that the task has not come to; None when it is worth another look."""
+        """Open the outputs for an unwritten T; None if the T must be checked again."""
         lead, *others = written_by(warehouse.catalog, task)
         first = _open(warehouse, lead)
         if first is None:
@@ -99,12 +99,12 @@ class OutputBatches:
 
     @property
     def versions_read(self) -> dict[str, int]:
-        """By id, of the outputs that do not hold T, the versions that their batches build on."""
+        """The versions that the batches build on, by output id; only outputs that do not hold T."""
         return {p.object_id: p.batch.version_read for p in self.waiting}
 
     @property
     def has_rows(self) -> bool:
-        """Is there anything to write at T, or is any of it in already?"""
+        """Whether there is anything to write at T, or a part of T is already committed."""
         return len(self._others) + 1 < len(self.read) or any(p.has_rows for p in self.waiting)
 
     def discard(self) -> None:
@@ -132,7 +132,7 @@ class OutputBatches:
             self._context.committed(part.object_id, outcome, self._upper)
             if not isinstance(outcome, Committed) and part.output.upper < self._upper:
                 break
-            # Ours is in, or a rival's of the same T [part-is-there].
+            # This part of T is committed, by us or by another process [part-is-there].
         else:
             return outcome
         self.discard()

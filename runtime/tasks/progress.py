@@ -35,13 +35,13 @@ def complete_through(warehouse: Warehouse, items: Iterable[Item]) -> int:
 
 
 def _run(warehouse: Warehouse, item: Item) -> Item:
-    """The object that is run for an item: all outputs of a task, or none, hold a T."""
+    """The object that is run for an item: for an output, its task."""
     is_output = isinstance(item, TaskOutput)
     return warehouse.relations.item(item.owner) if is_output else item
 
 
 def _complete_through(warehouse: Warehouse, item: Item, through: int) -> int:
-    """Args: through: all that it follows is complete through there."""
+    """The T through which an item is complete, if all that it follows is complete ``through`` T."""
     relations, item = warehouse.relations, _run(warehouse, item)
     if not isinstance(item, Maintained):
         return through
@@ -51,13 +51,13 @@ def _complete_through(warehouse: Warehouse, item: Item, through: int) -> int:
         return min(failure.time - 1, through)
     is_unwritten = isinstance(item, Task) and relations.output(item).upper <= item.created_at
     if is_unwritten and first_due(warehouse, item) == item.created_at:
-        return min(item.created_at - 1, through)  # its first run is still to come
+        return min(item.created_at - 1, through)  # it has not run yet
     due = warehouse.schedules.due_times(item, after=last_write, until=through)
     return min(due) - 1 if due else through
 
 
 def first_due(warehouse: Warehouse, item: Item) -> int:
-    """The T from which a task runs: that of its creation, where it takes in what there is."""
+    """The T from which a task runs: its creation, at which it reads its inputs' contents."""
     then, plan = warehouse.relations.in_force(item, item.created_at)
     return (
         item.created_at
@@ -94,7 +94,7 @@ def check_not_suspended(warehouse: Warehouse, item: Item) -> None:
 
 
 def failure_of(warehouse: Warehouse, item: Item) -> Failure | None:
-    """Why an output does not advance, by its log; None if it does, or is no output."""
+    """The failure recorded in an output's log; None without one, or for another object."""
     if not isinstance(item, Maintained):
         return None
     output = warehouse.relations.output(item)
@@ -105,13 +105,13 @@ def failure_of(warehouse: Warehouse, item: Item) -> Failure | None:
 def mended_from(
     warehouse: Warehouse, item: Item, failed_at: int | None, state: TaskState, now: int
 ) -> int:
-    """The T from which another definition of a task is in force: ``now``, or the T where it failed.
+    """The T from which a new definition of a task is in force: ``now``, or its failed T.
 
-    Another process may have gone past that T, for example by SKIP, or replaced the failed
+    Another process may have moved past that T, for example by SKIP, or replaced the failed
     definition: later Ts then run by that definition.
 
     Args:
-        failed_at: where it failed; None for nowhere. state: its bindings on the timeline.
+        failed_at: the failed T; None if it has not failed. state: its bindings on the timeline.
     """
     failure = None if failed_at is None else failure_of(warehouse, item)
     if failure is None or failure.revision not in (None, state.revision_at(failure.time)):
@@ -120,7 +120,7 @@ def mended_from(
 
 
 def check_not_failed(warehouse: Warehouse, items: Iterable[Item]) -> None:
-    """Raise what stopped a task on which a read depends, without running anything."""
+    """Raise the error of a failed task on which a read depends; runs nothing."""
     for item in closure(warehouse.catalog, [i.id for i in items]):
         if isinstance(item, Task):
             failure = failure_of(warehouse, item)

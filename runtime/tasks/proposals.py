@@ -1,7 +1,7 @@
 """Stages what a body proposes at one T: into its outputs, and into the task's quarantine.
 
-The quarantine is a table for each task, written like a further output
-(:mod:`ctsql.runtime.tasks.multi_output`). So it has a row that breaks a constraint exactly once,
+The quarantine is a table of the task, written like another output
+(:mod:`ctsql.runtime.tasks.multi_output`). So a row that breaks a constraint is in it exactly once,
 and no reader sees the row before T is committed.
 """
 
@@ -32,7 +32,7 @@ from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 _CAST = re.compile(r"CAST\s*\(", re.IGNORECASE)
-PLACE_TEXT_MAX = 200  # characters of the piece of a body that failed
+PLACE_TEXT_MAX = 200  # characters of the failed part of a body
 
 
 def stage_proposals(
@@ -74,7 +74,7 @@ def stage_proposals(
                 away.append(quarantine_rows(constraints, check.quarantined_rows, name, own, at))
             part = waiting.get(object_id)
             if part is None:
-                continue  # it holds T
+                continue  # this output holds T already
             part.has_rows = warehouse.queries.stage(
                 part.batch.at(at), check.output_rows, proposal.victims, own, small=small
             )
@@ -96,7 +96,7 @@ def stage_proposals(
 def quarantine_changes(
     warehouse: Warehouse, changes: Mapping[str, InputChange], fault: CtsqlError, at: int
 ) -> DataFrame | None:
-    """All changes of the inputs at T, as the quarantine holds them; None if nothing changed.
+    """All changes of the inputs at T, with the quarantine's columns; None if nothing changed.
 
     A deleted row has the relation ``deletes(input)``. ``changes``: by the id by which the body
     reads an input; ``fault``: the body's error at T.
@@ -148,6 +148,6 @@ def taken_over(
 
 
 def _quarantine(waiting: Mapping[str, PendingOutput], plan: TaskWrite) -> PendingOutput | None:
-    """The quarantine, where it does not hold T yet."""
+    """The quarantine, if it does not hold T yet."""
     output_ids = {o.object_id for o in plan.all_outputs}
     return next((part for i, part in waiting.items() if i not in output_ids), None)

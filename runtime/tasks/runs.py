@@ -1,6 +1,6 @@
 """When a task runs, and what its body then sees of its inputs.
 
-A run is due at every time at which an input changed in a way the body may have to see. If the
+A run is due at every T at which an input changed in a way that the body may read. If the
 consolidated change is empty, the body does not run.
 
 [plain-inserts-in-order] runs are computed together only at consecutive Ts with inserts only, by one
@@ -43,9 +43,9 @@ RUNS_MAX = 256  # a commit holds a file for each, and Spark runs a task for each
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """At ``time`` these inputs changed, by object id; ``revision`` of the task is in force.
+    """The inputs that changed at ``time``, by object id; ``revision`` of the task is in force.
 
-    A run with ``anyway`` is made even if they did not (TRIM EVERY, a new flow, a copy).
+    With ``anyway`` the body runs even if none changed (TRIM EVERY, a new flow, a copy).
     """
 
     time: int
@@ -131,7 +131,7 @@ def _only_inserts(warehouse: Warehouse, plan: TaskWrite, run: Run) -> bool:
 
 
 class RunInputs:
-    """The inputs of one run; ``has_rows``, set when they are opened: does any of them change?"""
+    """The inputs of one run; ``has_rows``, set by :meth:`opened`: whether any of them changed."""
 
     def __init__(self, warehouse: Warehouse, plan: TaskWrite, run: Run) -> None:
         self.warehouse = warehouse
@@ -146,7 +146,7 @@ class RunInputs:
         self.views_by_source = seen_of(plan)
 
     def count_inserts(self, object_id: str, movement: Movement) -> int | None:
-        """How many rows an input inserts, where the log says it."""
+        """The number of rows that an input inserts; None if the log does not contain it."""
         item = self.warehouse.relations.item(object_id)
         if movement.version == SNAPSHOT:
             return self.warehouse.versions.rows_count(item, movement.time)
@@ -159,7 +159,7 @@ class RunInputs:
 
     @property
     def are_small(self) -> bool:
-        """Is the whole change, as far as the log says, small enough for the driver?"""
+        """Whether the whole change is below the driver's limit, according to the log."""
         for object_id, movement in self.run.movements:
             row_count = self.count_inserts(object_id, movement)
             if row_count is None and movement.version == SNAPSHOT:
@@ -170,7 +170,7 @@ class RunInputs:
 
     @property
     def has_lost_columns(self) -> bool:
-        """Has an input a column no longer that it had when the body was defined?"""
+        """Whether an input lacks a column that it had when the body was defined."""
         return any(
             movement.version != SNAPSHOT
             and self.warehouse.versions.reshape_of(
@@ -181,7 +181,7 @@ class RunInputs:
 
     @contextmanager
     def opened(self) -> Iterator[Mapping[str, InputChange] | None]:
-        """The change of every input; None for no change, and then the body does not run.
+        """The change of every input; None if nothing changed, and the body does not run.
 
         An input that has lost a column is read even without rows, because the body may name it.
         """
@@ -211,7 +211,7 @@ class RunInputs:
     def _visible_change(
         self, object_id: str, movement: Movement, stack: ExitStack
     ) -> InputChange | None:
-        """What the body sees of an input's change; None when that is nothing."""
+        """The part of an input's change that the body sees; None if it is empty."""
         change = self._change(object_id, movement, stack)
         view = self.views_by_source.get(object_id)
         if change is None or view is None:
@@ -254,7 +254,7 @@ class RunInputs:
                 if rows.isEmpty():
                     return None
         else:
-            # A view may make of a row that goes what it makes of one that comes.
+            # The view may map a deleted and an inserted row to equal rows.
             inserts = (
                 RowChange.DELETE not in self.due[object_id] and self._name(object_id) == object_id
             )
@@ -284,7 +284,7 @@ class RunInputs:
 def _few_change(
     nothing: Callable[[], DataFrame], change: FewChanged, *, only_inserts: bool
 ) -> InputChange | None:
-    """A change of few rows; None where there is none, or none that is looked at."""
+    """A change of few rows; None if it is empty, or has only rows that the body does not read."""
     if only_inserts:
         return None if change.inserts.is_empty else InputChange(nothing, few=change.inserts)
     if change.net is None or change.net.is_empty:

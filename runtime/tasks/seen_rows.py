@@ -29,13 +29,13 @@ def sources_of(node: Node, rows: DataFrame) -> HeldSources:
 
 
 def seen_of(plan: TaskWrite) -> dict[str, ViewReference]:
-    """What a body sees of each source that it does not see whole, by the source's id."""
+    """The views and conditions through which a body reads sources, by source id."""
     sources = ((n, s) for s in plan.input_views for n in descend(s) if isinstance(n, InsertsInput))
     return {source.object_id: view for source, view in sources}
 
 
 def lower_seen(node: Node, rows: DataFrame, at: int) -> DataFrame:
-    """The rows that are seen of a source's rows, lazily."""
+    """The rows that the body sees of a source's rows, lazily."""
     return lower_relation(node, Context(rows.sparkSession, sources_of(node, rows), at))
 
 
@@ -47,10 +47,10 @@ def seen_change(
     *,
     only_inserts: bool,
 ) -> InputChange | None:
-    """What the body sees of a source's change at T; None for nothing.
+    """The part of a source's change at T that the body sees; None if it is empty.
 
-    ``keep`` makes rows that are computed once and read several times. ``only_inserts``: the deletes
-    are not read.
+    ``keep`` returns rows that are computed once and can be read several times. ``only_inserts``:
+    the deletes are not read.
     """
 
     def nothing() -> DataFrame:
@@ -67,7 +67,7 @@ def seen_change(
         inserts = lower_seen(view, change.inserts, at)
         return None if inserts.isEmpty() else InputChange(nothing, inserts)
     inserts, deletes = (lower_seen(view, rows, at) for rows in (change.inserts, change.deletes))
-    columns = [c for c in inserts.columns if c in deletes.columns]  # what the source still has
+    columns = [c for c in inserts.columns if c in deletes.columns]  # the source still has
     names = backtick_all(columns)
     parts = [r.select(*names, F.lit(n).alias(DIFF)) for r, n in ((inserts, 1), (deletes, -1))]
     signed_rows = consolidate(parts[0].unionAll(parts[1]), columns)

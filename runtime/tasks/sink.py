@@ -80,11 +80,11 @@ from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 CHANGES, COMPUTE = "changes", "compute"
-"""The phases of a run: what its inputs' changes are, and the body with the writing of files."""
+"""The phases of a run: reading the inputs' changes; running the body and writing files."""
 
 
 class OutdatedDefinition(Exception):
-    """The task was written by a definition that the timeline, as last looked at, does not have."""
+    """The task was written by a definition that the timeline, as last read, does not contain."""
 
 
 class TaskSink:
@@ -129,7 +129,7 @@ class TaskSink:
             raise
 
     def _find_lost(self, until: int) -> int | None:
-        """The T at which history is missing: the one that is run, or the first not known to be."""
+        """The T at which history is missing: the running T, or the first T with lost history."""
         if self._writing is not None:
             return self._writing
         after = self._effective_upper() - 1
@@ -145,7 +145,7 @@ class TaskSink:
         upper = begin
         self._retrying = retry
         runs = due_runs(self.warehouse, self.item, after=upper - 1, until=until)
-        if runs and not self.item.revision:  # else what is missing comes with the definition
+        if runs and not self.item.revision:  # else the definition adds missing columns
             for output in outputs_of(self.warehouse.catalog, self.item) or [self.item]:
                 check_columns_there(self.warehouse, output)
         state: SinkState[Run] = SinkState(
@@ -174,7 +174,7 @@ class TaskSink:
             self._check_known()
 
     def _check_known(self) -> None:
-        """Raise OutdatedDefinition where the newest commit is of a definition not known here."""
+        """Raise OutdatedDefinition if the newest commit's definition is not loaded here."""
         if self._is_outdated():
             raise OutdatedDefinition
 
@@ -186,7 +186,7 @@ class TaskSink:
         return newest.revision > state.revision_at(newest.upper - 1)
 
     def _propose(self, state: SinkState[Run], by_time: dict[int, Run]) -> None:
-        """Make the proposal of the due time; its rows are computed when it is written."""
+        """Add the due time's proposal to the state; its rows are computed when it is written."""
         time = state.due()
         if time is not None and state.to_append_progress <= time:
             state.to_append += inserts_input([(by_time[time], time, 1)])
@@ -200,9 +200,9 @@ class TaskSink:
         return first_due(self.warehouse, self.item)
 
     def _write_together(self, run: Run) -> tuple[int, bool] | Declined:
-        """Like :meth:`_write` for a due time and the waiting ones after it, in one commit.
+        """Like :meth:`_write`, for a due time and the waiting times after it, in one commit.
 
-        Declined if it must run by itself.
+        Declined if the due time must run alone.
         """
         first = bisect_left(self._waiting, run.time, key=lambda r: r.time)
         waiting = self._waiting[first : first + self._together_max]
@@ -218,9 +218,9 @@ class TaskSink:
         return Declined("it cannot be run with others")
 
     def _write(self, run: Run, fault: CtsqlError | None = None) -> tuple[int, bool]:
-        """Run the body at a due time; the output's upper after it, and whether we wrote.
+        """Run the body at a due time; returns the output's upper after it, and whether we wrote.
 
-        ``fault``: the body's error at this time; then the changes go into the quarantine instead.
+        ``fault``: the body's error at this time; the changes are then written to the quarantine.
         """
         missed = False
         for _ in range(DISTURBED_TRIES_MAX):
@@ -237,7 +237,7 @@ class TaskSink:
                     raise
                 if missed:
                     raise self._history_lost(run, problem) from problem
-                missed = True  # it may have been compacted and removed while it was being read
+                missed = True  # its files may have been compacted and removed while they were read
                 continue
             if not isinstance(outcome, Declined):
                 return outcome
@@ -246,14 +246,14 @@ class TaskSink:
     def _try(
         self, runs: Sequence[Run], fault: CtsqlError | None = None
     ) -> tuple[int, bool] | Declined:
-        """Run the body at one or several due times, and commit once what it proposes.
+        """Run the body at one or several due times, and commit its proposal once.
 
         Declined if another commit was first, or the rows of the Ts cannot be separated.
         """
         first, last = runs[0].time, runs[-1].time
         if self.output.upper > first:
             self._check_known()
-            return self.output.upper, True  # a rival wrote it
+            return self.output.upper, True  # another process wrote it
         batches = OutputBatches.open(self.warehouse, self.item, last, self.context)
         if batches is None:
             return Declined("the upper has moved")
@@ -272,21 +272,21 @@ class TaskSink:
         return (last + 1, True) if is_in else Declined("another commit was first")
 
     def _metadata(self, time: int, meter: Meter, phases: Phases) -> dict[str, Any]:
-        """What a commit at T says: what it was made from, and what that took."""
+        """The metadata of a commit at T: the versions it was made from, and its cost."""
         work = meter.work().to_metadata()
         reads = self.warehouse.versions.reads_at(self.item, time)
         return {**reads, "work": work, **phases.to_metadata()}
 
     def _may_set_aside(self, run: Run, problem: CtsqlError) -> bool:
-        """Whether the changes of a time go into the quarantine: only rows cause a DATA_ERROR."""
+        """Whether the changes of a time are set aside: only for DATA_ERROR, which rows cause."""
         plan = self.warehouse.relations.in_force(self.item, run.time)[1]
         return plan.quarantine_errors and problem.condition == "DATA_ERROR"
 
     def _fit(self, time: int, versions: Mapping[str, int]) -> bool:
-        """Do outputs have, at the versions that batches build on, the columns in force at T?
+        """Whether outputs have the columns in force at T, at the versions that batches build on.
 
-        Otherwise they get them (:mod:`ctsql.runtime.warehouse.output_columns`), and must be opened
-        again.
+        Otherwise the columns are added (:mod:`ctsql.runtime.warehouse.output_columns`), and the
+        outputs must be opened again.
         """
         relations = self.warehouse.relations
         then, plan = relations.in_force(self.item, time)
@@ -303,7 +303,7 @@ class TaskSink:
         return fits
 
     def _commit(self, batch: OutputBatch, new: int, metadata: Mapping[str, Any]) -> bool:
-        """Commit to the output that leads; is it in?"""
+        """Commit to the leading output; returns whether T is committed."""
         outcome = self.output.compare_and_append(
             [batch], expected=batch.lower, new=new, metadata=metadata
         )
@@ -330,7 +330,7 @@ class TaskSink:
     def _stage(
         self, batches: OutputBatches, runs: Sequence[Run], phases: Phases, fault: CtsqlError | None
     ) -> bool | Declined:
-        """Stage what the body proposes, or ``fault`` as in :meth:`_write`; False for nothing."""
+        """Stage the proposal, or ``fault`` as in :meth:`_write`; False if nothing was staged."""
         if len(runs) > 1:
             is_staged = self._stage_together(batches, runs)
             phases.end(COMPUTE)
@@ -382,12 +382,12 @@ class TaskSink:
         return bool(times)
 
     def settle(self, through: int) -> None:
-        """Note in the log that the task has run through a time, after which it need not look."""
+        """Record in the log that the task has run through a time, so no process checks it again."""
         if self.output.fetch_recent_upper() <= through:
             self._advance_upper(through + 1)
 
     def _advance_upper(self, upper: int) -> None:
-        """Write an upper without rows; losing the race for it is fine."""
+        """Commit an upper without rows; does nothing if another commit is first."""
         batch = self.output.open(self.output.upper)
         if isinstance(batch, OutputBatch) and batch.lower < upper and not self._is_outdated():
             self._commit(batch, upper, self.warehouse.versions.reads_at(self.item, upper - 1))

@@ -29,20 +29,20 @@ Rows = tuple[tuple[Row, int], ...]  # rows with how many copies of each
 
 @dataclass(slots=True)
 class SinkState(Generic[Row]):
-    """What the sink knows."""
+    """The loaded times and proposals of a task, and its upper."""
 
     # times at which the input changed, as a heap: the smallest is the first.
     append_times: list[int] = field(default_factory=list)
-    append_times_progress: int = 0  # exclusive; all append times below it are known
+    append_times_progress: int = 0  # exclusive; all append times below it are loaded
     to_append: list[Update[Row]] = field(default_factory=list)  # proposed updates
-    to_append_progress: int = 0  # exclusive; all proposals at times below it are known
+    to_append_progress: int = 0  # exclusive; all proposals at times below it are loaded
     output_upper: int = 0  # exclusive; the output holds everything below it
 
     def __post_init__(self) -> None:
         self.append_times = sorted(self.append_times)
 
     def due(self) -> int | None:
-        """The time to write next; None when no known time is due."""
+        """The time to write next; None if no loaded time is due."""
         while self.append_times and self.append_times[0] < self.output_upper:
             heapq.heappop(self.append_times)
         if not self.append_times or self.append_times[0] >= self.append_times_progress:
@@ -58,6 +58,6 @@ class SinkState(Generic[Row]):
             return WAIT
         if self.to_append_progress <= write:
             return Advance(write) if write > self.output_upper else WAIT
-        # No earlier time is asked about any more, so what took itself back is nothing.
+        # Earlier times are not read again, so a proposal and its retraction cancel.
         self.to_append = consolidate((row, max(t, write), d) for row, t, d in self.to_append)
         return Write(write + 1, tuple(as_of(self.to_append, write).items()))

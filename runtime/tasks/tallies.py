@@ -1,6 +1,6 @@
-"""What is stored of constraints: how many rows broke each of them, and a quarantine's columns.
+"""The stored numbers of rows that broke each constraint, and the columns of a quarantine.
 
-No import of Spark here: SHOW CONSTRAINTS answers from logs.
+No import of Spark here: SHOW CONSTRAINTS reads only logs.
 """
 
 import json
@@ -11,7 +11,7 @@ from ctsql.catalog.errors import not_readable
 from ctsql.planner.nodes import Constraint
 
 TALLIES = "ctsql.constraints"
-"""The domain whose configuration are the sums of what was counted, of one output."""
+"""The domain with an output's counts: the sum for each constraint."""
 COUNTED = "constraints"
 """Key in the metadata of a commit: how many rows broke each constraint at its T."""
 QUARANTINE_COLUMNS = (
@@ -22,7 +22,7 @@ QUARANTINE_COLUMNS = (
     ("place", "string"),
     ("row_json", "string"),
 )
-"""Of every quarantine: the T, what the row is of, what it breaks, why, where, and the row."""
+"""Of every quarantine: T, the row's relation, the constraints, the reason, the place, the row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Tally:
 
 
 def tallies_of(domains: Mapping[str, str]) -> dict[str, Tally]:
-    """The sums that a table's state has, by the names of constraints.
+    """The sums in a table's domain metadata, by constraint name.
 
     Raises STORED_DATA_INVALID.
     """
@@ -65,7 +65,7 @@ def add_tallies(
     violations: Mapping[str, int],
     at: int,
 ) -> str:
-    """The text of the sums after a T; constraints that are no more are left out. Pure."""
+    """The sums after a T, as text; dropped constraints are left out. Pure."""
     records = {}
     for constraint in constraints:
         before = tallies.get(constraint.name)
