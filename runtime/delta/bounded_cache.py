@@ -1,8 +1,8 @@
 """A cache of immutable values, bounded in bytes.
 
-A value that was unused for a minute is evicted with the next new one. The least recently used value
-makes room for a new one. Lookups that scan more files in turn than fit would then never find
-anything. So with ``rounds``, recently used values are kept and the new one is not.
+A value that was unused for a minute is evicted with the next new one. A new value evicts the least
+recently used one. If lookups scan more files in turn than fit, none would ever be found; so with
+``rounds``, recently used values are kept instead and the new one is not.
 """
 
 from collections import OrderedDict

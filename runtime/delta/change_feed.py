@@ -101,11 +101,11 @@ NOT_STORED = Declined("not all of it is committed")
 class InputChange:
     """The change of one input at one time."""
 
-    nothing: Callable[[], DataFrame]  # makes the input without rows
-    added_rows: DataFrame | None = None  # if it only inserts; None otherwise, and if they are few
+    nothing: Callable[[], DataFrame]  # returns the input's columns without rows
+    added_rows: DataFrame | None = None  # if it only inserts many rows; else None
     # the inserted rows, in the driver, if the whole change is few rows
     few: LocalRows | None = None
-    net_change: DataFrame | None = None  # if it does not only insert: rows with ``DIFF``
+    net_change: DataFrame | None = None  # otherwise: rows with ``DIFF``
 
     @cached_property
     def _columns(self) -> list[str]:

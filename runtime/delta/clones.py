@@ -1,4 +1,4 @@
-"""What the statements of an open transaction wrote, before its commit.
+"""The rows that an open transaction's statements wrote, before its commit.
 
 Rows that a transaction only appends are staged as files of the table. For other statements the
 table is copied: a shallow clone in a folder below the table's, so the table can take over its
@@ -144,7 +144,7 @@ class Clone:
         return mine.frame(mine.version())
 
     def take(self, files: Sequence[StagedFile]) -> None:
-        """Add files that are staged for its table."""
+        """Add files that were staged for the copied table."""
         root = self.origin.jpath.toUri().toString()
         actions = {}
         for file in files:

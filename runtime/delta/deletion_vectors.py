@@ -1,7 +1,7 @@
 """Deletion vectors: the rows of a data file that are deleted.
 
-They are bitmaps in this process, because each operation in the JVM would be a call. Delta's own
-store reads and writes their bytes.
+Here they are bitmaps, because each operation in the JVM would cost a call. Delta's own store reads
+and writes their bytes.
 
 Source: the Delta protocol, "Deletion Vectors" and "Deletion Vector Format": a magic number, and a
     64-bit Roaring bitmap in the portable format.
@@ -23,7 +23,7 @@ _MAGIC = (1681511377).to_bytes(4, "little")
 INLINE_CHARS_MAX = 45_000
 """Delta encodes the text again for tasks, a third longer, by ``writeUTF``: at most 65,535 bytes."""
 ALWAYS_SHORT = 3_000
-"""So many rows always fit such a text: each takes at most 10 bytes, 12.5 characters."""
+"""This many rows always fit such a text: each takes at most 10 bytes, 12.5 characters."""
 BYTES_MAX = 32 * 1024 * 1024  # bytes of all cached vectors, of all tables
 _BITMAP_BYTES = 1_024  # memory of a bitmap with its name, in addition to its bytes
 

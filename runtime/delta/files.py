@@ -113,7 +113,7 @@ def optimize(table: DeltaTable) -> Compaction:
 
 
 def is_of_others(table: DeltaTable) -> bool:
-    """Whether only Delta's own OPTIMIZE keeps its layout or row ids."""
+    """Whether only Delta's own OPTIMIZE keeps the table's clustering or row ids."""
     return any(table.has_feature(name) for name in FEATURES_OF_OTHERS)
 
 
@@ -123,7 +123,7 @@ def is_of_others(table: DeltaTable) -> bool:
 def stored_files(table: DeltaTable) -> list[StoredFile]:
     """The data, change and vector files in a table's folder, without nested tables.
 
-    What a killed process left of a transaction's copy is listed, its log too.
+    The remains of a killed transaction's copy are listed too, with its log.
     """
     here = table.log_files.table_folder
     with translate_spark_errors(), translate_os_errors(table.location):
@@ -226,7 +226,7 @@ def first_logged(table: DeltaTable) -> int:
 
 
 def log_names(table: DeltaTable) -> list[str]:
-    """The names of a log's files; none if ctsql may not delete any."""
+    """The names of a log's files; empty if ctsql may not delete any."""
     if any(table.has_feature(name) for name in FEATURES_OF_LOGS):
         return []
     return list(table.log_files.names())

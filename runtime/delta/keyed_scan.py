@@ -286,7 +286,7 @@ class StoredRows:
 
     @property
     def is_near(self) -> bool:
-        """Are they so few that this process reads all of them?"""
+        """Whether they are so few that this process reads all of them."""
         return not isinstance(self._near, Declined)
 
     @cached_property
@@ -466,7 +466,7 @@ class Lookups:
     def _derive_from_alike(self, read: KeyedRead, version: int) -> LocalRows | Declined:
         """The rows of a read of nearly the same keys, and those of the other keys."""
         if len(read.sets) != 1:
-            return _NOT_READ  # a row may have keys of several
+            return _NOT_READ  # a row may have keys of several sets
         for entry in self._reads.values():
             if not entry.rows_by_version or entry.read.shape != read.shape:
                 continue

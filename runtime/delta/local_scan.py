@@ -66,7 +66,7 @@ def local_rows(
 
     Args:
         keys: empty for all rows. columns: with the keys'; None for all.
-        was: earlier states of files, by path: of these only the rows that were deleted then.
+        was: earlier states of files, by path; only rows that were deleted then are read of these.
     """
     schema = table.schema_at(version)
     if columns is not None:

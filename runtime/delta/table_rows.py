@@ -159,13 +159,13 @@ class DeltaRows(TableLog):
         return self.handle.change_feed(first, last, snapshot, coarse=coarse)
 
     def _has_feed(self, version: int) -> bool:
-        """Whether the feed has the changed rows of a commit, not whole files."""
+        """Whether the change feed has a commit's changed rows, and not only whole files."""
         configuration = self.metadata_at(version).configuration
         is_kept = bool(is_on(configuration, "delta.enableChangeDataFeed"))
         return is_kept or bool(self.commit_at(version).change_paths)
 
     def _tells_vectors(self, version: int, *, coarse: bool) -> bool:
-        """Are the vectors of a commit's deleted rows short enough for tasks?
+        """Whether the vectors of a commit's deleted rows are short enough for tasks.
 
         With ``coarse`` Delta computes vectors only of files that had one before.
         """

@@ -1,4 +1,4 @@
-"""Who has outputs advanced: may stop it between two commits, and is called after each."""
+"""The caller of ``advance``: it may stop between two commits, and is called back after each."""
 
 import threading
 from collections.abc import Callable
@@ -10,9 +10,9 @@ from ctsql.runtime.log.write_handle import Appended, Committed, Entry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdvanceContext:
-    """What a caller of ``advance`` wants."""
+    """The wishes of a caller of ``advance``."""
 
-    # set when no further commit is wanted; None to run to the end.
+    # set to stop after the current commit; None to run to the end
     stop: threading.Event | None = None
     # called after each commit that moves an upper, with the object's id.
     on_commit: Callable[[str, Entry], None] | None = None
@@ -20,14 +20,14 @@ class AdvanceContext:
     watched_ids: frozenset[str] = frozenset()
 
     def check_stop(self) -> None:
-        """Between two commits: raises STATEMENT_CANCELLED when the caller wants to stop."""
+        """Raise STATEMENT_CANCELLED if the caller wants to stop; called between two commits."""
         if self.stop is not None and self.stop.is_set():
             raise error("STATEMENT_CANCELLED")
 
     def committed(self, object_id: str, outcome: Appended, upper: int) -> None:
-        """Call back if a write of an object is in, which moved its upper."""
+        """Call back if a write of an object was committed and moved its upper."""
         if isinstance(outcome, Committed) and self.on_commit is not None:
             self.on_commit(object_id, Entry(upper, outcome.version))
 
 
-UNATTENDED = AdvanceContext()  # of a caller that never stops it and needs no call
+UNATTENDED = AdvanceContext()  # the caller never stops and needs no call

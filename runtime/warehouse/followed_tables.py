@@ -35,7 +35,7 @@ def keep_logs(warehouse: Warehouse, before: AbstractSet[str] | None = None) -> f
     all_ids = {i.id for i in catalog if _is_own(i)}
     free_ids = (all_ids if before is None else before) - now
     if any(s.problem for s in catalog.subscriptions.values()):
-        free_ids = set()  # nobody can tell what it follows
+        free_ids = set()  # what it follows is unknown
     _keep(warehouse, (catalog.items[i] for i in now - (before or set())), keeps=True)
     _keep(warehouse, (catalog.items[i] for i in free_ids & all_ids), keeps=False)
     return now
@@ -43,13 +43,13 @@ def keep_logs(warehouse: Warehouse, before: AbstractSet[str] | None = None) -> f
 
 def _keep(warehouse: Warehouse, tables: Iterable[Item], *, keeps: bool) -> None:
     for item in tables:
-        assert item.location is not None  # a table has one
+        assert item.location is not None  # a table has a location
         try:
             warehouse.gateway.keep_log(item.location, keeps=keeps)
         except CtsqlError as problem:
             if problem.condition not in UNREADABLE:
                 raise
-            # Its log is gone or damaged: who reads it says so.
+            # Its log is gone or damaged; its readers raise the error.
 
 
 def _is_own(item: Item) -> bool:

@@ -59,19 +59,19 @@ def check_takes(warehouse: Warehouse, item: Item, columns: Schema) -> None:
 
 
 def check_columns_there(warehouse: Warehouse, item: Item) -> None:
-    """Raise what :func:`find_missing_column` finds."""
+    """Raise the error of :func:`find_missing_column`, if any."""
     problem = find_missing_column(warehouse, item)
     if problem is not None:
         raise problem
 
 
 def find_missing_column(warehouse: Warehouse, item: Item) -> CtsqlError | None:
-    """STORED_DATA_INVALID where the table of an output lacks a column that it is written under.
+    """STORED_DATA_INVALID if another writer dropped or retyped a column of an output's table.
 
-    Another writer has taken it away, or changed its type; None where none is missing.
+    Only columns that the output writes count. None if all are there.
     """
     schema = warehouse.relations.table(item).schema_text()
-    # Most are spelled alike; if not, Spark's parser has to say.
+    # Equal texts are equal types; other texts are compared by Spark's parser.
     if _has_all(schema, item.columns) or begins_with(schema, item.columns):
         return None
     stored_columns = warehouse.relations.stored_columns(item)
@@ -116,7 +116,7 @@ def ensure_columns(
         if isinstance(batch, UpperMoved):
             continue
         check()
-        assert batch.txn is not None  # it was opened here
+        assert batch.txn is not None  # it was opened above
         old_schema = table.metadata_at(batch.version_read).schema_text
         batch.txn.set_columns(schema_with(old_schema, columns))
         names = [c.name for c in columns]

@@ -32,13 +32,13 @@ class StoredTable:
     """A stored object as a view reads it."""
 
     object_id: str
-    columns: tuple[Column, ...]  # those it had when the view was made, as far as they are there
+    columns: tuple[Column, ...]  # those it had when the view was created, if they still exist
     names: tuple[str, ...]  # of all
 
 
 @dataclass(frozen=True, slots=True)
 class OutputProposal:
-    """What a body proposes for one output: rows to insert, and stored rows to delete, located."""
+    """A body's proposal for one output: rows to insert, and located stored rows to delete."""
 
     inserts: AnyRows
     victims: AnyRows
@@ -48,27 +48,27 @@ class TaskSources(Sources, Protocol):
     """The rows that one run of a task reads."""
 
     def inserted(self, object_id: str) -> LocalRows | Declined:
-        """The rows inserted at T, where they are few and nothing else changed."""
+        """The rows inserted at T, if they are few and nothing else changed."""
 
     def found_by_key(self, lookup: KeyLookup) -> LocalRows | Declined | None:
-        """What the output holds of the keys of a change, with the places; None for nothing."""
+        """The output's rows with a key of a change, located; None if there are none."""
 
 
 class StoredRelations(Sources, Protocol):
     """The rows of objects as of T."""
 
     def local_rows(self, object_id: str, at: int) -> LocalRows | Declined:
-        """All rows of an object whose table has few of them; nothing is computed."""
+        """All rows of an object whose table has few rows; nothing is computed."""
 
 
 class QueryEngine(Protocol):
-    """Computes rows; what is done with them is decided and committed above."""
+    """Computes rows; its callers decide and commit."""
 
     def analyst(self, columns_of: ColumnsOf) -> Analyst:
-        """What names and types of definitions are asked of, over objects of some columns."""
+        """The analyst of definitions' names and types, over objects with the given columns."""
 
     def collect_bounded(self, rows: DataFrame) -> DataFrame | Declined:
-        """The rows, computed now and held by the driver; declined when they are not few."""
+        """The rows, computed now and held by the driver; declined if they are not few."""
 
     def consolidate_change_feed(self, change_rows: DataFrame, columns: list[str]) -> DataFrame:
         """Each row of a change feed once, with ``DIFF``; rows that cancel are left out."""
@@ -85,12 +85,12 @@ class QueryEngine(Protocol):
         """Stage desired - stored, as :func:`ctsql.runtime.delta.diff_writer.stage`."""
 
     def meter(self) -> Meter:
-        """Begin to count what is done."""
+        """Start to count jobs, rows and bytes."""
 
     def propose(
         self, body: Transaction, sources: TaskSources, at: int, columns: Mapping[str, list[str]]
     ) -> Mapping[str, OutputProposal]:
-        """What a body proposes at T for each output, whose columns are given by its id."""
+        """A body's proposal at T for each output; ``columns`` by output id."""
 
     def stage_batched_runs(
         self,
@@ -104,7 +104,7 @@ class QueryEngine(Protocol):
     def view_rows(
         self, view: ViewWrite, sources: StoredRelations, at: int, *, small: bool = False
     ) -> RowSet:
-        """What a view ought to hold as of T; ``small`` says that it likely reads few rows."""
+        """The rows that a view should hold as of T; ``small``: it likely reads few rows."""
 
     def schema_text(self, item: Item) -> str:
         """The columns of an output's table, as the log writes them."""
@@ -112,7 +112,7 @@ class QueryEngine(Protocol):
     def types_given(
         self, view: ViewWrite, text: Text, tables: Mapping[str, StoredTable]
     ) -> tuple[str, ...] | None:
-        """The types of a view's query; None where the text is of another query."""
+        """The types of a view's query; None if the text is another query."""
 
     def types_of(self, texts: Iterable[Text], tables: Mapping[str, StoredTable]) -> set[str]:
         """The types of the columns of texts over tables."""
@@ -120,7 +120,7 @@ class QueryEngine(Protocol):
     def run(
         self, query: PrintedQuery, inputs: Mapping[Input, RowSet], names: TemporaryNames
     ) -> RowSet:
-        """The rows of a query of a change plan, from all that it reads; maybe not computed yet.
+        """The rows of a query of a change plan over its inputs; maybe not computed yet.
 
-        Rows have one name for as long as ``names`` are kept.
+        Rows keep their name as long as ``names`` exists.
         """

@@ -1,4 +1,4 @@
-"""The registry of a warehouse: of each object its table, its write handle and its definition."""
+"""The registry of a warehouse: the table, the write handle and the definition of each object."""
 
 import json
 from collections.abc import Callable, Collection, Iterable
@@ -36,15 +36,14 @@ if TYPE_CHECKING:
 
 
 class Relations:
-    """Tables, write handles and bound definitions by object; kept until the catalog changes.
+    """Tables, write handles and bound definitions by object, cached until the catalog changes.
 
-    Also views' change plans, by object id, with what they were made for, and the write handles of
-    their state tables, by location. ``load_stored`` returns the newest stored catalog; ``reload``
-    uses it.
+    It also caches views' change plans, by object id, and the write handles of their state tables,
+    by location. ``load_stored`` returns the newest stored catalog; ``reload`` uses it.
 
     Attributes:
         catalog: as last read. A task's outputs have the columns of the definition in force, which
-            may be older than the newest.
+            may be older than the newest definition.
     """
 
     def __init__(self, gateway: "Gateway", timeline: Timeline) -> None:
@@ -62,7 +61,7 @@ class Relations:
         self.load_stored: Callable[[], Catalog] = lambda: self._newest
 
     def use(self, catalog: Catalog) -> None:
-        """Go on with another catalog; :attr:`catalog` stays the same while nothing changes."""
+        """Use a newer catalog; :attr:`catalog` is the same object while nothing changes."""
         if catalog is self._newest and self._revisions == self._numbers(self._revisions):
             return
         self._newest = catalog
@@ -75,13 +74,14 @@ class Relations:
         self.catalog = catalog
 
     def add(self, items: Iterable[Item]) -> None:
-        """Go on with objects that no catalog has yet."""
+        """Add objects that are not in the stored catalog yet."""
         self.use(self._newest.with_items(items))
 
     def _as_in_force(self, catalog: Catalog) -> Catalog:
-        """Give outputs of tasks the columns by which they are written now.
+        """Give the outputs of tasks the columns of the definitions in force.
 
-        The catalog has a definition before the timeline puts it in force; both then count at once.
+        The catalog contains a definition before the timeline puts it in force; its columns count
+        from then on.
         """
         tasks = [i for i in catalog if any(d.columns for d in i.revisions)]
         if tasks and self.timeline.read_to < 0:
@@ -93,7 +93,7 @@ class Relations:
         return catalog
 
     def _numbers(self, tasks: Iterable[str]) -> dict[str, int]:
-        """Of tasks the numbers of the definitions in force now, as last taken in."""
+        """The numbers of the tasks' definitions in force, by the timeline as last read."""
         return {task: self.timeline.task(task).revision_at(TIME_MAX) for task in tasks}
 
     def item(self, object_id: str) -> Item:
@@ -105,7 +105,7 @@ class Relations:
         return item_there(self.catalog, object_id).check()
 
     def table(self, item: Item) -> "DeltaTable":
-        """The Delta table of an object that has one; of a task with outputs the first one's."""
+        """The Delta table of a stored object; for a task with outputs, of its first output."""
         item = self.lead(item)
         if item.storage is None:
             detail = f"{item.kind.value} {item.name} has none."
@@ -125,11 +125,11 @@ class Relations:
         return replaced_error(self.catalog, self.catalog.items.get(item.id, item), facts)
 
     def lead(self, item: Item) -> Item:
-        """Whose log says how far an object is: of a task with outputs that of the first one."""
+        """The object whose log has the progress: for a task with outputs its first output."""
         return self.item(item.outputs[0]) if item.outputs else item
 
     def output(self, item: Item) -> Output:
-        """The write handle of an output; of a task with outputs the first one's."""
+        """The write handle of an output; for a task with outputs, of its first output."""
         item = self.lead(item)
         output = self._outputs.get(item.id)
         if output is None:
@@ -137,7 +137,7 @@ class Relations:
         return output
 
     def bound(self, item: Item) -> BoundDefinition:
-        """The bound definition of an object; of a task the one in force now."""
+        """The bound definition of an object; for a task the one in force now."""
         return self._bound_as(self.current(item))
 
     def _bound_as(self, item: Item) -> BoundDefinition:
@@ -151,10 +151,7 @@ class Relations:
         return definition
 
     def readable(self, ids: Iterable[str]) -> set[str]:
-        """Of objects and all below: those whose definition this program can read.
-
-        In one pass: what reads something unreadable is not among them.
-        """
+        """The ids of the objects, and of those they read, that are readable with all they read."""
         readable_ids: set[str] = set()
         for item in closure(self.catalog, ids):
             read = {r.object_id for r in item.reads} - {item.id}
@@ -174,7 +171,7 @@ class Relations:
         return True
 
     def current(self, item: Item) -> Item:
-        """An object with the definition that is in force now; an output is its task."""
+        """An object with the definition in force now; for an output, its task."""
         if isinstance(item, TaskOutput):
             item = self.item(item.owner)
         if not isinstance(item, Task):
@@ -184,10 +181,10 @@ class Relations:
         return self._at_revision(item, self.timeline.task(item.id).revision_at(TIME_MAX))
 
     def _at_revision(self, item: Item, number: int) -> Item:
-        """A task with one of its definitions, by the newest catalog that was looked at."""
+        """A task with one of its definitions, by the newest loaded catalog."""
         newest = self._newest.items.get(item.id, item)
         if number > newest.revision:
-            self.reload()  # the timeline was looked at later than the catalog
+            self.reload()  # the timeline was read later than the catalog
             newest = self._newest.items.get(item.id, item)
         if number > newest.revision:
             detail = f"{item.name}: {number} is in force, {newest.revision} is the newest known."
@@ -197,7 +194,7 @@ class Relations:
     def plans(
         self, item: Item, *, after: int, until: int
     ) -> list[tuple[int, int, Item, TaskWrite]]:
-        """(after, until] cut where a task's definition changes, with the item as it is then."""
+        """(after, until], split where a task's definition changes, with the item of each part."""
         plans = []
         for start, stop, number in self.timeline.task(item.id).spans(after, until):
             then = self._at_revision(item, number)
@@ -206,32 +203,32 @@ class Relations:
         return plans
 
     def definitions(self, item: Item, *, after: int, until: int) -> list[Item]:
-        """A task as it is at the Ts of (after, until], each definition once a span."""
+        """A task's definitions in force in (after, until], one for each span."""
         spans = self.timeline.task(item.id).spans(after, until)
         return [self._at_revision(item, number) for _, _, number in spans]
 
     def in_force(self, item: Item, at: int) -> tuple[Item, TaskWrite]:
-        """A task as it is at a time, and what it does then."""
+        """A task with its definition in force at a time, and the plan of that definition."""
         ((_, _, then, plan),) = self.plans(item, after=at - 1, until=at)
         return then, plan
 
     def is_suspended(self, item: Item) -> bool:
-        """Is it a task that is not to run?"""
+        """Whether it is a suspended task."""
         return self.timeline.task(item.id).suspended is not None
 
     def sources(self) -> "dict[str, tuple[str, DeltaTable]]":
-        """What the timeline mints for: every source with its name."""
+        """Every source that gets Ts, with its name."""
         return {i.id: (i.name.qualified(), self.table(i)) for i in sources(self.catalog)}
 
     def followed(self, item: Item) -> list[Item]:
-        """What an object must keep up with: a task its inputs, any other all that it reads."""
+        """The objects that an object follows: a task its inputs, a view everything it reads."""
         if item.kind in (ObjectKind.CONTINUAL_TASK, ObjectKind.TASK_OUTPUT):
             plan = self.bound(item).task
             return [self.item(object_id) for object_id in due_changes(plan)]
         return [self.item(r.object_id) for r in item.reads if r.object_id != item.id]
 
     def is_followed(self, item: Item, watched_ids: Collection[str] = ()) -> bool:
-        """Does a task or a subscription read it, also through views, so that every T matters?
+        """Whether a task or subscription follows it, also through views, so every T is written.
 
         This includes a task that is being created, and a dropped task, which UNDROP would run for
         each T since. ``watched_ids``: the objects of unnamed subscriptions, which no catalog has.
@@ -247,12 +244,12 @@ class Relations:
         subscriptions = [*self.catalog.subscriptions.values()]
         subscriptions += (s for drop in drops for s in drop.subscriptions)
         if any(s.problem for s in subscriptions) or any(d.problem for d in drops):
-            return True  # nobody can tell what it follows
+            return True  # what it follows is unknown
         followed_ids = {*watched_ids, *(s.object_id for s in subscriptions)}
         return item.id in followed_ids or any(r.id in followed_ids for r in readers)
 
     def columns_now(self, item: Item) -> tuple[Column, ...]:
-        """An object's columns; for a table those of its log, written by any process."""
+        """An object's columns; for a table those in its log, which any process may change."""
         if not isinstance(item, Table):
             return item.columns
         text = self.table(item).schema_text()

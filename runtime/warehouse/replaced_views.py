@@ -38,28 +38,28 @@ from ctsql.runtime.warehouse.warehouse import Warehouse
 
 
 def is_redefined(warehouse: Warehouse, item: Item) -> bool:
-    """Is what a view holds of another definition than it has now, as far as its log says?"""
+    """Whether a view's stored rows were written by another definition, according to its log."""
     metadata = _newest_metadata(warehouse, item)
     return metadata is not None and is_by_another(warehouse, item, metadata)
 
 
 def is_by_another(warehouse: Warehouse, item: Item, metadata: Mapping[str, Any]) -> bool:
-    """Was a commit of an object provably made by another definition?
+    """Whether a commit of an object was certainly made by another definition.
 
-    The text may be the same, over other columns of what it reads.
+    The text may be the same, over other columns of the tables.
     """
     is_older = isinstance(item, MaterializedView) and metadata.get(REVISION, 0) < item.revision
     return is_older or metadata.get(DEFINITION) != fingerprint_of(warehouse.catalog, item)
 
 
 def is_outdated(warehouse: Warehouse, item: Item) -> bool:
-    """Is what a view holds of a newer definition than this process knows [never-older-on-newer]?"""
+    """Whether a newer definition than the loaded one wrote a view [never-older-on-newer]."""
     metadata = _newest_metadata(warehouse, item)
     return metadata is not None and metadata.get(REVISION, 0) > item.revision
 
 
 def is_closed_by_another(warehouse: Warehouse, item: Item) -> bool:
-    """Was a view finished by another definition than it has now, which is never written then?"""
+    """Whether another definition finished a view, so its present definition is never written."""
     output = warehouse.relations.output(item)
     if output.fetch_recent_upper() != CLOSED:
         return False
@@ -69,10 +69,10 @@ def is_closed_by_another(warehouse: Warehouse, item: Item) -> bool:
 
 
 def awaits_columns(warehouse: Warehouse, item: Item) -> bool:
-    """Does the table of a replaced view still have the columns of an older definition?
+    """Whether a replaced view's table still has the columns of an older definition.
 
-    Extra columns at its end may be left by a replacement that was not completed: they hold nothing,
-    and count only if the view was replaced since it was written.
+    An incomplete replacement may have left extra, empty columns at the end. They count only if the
+    view was replaced after its last write.
     """
     if not isinstance(item, MaterializedView):
         return False
@@ -92,9 +92,9 @@ def awaits_columns(warehouse: Warehouse, item: Item) -> bool:
 
 
 def is_before_columns(warehouse: Warehouse, item: Item, at: int, entries: Sequence[Entry]) -> bool:
-    """Were a view's rows as of T stored under other columns than its present ones?
+    """Whether a view's rows as of T were stored under other columns than its present ones.
 
-    Its entries must begin with the last one that is complete through T.
+    ``entries`` begin with the last one that is complete through T.
     """
     if any(e.anew for e in entries if e.upper > at + 1):
         return True
@@ -113,7 +113,7 @@ def version_before(warehouse: Warehouse, item: Item, at: int) -> int | None:
 
 
 def check_known(warehouse: Warehouse, item: Item) -> None:
-    """Raise VIEW_REPLACED if this process knows only an older definition of a view."""
+    """Raise VIEW_REPLACED if this process has loaded only an older definition of a view."""
     if is_outdated(warehouse, item):
         raise _replaced_meanwhile(item)
 
@@ -125,9 +125,9 @@ def check_written(warehouse: Warehouse, item: Item) -> None:
 
 
 def check_columns(warehouse: Warehouse, node: Node) -> None:
-    """Raise VIEW_REPLACED for a definition bound to columns that a view has no longer.
+    """Raise VIEW_REPLACED for a definition bound to columns that a view no longer has.
 
-    Plain views are checked where they are analysed.
+    Plain views are checked when they are analysed.
     """
     for read in _read_itself(node):
         item = warehouse.catalog.items.get(getattr(read, "object_id", ""))
@@ -168,7 +168,7 @@ def table_schema(item: Item) -> str:
 
 
 def _columns(item: Item) -> list[Column]:
-    # What a view's query says of NOT NULL may change with its inputs; a task's is declared.
+    # NOT NULL of a view's query may change with its inputs; that of a task is declared.
     keep_not_null = not isinstance(item, MaterializedView)
     return [
         Column(c.name, c.type, c.nullable or not keep_not_null, c.comment) for c in item.columns
@@ -176,9 +176,9 @@ def _columns(item: Item) -> list[Column]:
 
 
 def _newest_metadata(warehouse: Warehouse, item: Item) -> dict[str, Any] | None:
-    """What the newest commit of a view says of itself; None before the first, and after the last.
+    """The metadata of a view's newest commit; None before the first and after the last.
 
-    Nothing where the log of that commit was cleaned up.
+    Empty if that commit's log file was cleaned up.
     """
     output = warehouse.relations.output(item)
     if output.fetch_recent_upper() in (NO_UPPER, CLOSED):

@@ -38,9 +38,9 @@ from ctsql.runtime.log.table_changes import FileOrigin, added_files, file_origin
 from ctsql.runtime.rows.multiset import equality_keys
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
-COPIES_MAX = 8  # how often a row may have been copied since it was written
+COPIES_MAX = 8  # the most copies of a row that are followed back
 WRITTEN = (TIME, VERSION, NOTE)
-"""What is added to a row: the T and the commit that wrote it, or what cannot be told."""
+"""The columns added to a row: the T and the commit that wrote it, or why they are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class LocatedContents:
 
 
 def located_contents(warehouse: Warehouse, item: Item, at: int) -> LocatedContents | None:
-    """The rows of a stored object as of T with their locations; None before there were any.
+    """The rows of a stored object as of T with their locations; None before its first version.
 
     Raises VIEW_FAILED.
     """
@@ -84,7 +84,7 @@ def located_contents(warehouse: Warehouse, item: Item, at: int) -> LocatedConten
 
 
 def with_writers(warehouse: Warehouse, contents: LocatedContents, rows: DataFrame) -> DataFrame:
-    """Some of the located rows, each with the columns ``WRITTEN``."""
+    """Add the columns ``WRITTEN`` to some of the located rows."""
     search = _Search(warehouse, contents)
     names = [c for c in rows.columns if c not in (FILE_COLUMN, ROW_COLUMN)]
     start = rows.withColumn(ORIGIN, F.col(FILE_COLUMN))
@@ -118,7 +118,7 @@ class _Search:
         version: int,
         copies: int,
     ) -> DataFrame:
-        """Rows whose ``ORIGIN`` is one of some files, live at a version, with what wrote them."""
+        """Rows of some files that are live at a version, with the commits that wrote them."""
         origins = file_origins(self._table, paths, version)
         commits: dict[str, tuple[int | None, int | None, str | None]] = {}
         paths_by_version: dict[int, list[str]] = {}
@@ -142,7 +142,7 @@ class _Search:
         commits: Mapping[str, tuple[int | None, int | None, str | None]],
         among: Collection[str],
     ) -> DataFrame:
-        """The rows of some files with the data about these files.
+        """Join the rows of some files with the records about these files.
 
         ``among``: the files that rows may be in. They are joined by as many last parts of their
         paths as distinguish them, because other writers may repeat names.
@@ -171,7 +171,7 @@ class _Search:
         return at, origin.version, note
 
     def _time(self, version: int) -> int | None:
-        """The T at which a commit counts; None for one that has none."""
+        """The T of a commit; None if it has none."""
         if self._item.is_output:
             upper = self._table.commit_at(version).transaction(self._item.app)
             return None if upper is None else upper - 1
@@ -184,7 +184,7 @@ class _Search:
         return None
 
     def _first_time(self) -> tuple[int | None, str | None]:
-        """Of a commit from before a table was known: the first T."""
+        """The table's first T, for commits made before the table had Ts."""
         if self._item.is_output or not self._bindings:
             return None, None
         return self._bindings[0].time, "before the table was known"
@@ -196,11 +196,11 @@ class _Search:
         origins: Mapping[str, FileOrigin | None],
         copies: int,
     ) -> str | None:
-        """Why the rows that a commit copied are unknown; None if they are known."""
+        """Why the origin of rows that a commit copied is unknown; None if it can be found."""
         if copies == 0:
             return f"copied more than {COPIES_MAX} times since; not after version {version}"
         origin = origins[among[0]]
-        assert origin is not None  # it is one of those that were copied
+        assert origin is not None  # it is one of the copied files
         try:
             there = self._table.files(version - 1)
             if not self._table.versions.read_alike(version - 1, version):
@@ -209,7 +209,7 @@ class _Search:
             if problem.condition != "HISTORY_LOST":
                 raise
             there = {}
-        # What a read-only engine has in memory says nothing of files.
+        # Commits in a read-only engine's memory have no files.
         table = self._warehouse.gateway.table(self._table.location)
         paths = origin.copied_from
         if any(path not in there for path in paths) or table.missing(map(unquote, paths)):
@@ -225,7 +225,7 @@ class _Search:
         version: int,
         copies: int,
     ) -> DataFrame:
-        """Rows of files into which a commit copied rows, with what wrote them."""
+        """Rows of files into which a commit copied rows, with the commits that wrote them."""
         origin = origins[among[0]]
         assert origin is not None
         files = self._table.files(version - 1)
@@ -258,7 +258,7 @@ def _with(rows: DataFrame, at: int | None, version: int | None, note: str | None
 
 
 def _number(rows: DataFrame, columns: list[str]) -> DataFrame:
-    """The rows with what they are equal by, and the number of each among its equals."""
+    """Add to rows their key of equality, and each row's number among equal rows."""
     keys = equality_keys(rows, columns)
     keyed_rows = rows.select("*", *keys)
     helper_columns = [backtick(c) for c in keyed_rows.columns if c.startswith((GROUP_, TEXT_))]
@@ -267,7 +267,7 @@ def _number(rows: DataFrame, columns: list[str]) -> DataFrame:
 
 
 def _pair(left: DataFrame, right: DataFrame, how: str, *columns: str) -> DataFrame:
-    """Numbered rows ``a``, joined with equal ones ``b``; some columns of these are kept, too."""
+    """Join numbered rows ``a`` with equal rows ``b``, keeping some columns of ``b``."""
     on = [c for c in right.columns if c.startswith((GROUP_, TEXT_, NUMBER))]
     same = reduce(and_, [F.col(f"a.{c}").eqNullSafe(F.col(f"b.{c}")) for c in on])
     return left.alias("a").join(right.select(*on, *columns).alias("b"), same, how)

@@ -44,7 +44,7 @@ Known = dict[tuple[str, int, int], frozenset[int]]
 
 
 class Schedules:
-    """When the objects of a registry change."""
+    """The times at which the objects of a registry change."""
 
     def __init__(self, relations: Relations, versions: Versions, timeline: Timeline) -> None:
         self._relations = relations
@@ -53,7 +53,7 @@ class Schedules:
         self._may_wait: tuple[Catalog, dict[str, Maintained]] = Catalog.of(()), {}
 
     def schedule(self, item: Item) -> Schedule | None:
-        """When a view is refreshed, or a task with COALESCE runs; None for at every commit."""
+        """The refresh times of a view, or the runs of a task with COALESCE; None: every commit."""
         if not isinstance(item, Maintained):
             return None
         plan = self._relations.bound(item).plan
@@ -75,24 +75,24 @@ class Schedules:
         return max(self._timeline.requests(item.id, after=after, until=at), default=last)
 
     def next_refresh(self, item: Item, schedule: Schedule, time: int) -> int:
-        """A view's first refresh time >= a time; CLOSED when none is known."""
+        """A view's first refresh time >= a time; CLOSED if there is none."""
         next_time = schedule.round_up(time)
         return min(
             self._timeline.requests(item.id, after=time - 1, until=next_time), default=next_time
         )
 
     def reads_clock(self, item: Item) -> bool:
-        """Is it a view that changes because time passes?"""
+        """Whether it is a view that changes because time passes."""
         if not isinstance(item, MaterializedView):
             return False
         return self._relations.bound(item).view.reads_clock
 
     def waits(self, item: Item) -> bool:
-        """May there be something to do for an object although no source moves?"""
+        """Whether an object may have work without a commit of a source."""
         return self.schedule(item) is not None or self.reads_clock(item)
 
     def _timed_items(self) -> dict[str, Maintained]:
-        """The tasks and views for which time may bring something to do; none is bound for that."""
+        """The tasks and views that may have work as time passes; found without binding them."""
         catalog = self._relations.catalog
         if self._may_wait[0] is not catalog:
             items = {i.id: i for i in catalog if isinstance(i, Maintained) and may_wait(catalog, i)}
@@ -100,7 +100,7 @@ class Schedules:
         return self._may_wait[1]
 
     def is_timed(self, item: Item) -> bool:
-        """Whether time alone may bring something to do for an object that can be read."""
+        """Whether a readable object may have work as time passes, without a commit."""
         if item.id not in self._timed_items():
             return False
         if len(item.revisions) > 1 or item.definition.copies_rows or self.waits(item):
@@ -109,26 +109,25 @@ class Schedules:
         return isinstance(plan, TaskWrite) and plan.trim is not None
 
     def _next_expiry(self, item: Item, at: int) -> int | None:
-        """The T at which time changes what a view holds that was written last at T or before."""
+        """The T at which time next changes the rows that a view last wrote at or before T."""
         entries = self._relations.output(item).entries_around(since=at + 1)
         begin = item.known_from if at + 1 < item.created_at else item.created_at
         if not entries or not begin < entries[0].upper <= at + 1:
-            return None  # it is written at its creation, whatever time it is
+            return None  # its creation writes it at any time
         entry, table = entries[0], self._relations.table(item)
         metadata = table.commit_at(entry.version).metadata if table.has(entry.version) else {}
         expiry: int | None = metadata.get(DUE, entry.upper)
         return expiry
 
     def _expiries(self, item: Item, *, last_write: int, after: int, until: int) -> set[int]:
-        """A T in (after, until] at which time has changed what was written last, if there is."""
+        """The T in (after, until] at which time changes the last written rows; empty if none."""
         due = self._next_expiry(item, last_write) if self.reads_clock(item) else None
         return {max(due, after + 1)} if due is not None and due <= until else set()
 
     def is_expiry_unknown(self, item: Item, until: int) -> bool:
-        """Is a view with now() behind, so that time may change it up to ``until``?
+        """Whether a view with now() is behind, so its next change up to ``until`` is unknown.
 
-        Its next change is known once it has been refreshed at the newest T and up to date with
-        time.
+        The next change is known after a refresh at the newest T that includes the expiries so far.
         """
         now, schedule = self._timeline.now, self.schedule(item)
         if now >= until or not self.reads_clock(item):
@@ -142,10 +141,10 @@ class Schedules:
         return any(self.possible_times(i, after=after, until=now) for i in read)
 
     def is_refresh_due(self, until: int) -> bool:
-        """Is work due at a time after the newest T up to ``until``?
+        """Whether work is due at a time after the newest T, up to ``until``.
 
-        Otherwise the newest T need not move: reads of waiting views show the same. Unreadable
-        objects have no work; their readers get the error.
+        If not, no new T is needed: reads of the waiting views return the same rows. Unreadable
+        objects count as having no work; their readers get the error.
         """
         now, items = self._timeline.now, self._timed_items()
         readable = self._relations.readable(items)
@@ -172,14 +171,14 @@ class Schedules:
         return due is not None and now < due <= until
 
     def is_closed(self, item: Item) -> bool:
-        """Is an output finished, never to be written again?"""
+        """Whether an output is finished: it is never written again."""
         output = self._relations.output(item)
         return output.upper == CLOSED or output.fetch_recent_upper() == CLOSED
 
     def is_to_close(self, item: Item, at: int) -> bool:
-        """Is a view that is not closed past its last refresh at T, and does it hold that?
+        """Whether a view can be closed at T: its last refresh is past and written.
 
-        Not while its table, or one that it reads, cannot be read: its readers get the error.
+        False if its table, or one that it reads, is unreadable: its readers get the error.
         """
         schedule, catalog = self.schedule(item), self._relations.catalog
         return (
@@ -196,7 +195,7 @@ class Schedules:
     ) -> set[int]:
         """The times at which an object's contents may have changed.
 
-        ``memo`` has the answers so far: an object that several others read is computed once.
+        ``memo`` caches answers: an object that several others read is computed once.
         """
         memo = {} if memo is None else memo
 
@@ -210,7 +209,7 @@ class Schedules:
             if isinstance(item, MaterializedView):
                 quiet = [m for m in moves if m.time not in times]
                 times |= self._passed_over(item, quiet, after, memo) if quiet else set()
-                # One that nobody follows may have been written at a later T, not at those between.
+                # A view without followers may have skipped Ts before its last write.
                 entries = self._relations.output(item).entries_around(since=until + 1)
                 is_written = bool(entries) and entries[0].upper <= until + 1
                 last_write = entries[0].upper - 1 if is_written else item.known_from
@@ -223,9 +222,9 @@ class Schedules:
     def _passed_over(
         self, item: MaterializedView, quiet: Sequence[Movement], after: int, memo: Known
     ) -> set[int]:
-        """Of commits of a view without changed rows those after something that was never written.
+        """The times of a view's commits without changed rows that follow unwritten changes.
 
-        What reads the view may have been made of that, so such a commit counts.
+        A reader may have been computed from such a change, so these commits count.
         """
         writes = {e.version: e.upper - 1 for e in self._relations.output(item).entries(after + 1)}
         return {
@@ -238,7 +237,7 @@ class Schedules:
     def read_times(
         self, item: Item, *, after: int, until: int, memo: Known | None = None
     ) -> set[int]:
-        """The times at which anything that an object reads may have changed."""
+        """The times at which any object that this object reads may have changed."""
         times: set[int] = set()
         memo = {} if memo is None else memo
         for reading in item.reads:
@@ -290,14 +289,14 @@ class Schedules:
     def _refreshes(
         self, item: Item, after: int, until: int, changes: Callable[[int], set[int]]
     ) -> set[int]:
-        """The refresh times at which a change becomes due; without a schedule the changes'."""
+        """The refresh times at which changes become due; without a schedule, their own times."""
         refreshes, stretches = set[int](), _stretches(item, self.schedule(item))
         ends = [begin - 1 for begin, _ in stretches[1:]] + [until]
         for number, ((begin, schedule), end) in enumerate(zip(stretches, ends, strict=True)):
             start, stop = max(after, begin - 1) if number else after, min(until, end)
             if start >= stop:
                 continue
-            begins = number > 0 and start < begin  # what it held was as of a refresh time of before
+            begins = number > 0 and start < begin  # its rows were as of an earlier schedule
             if schedule is None:
                 refreshes |= {begin} if begins else set()
                 refreshes |= {t for t in changes(start) if t <= stop}
@@ -313,7 +312,7 @@ class Schedules:
         return refreshes
 
     def due_times(self, item: Item, *, after: int, until: int) -> set[int]:
-        """The times at which an object may have to be advanced; a task is, for its inputs."""
+        """The times at which an object may have to be advanced; for a task, those of its inputs."""
         if not isinstance(item, Task):
             return self.change_times(item, after=after, until=until)
         due = self.due_movements(item, after=after, until=until)
@@ -322,9 +321,9 @@ class Schedules:
     def due_movements(
         self, item: Item, *, after: int, until: int
     ) -> Iterator[tuple[int, int, str, Movement]]:
-        """The changes that a task runs for at a T with after < T <= until.
+        """The changes for which a task runs with after < T <= until.
 
-        Each with the T, the revision of the task in force then, and the input's id.
+        Each with its T, the task's revision in force then, and the input's id.
         """
         for start, stop, then, plan in self._relations.plans(
             item, after=max(after, item.created_at), until=until
@@ -341,7 +340,7 @@ class Schedules:
     def _waiting(
         self, item: Item, plan: TaskWrite, object_id: str, *, after: int, until: int
     ) -> list[tuple[int, Movement, RowChange]]:
-        """The movements of an input, those due at one T together: T, how it moved, what it did."""
+        """The movements of an input, merged by due T: T, the movement, and its kind of change."""
         source, columns = self._relations.item(object_id), input_columns(plan, object_id)
         moves = self._versions.movements(source, after=after, until=until)
         movements = []
@@ -355,8 +354,8 @@ class Schedules:
     def trims(self, item: Item, *, after: int, until: int) -> set[int]:
         """The times in (after, until] at which a task runs without a change of its inputs.
 
-        These are the times of TRIM EVERY, and of a definition that copies. If rows only leave, a
-        missed time that no other object sees is left out.
+        These are the times of TRIM EVERY, and of a definition that copies rows. If rows only leave,
+        a missed time that no other object reads is left out.
         """
         times: set[int] = set()
         if not isinstance(item, Task):
@@ -381,7 +380,7 @@ class Schedules:
 
 
 def _begin_of(catalog: Catalog, item: Item) -> int:
-    """When the task that an object is, or replaces, was made: its times count from there."""
+    """The creation time of a task, or of the task it replaces: its intervals count from there."""
     of = catalog.items.get(item.replaces or item.id)
     return item.created_at if of is None else of.created_at
 
@@ -393,12 +392,12 @@ def _looks(
     item: Item,
     span: tuple[int, int],
 ) -> set[int] | None:
-    """The Ts as of which the views that read a task may see its contents; None for any T.
+    """The Ts in a span as of which views may read a task's contents; None for every T.
 
-    None if an object follows its changes, which show when a row was deleted.
+    None if an object follows the task's changes, because they show when a row was deleted.
 
     Args:
-        timed_ids: of objects that change by time alone. span: as (after, until].
+        timed_ids: the objects that change as time passes. span: (after, until].
     """
     readers = all_readers(catalog, item.id)
     if any(r.id in timed_ids or isinstance(r, Task) for r in readers):
@@ -410,9 +409,9 @@ def _looks(
 
 
 def _times_before(schedule: Schedule, looks: set[int] | None, first: int, last: int) -> set[int]:
-    """Of the times from one to another both, and the last before each look; None for all.
+    """The first time, the last time, and the last time at or before each look; None: all times.
 
-    Up to the first one the task is complete, wherever another process ends that knows fewer Ts.
+    With the first time, the task is complete up to it in processes that have loaded fewer Ts too.
     """
     if looks is not None:
         last_times = map(schedule.last_at_or_before, looks)
@@ -425,20 +424,20 @@ def _times_before(schedule: Schedule, looks: set[int] | None, first: int, last: 
 
 
 def _once(memo: Known, key: tuple[str, int, int], find: Callable[[], set[int]]) -> set[int]:
-    """The times of a key, found now unless they are known."""
+    """The times of a key, computed now unless cached."""
     if key not in memo:
         memo[key] = frozenset(find())
     return {*memo[key]}
 
 
 def first_shown(schedules: Schedules, item: Item) -> int:
-    """The first T at which an output is shown; CLOSED when none is known."""
+    """The first T at which an output can be read; CLOSED if there is none."""
     begin, schedule = _stretches(item, schedules.schedule(item))[0]
     return begin if schedule is None else schedules.next_refresh(item, schedule, begin)
 
 
 def _stretches(item: Item, newest: Schedule | None) -> list[tuple[int, Schedule | None]]:
-    """The refresh times of an object, past and ``newest``, each with its first T."""
+    """The earlier schedules of an object and ``newest``, each with its first T."""
     earlier = [
         (s.start, None if s.parts is None else _of_stretch(s.parts, s.start, is_later=n > 0))
         for n, s in enumerate(item.following.stretches)
@@ -447,8 +446,8 @@ def _stretches(item: Item, newest: Schedule | None) -> list[tuple[int, Schedule 
 
 
 def _of_stretch(parts: Sequence[RefreshPart], begin: int, *, is_later: bool) -> Schedule:
-    """The refresh times of a stretch; one that is not the first begins with a refresh.
+    """The schedule of a stretch; every stretch but the first begins with a refresh.
 
-    What reads the view has been shown something before, so there is no T at which it shows nothing.
+    The view had rows before that stretch, so its readers find rows at every T.
     """
     return Schedule.of([*parts, At(begin)] if is_later else parts, begin)

@@ -11,19 +11,19 @@ What = TypeVar("What")
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """There is nothing to do until a frontier moves."""
+    """Do nothing until a frontier moves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """Bring the upper to ``upper`` without rows."""
+    """Move the upper to ``upper`` without rows."""
 
     upper: int
 
 
 @dataclass(frozen=True, slots=True)
 class Write(Generic[What]):
-    """Commit ``what``, and with it bring the upper to ``upper``."""
+    """Commit ``what``, and move the upper to ``upper`` in the same commit."""
 
     upper: int
     what: What

@@ -38,21 +38,21 @@ class StoredSources:
     warehouse: Warehouse
     # for a task's run, the changes of its inputs at T by object id.
     inputs: Mapping[str, InputChange] = field(default_factory=dict)
-    # for a task's run, the outputs' items by id, each with the version of it that is read; None for
-    # a time before it had one.
+    # for a task's run, the outputs' items by id, each with the version that is read; None before
+    # its first version.
     outputs: Mapping[str, tuple[Item, int | None]] = field(default_factory=dict)
     are_small: bool = False  # few rows are expected of these changes
-    span: Span | None = None  # where the user asked for the time, for errors
+    span: Span | None = None  # the place of the time in the user's text, for errors
     # the rows of tables that an open transaction has written, by object id.
     own_writes: Mapping[str, Callable[[], DataFrame]] = field(default_factory=dict)
-    # what is read was bound to the columns that tables have now, not to those as of T.
+    # whether the query was bound to the tables' present columns, not to those as of T.
     as_now: bool = False
 
     translate_errors = staticmethod(translate_spark_errors)
     optimized_text = staticmethod(optimized_text)
 
     def contents(self, object_id: str, at: int) -> DataFrame:
-        """The whole contents as of T; raises AS_OF_OUT_OF_RANGE before there was the object."""
+        """The whole contents as of T; raises AS_OF_OUT_OF_RANGE before the object existed."""
         item = self.warehouse.relations.item(object_id)
         if at == EMPTY:
             return self.warehouse.versions.contents(item, None)
@@ -79,7 +79,7 @@ class StoredSources:
         return self.warehouse.versions.contents_at(item, at)
 
     def local_rows(self, object_id: str, at: int) -> LocalRows | Declined:
-        """All rows of an object as of T, where its table has few that this process can read."""
+        """All rows of an object as of T, if they are few and readable by this process."""
         item, versions = self.warehouse.relations.item(object_id), self.warehouse.versions
         if item.location is None or object_id in self.own_writes:
             return Declined("it has no table of its own, or an open transaction has written it")
@@ -99,32 +99,32 @@ class StoredSources:
         return rows_of(table, storage.version, names)
 
     def view_contents(self, item: Item, at: int) -> DataFrame:
-        """What the query of a plain view gives as of T, also of one that no catalog knows."""
+        """The rows of a plain view's query as of T; the view need not be in the catalog."""
         query = transform(self.warehouse.relations.bound(item).query)
         rows = lower_query(query, Context(self.warehouse.gateway.session, self, at))
         return rows.toDF(*(c.name for c in item.columns))
 
     def is_exact(self, item: Item, at: int) -> bool:
-        """Does the version of a view that was stored last before T still hold at T?"""
+        """Whether the view's last version at or before T holds its rows as of T."""
         output = self.warehouse.relations.output(item)
         entries = output.entries(since=at + 1)
         stretches = item.following.stretches
         anew = {s.start for s in stretches[1:]} | {item.created_at} if stretches else set()
         if entries and entries[0].upper == at + 1 and at + 1 in anew:
-            # A view that begins anew has an upper of then before it holds anything by its new
-            # definition: this says nothing of what it held before.
+            # A view that starts again gets this upper before it has rows of its new definition:
+            # the upper does not describe the rows of before.
             before = output.entries(since=at)
             if before and before[0].revision < entries[0].revision:
                 entries = before
         if not entries or not item.known_from < entries[0].upper <= at + 1:
-            return False  # up to its creation an upper says that there was nothing
+            return False  # an upper at or before its creation has no rows
         if is_before_columns(self.warehouse, item, at, entries):
             return False
         last_write = entries[0].upper - 1
         return not self.warehouse.schedules.change_times(item, after=last_write, until=at)
 
     def _compute(self, item: Item, at: int) -> DataFrame:
-        """A view that was not written at T, computed from what it reads as of T."""
+        """The rows of a view that was not written at T, computed from its tables as of T."""
         plan = self.warehouse.relations.bound(item).view
         return self.warehouse.queries.view_rows(plan, StoredSources(self.warehouse), at).frame
 
@@ -166,7 +166,7 @@ class StoredSources:
         return self.inputs[object_id].changes
 
     def stored_rows(self, object_id: str) -> DataFrame | None:
-        """What an output holds, located; None when it holds no file."""
+        """The stored rows of an output, located; None if it has no file."""
         item, version = self.outputs[object_id]
         if version is None:
             return None
@@ -176,18 +176,18 @@ class StoredSources:
         return self.warehouse.versions.with_added(item, table.locate_rows(version), version)
 
     def stored_with_keys(self, lookup: KeyLookup) -> DataFrame | Declined | None:
-        """What the output holds of the keys of a change, if they are few."""
+        """The output's rows with a key of a change, if they are few."""
         rows = self.found_by_key(lookup)
         return rows if rows is None or isinstance(rows, Declined) else rows.plain_frame
 
     def inserted(self, object_id: str) -> LocalRows | Declined:
-        """The rows inserted at T, where they are few and nothing else changed."""
+        """The rows inserted at T, if they are few and nothing else changed."""
         change = self.inputs.get(object_id)
         few = None if change is None else change.few
         return Declined("Spark has the rows") if few is None else few
 
     def found_by_key(self, lookup: KeyLookup) -> LocalRows | Declined | None:
-        """What the output holds of the keys of a change, with the places; None for nothing."""
+        """The output's rows with a key of a change, located; None if there are none."""
         item, version = self.outputs.get(lookup.output.object_id, (None, None))
         if item is None or version is None or not self.are_small:
             return Declined("the change may be large, or there is nothing to look in")

@@ -1,4 +1,4 @@
-"""Does the table of an object still exist, and is it the same table?
+"""Checks whether the table of an object still exists and is the same table.
 
 An object remembers the id of its Delta table. If a commit of the table's own log changes the id,
 the new id is remembered.
@@ -18,7 +18,7 @@ from ctsql.runtime.warehouse.times.timeline import check_not_stuck, is_stuck
 
 
 def identify(relations: Relations, item: Record) -> Record:
-    """An object with the id that its table has now; as it is where it has none."""
+    """An object with its table's present id; unchanged if it has no table."""
     return item if item.storage is None else _known_as(item, relations.table(item).table_id)
 
 
@@ -59,8 +59,8 @@ def remember_tables(relations: Relations, store: DeltaCatalog) -> bool:
 def check_tables(relations: Relations, items: Iterable[Item]) -> None:
     """Raise TABLE_REPLACED or NOT_A_DELTA_TABLE if one of the tables no longer exists.
 
-    Raises STORED_DATA_INVALID if the log of a source is damaged, so that commits have no T, or has
-    lost commits with a T; and the problem of a transaction on it that cannot be finished.
+    Raises STORED_DATA_INVALID if the log of a source is damaged, so its commits get no T, or if
+    commits with a T are missing. Raises TRANSACTION_STUCK for a transaction that cannot finish.
     """
     for item in items:
         if item.location is not None:
@@ -75,7 +75,7 @@ def check_tables(relations: Relations, items: Iterable[Item]) -> None:
 
 
 def check_table_to_write(relations: Relations, item: Item, mint: Callable[[], object]) -> None:
-    """:func:`check_tables` for a table that is to be written.
+    """As :func:`check_tables`, for a table that is to be written.
 
     ``mint`` first retries an unfinished transaction on it: the obstacle may have been removed.
     """
@@ -85,7 +85,7 @@ def check_table_to_write(relations: Relations, item: Item, mint: Callable[[], ob
 
 
 def missing_table(relations: Relations, items: Iterable[Item]) -> CtsqlError | None:
-    """What :func:`check_tables` would raise of a table that is not there; None for nothing."""
+    """The error of :func:`check_tables` for a table that does not exist; None if all do."""
     problem = unreadable_table(relations, items)
     if problem is not None and problem.condition not in NOT_THERE:
         raise problem
@@ -93,13 +93,13 @@ def missing_table(relations: Relations, items: Iterable[Item]) -> CtsqlError | N
 
 
 def are_there(relations: Relations, items: Iterable[Item]) -> bool:
-    """Whether the tables are there, whatever else keeps them from being read."""
+    """Whether the tables exist, even if they are unreadable."""
     problems = (unreadable_table(relations, [item]) for item in items)
     return not any(p is not None and p.condition in NOT_THERE for p in problems)
 
 
 def unreadable_table(relations: Relations, items: Iterable[Item]) -> CtsqlError | None:
-    """What :func:`check_tables` would raise; None for nothing."""
+    """The error of :func:`check_tables`; None without one."""
     try:
         check_tables(relations, items)
     except CtsqlError as problem:
@@ -110,6 +110,6 @@ def unreadable_table(relations: Relations, items: Iterable[Item]) -> CtsqlError 
 
 
 def is_replaced(relations: Relations, item: Item) -> bool:
-    """Does another table lie in the place of an object's? Not where its log is damaged."""
+    """Whether another table is in the place of an object's table; False if its log is damaged."""
     problem = unreadable_table(relations, [item])
     return problem is not None and problem.condition == "TABLE_REPLACED"

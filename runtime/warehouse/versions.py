@@ -32,7 +32,7 @@ DEFINITION = "definition"  # in the metadata of an output's commit: the definiti
 
 
 def revision_of(item: Item) -> dict[str, object]:
-    """What a commit of a view says of how often it was replaced; nothing of one that never was."""
+    """The revision for the metadata of a view's commit; empty for a view that was not replaced."""
     if not isinstance(item, MaterializedView) or not item.revision:
         return {}
     return {REVISION: item.revision, **({CONTINUES: True} if item.following.continues else {})}
@@ -46,14 +46,14 @@ class Versions:
         self._timeline = timeline
 
     def version_at(self, item: Item, at: int) -> int | None:
-        """The version that holds an object's contents as of T; None before there were any.
+        """The version that holds an object's contents as of T; None before the first.
 
-        Read rows by :meth:`contents_at`: a later commit may be shared by Ts around this one.
+        Read rows by :meth:`contents_at`: several Ts around this one may share a later commit.
         """
         return self.find_storage(item, at).version
 
     def find_storage(self, item: Item, at: int) -> StoredVersion:
-        """Where an object's contents as of T are."""
+        """The version, or the part of a shared version, with an object's contents as of T."""
         if isinstance(item, Table):
             return StoredVersion(self._timeline.version_at(item.id, at))
         entries = self._relations.output(item).entries_around(since=at + 1)
@@ -78,7 +78,7 @@ class Versions:
         return table_changes.movements(entries, after=after, until=until)
 
     def reads_at(self, item: Item, time: int) -> dict[str, object]:
-        """What a commit of an output at T says of itself: T, and the versions it was made from."""
+        """The metadata of an output's commit at T: T, the versions that it read, its definition."""
         read = [self._relations.item(r.object_id) for r in item.reads]
         versions = {i.id: self.version_at(i, time) for i in read if i.location is not None}
         definition = fingerprint_of(self._relations.catalog, item)
@@ -87,21 +87,21 @@ class Versions:
         return {**metadata, REVISION: number} if number else metadata
 
     def columns_at(self, item: Item, at: int) -> tuple[Column, ...]:
-        """An object's columns as of T; for a table as the version that it had then has them."""
+        """An object's columns as of T; for a table those of its version as of T."""
         version = self._settled_at(item, at)
         if version is None:
             return self._relations.columns_now(item)
         return columns_of(self._relations.table(item).schema_at(version))
 
     def _settled_at(self, item: Item, at: int) -> int | None:
-        """The version by whose columns a table has its rows as of T; None for the newest."""
+        """The version with the columns of a table's rows as of T; None for the newest."""
         version = self.version_at(item, at) if isinstance(item, Table) else None
         return None if version is None else self.settled(self._relations.table(item), version)
 
     def reshape_of(
         self, item: Item, movement: Movement, columns: Collection[str] | None = None
     ) -> ColumnChanges:
-        """What a movement changes of all or some columns of a table; nothing of a view's."""
+        """How a movement changes all or some columns of a table; a view has no such changes."""
         is_view = isinstance(item, MaterializedView)
         follows = isinstance(item, Table) or (not is_view and self._may_have_grown(item))
         if not follows or movement.before < 0:
@@ -121,10 +121,10 @@ class Versions:
         return table_changes.change_of(self._relations.table(item), movement) is RowChange.NONE
 
     def present(self, item: Item, movement: Movement, columns: Collection[str]) -> list[str]:
-        """Some columns, as far as a table or a view has them after a movement.
+        """Those of some columns that a table or a view has after a movement.
 
-        A view's column that comes again, or with another type, is another one: who read the view
-        before reads neither.
+        A view's column that was dropped and added again, or got another type, is another column;
+        earlier readers of the view do not read it.
         """
         if item.kind not in (ObjectKind.TABLE, ObjectKind.MATERIALIZED_VIEW):
             return list(columns)
@@ -151,7 +151,7 @@ class Versions:
         except CtsqlError as problem:
             if problem.condition != "HISTORY_LOST":
                 raise
-            return RowChange.MIXED  # it may be any; who needs the rows from before is told
+            return RowChange.MIXED  # it may be any; a reader of the old rows gets the error
         if shape.changes_rows or (columns is None and shape):
             return RowChange.MIXED
         failure = self.error_as_of(item, movement.version)
@@ -164,11 +164,11 @@ class Versions:
             )
         change = table_changes.change_of(table, movement)
         if change is RowChange.NONE and self.error_as_of(item, movement.before) is not None:
-            return RowChange.MIXED  # what was an error is rows again, be they those from before it
+            return RowChange.MIXED  # an error became rows, perhaps those from before the error
         return change
 
     def rows_count(self, item: Item, at: int) -> int | None:
-        """How many rows an object holds as of T, from the log; None when it does not say."""
+        """The number of an object's rows as of T, from the log; None if the log lacks it."""
         if item.location is None:
             return None
         storage = self.find_storage(item, at)
@@ -176,7 +176,7 @@ class Versions:
             return None
         if storage.version is None:
             return 0
-        # Under an error lie the rows from before it, which are not what the view holds.
+        # During an error the table still has the earlier rows, which are not the view's contents.
         failure = self.error_as_of(item, storage.version)
         return None if failure else self._relations.table(item).rows_count(storage.version)
 
@@ -197,7 +197,7 @@ class Versions:
         if failure is not None:
             raise failure.view_error(item)
         if only_inserts and self.reshape_of(item, movement, columns).lossy_columns:
-            # A row of another type is another row, so none of those from before is like it.
+            # A row with another type is another row, so no earlier row equals it.
             rows = self._relations.table(item).come_rows(movement.before, movement.version)
             return as_inserts(rows)
         return self.change_rows(item, movement, columns)
@@ -222,7 +222,7 @@ class Versions:
         return type_changed(column, item.name, was.type, new.type)
 
     def error_as_of(self, item: Item, version: int) -> Failure | None:
-        """The error that a view holds since a commit that moved its upper."""
+        """The error that is a view's contents as of a version; None for rows."""
         if not isinstance(item, MaterializedView):
             return None
         return find_error_at(self._relations.table(item), version)
@@ -239,7 +239,7 @@ class Versions:
         return self.with_added(item, table.frame(version), version)
 
     def _may_have_grown(self, item: Item) -> bool:
-        """Whether its table may have got columns: its task or the view had other definitions."""
+        """Whether its table may have new columns: its task or view had other definitions."""
         match item.kind:
             case ObjectKind.CONTINUAL_TASK:
                 task = item.id
@@ -252,10 +252,10 @@ class Versions:
         return bool(self._timeline.task(task).revisions)
 
     def with_added(self, item: Item, rows: "DataFrame", version: int) -> "DataFrame":
-        """Rows of an output read by a version, with the columns that came since: NULL.
+        """Rows of an output read at a version, with the columns that were added later as NULL.
 
-        Of a view whose columns became others it is the columns of now, in their order; what is read
-        beside them stays.
+        For a view with changed columns, the rows get the present columns in their order; extra
+        columns of the rows are kept.
         """
         if not self._may_have_grown(item):
             return rows
@@ -268,22 +268,22 @@ class Versions:
         own = [*map(fold, names(item.columns))]
         is_view = isinstance(item, MaterializedView)
         if there[: len(own)] == own or (is_view and there != own[: len(there)]):
-            return rows  # of a view that began anew nothing from before is read
+            return rows  # a view that started again has no earlier rows
         from ctsql.runtime.delta.log.reshaping import with_nulls  # imports Spark
 
         return with_nulls(rows, [c for c in item.columns if fold(c.name) not in there])
 
     def nothing_at(self, item: Item, at: int) -> "DataFrame":
-        """No rows, under the columns that an object has as of T."""
+        """No rows, with an object's columns as of T."""
         return self._relations.table(item).frame_of((), self._settled_at(item, at))
 
     def contents_as_now(self, item: Item, at: int) -> "DataFrame":
-        """As :meth:`contents_at`, with the columns that a table has got since: NULL, or renamed."""
+        """As :meth:`contents_at`, with a table's later columns: NULL, or renamed."""
         rows, version = self.contents_at(item, at), self._settled_at(item, at)
         return rows if version is None else self.as_now(item, rows, version)
 
     def as_now(self, item: Item, rows: "DataFrame", version: int) -> "DataFrame":
-        """Rows read by a version, with the columns that the object has got since."""
+        """Rows read at a version, with the columns that the object got later."""
         if not isinstance(item, Table):
             return self.with_added(item, rows, version)
         table = self._relations.table(item)

@@ -1,4 +1,4 @@
-"""An opened warehouse: the parts that belong together, made once and then fixed."""
+"""An opened warehouse: its parts, created together and fixed."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Warehouse:
-    """What knows the objects, the versions of their tables, and when they change."""
+    """The registry of objects, the versions of their tables, and the times of changes."""
 
     gateway: "Gateway"
     queries: "QueryEngine"
@@ -27,7 +27,7 @@ class Warehouse:
 
     @staticmethod
     def over(gateway: "Gateway", timeline_at: str, queries: "QueryEngine") -> "Warehouse":
-        """The parts over a timeline; nothing is known of the catalog yet."""
+        """The parts over a timeline; the catalog is not loaded yet."""
         timeline = Timeline(gateway, timeline_at)
         relations = Relations(gateway, timeline)
         versions = Versions(relations, timeline)
@@ -36,5 +36,5 @@ class Warehouse:
 
     @property
     def catalog(self) -> Catalog:
-        """The catalog as last looked at."""
+        """The catalog, as last loaded."""
         return self.relations.catalog

@@ -1,7 +1,7 @@
 """Tables on a local disk, read from their logs alone: no Spark, no rows.
 
-It answers questions before Spark has started, or without it. :class:`NeedsSpark` tells the caller
-to ask Spark, where the same code runs over :class:`ctsql.runtime.delta.table.Gateway`.
+Used before Spark has started, or without it. If it raises :class:`NeedsSpark`, the caller runs the
+same code over :class:`ctsql.runtime.delta.table.Gateway`.
 """
 
 import os

@@ -1,1 +1,1 @@
-"""The catalog as it is stored, where a warehouse lies, and files of users."""
+"""The stored catalog, the location of a warehouse, and the users' files."""

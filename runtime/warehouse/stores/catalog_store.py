@@ -41,28 +41,28 @@ SUBSCRIPTION = "ctsql.results.subscription."
 DROPPED = "ctsql.dropped."
 CUTOVER = "ctsql.cutover."
 FORMAT_PROPERTY = "ctsql.format"
-FORMAT = 3  # of all that a warehouse stores. One of another format is refused, and never converted.
+FORMAT = 3  # of the whole warehouse; one of another format is refused, and never converted
 CHANGE_TRIES_MAX = 100
 
 
 class Decisions(Protocol):
-    """What the timeline says of cutovers."""
+    """The timeline's decisions about cutovers."""
 
     def decided(self, cutover: str) -> int | None:
-        """The T from which a cutover is in force; None while it is not, and for a closed one."""
+        """The T from which a cutover is in force; None if it is unbound or closed."""
 
     def close(self, cutover: str) -> int | None:
-        """See that a cutover that is not in force never will be; else the T since when it is."""
+        """Close a cutover that is not in force; returns the T from which it is, if it is."""
 
 
 class _NoDecisions:
-    """Those of a warehouse whose timeline is not opened yet: none is looked at before that."""
+    """Used until the timeline is open: no cutover is read before that."""
 
     def decided(self, cutover: str) -> int | None:
-        """None is."""
+        """None."""
 
     def close(self, cutover: str) -> int | None:
-        """None can be."""
+        """None."""
 
 
 class DeltaCatalog:
@@ -78,7 +78,7 @@ class DeltaCatalog:
 
     @staticmethod
     def create(gateway: "Gateway", location: str) -> None:
-        """Make the table; nothing happens if another process has."""
+        """Create the table, unless another process has."""
         properties = {FORMAT_PROPERTY: str(FORMAT), **SYSTEM_TABLE}
         gateway.create_table(location, "unused STRING", properties)
 
@@ -92,7 +92,7 @@ class DeltaCatalog:
             raise error("WAREHOUSE_FORMAT_DIFFERS", location=warehouse, found=text, known=FORMAT)
 
     def load(self) -> Catalog:
-        """The newest catalog in force; one read of the store if nothing changed.
+        """The newest catalog in force; reads the store once if nothing changed.
 
         It has every definition that the timeline has put in force [look-again].
         """
@@ -107,7 +107,7 @@ class DeltaCatalog:
 
     def _load_stored(self) -> StoredCatalog:
         table = self.table
-        # Not by the next commit alone: of a process that slept it may be cut from the log by now.
+        # Not only by the next commit: after a long sleep it may have been cut from the log.
         if self._contents is None or table.version() != self._version:
             version, domains = table.domains()
             items = [item_of_entry(k, v) for k, v in _under(OBJECT, domains)]
@@ -120,16 +120,16 @@ class DeltaCatalog:
         return self._contents
 
     def change(self, make: Callable[[Catalog], Catalog]) -> Catalog:
-        """Change the catalog by ``make``, called again on the newest one after a lost race.
+        """Change the catalog by ``make``, which is called again if another process is first.
 
-        If it raises, nothing changes.
+        If ``make`` raises, nothing changes.
         """
         return self._write(lambda now: StoredCatalog(make(now)))
 
     def add_cutover(self, make: Callable[[Catalog], Cutover]) -> tuple[Cutover, Catalog]:
-        """Store a cutover on the catalog that ``make`` is called with; returns it and that catalog.
+        """Store the cutover that ``make`` returns for the catalog; returns it and that catalog.
 
-        One that changes nothing is not stored.
+        A cutover without changes is not stored.
         """
         made: list[tuple[Cutover, Catalog]] = []
 
@@ -167,12 +167,12 @@ class DeltaCatalog:
 
 
 def _under(prefix: str, domains: Mapping[str, str]) -> list[tuple[str, str]]:
-    """The domains of a kind: what follows the prefix, and the configuration."""
+    """The domains with a prefix: the rest of the name to the configuration."""
     return [(k.removeprefix(prefix), v) for k, v in domains.items() if k.startswith(prefix)]
 
 
 def _differences(before: StoredCatalog, after: StoredCatalog) -> dict[str, str | None]:
-    """Domain to its new configuration; None where it goes."""
+    """The new configuration of each changed domain; None if it is removed."""
     old, new = _entries(before), _entries(after)
     entries = {domain: e for domain, e in new.items() if not _is_same(old.get(domain), e)}
     texts = {domain: _text(entry) for domain, entry in entries.items()}
@@ -186,7 +186,7 @@ def _text(entry: str | Item | Cutover | DropEntry | StoredSubscription) -> str:
 
 
 def _is_same(before: object, after: object) -> bool:
-    """Whether two entries are equal, the letters of names included, which names do not tell."""
+    """Whether two entries are equal, the case of names included; names compare in any case."""
     if before != after:
         return False
     if not isinstance(before, Item) or not isinstance(after, Item):
@@ -197,7 +197,7 @@ def _is_same(before: object, after: object) -> bool:
 def _entries(
     contents: StoredCatalog,
 ) -> dict[str, Item | StoredSubscription | DropEntry | Cutover | str]:
-    """What is stored, by domain."""
+    """The stored entries, by domain."""
     catalog, cutover = contents.catalog, contents.cutover
     return {
         **{OBJECT + key: item for key, item in catalog.items.items()},

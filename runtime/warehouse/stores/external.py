@@ -1,4 +1,4 @@
-"""Rows that are no object of the warehouse: files, and temporary views."""
+"""Rows from outside of the warehouse: files, and temporary views."""
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -28,7 +28,7 @@ _DEFAULTS = {
 
 
 class ExternalRelations:
-    """The relations besides objects that statements that run once can read; definitions cannot.
+    """Files and temporary views, for statements that run once; definitions cannot read them.
 
     ``caller`` is the session of the temporary views.
     """
@@ -38,14 +38,14 @@ class ExternalRelations:
         self.caller = caller
 
     def kind(self, parts: tuple[str, ...]) -> str | None:
-        """What a name means in this process alone; None for nothing."""
+        """What a name means outside of the catalog; None if nothing has it."""
         return "temporary view" if has_view(self.caller, parts) else None
 
     def rows(self, ref: RelationRef) -> DataFrame:
         """The rows of a file or of a temporary view.
 
         Raises:
-            FILE_NOT_FOUND: no file is there. FILE_FORMAT_UNKNOWN: it has no columns, or another
+            FILE_NOT_FOUND: there is no file. FILE_FORMAT_UNKNOWN: it has no columns, or another
                 format.
         """
         session = self._gateway.session
@@ -60,7 +60,7 @@ def read_file(gateway: Gateway, file: FileRef) -> DataFrame:
     location = gateway.qualify(file.path)
     options = _DEFAULTS.get(file.format, {}) | dict(file.options)
     if _check_there(gateway, location, file):
-        # Columns that stand in another order in another file are an error, unless asked for.
+        # Another order of columns in another file is an error, unless an option allows it.
         options.setdefault("enforceschema", str("schema" in options).lower())
     reader = gateway.session.read.format(file.format)
     schema = options.pop("schema", None)
@@ -78,7 +78,7 @@ def read_file(gateway: Gateway, file: FileRef) -> DataFrame:
 
 
 def _check_there(gateway: Gateway, location: str, file: FileRef) -> bool:
-    """A file at least must be there: a mistyped name is no table without rows. Are they several?"""
+    """Raise FILE_NOT_FOUND without a file; returns whether there are several."""
     matches = gateway.glob(location)
     if not matches:
         detail = "" if file.path == location else f"It was looked for at {location}."

@@ -42,7 +42,7 @@ def rows_to_load(
     """
     options = dict(file.options)
     untyped = file.format in _TEXTS and not options.keys() & set(_TYPING)
-    if file.format not in _TEXTS:  # a column that only a later file has is not lost unseen
+    if file.format not in _TEXTS:  # else a column of a later file would be lost silently
         file = replace(file, options=(("mergeschema", "true"), *file.options))
     elif untyped and file.format == "csv":
         # For its header alone; and for that Spark takes a bracket in a file's name for a pattern
@@ -68,7 +68,7 @@ def _fill(
     *,
     may_have_more: bool,
 ) -> dict[str, Column]:
-    """Which column of the files fills which of the table: by name, where the files have names."""
+    """The file's column for each of the table: by name, if the files have names, else by place."""
     if file.format == "csv" and dict(file.options).get("header") == "false":
         if len(file_columns) != len(columns):
             message = f"the file has {len(file_columns)} column(s), {len(columns)} are to be filled"
@@ -97,7 +97,7 @@ def _fill(
 
 
 def insert_rows(location: str, rows: DataFrame, span: Span | None, run: Callable[[str], T]) -> T:
-    """Run Spark's INSERT of rows, whose columns are some of the table's; returns what it gives."""
+    """Run Spark's INSERT of rows, whose columns are some of the table's; returns its result."""
     columns = ", ".join(backtick_all(rows.columns))
     with translate_spark_errors(None, span), temporary_view(rows) as name:
         return run(f"INSERT INTO {table_at(location)} ({columns}) SELECT * FROM {name}")

@@ -28,11 +28,11 @@ SYSTEM_TABLE = {
     "delta.feature.domainMetadata": "supported",
     "delta.checkpointInterval": "100",
 }
-"""Properties of the tables in which a warehouse keeps what it knows."""
+"""Properties of the catalog's and the timeline's tables."""
 _IGNORED = ("lost+found",)
 _SHOWN_MAX = 3
 _SAME_STORE = {"s3a": "s3", "s3n": "s3", "abfss": "abfs"}
-"""Schemes that name the same files as another one does."""
+"""Schemes that name the same files as another scheme."""
 
 
 def check_may_begin(gateway: "Gateway", location: str, warehouse: str) -> None:
@@ -48,7 +48,7 @@ def check_may_begin(gateway: "Gateway", location: str, warehouse: str) -> None:
 
 
 def why_not(names: Sequence[str] | None, warehouse: str) -> tuple[str, str] | None:
-    """Why no warehouse can be made among these names (None for a file); None when it can.
+    """Why no warehouse can be created in a folder with these names (None: a file); None if it can.
 
     >>> why_not([".gitkeep"], "w") is None, why_not(["_ctsql"], "w") is None
     (True, True)
@@ -87,10 +87,10 @@ def check_outside(
     """Refuse a place where ctsql or Delta keeps its files.
 
     Args:
-        place: to be written or attached: a full URI, or a path on a local disk.
+        place: the place to write or attach: a full URI, or a path on a local disk.
         warehouse: its folder, in the same form. what: the clause or option, for the message.
         is_folder: whether ctsql will own the whole folder.
-        is_new: whether something is written there that another table's owner would not miss.
+        is_new: whether something is created there; in another table's folder VACUUM deletes it.
 
     Raises:
         NOT_SUPPORTED: it is in the warehouse, or in a folder of ``OWN_FOLDERS``; or new and in a
@@ -112,7 +112,7 @@ def check_outside(
 
 
 def is_within(place: str, folder: str) -> bool:
-    """Is a place a folder or inside it, whatever links and the store's case make of it?
+    """Whether a place is a folder or inside it; links and the store's letter case are resolved.
 
     >>> is_within("s3a://lake/w/../w/t", "s3://lake/w"), is_within("s3a://lake/w2", "s3a://lake/w")
     (True, False)
@@ -141,7 +141,7 @@ def _is_same(one: Path, other: Path) -> bool:
         return True
     try:
         return one.samefile(other)
-    except OSError:  # one is not there, or cannot be looked at
+    except OSError:  # one does not exist, or is not accessible
         return False
 
 

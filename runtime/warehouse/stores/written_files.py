@@ -16,7 +16,7 @@ from ctsql.planner.syntax.tokens.file_refs import ending_of
 from ctsql.runtime.delta.stores.file_stores import pattern_of
 from ctsql.runtime.delta.table import Gateway
 
-_TIMES = {  # Spark's own defaults cut what is behind milliseconds
+_TIMES = {  # Spark's own defaults cut microseconds
     "timestampformat": f"yyyy-MM-dd'T'HH:mm:ss[.SSSSSS][{3 * 'X'}]",  # +01:00, or Z
     "timestampntzformat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]",
 }
@@ -30,10 +30,10 @@ _DEFAULTS = {
     },
     "json": _TIMES,
 }
-"""So that what is read back by the defaults is what was written."""
+"""Chosen so that reading the file with the defaults returns the written values."""
 _CODECS = {"gz": "gzip", "bz2": "bzip2", "zst": "zstd"}
 _CODEC = re.compile(r"\.(gz|bz2|zst|lz4|snappy|deflate)$", re.IGNORECASE)
-_MARK = "_SUCCESS"  # what Spark leaves in a folder that it wrote to the end
+_MARK = "_SUCCESS"  # Spark's marker of a completely written folder
 
 
 def write_file(gateway: Gateway, rows: DataFrame, file: FileRef, *, overwrite: bool) -> int:
@@ -69,7 +69,7 @@ def write_file(gateway: Gateway, rows: DataFrame, file: FileRef, *, overwrite: b
 
 
 def _put_folder(gateway: Gateway, new: str, target: str) -> None:
-    """Give a folder the name of another, which is deleted only afterwards."""
+    """Replace a folder by another; the old one is deleted last."""
     replaced = f"{new}-replaced"
     with ExitStack() as undo:
         if gateway.path_exists(target):
@@ -83,7 +83,7 @@ def _put_folder(gateway: Gateway, new: str, target: str) -> None:
 def _check_free(
     gateway: Gateway, target: str, file: FileRef, *, is_file: bool, overwrite: bool
 ) -> None:
-    """Raise FILE_EXISTS unless nothing is there, or what may be replaced."""
+    """Raise FILE_EXISTS unless the target is free or may be replaced."""
     names = gateway.entries(target)
     if names == [] and not gateway.path_exists(target):
         return

@@ -52,7 +52,7 @@ Tables = Mapping[str, tuple[str, DeltaTable]]
 
 
 class WriteConflict(Exception):
-    """Somebody else changed a table since the transaction saw it."""
+    """Another writer changed a table after the version that the transaction read."""
 
     def __init__(self, source: str, version: int) -> None:
         super().__init__(source, version)
@@ -63,7 +63,7 @@ class WriteConflict(Exception):
 def prepare(
     timeline: Timeline, group: str, changes: Mapping[str, BatchText], tables: Tables
 ) -> Any:
-    """Record the intent of a transaction, and return it; raises WriteConflict if another was first.
+    """Record and return the intent of a transaction; raises WriteConflict if another was first.
 
     ``changes``: the staged batch of each table, with the version that the transaction read.
     """
@@ -99,7 +99,7 @@ def prepare(
 def _change_intents(
     timeline: Timeline, change: Callable[[dict[str, Any]], dict[str, Any] | None]
 ) -> None:
-    """Record the outcome of the intents, at a new T; nothing when ``change`` gives None."""
+    """Record changed intents at a new T; does nothing if ``change`` returns None."""
 
     def text() -> str | None:
         intents = change(dict(timeline.intents))
@@ -109,7 +109,7 @@ def _change_intents(
 
 
 def commit_alone(source: str, table: DeltaTable, change: BatchText) -> None:
-    """Commit a change of one table, whose lock is held; raises WriteConflict, its files deleted."""
+    """Commit a change of one locked table; raises WriteConflict, after deleting its files."""
     output = _output(source, table, change.version)
     expected = output.fetch_recent_upper()
     upper = max(clock.now_ms(), expected) + 1
@@ -121,7 +121,7 @@ def commit_alone(source: str, table: DeltaTable, change: BatchText) -> None:
 
 
 def _output(source: str, table: DeltaTable, version: int) -> Output:
-    """The handle of a table whose batches go in only on a version, as it is."""
+    """A write handle that commits only if nothing changed the table after a version."""
 
     def begin() -> OptimisticTransaction:
         txn = table.begin()
@@ -147,9 +147,9 @@ def check_unchanged(source: str, table: DeltaTable, version: int) -> None:
 def resolve(
     timeline: Timeline, group: str, tables: Tables, recorded: Any = None
 ) -> "WriteConflict | None":
-    """Commit the missing parts of a transaction; or undo it, and return why.
+    """Commit the missing parts of a transaction, or undo it and return the conflict.
 
-    May be called by any process, and again.
+    Any process may call it, repeatedly.
 
     Args:
         recorded: the intent, if the caller recorded it. Another process may have finished it since;
@@ -157,9 +157,9 @@ def resolve(
     """
     intent = timeline.intents.get(group, recorded)
     if intent is None:
-        return None  # somebody else did
+        return None  # another process did
     if timeline.reload is not None and not intent["tables"].keys() <= tables.keys():
-        tables = timeline.reload()  # one was made after the catalog was looked at
+        tables = timeline.reload()  # a table was created after the catalog was read
     conflict: WriteConflict | None = None
     if intent["state"] == OPEN:
         conflict = _roll_forward(group, intent, tables)
@@ -168,8 +168,8 @@ def resolve(
         _change_intents(timeline, lambda now: _undoing(now, group))
         before, intent = intent, timeline.intents.get(group)
         if intent is None:
-            # Somebody else came to an end with it: most likely it is undone, and the conflict stays
-            # one. Where the table of the conflict was dropped meanwhile, the others may be in.
+            # Another process ended it. Most likely it was undone, so the conflict is returned. If
+            # the table of the conflict was dropped meanwhile, the other parts may be committed.
             newest = tables if timeline.reload is None else timeline.reload()
             parts = list(_participants(group, before, newest))
             return None if parts and all(part.is_in() for part in parts) else conflict
@@ -183,7 +183,7 @@ def resolve(
 
 
 def _is_being_changed(timeline: Timeline, item: Item) -> bool:
-    """Is a transaction decided that changes a table, and not bound yet?"""
+    """Whether a transaction that changes a table is decided and not bound yet."""
     timeline.refresh()
     return any(item.id in intent["tables"] for intent in timeline.intents.values())
 
@@ -207,7 +207,7 @@ def alone(timeline: Timeline, item: Item, complete: Callable[[], object]) -> Ite
 
 
 def mint_resolved(timeline: Timeline, tables: Callable[[], Tables], *, tick_ms: int) -> int:
-    """Bind new commits, finish the transactions of killed processes; returns the T.
+    """Bind new commits and finish the transactions of killed processes; returns the newest T.
 
     If one cannot be finished, readers and writers of its tables get an error; others go on.
     """
@@ -231,7 +231,7 @@ def mint_resolved(timeline: Timeline, tables: Callable[[], Tables], *, tick_ms: 
 
 
 def _facts_of(problem: CtsqlError, intent: Any, tables: Tables) -> dict[str, object]:
-    """What TRANSACTION_STUCK tells of a transaction that came to no end for a problem."""
+    """The fields of TRANSACTION_STUCK for a transaction that a problem keeps from ending."""
     if problem.condition == "TRANSACTION_STUCK":
         return {**problem.given}
     sources = () if intent is None else intent["tables"]
@@ -241,10 +241,10 @@ def _facts_of(problem: CtsqlError, intent: Any, tables: Tables) -> dict[str, obj
 
 
 def _telling(intents: dict[str, Any], problems: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The intents with this problem reported; None if it already is.
+    """The intents with these problems recorded; None if they already are.
 
-    Two processes may word one problem differently. Only the action to take is compared, so that
-    they do not overwrite each other's texts forever.
+    Two processes may word one problem differently. Only the hints are compared, so they do not
+    overwrite each other's texts forever.
     """
     new = {g for g in problems if g in intents and not _is_told(intents[g], problems[g])}
     told = {g: {**intents[g], STUCK: problems[g]} for g in new}
@@ -256,7 +256,7 @@ def _is_told(intent: Mapping[str, Any], problem: Mapping[str, Any]) -> bool:
 
 
 def _participants(group: str, intent: Any, tables: Tables) -> "Iterator[_Participant]":
-    """The tables of a transaction, without those that were dropped since and nobody reads."""
+    """The tables of a transaction, without dropped ones that nothing reads."""
     for source, entry in intent["tables"].items():
         if source in tables:
             yield _Participant(group, intent["upper"], source, tables[source][1], **entry)
@@ -333,8 +333,8 @@ class _Participant:
         except CtsqlError as problem:
             if problem.condition != "BATCH_INVALID":
                 raise
-            # Its files went: somebody has undone it, or was killed as it gave the part up.
-        if self.version_in(TRANSACTION) is None:  # else somebody else has committed this part
+            # Its files are gone: another process undid it, or was killed while undoing it.
+        if self.version_in(TRANSACTION) is None:  # else another process has committed this part
             raise conflict or WriteConflict(self.source, self.table.version())
 
     def undo(self) -> None:
@@ -355,7 +355,7 @@ class _Participant:
         raise self._stuck(detail, "Try again when others write less to it.")
 
     def _keep_out(self) -> bool:
-        """Move the upper so that the part cannot be committed; False if it was meanwhile."""
+        """Move the upper so the part cannot be committed; False if it was committed meanwhile."""
         output = Output(self.table, APP, since=self.version)
         outcome = output.compare_and_append(
             [], expected=self.expected, new=self.upper, metadata={UNDOES: self.group}
@@ -377,7 +377,7 @@ class _Participant:
         """
         txn = self.table.begin()
         txn.depend_on_all()
-        # What came in before the transaction began is seen here; what comes later conflicts.
+        # Commits before this transaction began are visible here; later ones conflict.
         if self.version_in(UNDOES) is not None:
             return
         try:
@@ -389,7 +389,7 @@ class _Participant:
         txn.commit(label=APP, epoch=self.upper, metadata=json.dumps({UNDOES: self.group}))
 
     def _was_restored(self, version: int) -> bool:
-        """Was the table restored, after a version, to its state before that version?"""
+        """Whether a RESTORE after a version returned the table to its state before it."""
         before = _vectors(self.table.files(version - 1))
         later = range(version + 1, self.table.version() + 1)
         restores = (v for v in later if self.table.commit_at(v).operation == "RESTORE")

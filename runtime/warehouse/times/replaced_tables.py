@@ -1,4 +1,4 @@
-"""The error for a table in whose place another one lies, and which errors say that."""
+"""The error for a replaced table, and the conditions of tables that cannot be read."""
 
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.dependencies import going_with
@@ -6,12 +6,12 @@ from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, Table
 
 NOT_THERE = ("TABLE_REPLACED", "NOT_A_DELTA_TABLE")
-"""A table to which one of these applies is not the one that an object stands for."""
-DAMAGED = "STORED_DATA_INVALID"  # what is said of one whose log is not what was written
+"""Conditions of a table that is not the object's table."""
+DAMAGED = "STORED_DATA_INVALID"  # the condition of a damaged log
 UNREADABLE = (DAMAGED, "TRANSACTION_STUCK", *NOT_THERE)
-"""What is said of an object that cannot be read, nor what reads it, before somebody mends it."""
+"""Conditions of an object that is unreadable, with its readers, until somebody mends it."""
 LOST = ("HISTORY_LOST", *UNREADABLE)
-"""The same, and what is said where versions that are needed are gone."""
+"""The same, and the condition of removed versions."""
 
 
 def replaced_error(catalog: Catalog, item: Item, facts: str) -> CtsqlError:

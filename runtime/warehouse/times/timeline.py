@@ -19,7 +19,7 @@ mints have no data file and no Spark job.
 [intent-first] a transaction over several tables is recorded here as an intent before its first
     commit; the commit that binds all of them removes it (:mod:`.multi_table_commit`).
 
-If a rival mints first, its bindings are read and the rest is tried again.
+If another process mints first, its bindings are read and the rest is tried again.
 Source: our choice, after differential dataflow's definite collections and in-commit timestamps.
 """
 
@@ -46,7 +46,7 @@ from ctsql.runtime.warehouse.times.timestamp_assignment import (
 if TYPE_CHECKING:
     from ctsql.runtime.delta.table import DeltaTable, Gateway
 
-Sources = Mapping[str, tuple[str, "DeltaTable"]]  # by id the name and the table of each
+Sources = Mapping[str, tuple[str, "DeltaTable"]]  # the name and the table of each, by id
 
 APP = "ctsql:timeline"
 FRONTIER = "ctsql.frontier"
@@ -57,25 +57,26 @@ CHECKPOINT_EVERY_COMMITS = 97
 ARCHIVE_ROWS_MAX = 10_000
 ARCHIVE_TRIES_MAX = 5
 BINDINGS_KEPT_MAX = 200_000
-"""More of them, a hundred bytes each, are forgotten, and read again on demand."""
+"""The most bindings in memory, a hundred bytes each; beyond it all are dropped and read again."""
 MINT_TRIES_MAX = 1_000
 LOOKS_MAX = 3
-UNKNOWN_KEPT = 16  # so many sources stay bound that who mints does not know, the newest ones
+UNKNOWN_KEPT = 16  # the most bound sources kept that this process has not loaded, the newest ones
 TASKS = "ctsql.tasks"
 INTENTS = "ctsql.transactions"
 CUTOVERS = "ctsql.cutovers"
 CUTOVERS_KEPT = 50
-"""So many decisions are known: one counts until the catalog has its changes, which is at once."""
+"""The most decisions kept; one is needed only until the catalog contains its changes."""
 STUCK = "stuck"
-"""What an intent tells of a transaction that comes to no end: the facts of TRANSACTION_STUCK."""
+"""Key in an intent: the fields of TRANSACTION_STUCK, if the transaction cannot end."""
 SCHEMA = "t BIGINT, source STRING, version BIGINT"
 
 
 @dataclass(frozen=True, slots=True)
 class TaskState:
-    """What was bound of a task since it was made."""
+    """The definitions and the suspension of a task that the timeline has bound."""
 
-    # (T, number): from T on (inclusive) that definition is in force, whatever was bound before.
+    # (T, number): from T on (inclusive) that definition is in force; a later entry replaces earlier
+    # ones.
     revisions: tuple[tuple[int, int], ...] = ()
     suspended: int | None = None  # the T at which it was suspended; None when it runs
 
@@ -89,7 +90,7 @@ class TaskState:
         return next((n for start, n in reversed(self.revisions) if start <= at), 0)
 
     def spans(self, after: int, until: int) -> list[tuple[int, int, int]]:
-        """(after, until] cut where the definition changes: after, until and its number.
+        """(after, until], split where the definition changes: after, until and its number.
 
         >>> TaskState(((10, 1), (20, 2))).spans(5, 30)
         [(5, 9, 0), (9, 19, 1), (19, 30, 2)]
@@ -137,7 +138,7 @@ class Timeline:
 
     @staticmethod
     def create(gateway: "Gateway", location: str) -> None:
-        """Make the table; nothing happens if another process has."""
+        """Create the table, unless another process has."""
         properties = {**SYSTEM_TABLE, "delta.checkpointInterval": str(CHECKPOINT_EVERY_COMMITS)}
         gateway.create_table(location, SCHEMA, properties)
 
@@ -145,13 +146,12 @@ class Timeline:
 
     @property
     def now(self) -> int:
-        """The newest T that this process knows of."""
+        """The newest T that this process has read."""
         return self._output.upper - 1
 
     def refresh(self) -> int:
-        """Take in what other processes bound; returns the newest T."""
-        # One version for all: a frontier of a later one would hide commits from who reads at the
-        # T that is told.
+        """Read what other processes bound; returns the newest T."""
+        # One version for both: a newer frontier would hide commits from readers at the returned T.
         if self.read_to < 0:
             newest, domains = self.table.domains()
             while self._output.follow(newest) > newest:
@@ -172,7 +172,7 @@ class Timeline:
             for binding in _bindings_of(commit):
                 self._bindings.setdefault(binding.source, []).append(binding)
             self._take_in(dict(commit.domains))
-            self.read_to = version  # at once: what is taken in is not taken in again
+            self.read_to = version  # now, so no commit is applied twice
         return self.now
 
     def _take_in(self, domains: Mapping[str, str | None]) -> None:
@@ -204,7 +204,7 @@ class Timeline:
             pass
 
     def _load_older(self) -> bool:
-        """Take in the bindings of one older commit, or of the archive; False at the beginning."""
+        """Read the bindings of one older commit, or of the archive; False at the beginning."""
         if self._read_from <= 0 or self._archive_taken:
             return False
         if not self.table.has(self._read_from - 1):
@@ -212,14 +212,14 @@ class Timeline:
             return True
         commit = self.table.commit_at(self._read_from - 1)
         metadata = commit.metadata
-        self._read_from -= 1  # not before: where looking fails, it is looked at again
+        self._read_from -= 1  # after the read: a failed read is repeated
         if "bindings" in metadata or self._read_from == 0:
             self._known_from = int(metadata.get("lower", 0))
         self._put_before(_bindings_of(commit))
         return True
 
     def _put_before(self, bindings: Iterable[Binding]) -> None:
-        """Take in bindings that are older than all that are known, oldest first."""
+        """Add bindings that are older than all loaded ones, oldest first."""
         older: dict[str, list[Binding]] = {}
         for binding in bindings:
             older.setdefault(binding.source, []).append(binding)
@@ -258,7 +258,7 @@ class Timeline:
         return _between(self._bindings.get(source, []), after, until)
 
     def requests(self, view: str, *, after: int, until: int) -> list[int]:
-        """The times with after < T <= until at which a view's refresh was asked for by hand."""
+        """The times with after < T <= until at which a view was refreshed by hand."""
         newest = self._requests.get(view, -1)
         if newest <= after:
             return []
@@ -267,11 +267,11 @@ class Timeline:
         return [b.time for b in _between(self._bindings.get(view, []), after, until)]
 
     def task(self, task: str) -> TaskState:
-        """What is bound of a task, as of what was last taken in."""
+        """The bound state of a task, as last read."""
         return self.tasks.get(task, TaskState())
 
     def suspended(self) -> list[str]:
-        """The tasks that are suspended, as of what was last taken in, dropped ones included."""
+        """The suspended tasks, as last read, dropped ones included."""
         return [task for task, state in self.tasks.items() if state.suspended is not None]
 
     # ---- minting
@@ -305,7 +305,7 @@ class Timeline:
             self.refresh()
             to_come = {s for intent in self.intents.values() for s in intent["tables"]}
             if self.reload is not None and not to_come <= sources.keys():
-                sources = self.reload()  # one was made after the catalog was looked at
+                sources = self.reload()  # a source was created after the catalog was read
             candidates = _look_for_candidates(self, sources)
             if cutover in self._cutovers:
                 raise error("DEFINITIONS_CHANGED")
@@ -350,9 +350,9 @@ class Timeline:
         candidates: Sequence[UnboundCommit],
         sources: Collection[str],
     ) -> None:
-        """Say how far each source is bound; intents whose transactions are bound go.
+        """Record how far each source is bound, and remove the intents of bound transactions.
 
-        Sources that this process does not know were dropped, or another one has just made them.
+        Sources that this process has not loaded were dropped, or just created by another process.
         """
         newest = {**self._frontier, **{b.source: b.version for b in bindings}}
         others = [source for source in newest if source not in sources]
@@ -365,12 +365,12 @@ class Timeline:
             batch.domains[INTENTS] = json.dumps(intents)
 
     def decided(self, cutover: str) -> int | None:
-        """The T from which a cutover is in force; None while it is not, and for a closed one."""
+        """The T from which a cutover is in force; None if it is unbound or closed."""
         self.refresh()
         return self._cutovers.get(cutover)
 
     def close(self, cutover: str) -> int | None:
-        """See that a cutover that is not in force never will be; else the T since when it is."""
+        """Close a cutover that is not in force; returns the T from which it is, if it is."""
 
         def decide() -> str | None:
             is_known = cutover in self._cutovers
@@ -379,10 +379,10 @@ class Timeline:
         return None if self.record(CUTOVERS, decide) else self._cutovers[cutover]
 
     def record(self, domain: str, text: Callable[[], str | None]) -> bool:
-        """Store a text in a domain at a new T; False if there is none to store.
+        """Store a text in a domain at a new T; False if the function returns None.
 
-        The text is made from the timeline's state, again if another process was first; making it
-        may raise. Its checks of the timeline hold when it is recorded.
+        The function reads the timeline's state, and is called again if another process was first.
+        It may raise. What it checked on the timeline still holds at the commit.
         """
         for _ in range(MINT_TRIES_MAX):
             self.refresh()
@@ -425,12 +425,12 @@ class Timeline:
         except CtsqlError as problem:
             if problem.condition not in NOT_THERE:
                 raise
-            return []  # who reads it is told; what others read goes on
+            return []  # its readers get the error; other sources continue
         try:
             commits = [table.commit_at(v) for v in range(first, newest + 1)]
         except CtsqlError as problem:
             if problem.condition == "HISTORY_LOST":
-                table.check_whole()  # else it was cleaned up while it was looked at
+                table.check_whole()  # else it was cleaned up while it was read
             raise
         reshaping = [c.version for c in commits if table.reshapes(c.version)]
         if first > start + 1:
@@ -446,19 +446,19 @@ class Timeline:
 
     @property
     def archived_to(self) -> int:
-        """The version through which bindings are rows as well; -1 when none are."""
+        """The version through which bindings are also stored as rows; -1 if none are."""
         return int(json.loads(self.table.domains()[1].get(ARCHIVED, "-1")))
 
     def archive(self) -> None:
-        """Write the bindings of all commits as rows, so that their log files may go.
+        """Write the bindings of all commits as rows, so their log files may be removed.
 
-        Nothing is written when another process has done so.
+        Nothing is written if another process has done so.
         """
         for _ in range(ARCHIVE_TRIES_MAX):
             self.refresh()
             if next(_unarchived(self.table, self.archived_to, self.read_to), None) is None:
                 return
-            # First: an archive that is made after this makes ours fail, so no row comes twice.
+            # First: a later archive of another process makes this commit fail; no row is doubled.
             batch = self._output.open(self._output.upper)
             if not isinstance(batch, OutputBatch):
                 continue
@@ -473,11 +473,11 @@ class Timeline:
                 self._output.compare_and_append([batch], expected=batch.lower, new=None), Committed
             ):
                 return
-        # Others minted each time; who mints the next hundredth commit writes these rows too.
+        # Other processes minted each time; the writer of the next hundredth commit adds these rows.
         self.refresh()
 
     def first_time(self, source: str) -> int | None:
-        """The first T at which a source is known, None when it has none yet."""
+        """The first T of a source; None if it has none yet."""
         self._scan_back(source, -1)
         bindings = self._bindings.get(source)
         return bindings[0].time if bindings else None
@@ -486,7 +486,7 @@ class Timeline:
 def _unarchived(
     table: "DeltaTable", archived_to: int, version: int
 ) -> Iterator[tuple[int, str, int]]:
-    """The bindings of the commits after one up to another, as rows; of existing commits."""
+    """The bindings of the commits archived_to + 1 .. version that still exist, as rows."""
     for v in range(archived_to + 1, version + 1):
         for b in _bindings_of(table.commit_at(v)) if table.has(v) else ():
             yield b.time, b.source, b.version
@@ -498,7 +498,7 @@ def _between(bindings: Sequence[Binding], after: int, until: int) -> list[Bindin
 
 
 def check_not_stuck(timeline: Timeline, source: str) -> None:
-    """Raise TRANSACTION_STUCK if a transaction that changes a source came to no end."""
+    """Raise TRANSACTION_STUCK if a transaction that changes a source cannot end."""
     told = _told_of_stuck(timeline, source)
     if told is not None:
         raise error(
@@ -507,7 +507,7 @@ def check_not_stuck(timeline: Timeline, source: str) -> None:
 
 
 def is_stuck(timeline: Timeline, source: str) -> bool:
-    """Whether a transaction that changes a source did not end; the caller tries again."""
+    """Whether a transaction that changes a source has not ended; the caller tries again."""
     return _told_of_stuck(timeline, source) is not None
 
 

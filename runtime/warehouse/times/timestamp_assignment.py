@@ -24,7 +24,7 @@ UNDOES = "undoes"
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """From time `time` on (inclusive) the source stood at `version`."""
+    """From `time` on (inclusive), the source's contents are those of `version`."""
 
     time: int
     source: str
@@ -64,7 +64,7 @@ def assign(
     for steps in _ticks(_steps(candidates, waiting or {}), tick_ms):
         commits = [c for step in steps for c in step]
         last = max(last + 1, *(c.time_ms for c in commits))
-        versions = {c.source: c.version for c in commits}  # of several of a source, the newest
+        versions = {c.source: c.version for c in commits}  # if a source has several, the newest
         bindings += [Binding(last, source, version) for source, version in versions.items()]
     return bindings
 
@@ -84,7 +84,7 @@ def _steps(candidates: Sequence[UnboundCommit], waiting: Waiting) -> Iterator[St
     while chains:
         step = _next(chains, parts)
         if not step:
-            return  # the rest waits for a commit that is not there yet
+            return  # the rest waits for a missing commit
         yield step
         for c in step:
             chains[c.source].popleft()
@@ -125,8 +125,8 @@ def candidates_of(
     """The candidates among consecutive commits of a source's log.
 
     Commits that change no row are left out, except parts of transactions and versions that reshape
-    rows. So is a transaction that was taken back, with the commits that did so. A foreign commit
-    between the two is bound to the version that took the part back, the first without its rows.
+    rows. An undone transaction is left out too, with the commits that undid it. A foreign commit
+    between the two is bound to the version that undid the part, the first without its rows.
     """
     undone_groups = {c.metadata[UNDOES] for c in commits if UNDOES in c.metadata}
     candidates: list[UnboundCommit] = []
@@ -134,7 +134,7 @@ def candidates_of(
     undoing = waits = False
     for commit in commits:
         is_change = commit.changes_data or commit.version in reshaping
-        floor = max(commit.time_ms, floor + 1)  # file times may go back; ours may not
+        floor = max(commit.time_ms, floor + 1)  # the times of files may decrease; Ts may not
         group = commit.metadata.get(TRANSACTION)
         if group in undone_groups:
             undoing = True
@@ -144,6 +144,6 @@ def candidates_of(
             undoing = waits = False
         elif is_change and undoing:
             waits = True
-        elif is_change or group is not None:  # a part without rows may say how far a writer is
+        elif is_change or group is not None:  # a part without rows may hold a writer's position
             candidates.append(UnboundCommit(floor, name, commit.version, source, group))
     return candidates
