@@ -5,7 +5,8 @@
     con.execute("CREATE TABLE t (k INT, v INT); INSERT INTO t VALUES (1, 2)")
     con.execute("SELECT * FROM t WHERE k = ?", [1]).fetchall()      # [(1, 2)]
 
-The face is lazy (PEP 562): importing a part of the package, the planner say, imports no Spark.
+Names are imported on first use (PEP 562): importing a part of the package, such as the planner,
+imports no Spark.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -66,7 +67,7 @@ class Warning(UserWarning):
 
 
 def __dir__() -> list[str]:
-    """What Tab offers: the names are fetched on first use, so Python has not seen them yet."""
+    """The names that Tab completes; names that were not used yet are not in the module's dict."""
     return sorted(__all__)
 
 

@@ -13,15 +13,16 @@ def main() -> None:
 
 
 def open_standard_streams() -> None:
-    """Put the null device where the process was started with a standard stream closed.
+    """Open the null device for each standard stream that was closed at the start.
 
-    Else the next opened file becomes that stream. Standard output is not replaced: writing fails.
+    Otherwise the next opened file becomes that stream. Standard output stays closed: writing to it
+    fails.
     """
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: this one
+            os.open(os.devnull, os.O_RDWR)  # the lowest free descriptor is this stream's
             if name != "stdout":
                 setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
 

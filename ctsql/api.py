@@ -92,7 +92,7 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
             raise
         self.commit()
 
-    # ---- data of Python's
+    # ---- rows of Python
 
     append = loading.append
     writer = loading.writer
@@ -171,7 +171,7 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
             if self.read_only and May.READ_ONLY not in may:
                 what = " ".join(span.text.split()[:2]).upper()
                 raise error("READ_ONLY_MODE", span=span, what=what)
-            forget_ended_queries(engine.session)  # of results that were iterated since
+            forget_ended_queries(engine.session)  # of results that were iterated meanwhile
             with with_own_functions(engine, once=May.ONCE in may):
                 return run(self, engine, statement, values)
 

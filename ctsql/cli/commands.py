@@ -1,4 +1,4 @@
-"""The commands that do one thing and end; what each imports is imported when it runs."""
+"""The commands that do one thing and end; each imports what it needs when it runs."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from ctsql.rendering.show import Format, write_result
 
 BAD_USAGE = 2
 TESTS_OF_SHORT = 10
-"""So few tests are over before Java's second compiler pays (docs/decisions/0076)."""
+"""Up to this many tests end before Java's second compiler pays (docs/decisions/0076)."""
 
 
 @click.command()
@@ -154,7 +154,7 @@ def plan(folder: str, prune: bool, as_json: bool, plan_file: str | None, **given
     plan could not be made.
     """
     options.check_file(plan_file, given["warehouse"])
-    opening = connect()  # here, as the work is done in a thread of its own
+    opening = connect()  # here, because the work runs in another thread
 
     def show(runner: Runner) -> int:
         from ctsql import pipelines

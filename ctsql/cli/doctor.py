@@ -40,9 +40,9 @@ class Finding:
 
 
 def examine(warehouse: str, master: str | None) -> Iterator[Finding]:
-    """Check one thing after the other; the self-test starts Spark, which remote stores need.
+    """Run the checks one after the other; the self-test starts Spark, which remote stores need.
 
-    ``warehouse`` is its folder, which need not exist; nothing is left there.
+    ``warehouse`` is a folder that need not exist; nothing is left there.
     """
     yield Finding("Python", f"{sys.version.split()[0]}, {sys.executable}")
     java = finding("Java", _java)
@@ -67,7 +67,7 @@ def finding(
     look: Callable[[], str],
     remedy: str = "Give ctsql a folder that it can write: ctsql -w FOLDER doctor",
 ) -> Finding:
-    """What was found; ``remedy`` is that of a failure of the operating system."""
+    """The result of a check; ``remedy`` is for errors of the operating system."""
     try:
         return Finding(name, look())
     except CtsqlError as problem:
@@ -104,8 +104,8 @@ def _archive() -> str:
 
 
 def _store(path: Path) -> str:
-    """Write, list, rename and lock in the folder, or in the nearest one that there is above it."""
-    # A link that leads nowhere is there, too, and no folder can be made in its place.
+    """Write, list, rename and lock in the folder, or in the nearest existing folder above it."""
+    # A link to nothing exists too, and no folder can be created in its place.
     folder = next(p for p in (path.absolute(), *path.absolute().parents) if os.path.lexists(p))
     with tempfile.TemporaryDirectory(prefix=".ctsql-doctor-", dir=folder) as name:
         scratch = Path(name)
@@ -115,13 +115,13 @@ def _store(path: Path) -> str:
             names = os.listdir(scratch)
     if "b" not in names or "a" in names:
         raise OSError(0, "a renamed file is not listed under its new name", str(folder))
-    with suppress(NeedsSpark):  # a new warehouse may begin there
+    with suppress(NeedsSpark):  # a new warehouse may be created there
         LocalLogReader(str(path))
     return f"{path}: files are written, renamed, listed and locked"
 
 
 def remote_store(location: str, master: str | None) -> str:
-    """The same as far as stores have it, by Spark's connector."""
+    """The same checks for a remote store, as far as it has these operations."""
     from ctsql.runtime.delta.table import Gateway
     from ctsql.runtime.spark.failures.errors import translate_spark_errors
     from ctsql.runtime.spark.internals.java import java, java_context

@@ -35,7 +35,7 @@ def plan_or_all_new(
     *,
     prune: bool,
 ) -> "FolderPlan":
-    """The plan of the command line: where there is no warehouse yet, all of the folder is new."""
+    """The plan for the command line; without a warehouse, all definitions of the folder are new."""
     try:
         return plan(warehouse, folder, prune=prune)
     except CatalogError as problem:
@@ -63,7 +63,7 @@ def save(plan: "FolderPlan", path: Path) -> None:
 
 
 def load(path: Path) -> Mapping[str, Any]:
-    """A saved plan; PLAN_UNUSABLE: it is none. OSError: the file cannot be read."""
+    """Read a saved plan; raises PLAN_UNUSABLE for another file, OSError if it is unreadable."""
     from ctsql.runtime.pipelines.plan import read_plan
 
     try:

@@ -56,7 +56,7 @@ class Program(click.Group):
             raise kind(self._usage_text(problem), problem.ctx) from problem
 
     def _usage_text(self, problem: click.UsageError) -> str:
-        """What is wrong; of an option that the command has not, which commands have it."""
+        """The usage error; for an unknown option it names the commands that have it."""
         if isinstance(problem, click.NoSuchOption):
             owners = [
                 f"ctsql {name}".rstrip()
@@ -69,7 +69,7 @@ class Program(click.Group):
 
 
 class _PlanUsageError(click.UsageError):
-    """Bad usage of ``ctsql plan``, where 2 says that something would change."""
+    """Bad usage of ``ctsql plan``, for which exit code 2 means that something would change."""
 
     exit_code = FAILED
 
@@ -84,7 +84,7 @@ class _Statements(click.Command):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
-        """In messages it is called as the program is."""
+        """Give it the program's name in messages."""
         assert parent is not None  # the program
         return super().make_context(parent.info_name, args, obj=parent.obj, **extra)
 

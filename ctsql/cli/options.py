@@ -77,7 +77,7 @@ def _by_name(
 def common(*, has_warehouse: bool = True) -> Callable[[F], F]:
     """The options of every command: ``warehouse``, ``master``, ``debug`` and ``quiet``.
 
-    ``has_warehouse``: whether the help names the warehouse; else the option is hidden.
+    ``has_warehouse``: whether the help lists the option for the warehouse.
     """
     added = (
         click.option(
@@ -150,13 +150,13 @@ def prune(function: F) -> F:
 
 
 def check_file(path: str | None, warehouse: str) -> None:
-    """Refuse to write a file that cannot be written, or where ctsql or Delta keeps its own."""
+    """Refuse a file that cannot be written, or is in a folder of ctsql's or Delta's files."""
     if path is None:
         return
     try:
         check_output(path, warehouse)
         if os.path.isfile(path) or not os.path.exists(path):
-            OutputFile(path).close()  # which leaves nothing
+            OutputFile(path).close()  # this leaves no file
     except CtsqlError as problem:
         raise click.UsageError(f"{sentence_of(problem)} {problem.detail}") from problem
     except OSError as problem:

@@ -1,4 +1,4 @@
-"""What each command does around its work: streams, a connection, the exit code."""
+"""The frame of each command: its streams, its connection and its exit code."""
 
 import codecs
 import errno
@@ -34,7 +34,7 @@ def perform(
     is_short: bool = False,
     **settings: Any,
 ) -> NoReturn:
-    """Do the work of a command with a connection, and end with the exit code that it returns.
+    """Run the work of a command with a connection; end the process with the returned exit code.
 
     Args:
         output: rows go to this file, which an error leaves unchanged; else to standard output.
@@ -65,12 +65,12 @@ def perform(
 def guarded(
     work: Callable[[Runner], int | None], code_of: Callable[[Error], int] = lambda _: FAILED
 ) -> Callable[[Runner], int]:
-    """Work that is done as :meth:`Runner.guard` does it."""
+    """Run work as :meth:`Runner.guard` does."""
     return lambda runner: runner.guard(lambda: work(runner), code_of=code_of)
 
 
 def connect() -> "Callable[..., Connection]":
-    """What opens a warehouse; tests give another one."""
+    """The function that opens a warehouse; tests replace it."""
     given = click.get_current_context().obj
     if given is not None:
         return given  # type: ignore[no-any-return]
@@ -111,7 +111,7 @@ def _finish(file: OutputFile | None, code: int, name: str) -> None:
             if code == OK:
                 file.publish()
             file.close()
-    except OSError as problem:  # there is no room
+    except OSError as problem:  # the disk is full
         if file is None:
             _drop_stdout()
         if code == OK:
@@ -127,7 +127,7 @@ class _ClosedStream(io.TextIOBase):
 
 
 def prepare_streams() -> None:
-    """Make the standard streams fit for rows.
+    """Prepare the standard streams for rows.
 
     Streams that the caller has closed are replaced: nothing is read, messages are lost, and writing
     rows fails. Rows are UTF-8 in any locale; a terminal keeps its own encoding, and shows the

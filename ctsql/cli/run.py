@@ -22,7 +22,7 @@ from ctsql.rendering.output_file import publish_if_file
 if TYPE_CHECKING:
     from ctsql.runtime.service.events import Event
 
-SIGNALLED = 128  # plus the signal's number, as a shell says it
+SIGNALLED = 128  # plus the signal's number, as in a shell
 
 
 def _hook(text: str) -> "Callable[[Event], object]":
@@ -132,7 +132,7 @@ def run(
 
 
 def _teller(settings: OutputSettings, *, as_json: bool) -> "Callable[[Event], object]":
-    """What reports events, as JSON on standard output or in the log."""
+    """The function that reports events, as JSON on standard output or in the log."""
 
     def tell(event: "Event") -> None:
         if as_json:

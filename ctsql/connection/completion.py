@@ -32,7 +32,7 @@ _KEYWORD_TEXT = """
     BIGINT BINARY BOOLEAN DATE DECIMAL DOUBLE FLOAT INT STRING TIMESTAMP
 """
 KEYWORDS = tuple(_KEYWORD_TEXT.split())
-# Words that begin the place of a relation's name.
+# Words that are followed by a relation's name.
 _BEFORE_RELATION = {
     *("from", "join", "into", "input", "output", "update", "table", "view", "task"),
     *("describe", "desc", "extended", "maintain", "retention", "subscribe", "using"),
@@ -45,7 +45,7 @@ _KINDS = {
     ("continual", "task"): "continual task",
 }
 _ON_KIND = {"alter", "drop", "refresh", "verify", "analyze", "describe", "create", "on"}
-"""Words behind which the kind of an object that is there may be named."""
+"""Words that may be followed by the kind of an existing object."""
 _SETTING = ("set", "reset", "show")
 # Words that end the list of relations after FROM, so that a comma no longer asks for one.
 _ENDS_RELATIONS = {
@@ -83,7 +83,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """What can be offered; ``schema`` is that of unqualified names."""
+    """The possible completions; ``schema`` is that of unqualified names."""
 
     objects: Sequence[ObjectInfo] = ()
     schemas: Sequence[str] = ()
@@ -97,7 +97,7 @@ def complete(text: str, vocabulary: Vocabulary, after: str = "") -> list[Candida
 
     Args:
         text: the input up to the cursor. after: the rest; its relations count, too.
-        vocabulary: what can be offered; little while Spark starts.
+        vocabulary: the possible completions; few while Spark starts.
     """
     objects = vocabulary.objects
     visible = _HIDDEN.sub(_blank, text)
@@ -174,7 +174,7 @@ def _wants_relation(tokens: Sequence[str]) -> bool:
 
 
 def _makes_one(words: Sequence[str]) -> bool:
-    """Whether the last words name the kind of a new object: CREATE [OR REPLACE] ... TASK."""
+    """Whether the last words begin the name of a new object: CREATE [OR REPLACE] ... TASK."""
     length = next((len(kind) for kind in _KINDS if tuple(words[-len(kind) :]) == kind), 0)
     before = words[: len(words) - length]
     return bool(length) and before[-1:] == ["create"] and before[-2:-1] != ["show"]

@@ -1,4 +1,4 @@
-"""What each kind of statement does, and what it may: a table from the class to the handler."""
+"""The handler of each kind of statement, and where the statement is allowed."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 class May(Flag):
-    """What a kind of statement may."""
+    """Where a kind of statement is allowed."""
 
     CHANGE = 0
     READ_ONLY = auto()  # a read-only connection runs it
@@ -79,7 +79,7 @@ Handler = Callable[[StatementContext, Any], Result]
 
 
 def allowed(statement: st.Statement) -> May:
-    """What a statement may do; for a few more than the class decides."""
+    """Where a statement is allowed; for a few kinds its clauses count too."""
     may = HANDLERS[type(statement)][1]
     match statement:
         case st.VerifyView(repair=True):
@@ -135,7 +135,7 @@ def _select(running: StatementContext, statement: st.Select) -> Result:
 def _fetching(
     running: StatementContext, query: Query
 ) -> Callable[[], AbstractContextManager[object]]:
-    """What each call of Spark for the rows of a query runs in."""
+    """The context manager for each call of Spark that fetches rows of a query."""
     con = running.con
     is_of_few = con._transaction is None and reads_few(running.engine, query)
 
@@ -275,7 +275,7 @@ def _ask_about_rows(running: StatementContext, statement: st.RowQuestion) -> Res
 
 
 def _done(change: Callable[[Namespace, Any], str]) -> Handler:
-    """Do what gives a status; the result has advice for the author of the statement."""
+    """A handler for a change that returns a status; the result has advice for the author."""
 
     def handle(running: StatementContext, statement: st.Statement) -> Result:
         answer = Result.of_status(change(running.names, statement))
@@ -354,7 +354,7 @@ HANDLERS: dict[type[st.Statement], tuple[Handler, May]] = {
     st.ResetSetting: (_change_setting, _READS),
     st.ShowSetting: (_show_setting, _READS),
     st.UseSchema: (_use, _READS),
-    # It may stand among the definitions of a script.
+    # A script may contain it among its definitions.
     st.Test: (
         lambda _, __: Result.of_status("TEST (not run; that is for: ctsql test FOLDER)"),
         _READS,
@@ -362,7 +362,7 @@ HANDLERS: dict[type[st.Statement], tuple[Handler, May]] = {
     st.Show: (_show, _READS),
     st.Describe: (_describe, _READS),
     st.Explain: (_explain, _READS),
-    # These read commits, and a transaction's rows have none yet.
+    # These read commits; an open transaction has none yet.
     st.RowQuestion: (_ask_about_rows, May.READ_ONLY | May.ONCE),
     st.VerifyView: (_frame("VERIFY", lambda n, s: Verification(n).verify(s)), May.READ_ONLY),
     st.Maintain: (
@@ -389,7 +389,7 @@ HANDLERS: dict[type[st.Statement], tuple[Handler, May]] = {
     st.CommentOn: (_done(lambda n, s: Alteration(n).comment(s)), May.CHANGE),
     st.RefreshView: (_done(lambda n, s: Alteration(n).refresh(s)), May.CHANGE),
 }
-"""The handler of each class of statements, and what its statements may."""
+"""The handler of each class of statements, and where they are allowed."""
 
 
 @contextmanager

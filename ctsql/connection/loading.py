@@ -101,7 +101,7 @@ def unregister(con: OpenWarehouse, name: str) -> None:
 
 
 def one_change(sql: str) -> tuple[Span, st.Dml]:
-    """The one INSERT, UPDATE, DELETE or MERGE of a text; INVALID_USAGE where there is another."""
+    """The one INSERT, UPDATE, DELETE or MERGE of a text; raises INVALID_USAGE for anything else."""
     span, *others = split(Source(sql, "<statement>"))
     statement = parse(span)
     if others or not isinstance(statement, st.Dml):
@@ -112,7 +112,7 @@ def one_change(sql: str) -> tuple[Span, st.Dml]:
 def append_given(
     con: OpenWarehouse, statement: st.Dml, parameter_sets: Sequence[Parameters]
 ) -> Result | None:
-    """Append a row for each set of parameters, if the statement inserts just these; else None."""
+    """Append a row for each set of parameters, if the statement inserts only them; else None."""
     insert = parameters_inserted(statement)
     if insert is None:
         return None
@@ -121,7 +121,7 @@ def append_given(
 
 
 def sum_of(verb: str, counts: Sequence[int]) -> Result:
-    """The result of a statement that was run several times; -1 stands for unknown."""
+    """The result of a statement that ran several times; a count of -1 is unknown."""
     total = -1 if -1 in counts else sum(counts)
     status = f"{verb} 0 {total}" if verb == "INSERT" else f"{verb} {total}"
     return Result.of_status(status if total >= 0 else verb, total)

@@ -1,6 +1,6 @@
-"""Statements that a warehouse's logs answer: SHOW, DESCRIBE, SHOW CREATE, and the status.
+"""Statements that read only a warehouse's logs: SHOW, DESCRIBE, SHOW CREATE, and the status.
 
-They read and compute no rows. If the logs are on a local disk, they need no Spark.
+They read and compute no rows. On a local disk they need no Spark.
 """
 
 from typing import TypeGuard
@@ -15,7 +15,7 @@ from ctsql.runtime.statements.inspect import show
 from ctsql.runtime.statements.inspect.show import show_constraints
 
 Logged = st.Show | st.Describe
-_NOT_LOGGED = ("functions", "pending", "retention")  # what SHOW needs Spark for
+_NOT_LOGGED = ("functions", "pending", "retention")  # the kinds for which SHOW needs Spark
 
 
 def rows(table: show.Rows) -> Result:
@@ -25,20 +25,20 @@ def rows(table: show.Rows) -> Result:
 
 
 def text_rows(table: show.Rows, end: str) -> Result:
-    """A result whose last column is a text to be read, each with an end."""
+    """A result whose last column is a text to be read; ``end`` follows each text."""
     listing = rows(table)
     listing.text_end = end
     return listing
 
 
 def reads_logs(statement: st.Statement) -> TypeGuard[Logged]:
-    """Whether logs answer a statement."""
+    """Whether a statement reads only logs."""
     is_of_logs = isinstance(statement, st.Show) and statement.what not in _NOT_LOGGED
     return is_of_logs or isinstance(statement, st.Describe)
 
 
 def is_logged(text: str) -> bool:
-    """Whether logs answer all statements of a text.
+    """Whether all statements of a text read only logs.
 
     >>> is_logged("SHOW TABLES; DESCRIBE t"), is_logged("SHOW TABLES; SELECT 1"), is_logged("SHOW")
     (True, False, False)

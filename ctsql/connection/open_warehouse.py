@@ -1,4 +1,4 @@
-"""A warehouse that is opened on first need, in the caller's Spark or the process's."""
+"""A warehouse that is opened on first need, with the caller's Spark or the process's."""
 
 import sys
 import threading
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 RECURSION_LIMIT = 10_000
-"""Python's own limit of 1,000 frames refuses 50 nested calls, and Spark runs 300.
+"""Python's default of 1,000 frames refuses 50 nested calls; Spark runs 300.
 
 Statements with 300 levels, or with 2,000 operators in a row, need up to 8,000 frames. 10,000 of
 them fit into a thread's usual stack of 8 MB.
@@ -30,7 +30,7 @@ them fit into a thread's usual stack of 8 MB.
 
 
 class OpenWarehouse:
-    """One warehouse: its engine, once it has started, its lock, and its open transaction."""
+    """One warehouse: its engine, once started, its lock, and its open transaction."""
 
     def __init__(
         self,
@@ -48,13 +48,13 @@ class OpenWarehouse:
         self._create = create
         self._maintains = maintenance  # asked for, or while run() works
         self.read_only = read_only
-        self.is_new = False  # whether this connection made the warehouse
+        self.is_new = False  # whether this connection created the warehouse
         self.search_schema = "default"
         self.is_short = False  # whether a Spark that it starts is for a short command
         self._spark = spark
         self._master = master
         self._engine: Engine | None = None
-        self._own: SparkSession | None = None  # the engine's, also of the next warehouse's
+        self._own: SparkSession | None = None  # the engine's, kept for the next warehouse
         self._settings: Any = None
         self._lock = ConnectionLock()
         self._group = ""
@@ -175,7 +175,7 @@ class OpenWarehouse:
 
             if self._cancelled.is_set():
                 raise error("STATEMENT_CANCELLED")  # while Spark was starting
-            with translate_spark_errors():  # Spark may be gone by the end, too
+            with translate_spark_errors():  # Spark may have ended meanwhile, too
                 if is_stopped(engine.session):
                     raise ConnectionError("its SparkSession was stopped")
                 context = engine.session.sparkContext
@@ -233,7 +233,7 @@ class OpenWarehouse:
                     self._maintenance.close()
 
     def _by_logs(self, ask: "Callable[[LogReader], T]") -> T | None:
-        """The answer of logs on a local disk before Spark has started; else None."""
+        """Ask the logs on a local disk, if Spark has not started; else None."""
         from ctsql.runtime.delta.log.local_log import NeedsSpark
         from ctsql.runtime.log_reader import LocalLogReader
         from ctsql.runtime.spark.start.environment import is_plain
@@ -265,7 +265,7 @@ class ConnectionLock:
 
     def __enter__(self) -> None:
         if getattr(self._thread, "is_called_back", False):
-            # No CtsqlError, which would be taken for one of the object that is being run.
+            # Not a CtsqlError, which would count as a failure of the running object.
             message = "on_event cannot use the connection that waits until it is told"
             raise InterfaceError(f"{message}: use another one, ctsql.connect(...)")
         self._lock.acquire()
@@ -274,7 +274,7 @@ class ConnectionLock:
         self._lock.release()
 
     def refusing(self, call: Callable[[E], None]) -> Callable[[E], None]:
-        """A function to be called back, in which this lock is refused."""
+        """A callback that raises if it takes this lock."""
 
         def called(event: E) -> None:
             self._thread.is_called_back = True

@@ -1,4 +1,4 @@
-"""What is in a warehouse: names for completion, its T, commits, the status of tasks and views."""
+"""Questions about a warehouse: names for completion, its newest T, commits, and the status."""
 
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def known(con: OpenWarehouse) -> Vocabulary:
-    """What completion can offer."""
+    """The names for completion."""
     with con._running("known") as engine:
         from ctsql.connection.settings import DESCRIPTIONS
         from ctsql.runtime.spark.internals.sessions import function_names

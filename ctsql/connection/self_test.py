@@ -40,7 +40,7 @@ _tried = False
 
 
 def steps(connection: Any) -> "Iterator[Callable[[], list[Row]]]":
-    """What is run one after the other in a new warehouse; each gives the rows that it reads."""
+    """The steps, run one after the other in a new warehouse; each yields the rows that it reads."""
     with connection:
         yield partial(_start, connection)
         yield from _each_of(FILL, connection)
@@ -70,7 +70,7 @@ def _run(connection: Any, statement: Span) -> "list[Row]":
 
 
 def _of_python(connection: Any) -> "list[Row]":
-    """Rows in and out; one of them replaces a row that the task has written."""
+    """Write and read rows of Python; one replaces a row that the task has written."""
     rows = connection.spark.range(2, 4).selectExpr(
         "CAST(id AS INT) AS k", "id + 1 AS v", "'b' AS s"
     )
@@ -80,7 +80,7 @@ def _of_python(connection: Any) -> "list[Row]":
 
 
 def _of_this_process(connection: Any) -> "list[Row]":
-    """Temporary views and functions, which a query reads and a definition does not."""
+    """Use temporary views and functions in queries; definitions refuse them."""
     spark = connection.spark
     spark.range(2).createOrReplaceTempView("ctsql_rows")
     spark.sql(
@@ -97,14 +97,14 @@ def _of_this_process(connection: Any) -> "list[Row]":
 
 
 def _of_the_rest(connection: Any) -> "list[Row]":
-    """What needs another thread, many rows, a foreign writer, or a store that Spark reaches."""
+    """Steps with another thread, many rows, a foreign writer, or a store that Spark reaches."""
     from ctsql.runtime.spark.job_metrics import running_jobs
 
     with connection._running("self-test") as engine:
         engine.for_thread().mint()
         engine.gateway.cancel("ctsql-self-test")
         running_jobs()
-        # A step before may have failed, so there may be no table or no vector.
+        # An earlier step may have failed, so the table or its vectors may be missing.
         for item in engine.refresh_catalog():
             if item.name.name == "latest":
                 _of_table(engine, engine.relations.table(item))
@@ -143,7 +143,7 @@ def self_test(folder: str, open_at: Callable[[str], Any]) -> int:
     from ctsql.runtime.spark.missing import found
 
     global _tried
-    _tried = True  # its own connections do not try again
+    _tried = True  # its own connections do not run the self-test
     count, known = 0, len(found)
     problems = list[CtsqlError]()
     try:
@@ -157,19 +157,19 @@ def self_test(folder: str, open_at: Callable[[str], Any]) -> int:
         problems.append(problem)
     if not problems:
         return count
-    if len(found) > known:  # what has another way takes it now
+    if len(found) > known:  # methods with a substitute use it from now on
         return self_test(folder, open_at)
     is_version = any(problem.condition == "SPARK_VERSION" for problem in problems)
     raise lacks(*found.values()) if is_version else problems[0]
 
 
 def try_once(open_at: Callable[[str], Any], warning: str) -> None:
-    """Warn of releases that the tests have not run on, and of what they lack; once in a process."""
+    """Warn about an untested release and its missing methods; once in a process."""
     if _tried:
         return
     from ctsql.runtime.spark.missing import found
 
-    # A statement that needs what is missing raises the error again.
+    # A statement that needs a missing method raises the error again.
     with tempfile.TemporaryDirectory(prefix="ctsql-") as folder, suppress(CtsqlError):
         self_test(folder, open_at)
     warnings.warn("; ".join([warning, *map(str, found.values())]), stacklevel=2)

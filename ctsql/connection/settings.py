@@ -111,13 +111,13 @@ class Settings:
         return [(name, values[name], DESCRIPTIONS[name])]
 
     def reset(self, statement: ResetSetting, session: SparkSession) -> None:
-        """RESET name, RESET ALL; read_only stays."""
+        """RESET name, RESET ALL; read_only is unchanged."""
         if statement.name is None:
             self.values = dict(DEFAULTS)
             return
         name = fold(statement.name)
         if _is_fixed(name):
-            return  # it has the value that it began with
+            return  # it has its initial value
         if name.startswith("spark."):
             reset_setting(session, statement.name)
         elif name in DEFAULTS:
@@ -131,7 +131,7 @@ def _is_fixed(name: str) -> bool:
 
 
 def _fixed(statement: SetSetting, name: str) -> CtsqlError:
-    """The error of a setting that has one value everywhere."""
+    """The error for a setting that cannot be set."""
     hint = ""
     if "zone" in name:
         hint = "Convert in the query, with from_utc_timestamp() for example."

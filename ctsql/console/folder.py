@@ -1,7 +1,7 @@
 """The .sql files of a folder, as texts.
 
-A folder is the whole state of a warehouse: `apply --prune` drops what is not in it. So a file that
-may hold definitions and cannot be read is an error, never skipped.
+`apply --prune` drops objects that are not in the folder. So a file that may hold definitions and
+cannot be read is an error; it is never skipped.
 """
 
 import os
@@ -49,7 +49,7 @@ def sql_files(folder: Path, variables: Mapping[str, str] | None = None) -> list[
 
 
 def _list(folder: Path, files: list[Path], problems: dict[Path, str]) -> None:
-    """Add the files of a folder and of its folders, and what cannot be read, with the reason."""
+    """Add the files of a folder and its subfolders, and unreadable entries with the reason."""
     try:
         with os.scandir(folder) as entries:
             found = [e for e in entries if not e.name.startswith(".")]

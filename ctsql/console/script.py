@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ctsql.api import Connection
 
 OK, FAILED, INTERRUPTED = 0, 1, 130
-PROMPT_NAME = "<prompt>"  # the name of a text that somebody types
+PROMPT_NAME = "<prompt>"  # the source name of typed text
 STOP_SECONDS = 5.0
 """How long a stopped service or subscription may continue with a T before it is cancelled."""
 
@@ -101,7 +101,7 @@ class Runner:
     def __init__(self, connection: "Connection", settings: OutputSettings) -> None:
         self.connection = connection
         self.settings = settings
-        self.confirm: Callable[[str], bool] | None = None  # asks the user, where there is one
+        self.confirm: Callable[[str], bool] | None = None  # asks the user, if there is one
         self.abandoned = False  # whether a statement may still be running
         self._live: Live | None = None  # the running subscription
         self._timer: threading.Timer | None = None
@@ -143,7 +143,7 @@ class Runner:
         def label() -> str:
             if not self.connection.started:
                 return "starting Spark..."
-            from ctsql.runtime.spark.job_metrics import running_jobs  # there now
+            from ctsql.runtime.spark.job_metrics import running_jobs  # it exists now
 
             jobs = running_jobs()
             return idle if jobs is None else jobs.line()
@@ -259,7 +259,7 @@ class Runner:
             settings.note(f"NOTICE: {notice}")
 
     def _tell_new(self) -> None:
-        """Say once that this connection made the warehouse: its name may be misspelt."""
+        """Print once that this connection created the warehouse: its name may be misspelt."""
         if self.connection.is_new and not self._told_new and not self.settings.quiet:
             self._told_new = True
             self.settings.note(f"made a new warehouse at {self.connection.warehouse}")
@@ -315,7 +315,7 @@ def _cascading(span: Span) -> st.DropObject | None:
 
 
 def drops_too(connection: "Connection", statement: st.DropObject) -> list[str]:
-    """The objects that would go besides the one that is named, each with its kind."""
+    """The other objects that CASCADE would drop, each with its kind."""
     from ctsql.runtime.statements.definitions.alter import Alteration
     from ctsql.runtime.statements.objects.name_resolution import Namespace
 
@@ -332,7 +332,7 @@ class Pages(io.StringIO):
     """Stores a text that is written as for a terminal."""
 
     def isatty(self) -> bool:
-        """Return True: it is drawn for one."""
+        """Return True: the text is drawn for a terminal."""
         return True
 
 

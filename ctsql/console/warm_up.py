@@ -80,7 +80,7 @@ def remove(note: Callable[[str], None]) -> None:
 
 
 def would_help(spark: "SparkSession") -> bool:
-    """Whether a Spark that ctsql has started had no archive, and there can be one."""
+    """Whether ctsql started this Spark without an archive although one is possible."""
     conf = spark.sparkContext.getConf()
     options = conf.get("spark.driver.extraJavaOptions") or ""
     return is_plain(conf.get("spark.master")) and "SharedArchiveFile" not in options
@@ -99,7 +99,7 @@ def _train(draft: Path, warehouse: Path) -> None:
     try:
         self_test(str(warehouse), partial(connect, spark=session))
         session.stop()
-        assert java.stdin is not None  # PySpark talks to it by that
+        assert java.stdin is not None  # PySpark's connection to the JVM
         java.stdin.close()  # the JVM ends, and writes
         status = java.wait(JVM_SECONDS_MAX)
     finally:

@@ -33,12 +33,12 @@ Application = Callable[[Any, Any, Any], Awaitable[None]]
 """As ASGI 3 has it: given a scope, ``receive`` and ``send``."""
 CONNECTIONS_MAX = 128
 DESCRIPTORS_SHARE = 8
-"""Connections take at most one of so many descriptors that the process may have."""
+"""Connections use at most one in this many of the process's file descriptors."""
 HEADERS_SECONDS = 10.0
 READ_SECONDS = 30.0
 REPEAT_SECONDS = 60.0  # the least time between two log messages of one kind
 CLOSE_SECONDS = 3.0
-"""How long the end waits for open requests; then it leaves them to the end of the process."""
+"""How long the server waits for open requests when it ends; later ones end with the process."""
 _PAUSE_SECONDS = 1.0
 _BACKLOG = 1024
 
@@ -120,7 +120,7 @@ async def _accept(server: uvicorn.Server, listening: socket.socket) -> None:
             accepted, _ = await loop.sock_accept(listening)
         except ConnectionAbortedError:
             continue
-        except OSError:  # the process, by whatever else it does, has no descriptor left
+        except OSError:  # the process has no free descriptor
             await asyncio.sleep(_PAUSE_SECONDS)
             continue
         _make_room([c for c in state.connections if isinstance(c, _Connection)])
@@ -128,7 +128,7 @@ async def _accept(server: uvicorn.Server, listening: socket.socket) -> None:
             await loop.connect_accepted_socket(
                 partial(_Connection, server.config, state, {}), accepted
             )
-        except OSError:  # its client is gone
+        except OSError:  # the client has disconnected
             accepted.close()
 
 

@@ -91,7 +91,7 @@ class Metrics:
 
     @contextmanager
     def served(self, host: str, port: int) -> Iterator[str]:
-        """Serve them inside; gives the page's address. Port 0 is any free one.
+        """Serve them inside the block; yields the page's address. Port 0 is any free port.
 
         Raises INVALID_USAGE: the address cannot be listened at.
         """
@@ -112,7 +112,7 @@ class Metrics:
         rows: list[LagRow] = system_rows(reader, "lag")
         for item in reader.catalog:
             if item.quarantine is not None:
-                self._counts.add_quarantined(str(item.name), 0)  # so that its first row is seen
+                self._counts.add_quarantined(str(item.name), 0)  # so its first row counts
         return rows
 
     def _memory(self) -> Sequence[JvmMemory]:

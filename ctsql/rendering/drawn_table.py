@@ -11,7 +11,7 @@ from itertools import zip_longest
 
 from rich.cells import cell_len, chop_cells
 
-_NARROW = 16  # cells: a column that is as wide as this is not folded while others are wider
+_NARROW = 16  # cells: a column of this width is not folded while others are wider
 _FRAME = 3  # cells of a column in addition to its values: two blanks and a line
 _GAP = "…"
 BOLD, DIM, PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
@@ -47,7 +47,7 @@ def lay_out(heads: Sequence[int], natural: Sequence[int], room: int) -> Layout:
 
 
 def _count_fitting(least: Sequence[int], room: int) -> tuple[int, int]:
-    """How many columns from the left and from the right there is room for; at least one."""
+    """The number of columns from the left and from the right that fit; at least one."""
     if sum(least) + _FRAME * len(least) + 1 <= room:
         return len(least), 0
     used = 1 + _FRAME + 1  # the frame, and the column of the gap
@@ -63,7 +63,7 @@ def _count_fitting(least: Sequence[int], room: int) -> tuple[int, int]:
 
 
 def _fold(natural: list[int], least: list[int], room: int) -> tuple[int, ...]:
-    """Make the widest columns as narrow as is needed, all to one width where they may be."""
+    """Narrow the widest columns as far as needed, all to one width if possible."""
     free = room - _FRAME * len(natural) - 1
     cap = max(natural)
 
@@ -125,7 +125,7 @@ def draw(
 
 
 def _wrap(text: str, width: int) -> list[str]:
-    """A text as lines of at most so many cells; broken at blanks, else anywhere."""
+    """A text as lines of at most ``width`` cells; broken at blanks if possible."""
     pieces: list[str] = []
     line = ""
     for word in text.split(" "):

@@ -23,13 +23,13 @@ TAB_CELLS = 4
 LINES_SHOWN = 3
 LINE_CHARACTERS_SHOWN = 160
 CHARACTERS_BEFORE = 60
-"""Of a longer line: how many characters are shown before the span, if there are so many behind."""
+"""The characters of a long line that are shown before the span, if enough follow it."""
 TEXT_CHARACTERS_SHOWN = 4_000
-"""Of a message, a detail or a hint, which may hold a name or a value of the user's."""
+"""The most characters shown of a message, detail or hint, which may hold a user's value."""
 
 
 def error_text(problem: BaseException, *, debug: bool = False) -> Text:
-    """The whole message, with styles; an exception without a condition by its class and message.
+    """The whole message, with styles; for other exceptions, their class and message.
 
     ``debug`` adds the Python traceback, causes included.
     """
@@ -89,7 +89,7 @@ def _excerpt(text: Text, span: Span) -> None:
 
 
 def _around(line: str, first: int, last: int) -> tuple[str, int, int]:
-    """What is shown of a line, and where the span is in it.
+    """The shown part of a line: its bounds, and those of the span.
 
     >>> line, first, last = _around("x" * 500 + "y" + "x" * 500, 500, 501)
     >>> line[first:last], len(line)
@@ -105,7 +105,7 @@ def _around(line: str, first: int, last: int) -> tuple[str, int, int]:
 
 
 def _shown(text: str) -> str:
-    """A text of an error, cut where it is very long."""
+    """A text of an error, cut if it is very long."""
     rest = len(text) - TEXT_CHARACTERS_SHOWN
     cut = f"... {rest} more characters" if rest > 0 else ""
     return printable(text[:TEXT_CHARACTERS_SHOWN]) + cut
@@ -116,5 +116,5 @@ def _cells(line: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Text without characters that steer a terminal; line breaks stay."""
+    """Text without a terminal's control characters; line breaks are kept."""
     return "".join(c if c == "\n" or c.isprintable() else "\ufffd" for c in text)

@@ -1,8 +1,8 @@
-"""Files that rows are written to, and paths as people type them.
+"""Files for rows, and paths as people type them.
 
-Rows are written to a draft in the same folder, which replaces the file at the path when all is
-written. An error leaves that file unchanged. Something other than a regular file, as a pipe or
-``/dev/stdout``, is written directly.
+Rows are written to a draft in the same folder, which replaces the file at the path at the end. An
+error leaves that file unchanged. Anything but a regular file, such as a pipe or ``/dev/stdout``, is
+written directly.
 """
 
 import io
@@ -52,7 +52,7 @@ class OutputFile(io.TextIOWrapper):
             self._draft = None
 
     def close(self) -> None:
-        """Close; what is not published is removed."""
+        """Close, and delete rows that were not published."""
         draft, self._draft = self._draft, None
         try:
             super().close()
@@ -62,7 +62,7 @@ class OutputFile(io.TextIOWrapper):
 
 
 def publish_if_file(out: object) -> None:
-    """Let rows that have no end be seen while they are written."""
+    """Publish the rows of an unbounded result while they are written."""
     if isinstance(out, OutputFile):
         out.publish()
 
@@ -81,7 +81,7 @@ def user_path(text: str) -> Path:
 
 
 def check_output(path: str | Path, warehouse: str) -> None:
-    """Refuse to write where ctsql or Delta keeps its own files: NOT_SUPPORTED."""
+    """Raise NOT_SUPPORTED for a path among ctsql's or Delta's own files."""
     from ctsql.runtime.warehouse.stores.location import check_outside
 
     check_outside(os.path.abspath(path), warehouse, "a file")

@@ -185,7 +185,7 @@ def _write_drawn(result: Result, rows: list[Row], out: TextIO, null: str, *, exp
 
 
 def _write_text(result: Result, rows: list[Row], out: TextIO) -> None:
-    """Write the last column as it is, as a statement or a plan is to be read and copied."""
+    """Write the last column unchanged: a statement or a plan, to be read and copied."""
     for row in rows:
         text = NULL if row[-1] is None else text_of(row[-1], result.types[-1])
         lines = (one_line(line.replace("\t", "    ")) for line in text.split("\n"))
@@ -226,7 +226,7 @@ RowFormat = tuple[str, Callable[[Row], str], str, str]
 
 
 def _row_format(result: Result, format: Format) -> RowFormat:
-    """The format of rows that are written one by one; a table has room for usual values."""
+    """The format of rows that are written one by one; a table's columns fit usual values."""
     names, kinds = result.columns, result.types
     match format:
         case Format.JSON:
@@ -253,7 +253,7 @@ _ROOM = {
     "int": 6, "bigint": 8, "double": 8, "float": 8, "decimal": 10, "boolean": 5, "string": 12,
     "varchar": 12, "char": 12, "date": 10, "timestamp": 24, "timestamp_ntz": 24,
 }  # fmt: skip
-"""Cells for values of a type in a subscription, as more than that seldom comes."""
+"""The width in cells of usual values of a type, for the table of a subscription."""
 
 
 def _markdown_line(cells: list[str]) -> str:
@@ -289,7 +289,7 @@ def _write_arrow(result: Result, out: TextIO) -> None:
 
 
 def _write_parquet(result: Result, out: TextIO) -> None:
-    """Write one Parquet file, made in memory as a pipe cannot be sought in."""
+    """Write one Parquet file, made in memory because a pipe has no seek."""
     if result.live is not None:
         raise misuse("a subscription has no end, and a Parquet file has one")
     binary = _binary(out)
@@ -311,5 +311,5 @@ def _write_parquet(result: Result, out: TextIO) -> None:
 
 def messages() -> Console:
     """The console of errors and notes: standard error, coloured on a terminal only."""
-    # Asked for each time: at a prompt it stands for what prints above the prompt.
+    # Created for each use: at a prompt, standard error is what prints above the prompt.
     return Console(stderr=True, highlight=False, soft_wrap=True)

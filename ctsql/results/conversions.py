@@ -1,4 +1,4 @@
-"""A result as what other libraries work with: methods of :class:`ctsql.Result`."""
+"""Converts a result for other libraries: methods of :class:`ctsql.Result`."""
 
 import html
 from collections.abc import Iterable, Sequence
@@ -16,12 +16,12 @@ Row = tuple[Any, ...]
 
 
 class Rows(Protocol):
-    """What is converted: a :class:`ctsql.Result`, by its methods."""
+    """The methods of :class:`ctsql.Result` that conversions use."""
 
     columns: list[str]
 
     def head(self, size: int) -> list[Row]:
-        """The next rows, so many; the others are given up."""
+        """The next ``size`` rows; the rest are discarded."""
         ...
 
     def fetchall(self) -> list[Row]:
@@ -40,7 +40,7 @@ def scalar(result: Rows) -> Any:
 
 
 def to_dicts(result: Rows) -> list[dict[str, Any]]:
-    """All rows not taken yet as dicts; of columns of one name the later ones are numbered."""
+    """All rows not taken yet as dicts; later columns of an equal name are numbered."""
     names = unique_names(result.columns)
     return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
 
@@ -63,7 +63,7 @@ def to_polars(result: Rows) -> "pl.DataFrame":
 
 
 def arrow_stream(result: Rows, requested_schema: object = None) -> object:
-    """The whole result for whatever reads Arrow streams: Polars, DuckDB, pandas, PyArrow.
+    """The whole result as an Arrow stream, for Polars, DuckDB, pandas or PyArrow.
 
     Source: the Arrow PyCapsule interface.
     """
@@ -85,7 +85,7 @@ def unique_names(names: Iterable[str]) -> list[str]:
 def html_table(
     columns: Sequence[str], types: Sequence[str], rows: Sequence[Row], limit: int
 ) -> str:
-    """The first rows as a table of HTML; a row more than the limit says that there are more."""
+    """The first rows as an HTML table, with a note below it if there are more than the limit."""
 
     def line(cells: Iterable[str], tag: str) -> str:
         return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"

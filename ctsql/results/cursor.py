@@ -1,4 +1,4 @@
-"""PEP 249's cursor, for any DB-API code; ``Connection.execute`` is shorter."""
+"""PEP 249's cursor, for code written for any DB-API driver."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
@@ -9,7 +9,7 @@ from ctsql.results.result import Description, Result, Row
 
 
 class Executing(Protocol):
-    """What runs a cursor's statements: a :class:`ctsql.Connection`."""
+    """The connection that runs a cursor's statements: a :class:`ctsql.Connection`."""
 
     def execute(self, sql: str, parameters: Parameters | None = None) -> Result:
         """Run one or several statements; returns the last one's result."""

@@ -49,8 +49,8 @@ class Live(Protocol):
         """End the iteration; may be called from another thread."""
 
 
-_SHOWN_ROWS = 20  # what a notebook shows of a result
-_CHUNK_ROWS = 1000  # entering ``convert`` costs calls of the JVM, so not for each row
+_SHOWN_ROWS = 20  # rows of a result that a notebook shows
+_CHUNK_ROWS = 1000  # rows of one ``convert`` block, which costs calls of the JVM
 
 
 class Result:
@@ -230,7 +230,7 @@ class Result:
         return _arrow_of_rows(self.columns, self.types, self._all_rows())
 
     def __repr__(self) -> str:
-        """What it is; no row is computed."""
+        """A short description; computes no row."""
         if not self.has_rows:
             return f"<Result {self.status}>"
         pairs = zip(self.columns, self.types, strict=True)
@@ -302,9 +302,9 @@ class Result:
     def _fetch_frame(self) -> "DataFrame":
         """The frame with instants as microseconds, dates as days, intervals of months as texts.
 
-        PySpark returns instants in this machine's zone, fails near the year 1, and its errors on
-        dates that Python cannot represent do not help. It makes dicts of maps, even if their keys
-        are lists: such maps are fetched as arrays of entries.
+        PySpark returns instants in this machine's zone, fails near the year 1, and raises unclear
+        errors for dates that Python cannot represent. It converts maps to dicts even if their keys
+        are lists; such maps are fetched as arrays of entries.
         """
         assert self._frame is not None  # checked by callers
         if not any(k in _NUMBERED or _is_months(k) or holds_entries(k) for k in self.types):

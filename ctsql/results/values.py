@@ -81,7 +81,7 @@ def _object(pairs: list[tuple[str, str]]) -> str:
 
 
 def holds_instants(kind: str) -> bool:
-    """Whether a type has a ``timestamp`` within.
+    """Whether a type contains a ``timestamp``.
 
     >>> holds_instants("array<timestamp>"), holds_instants("array<timestamp_ntz>")
     (True, False)
@@ -90,7 +90,7 @@ def holds_instants(kind: str) -> bool:
 
 
 def holds_entries(kind: str) -> bool:
-    """Whether a type has a map within whose keys, as PySpark has them, are none of a dict.
+    """Whether a type contains a map whose keys, as PySpark returns them, cannot be a dict's.
 
     >>> holds_entries("array<map<struct<a:binary>,int>>"), holds_entries("map<int,array<int>>")
     (True, False)
@@ -102,10 +102,10 @@ def holds_entries(kind: str) -> bool:
 
 
 def of_python(value: Any, kind: str) -> Any:
-    """A nested value, of a type that holds instants or entries, as a caller gets it.
+    """A nested value with instants or entries, as callers get it.
 
     PySpark's instants in the machine's zone get the offset of UTC. A map that was fetched as a list
-    of its entries becomes a dict. Raises OverflowError, ValueError: Python has no such instant.
+    of entries becomes a dict. Raises OverflowError or ValueError for an instant that Python lacks.
     """
     if value is None or not (_INSTANT.search(kind) or holds_entries(kind)):
         return value
@@ -170,7 +170,7 @@ def _float(value: float, kind: str = "") -> str:
 
 
 def _short(value: float) -> float:
-    """The number of the fewest digits that is the same number in 32 bits.
+    """The number with the fewest digits that is equal in 32 bits.
 
     >>> _short(0.10000000149011612), _short(16777216.0), _short(0.1)
     (0.1, 16777216.0, 0.1)
@@ -209,14 +209,14 @@ def inner_types(kind: str) -> list[str]:
         if piece == "," and depth == 0:
             parts.append("")
         elif piece == ":" and depth == 0 and outer == "struct":
-            parts[-1] = ""  # it was the name
+            parts[-1] = ""  # skip the field's name
         else:
             parts[-1] += piece
     return parts
 
 
 def bytes_text(size: float, unit: str = "bytes") -> str:
-    """A number of bytes for a person, in units of 1000.
+    """A number of bytes as readable text, in units of 1000.
 
     >>> bytes_text(0), bytes_text(1_500), bytes_text(2_000_000_000), bytes_text(12, "B")
     ('0 bytes', '1.5 kB', '2.0 GB', '12 B')

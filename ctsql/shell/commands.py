@@ -102,7 +102,7 @@ _ROWS = (
 )
 WATCH_SECONDS_MAX = 86_400.0
 ENDING = ("edit", "print", "run", "run_expanded", "watch", "reset")
-"""The commands that may stand at the end of a text that is being typed."""
+"""The commands that may end a typed text."""
 _BY_SPELLING = {spelling: row for row in _ROWS for spelling in row.spellings}
 _BY_NAME = {row.name: row for row in _ROWS}
 SPELLINGS = tuple(sorted(_BY_SPELLING))
@@ -177,7 +177,7 @@ def parse_seconds(value: str) -> float:
     r"""The seconds between two runs of ``\watch``: above 0, at most a day; else INVALID_OPTION."""
     with suppress(ValueError):
         seconds = float(value)
-        if 0 < seconds <= WATCH_SECONDS_MAX:  # which NaN is not
+        if 0 < seconds <= WATCH_SECONDS_MAX:  # false for NaN
             return seconds
     raise error("INVALID_OPTION", option="watch", value=value, hint=r"Type: \watch 5")
 

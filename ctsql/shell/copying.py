@@ -20,7 +20,7 @@ _SHAPE = re.compile(
     r"(?P<options>\s*(WITH\s*)?(\(.*\))?)",
     re.IGNORECASE | re.DOTALL,
 )
-_END = "\\."  # the line that ends what is typed, as in psql
+_END = "\\."  # the line that ends typed rows, as in psql
 
 
 @contextmanager

@@ -93,14 +93,14 @@ class CatalogCompleter(Completer):
 
     def _names_to_offer(self) -> Vocabulary:
         if self.stale and self._connection.started:
-            with suppress(Error):  # the next statement raises it, too
+            with suppress(Error):  # the next statement raises the error, too
                 self._what_is_known = self._connection.known()
             self.stale = False
         return self._what_is_known
 
 
 def continued(text: str, line: int) -> str:
-    """The prompt of a further line: what the lines in front of it leave open.
+    """The prompt of a further line: it shows what the lines before it leave open.
 
     >>> continued("SELECT (1", 1), continued("SELECT 'a", 1), continued("SELECT 1", 1)
     ('    (> ', "    '> ", '    -> ')

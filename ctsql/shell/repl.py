@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ctsql.api import Connection
 
 WATCH_SECONDS = 2.0
-SLOW_START_SECONDS = 3.0  # after so long a wait for Spark the prompt names ``ctsql warm-up``
+SLOW_START_SECONDS = 3.0  # after a wait this long for Spark, the prompt suggests ``ctsql warm-up``
 FAILURES_SHOWN = 3
 FAILURE_CHARS = 150
 PROMPT = "ctsql> "
@@ -53,7 +53,7 @@ class Starter:
         self._job: Job | None = None
 
     def begin(self) -> None:
-        """Start without waiting, unless that is under way or done."""
+        """Start without waiting, unless started or starting."""
         if self._job is None and not self._connection.started:
             self._job = self._worker.submit(self._connection.start)
 
@@ -84,7 +84,7 @@ class Repl:
         self._completer = CatalogCompleter(runner.connection)
         self._display = DisplaySettings(self.settings)
         self._terminal_out: TextIO = self.settings.out
-        self._terminal_limit: int | None = ROWS_SHOWN  # of rows, while they go to a file
+        self._terminal_limit: int | None = ROWS_SHOWN  # of rows, while they are written to a file
         self._last = ""  # the last text that was run
         self._prefill = ""  # what the next prompt begins with
         self._actions: dict[str, Callable[[str], None]] = {
@@ -179,7 +179,7 @@ class Repl:
             self.runner.run_span(Source(statement, PROMPT_NAME).whole())
 
     def _end(self, text: str, command: commands.Command) -> None:
-        """Do what a command at the end of a text, or about the last one, asks for."""
+        """Run a command at the end of a text, or for the last text."""
         if command.name == "reset":
             return
         if command.name == "edit":
@@ -236,9 +236,9 @@ class Repl:
             self._completer.stale = True
 
     def _wait_for_spark(self, text: str) -> None:
-        """Wait until a text can run: logs answer some before Spark has started."""
+        """Wait until a text can run: some need only logs, and run before Spark has started."""
         from ctsql.connection.log_answers import (
-            is_logged,  # which imports much, and the prompt comes first
+            is_logged,  # imported late: it imports much, and the prompt comes first
         )
 
         if self.runner.connection.started or (text and is_logged(text)):
@@ -257,7 +257,7 @@ class Repl:
         self.settings.note(text)
 
     def _tell_failures(self) -> None:
-        """List the failed objects; errors are left to the statements that read them."""
+        """List the failed objects; unreadable ones are left to the statements that read them."""
         with suppress(Error, OSError):
             for line in failure_lines(self.runner.connection.status().to_dicts()):
                 self._say(line)
@@ -311,15 +311,15 @@ class Repl:
     def _close_output(self) -> None:
         out = self.settings.out
         if out is not self._terminal_out:
-            assert isinstance(out, OutputFile)  # nothing else stands in for the terminal
-            if not out.is_empty:  # after errors alone the file is unchanged
+            assert isinstance(out, OutputFile)  # only a terminal is asked
+            if not out.is_empty:  # if only errors came, the file is unchanged
                 out.publish()
             out.close()
             self.settings.out, self.settings.limit = self._terminal_out, self._terminal_limit
 
     @contextmanager
     def _rows_to(self, file: str) -> Iterator[OutputFile | None]:
-        """Write the rows of the block to a file; without one, where they go anyway."""
+        """Write the rows of the block to a file; without one, to the usual output."""
         if not file:
             yield None
             return
@@ -333,7 +333,7 @@ class Repl:
 
 
 def ask_to_confirm(question: str) -> bool:
-    """Ask the user; Ctrl-C and Ctrl-D say no."""
+    """Ask the user; Ctrl-C and Ctrl-D mean no."""
     try:
         return confirm(question)
     except (EOFError, KeyboardInterrupt):
@@ -356,7 +356,7 @@ def failure_lines(status: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _read(file: str) -> str:
-    """The text of a file; raises INVALID_USAGE if there is none to be read."""
+    """The text of a file; raises INVALID_USAGE if it cannot be read."""
     try:
         return user_path(file).read_text("utf-8-sig")
     except UnicodeDecodeError as problem:

@@ -1,10 +1,10 @@
 """Access to the status page, and what a browser may do with it.
 
-On this machine's own addresses no token is needed, if the request names such an address: a page of
-another site cannot read it by another name that leads here (DNS rebinding). Elsewhere, and whenever
-a token is set, a request needs the token: as the password of HTTP's Basic scheme, which every
-browser asks for and keeps, or as a Bearer token. It is never part of an address, so no log and no
-history has it. All requests but GET and HEAD are refused first.
+On a local address no token is needed if the request's Host header names a local address. A page of
+another site, whose name resolves to this machine, is therefore refused (DNS rebinding). On other
+addresses, and whenever a token is set, a request needs the token: as the password of HTTP Basic,
+which every browser asks for and remembers, or as a Bearer token. It is never part of an address, so
+logs and histories do not contain it. Requests other than GET and HEAD are refused first.
 
 The content security policy allows files of this server alone, and no script or style inside a page:
 a name or a definition could not run as a script even if it were not escaped.
@@ -52,7 +52,7 @@ def is_loopback(host: str) -> bool:
 
 
 def token_for(host: str, environment: Mapping[str, str]) -> tuple[str | None, bool]:
-    """The token that requests need, and whether it is new; INVALID_USAGE: it is too short."""
+    """The token that requests need, and whether it is new; raises INVALID_USAGE if too short."""
     token = environment.get(TOKEN_VARIABLE)
     if token:
         if len(token) < TOKEN_LETTERS_MIN or not token.isascii() or not token.isprintable():
@@ -108,7 +108,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
         if scope["type"] != "http":
-            return  # the page has no other connection
+            return  # the application handles only HTTP
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -21,7 +21,7 @@ GAP_X, GAP_Y, MARGIN = 64, 16, 8
 NAME_LETTERS_MAX = 21
 BARS_WIDTH, BARS_HEIGHT = 800, 110
 BAR_HEIGHT_MIN = 2.0
-"""Of a refresh that took no time or wrote no row: it can be seen that there was one."""
+"""The height of a refresh without time or rows, so that it is visible."""
 LANES_MAX = 40
 LANE_HEIGHT = 22
 TIMELINE_WIDTH = 800
@@ -55,7 +55,7 @@ class Graph:
     curves: tuple[Curve, ...]
 
 
-_layout = lru_cache(maxsize=4)(layout)  # a graph changes much less often than the states in it
+_layout = lru_cache(maxsize=4)(layout)  # the layout changes much less often than the states
 
 
 def graph(overview: Overview) -> Graph:
@@ -82,7 +82,7 @@ def graph(overview: Overview) -> Graph:
 
 
 def shortened(name: str) -> str:
-    """A name that fits into a box: its begin and its end, which often tells names apart.
+    """A name that fits into a box: its beginning and its end, where names often differ.
 
     >>> shortened("orders"), shortened("daily_revenue_by_region_and_product")
     ('orders', 'daily_reven…_product')
@@ -222,7 +222,7 @@ def duration(seconds: float | None) -> str:
 
 
 def brief(seconds: float) -> str:
-    """A duration in one unit, for little room.
+    """A duration in one unit, for narrow places.
 
     >>> [brief(s) for s in (0.2, 59, 75, 7_260, 90_000)]
     ['200 ms', '59 s', '1 min', '2 h', '1 d']
@@ -253,7 +253,7 @@ def size(count: float | None) -> str:
 
 
 def instant(t: int | None) -> datetime | None:
-    """The instant that a T is named after; None for one that is no date.
+    """The instant of a T; None if Python has no such date.
 
     >>> instant(0), instant(1 << 62)
     (datetime.datetime(1970, 1, 1, 0, 0, tzinfo=datetime.timezone.utc), None)
@@ -274,7 +274,7 @@ def clock_text(at: datetime) -> str:
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a hint, for one line each.
+    """The sentences of a hint, to show one a line.
 
     >>> sentences("Mend it. Then type: ALTER CONTINUAL TASK t RETRY. See T 1.5 there.")
     ['Mend it.', 'Then type: ALTER CONTINUAL TASK t RETRY.', 'See T 1.5 there.']
@@ -283,7 +283,7 @@ def sentences(text: str) -> list[str]:
 
 
 def slug(text: str) -> str:
-    """A state, kind or strategy as the name of a style.
+    """A state, kind or strategy as a name in the style sheet.
 
     >>> slug("recompute and diff"), slug("up to date")
     ('recompute-and-diff', 'up-to-date')

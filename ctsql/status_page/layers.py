@@ -47,8 +47,8 @@ def layout(names: Sequence[str], lines: Iterable[Line]) -> GraphLayout:
     (GridCell(column=0, row=0.0), GridCell(column=1, row=0.0), GridCell(column=0, row=1.0))
 
     Args:
-        names: each once. lines: between names; those from an object to itself, and those that
-            would close a circle, do not move anything.
+        names: each once. lines: between names; lines from an object to itself, and lines that
+            would close a cycle, have no effect.
     """
     names_there = set(names)
     edges = sorted({(a, b) for a, b in lines if a != b and a in names_there and b in names_there})
@@ -130,7 +130,7 @@ def _layers(names: Sequence[str], lines: Sequence[Line]) -> list[list[str]]:
 
 
 def _in_order(names: Sequence[str], lines: Sequence[Line]) -> list[str]:
-    """What is read before what reads it; in a circle by name."""
+    """The objects in order: those that are read first; in a cycle by name."""
     waits = dict.fromkeys(names, 0)
     readers: dict[str, list[str]] = defaultdict(list)
     for a, b in lines:
@@ -180,5 +180,5 @@ def _order(layers: list[list[str]], lines: Sequence[Line]) -> list[list[str]]:
 
 
 def _places(layers: Sequence[Sequence[str]]) -> dict[str, float]:
-    """How far down its layer each object is, from 0 to 1."""
+    """The relative height of each object in its layer, from 0 to 1."""
     return {name: (y + 0.5) / len(layer) for layer in layers for y, name in enumerate(layer)}

@@ -50,13 +50,13 @@ from ctsql.status_page.model import (
     overview,
 )
 
-PACE_MS = 60_000  # rows a minute are those of the commits of this long
+PACE_MS = 60_000  # rows a minute are computed from the commits of this period
 PACE_COMMITS_MAX = 20
-"""The most commits of an object that one poll reads; the rate is that of these."""
+"""The most commits of an object that one poll reads; the rate is computed from these."""
 REFRESHES_MAX = 100
 FAILURES_MAX = 20
 SELDOM_SECONDS = 30.0
-SELDOM_FACTOR = 50.0  # storage of all objects is asked for so many times less than they take
+SELDOM_FACTOR = 50.0  # reading all storage takes at most one in this many seconds
 _MINUTE_MS = 60_000
 
 T = TypeVar("T")
@@ -127,7 +127,7 @@ class Lookup:
         self._cache: dict[str, tuple[float, Any]] = {}
 
     def overview(self, reader: LogReader) -> Overview:
-        """All objects as they are stored now."""
+        """All objects, with their state now."""
         with reader.as_stored():
             catalog = reader.refresh_catalog()
             now_t = reader.timeline.refresh()
@@ -199,7 +199,7 @@ class Lookup:
             )
 
     def _seldom(self, name: str, ask: Callable[[], T]) -> T:
-        """An answer that reads the logs of all tables; kept for SELDOM_SECONDS at least."""
+        """An answer that reads the logs of all tables, cached for at least SELDOM_SECONDS."""
         entry = self._cache.get(name)
         if entry is None or time.monotonic() >= entry[0]:
             start = time.monotonic()
@@ -228,7 +228,7 @@ class Lookup:
 
 
 def _plan(reader: LogReader, item: Item, row: GraphNode) -> str | None:
-    """The plan, as EXPLAIN prints it; None for a table, or when it cannot be bound."""
+    """The plan, as EXPLAIN prints it; None for a table, or if it cannot be bound."""
     kinds = (ObjectKind.CONTINUAL_TASK, ObjectKind.MATERIALIZED_VIEW)
     if item.kind not in kinds or row.state == State.UNREADABLE.value:
         return None
@@ -271,7 +271,7 @@ def _storage_rows(reader: LogReader, items: Iterable[Item]) -> tuple[StorageRow,
 
 
 def _quarantine_of(reader: LogReader, item: Item) -> QuarantineRows | None:
-    """How many rows an object's quarantine holds; None without one."""
+    """The number of rows in an object's quarantine; None without one."""
     if item.quarantine is None:
         return None
     quarantine = reader.catalog.items[item.quarantine]

@@ -9,14 +9,14 @@ from ctsql.runtime.monitoring.objects import REFERENCE, DependencyRow, LagRow, O
 from ctsql.runtime.monitoring.refreshes import Refresh
 from ctsql.runtime.monitoring.status import WORST_FIRST, State
 
-STORED = "stored"  # the state of a table: nothing computes it, so it cannot be late
+STORED = "stored"  # the state of a table: it is not computed, so it cannot be behind
 _WORST_FIRST = (*(state.value for state in WORST_FIRST), STORED)
-PROBLEMS = (State.FAILED.value, State.UNREADABLE.value)  # the states that need somebody
+PROBLEMS = (State.FAILED.value, State.UNREADABLE.value)  # the states that need a person
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """What stops an object; ``since`` is None if it was not recorded, ``line`` counts from 1."""
+    """The error that stops an object; ``since``: None if unrecorded; ``line`` counts from 1."""
 
     condition: str
     message: str
@@ -70,8 +70,7 @@ class Overview:
     objects: tuple[GraphNode, ...]
     arrows: tuple[Arrow, ...]
     now_t: int
-    # another one where something has changed that other pages show: a definition, or how far a
-    # named reader has come.
+    # changes if other pages have to change: a definition, or a named reader's position
     besides: tuple[int, ...] = ()
 
     def of(self, object_id: str) -> GraphNode | None:
@@ -96,13 +95,13 @@ class Overview:
 
     @property
     def problems(self) -> tuple[GraphNode, ...]:
-        """Those that need somebody."""
+        """The objects that need a person."""
         return tuple(o for o in self.objects if o.state in PROBLEMS)
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Who reads an object, and the T from which it still needs it."""
+    """A reader of an object, and the T from which it still needs the object."""
 
     name: str
     kind: str

@@ -26,9 +26,9 @@ from ctsql.status_page.model import Details, HistoryPage, Overview
 T = TypeVar("T")
 
 POLL_SECONDS = 1.0
-REST_FACTOR = 9.0  # so a tenth of the time is for polls
-ANSWER_SECONDS = 10.0  # how long a page waits for the thread when there is nothing else to show
-LATE_SECONDS = 2.0  # how long a page waits for a new poll when there is an older one
+REST_FACTOR = 9.0  # so polls take a tenth of the time
+ANSWER_SECONDS = 10.0  # how long a page waits for the first poll
+LATE_SECONDS = 2.0  # how long a page waits for a new poll if there is an older one
 PAGES_MAX = 50  # how many pages are cached until something changes
 
 
@@ -41,12 +41,12 @@ class Ask(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What was seen last."""
+    """The result of the last poll."""
 
     overview: Overview
     number: int  # grows by one with each change
     at: float  # seconds of the monotonic clock
-    problem: str | None = None  # why later polls failed; None if it is the newest
+    problem: str | None = None  # why later polls failed; None if none did
 
 
 class Poller:
@@ -61,7 +61,7 @@ class Poller:
         self._watchers = 0
         self._changed = asyncio.Event()
         self._pages: OrderedDict[tuple[int, str], asyncio.Task[object]] = OrderedDict()
-        self._free: dict[str, float] = {}  # by page: when it may be asked for again at once
+        self._free: dict[str, float] = {}  # by page: when it may be read again at once
         self._loop = asyncio.get_running_loop()
         self.is_closed = False
 
@@ -83,7 +83,7 @@ class Poller:
     # ---- all objects
 
     async def latest(self) -> Look:
-        """The current or recent state; CtsqlError, TimeoutError: there is none yet."""
+        """The current or recent state; raises CtsqlError or TimeoutError if there is none yet."""
         last = self._last_look
         if last is not None and time.monotonic() - last.at < POLL_SECONDS:
             return last
@@ -136,7 +136,7 @@ class Poller:
 
     @property
     def is_followed(self) -> bool:
-        """Whether it polls: somebody watches, or did until the last poll."""
+        """Whether it polls: somebody watches, or did at the last poll."""
         return self._following is not None and not self._following.done()
 
     async def _follow(self) -> None:
@@ -148,7 +148,7 @@ class Poller:
             await asyncio.sleep(max(POLL_SECONDS, REST_FACTOR * took))
 
     async def change_after(self, number: int, seconds: float) -> int:
-        """The number of what was seen last, as soon as it is another one, or after some time."""
+        """Wait for another poll result, for some time; returns the number of the last one."""
         until = time.monotonic() + seconds
         while not self.is_closed and (wait_seconds := until - time.monotonic()) > 0:
             if self._last_look is not None and self._last_look.number != number:
@@ -173,7 +173,7 @@ class Poller:
         return await self._page("history", self._lookup.history)
 
     async def _page(self, name: str, question: Callable[[LogReader], T]) -> T:
-        """An answer, asked for once until something changes (:attr:`Overview.besides`)."""
+        """An answer, cached until something changes (:attr:`Overview.besides`)."""
         latest = await self.latest()
         key = (latest.number, name)
         task = self._pages.get(key)
@@ -187,7 +187,7 @@ class Poller:
         return await answer  # type: ignore[return-value]
 
     async def _ask_page(self, name: str, question: Callable[[LogReader], T]) -> T:
-        """Ask for a page, not at once if it took long the last time."""
+        """Read a page, with a delay if the last read took long."""
         free = self._free.pop(name, 0.0)
         await asyncio.sleep(min(max(free - time.monotonic(), 0.0), POLL_SECONDS))
         start = time.monotonic()

@@ -6,8 +6,8 @@
     GET /events           server-sent events: ``changed`` with a number whenever something changed
     GET /static/FILE      the style sheet, the script, the icon
 
-A page is whole HTML without the script. The script hears of a change, gets the page again, and puts
-the parts of it that differ in place.
+A page is complete HTML without the script. On a change the script fetches the page again and
+replaces the parts that differ.
 """
 
 import hashlib
@@ -55,18 +55,18 @@ class Site:
 
     @property
     def poller(self) -> Poller:
-        """Made in the event loop that serves."""
+        """The poller, created in the event loop that serves."""
         if self._poller is None:
             self._poller = Poller(self._ask, self._lookup)
         return self._poller
 
     def close(self) -> None:
-        """End the streams of changes; called by another thread than that which serves."""
+        """End the streams of changes; called by a thread other than the server's."""
         if self._poller is not None:
             self._poller.close()
 
     def app(self, *, token: str | None, hosts: frozenset[str]) -> Guard:
-        """The application; nothing of it is outside the guard, the page of a defect included."""
+        """The application; all of it is inside the guard, the page for a defect included."""
         routes = [
             Route("/", self._overview, methods=["GET"]),
             Route("/warehouse", self._warehouse, methods=["GET"]),
@@ -154,7 +154,7 @@ class Site:
         return Response(self._files[name], 200, headers, KINDS[name])
 
     async def _unreadable(self, _: Request, problem: Exception) -> Response:
-        """The logs cannot be read, and there is nothing to show."""
+        """The page for unreadable logs without an earlier state."""
         known = isinstance(problem, CtsqlError)
         return self._page(
             "problem.html",
@@ -204,14 +204,14 @@ def _environment(version: str) -> Environment:
 
 @dataclass(frozen=True, slots=True)
 class RunningPage:
-    """A page that is being served; ``new_token`` is the one that was made for it, if any."""
+    """A served page; ``new_token`` is the token created for it, if any."""
 
     address: str
     new_token: str | None
 
     @property
     def notes(self) -> list[str]:
-        """The text for the person who started it; the token is nowhere else."""
+        """The text for the person who started it; only this text has the token."""
         lines = [f"status page at {self.address}"]
         if self.new_token is not None:
             lines.append(

@@ -1,4 +1,4 @@
-"""The tests of a folder. A TEST that cannot be read is a test that fails; the others are run."""
+"""The tests of a folder. An unreadable TEST is a failing test; the others are run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ class Case:
 
     name: str
     span: Span  # its text
-    schema: str  # where its unqualified names are looked up
-    # the statement; None if it cannot be read, for which there is a ``problem``.
+    schema: str  # the schema of its unqualified names
+    # the statement; None if it is unreadable, and then ``problem`` is set
     test: st.Test | None = None
     problem: CtsqlError | None = None
 

@@ -1,4 +1,4 @@
-"""``ctsql test FOLDER``: runs the tests, writes what came of them."""
+"""``ctsql test FOLDER``: runs the tests and writes their outcomes."""
 
 import os
 import tempfile
@@ -20,8 +20,8 @@ from ctsql.testing.reporting import junit, outcome_lines, summary
 from ctsql.testing.running import Outcome, run_case
 from ctsql.testing.warehouses import Warehouses
 
-WORKERS_MAX = 4  # more share one driver, and gain little
-TESTS_OF_WORKER = 10  # so many tests at least for each worker
+WORKERS_MAX = 4  # more workers share one driver and gain little
+TESTS_OF_WORKER = 10  # the least number of tests for each worker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ def choose(folder: Path, part: str | None, variables: Mapping[str, str]) -> Sele
 
 
 def workers_for(cases: int) -> int:
-    """How many tests are run at once: each worker first makes plans that the others have made."""
+    """The number of parallel workers; each must first make plans that the others have made."""
     return max(1, min(os.cpu_count() or 1, WORKERS_MAX, cases // TESTS_OF_WORKER))
 
 
@@ -73,8 +73,8 @@ def run_tests(
         tempfile.TemporaryDirectory(prefix="ctsql-test-", ignore_cleanup_errors=True) as root,
         ExitStack() as stack,
     ):
-        stack.callback(connection.close)  # before its warehouse goes
-        # Spark and the operating system may call it by different names; logs have this one.
+        stack.callback(connection.close)  # before its warehouse is deleted
+        # Spark and the operating system may spell the path differently; logs have this one.
         warehouses = Warehouses(connection, folder, Path(root).resolve())
         others = [
             stack.enter_context(connect(f"{root}/none{n}", spark=connection.spark))
@@ -83,7 +83,7 @@ def run_tests(
         with ThreadPoolExecutor(count, thread_name_prefix="ctsql-test") as pool:
             beside = [pool.submit(run.work, warehouses.beside(other)) for other in others]
             try:
-                run.work(warehouses)  # here, where a signal cancels
+                run.work(warehouses)  # here, so a signal can cancel
             except BaseException:
                 for other in others:
                     other.cancel()

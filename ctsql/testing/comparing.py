@@ -37,18 +37,18 @@ _SPELLINGS = (
     ("^-(?=[.])", "-0"),
     ("^(-?)$|^-0$", "0"),
 )
-"""What makes two spellings of one number equal, in order."""
+"""Replacements, in order, after which two spellings of one number are equal."""
 ROWS_SHOWN = 20  # of the rows that are missing, and of those that are not expected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """What differs; all empty if only the order does.
+    """The differing rows; none if only the order differs.
 
     Attributes:
         types: of the columns, as Spark names them.
-        missing: expected rows that are not there. surplus: the reverse. The first of each.
-        missing_count, surplus_count: how many there are in all.
+        missing: expected rows that do not exist. surplus: the reverse. Both: the first ones.
+        missing_count, surplus_count: the numbers of all such rows.
     """
 
     columns: tuple[str, ...]
@@ -66,16 +66,16 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnTypes:
-    """How expected values become those of columns."""
+    """Converts expected values to the types of columns."""
 
     schema: T.StructType
     types: tuple[str, ...]  # of the columns, as SQL has them
-    # of columns whose cast may lose something, with texts in place of that.
+    # of the columns whose cast may lose digits, with texts instead
     text_types: Mapping[int, str]
 
     @staticmethod
     def of(schema: T.StructType) -> "ColumnTypes":
-        """Of the columns that are compared."""
+        """For the compared columns."""
         types = tuple(type_name(f.dataType) for f in schema.fields)
         literal = {i: type_name(_with_texts(f.dataType)) for i, f in enumerate(schema.fields)}
         lossy = {i: kind for i, kind in literal.items() if kind != types[i]}
@@ -93,7 +93,7 @@ class ColumnTypes:
             )
 
     def of_values(self, expected: DataFrame) -> DataFrame:
-        """Rows whose values were cast, compared with the texts behind them."""
+        """Rows of cast values; each value is checked against its text."""
         literal = {c: f"e{len(self.schema) + n}" for n, c in enumerate(self.text_types)}
         values = [
             _exact(f"e{i}", literal.get(i), field, self.types[i])
@@ -105,7 +105,8 @@ class ColumnTypes:
         """The rows of a query, with its columns, in order, cast to these.
 
         Raises:
-            COLUMN_COUNT_MISMATCH: there are more or fewer. TYPE_MISMATCH: a type is none of these.
+            COLUMN_COUNT_MISMATCH: the query has more or fewer columns. TYPE_MISMATCH: a type
+                cannot be cast.
         """
         self.check_count(len(expected.columns), span)
         columns = []
@@ -121,12 +122,12 @@ class ColumnTypes:
 
 
 def _number_columns(rows: DataFrame) -> DataFrame:
-    """Rows whose columns are named by their places."""
+    """The rows with their columns named by place."""
     return rows.toDF(*(f"e{i}" for i in range(len(rows.columns))))
 
 
 def _with_texts(kind: T.DataType) -> T.DataType:
-    """A type with texts in place of what may lose something when it is cast."""
+    """A type with texts instead of types whose cast may lose digits."""
     match kind:
         case T.IntegralType() | T.DecimalType() | T.DateType():
             return T.StringType()
@@ -142,21 +143,21 @@ def _with_texts(kind: T.DataType) -> T.DataType:
 
 
 def _exact(value: str, literal: str | None, field: T.StructField, kind: str) -> str:
-    """A value as SQL; an error if its text is another number, or has a time of day."""
+    """A value as SQL; raises an error if the cast changed its number or lost a time of day."""
     if literal is not None:
         same = _is_same(literal, value, field.dataType)
         what = quote_text(f" is no {field.dataType.simpleString()}")
         problem = f"raise_error(concat(CAST({literal} AS STRING), {what}))"
         value = f"CASE WHEN {same} THEN {value} ELSE CAST({problem} AS {kind}) END"
     length = char_length(declared_type(field))
-    if length is not None:  # it is read as it is stored, with blanks behind it
+    if length is not None:  # CHAR values are stored with trailing blanks
         rpad = f"rpad({value}, {length}, ' ')"
         value = f"CASE WHEN length({value}) < {length} THEN {rpad} ELSE {value} END"
     return value
 
 
 def _is_same(literal: str, value: str, kind: T.DataType, depth: int = 0) -> str:
-    """Whether nothing of a value was lost, at any depth of it."""
+    """Whether the cast lost nothing of a value, nested values included."""
     match kind:
         case T.DateType():
             return _is_midnight(literal)
@@ -185,7 +186,7 @@ def _is_midnight(literal: str) -> str:
 
 
 def _is_same_number(literal: str, value: str) -> str:
-    """Whether a text is a number, digit by digit; with an exponent, as near as DOUBLE has it."""
+    """Whether a text is this number, digit by digit; with an exponent, as a DOUBLE."""
     texts = f"trim({literal})", f"CAST({value} AS STRING)"
     is_plain = " AND ".join(f"{text} RLIKE '{_PLAIN}'" for text in texts)
     digits = " = ".join(map(_digits, texts))
@@ -238,7 +239,7 @@ def compare(
 
 
 def _told_apart(rows: RowSet) -> RowSet:
-    """Rows without two columns of the same name, which a query may give."""
+    """The rows with distinct column names; a query may return equal ones."""
     names = rows.schema.names
     if len({fold(name) for name in names}) == len(names):
         return rows

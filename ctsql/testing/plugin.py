@@ -28,7 +28,7 @@ _TEST = re.compile(
 
 @dataclass(frozen=True)
 class _Texts:
-    """The files of a folder, and one beside it whose tests are about them."""
+    """The files of a folder, and perhaps a file elsewhere with tests of their objects."""
 
     folder: Path
     beside: Path | None = None
@@ -36,7 +36,7 @@ class _Texts:
 
 @dataclass
 class _Run:
-    """What the tests of one run of pytest share: suites by :class:`_Texts`, and Spark."""
+    """The shared state of one run of pytest: suites by :class:`_Texts`, and Spark."""
 
     folders: dict[Path, "list[Source]"] = field(default_factory=dict)
     suites: dict[_Texts, "Suite"] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class _Run:
     stack: ExitStack = field(default_factory=ExitStack)
 
     def texts(self, folder: Path, file: Path) -> _Texts:
-        """What the tests of a file are collected from."""
+        """The files from which a file's tests get their objects."""
         from ctsql.console.folder import sql_files
 
         if folder not in self.folders:
@@ -100,7 +100,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "SqlFile | None":
-    """Collect a .sql file in which a TEST stands."""
+    """Collect a .sql file that contains a TEST."""
     if file_path.suffix != ".sql":
         return None
     if not _TEST.search(file_path.read_text(encoding="utf-8-sig", errors="replace")):
@@ -114,7 +114,7 @@ class SqlFile(pytest.File):
 
     @property
     def folder(self) -> Path:
-        """Where its objects come from."""
+        """The folder with its objects."""
         setting: str = self.config.getini("ctsql_folder")
         return (self.config.rootpath / setting).resolve() if setting else self.path.parent.resolve()
 
@@ -168,5 +168,5 @@ class SqlTest(pytest.Item):
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """Say where it is."""
+        """The place of the test."""
         return self.path, self.case.span.line - 1, self.name

@@ -1,4 +1,4 @@
-"""What came of tests, as lines and as JUnit's XML. Pure."""
+"""The outcomes of tests, as lines and as JUnit XML. Pure."""
 
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ def outcome_lines(outcome: Outcome, *, has_styles: bool = False) -> Iterator[str
 
 
 def failure_lines(failure: Mismatch, *, has_styles: bool = False) -> Iterator[str]:
-    """What failed, where, and the rows or the error behind it."""
+    """A failure as lines: what, where, and its rows or error."""
     yield f"{failure.span.place()}: {printable(failure.message)}"
     if failure.difference is not None:
         yield from (f"  {line}" for line in difference_lines(failure.difference, has_styles))
@@ -34,7 +34,7 @@ def failure_lines(failure: Mismatch, *, has_styles: bool = False) -> Iterator[st
 
 
 def summary(outcomes: Sequence[Outcome], seconds: float, *, left_out: int = 0) -> str:
-    """The last line: how many passed and failed."""
+    """The last line: the numbers of passed and failed tests."""
     failure_count = sum(not o.passed for o in outcomes)
     parts = [f"{len(outcomes) - failure_count} passed"]
     if failure_count:
@@ -45,7 +45,7 @@ def summary(outcomes: Sequence[Outcome], seconds: float, *, left_out: int = 0) -
 
 
 def junit(outcomes: Sequence[Outcome], seconds: float) -> str:
-    """The XML that CI systems read: a suite of test cases."""
+    """The outcomes as XML for CI systems."""
     failure_count = sum(not o.passed for o in outcomes)
     suite = ET.Element(
         "testsuite",
@@ -109,7 +109,7 @@ def _legend(difference: Difference) -> str:
 
 
 def _cell(value: object, kind: str) -> str:
-    """A value as a table shows it; a text in quotes, by which it differs from NULL and from blanks.
+    """A value as a table shows it; a text in quotes, to tell it from NULL and blanks.
 
     >>> _cell(None, "string"), _cell("NULL", "string"), _cell("it's ", "string"), _cell(1, "int")
     ('NULL', "'NULL'", "'it''s '", '1')

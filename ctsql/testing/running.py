@@ -38,17 +38,17 @@ from ctsql.testing.warehouses import Warehouses, forget_tables
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mismatch:
-    """One thing that is not as it should be, at a place in the test."""
+    """One failed expectation or step, at a place in the test."""
 
     span: Span
     message: str  # one line
     difference: Difference | None = None  # of rows
-    problem: Error | None = None  # the error behind it, if one is
+    problem: Error | None = None  # its error, if any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of a test; it passed if nothing failed."""
+    """The outcome of a test; it passed if nothing failed."""
 
     case: Case
     failures: tuple[Mismatch, ...]
@@ -56,7 +56,7 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        """Whether all is as expected."""
+        """Whether nothing failed."""
         return not self.failures
 
 
@@ -66,7 +66,7 @@ def run_case(case: Case, folder: Folder, warehouses: Warehouses) -> Outcome:
     failures: list[Mismatch] = []
     try:
         if case.test is None:
-            assert case.problem is not None  # there is one or the other
+            assert case.problem is not None  # one of the two is set
             raise case.problem
         plan = plan_test(case.test, case.schema, folder)
         failures = list(_run(plan, warehouses))
@@ -104,7 +104,7 @@ class RunningTest:
     connection: Connection
     engine: Engine
     plan: TestPlan
-    before: int  # the T at which nothing has happened yet
+    before: int  # the T before the first step
     times: list[int] = field(default_factory=list)  # the T of each step
     # the errors of steps that could not be committed, by number from 1.
     refusals: dict[int, CtsqlError] = field(default_factory=dict)
@@ -113,13 +113,13 @@ class RunningTest:
     # ---- steps
 
     def write(self) -> None:
-        """Do the steps; one that fails without being expected to ends them."""
+        """Run the steps, up to the first unexpected failure."""
         if not self.plan.step_times:
             with clock.standing(self._last):
                 self.engine.mint_fresh()
         for number, step in enumerate(self.plan.test.steps, start=1):
             at = self.plan.step_times[number - 1]
-            # What is bound on the way (a refresh that is due, an intent) has a T before it.
+            # Other bindings on the way (a due refresh, an intent) get earlier Ts.
             with clock.standing(at - 1):
                 try:
                     self._write(step, at)
@@ -132,7 +132,7 @@ class RunningTest:
                         return
             with clock.standing(at):
                 newest = self.engine.mint()
-                # Where nothing was written, time passes all the same.
+                # Time passes even if nothing was written.
                 self.times.append(newest if newest >= at else self.engine.mint_fresh())
 
     def _write(self, step: st.TestStep, at: int) -> None:
@@ -152,7 +152,7 @@ class RunningTest:
         )
 
     def unexpected(self) -> Iterator[Mismatch]:
-        """The step that ended the test."""
+        """The failure of the step that ended the test."""
         if self.stopped:
             number, problem = next(reversed(self.refusals.items()))
             step = self.plan.test.steps[number - 1]
@@ -172,7 +172,7 @@ class RunningTest:
         return self.times[after - 1] if after else self.before
 
     def check(self) -> Iterator[Mismatch]:
-        """What is not as expected."""
+        """The failed expectations."""
         with clock.standing(self._last):
             for expectation in self.plan.test.expectations:
                 match expectation:
@@ -198,7 +198,7 @@ class RunningTest:
         return SparkRows(self._lower(bound, at)) if isinstance(near, Declined) else near
 
     def _read(self, query: st.SqlText, at: int) -> DataFrame:
-        """The rows of a query as of a T that is bound, and nothing is committed any more."""
+        """The rows of a query as of a bound T; nothing is committed after it."""
         return self._lower(self._advance(query, at), at)
 
     def _advance(self, query: st.SqlText, at: int) -> Query:
@@ -227,7 +227,7 @@ class RunningTest:
         target = ColumnTypes.of(schema)
         if rows.relations:
             return target.of_query(self._read(rows, at), rows.span)
-        text = at_time(rows, at)  # also in the texts that are copied
+        text = at_time(rows, at)  # copied texts included
         for row in expectation.cells:
             place = Span(row[0].source, row[0].start, row[-1].stop)
             target.check_count(len(row), place)
@@ -315,7 +315,7 @@ class RunningTest:
         return Mismatch(span=expectation.span, message=message)
 
     def _errors_in(self, expectation: st.ExpectError) -> list[CtsqlError]:
-        assert expectation.subject is not None  # the caller looked
+        assert expectation.subject is not None  # the caller has checked
         try:
             compare(
                 self._rows(st.rows_of(expectation.subject), self._time(expectation.after)), None
@@ -328,7 +328,7 @@ class RunningTest:
 
 
 def _is_as_expected(problem: CtsqlError, expectation: st.ExpectError) -> bool:
-    """Whether an error, or one that it comes from, is the expected one."""
+    """Whether an error, or one of its causes, is the expected one."""
     error: BaseException | None = problem
     while error is not None:
         if isinstance(error, CtsqlError) and error.condition == expectation.condition:

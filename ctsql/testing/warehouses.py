@@ -29,7 +29,7 @@ _LOG_FILES = (".json", ".crc")
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A warehouse that is copied: its place, and the T through which it is complete."""
+    """A warehouse to copy: its location, and the T through which it is complete."""
 
     path: Path
     time: int
@@ -52,8 +52,8 @@ class Warehouses:
         return replace(self, connection=connection)
 
     def template(self, plan: TestPlan) -> Template:
-        """The warehouse with what a test needs; raises what making it raises, each time."""
-        with self._lock:  # made once, also where several threads need it
+        """The warehouse with a test's objects; an error of its creation is raised each time."""
+        with self._lock:  # created once, even if several threads need it
             return self._template(plan)
 
     def _template(self, plan: TestPlan) -> Template:
@@ -99,7 +99,7 @@ class Warehouses:
             for definition in definitions:
                 connection.search_schema = definition.schema
                 run(connection, engine, definition.statement, ())
-            newest = engine.mint()  # so that the rows of a test are changes
+            newest = engine.mint()  # so the rows of a test are changes
             forget_tables(engine)
         return Template(path, newest)
 
@@ -127,13 +127,13 @@ class Warehouses:
 
 
 def forget_tables(engine: Engine) -> None:
-    """Drop what is cached about the tables of a warehouse that is not opened again."""
+    """Drop the caches of a warehouse's tables, after its last use."""
     for location in list(engine.gateway.open_tables):
         engine.gateway.forget(location)
 
 
 def copy_warehouse(source: Path, target: Path) -> None:
-    """Copy the files of a warehouse on this disk that nobody has open, to a path as long."""
+    """Copy the files of a closed warehouse on this disk to a path of equal length."""
     before, after = str(source).encode(), str(target).encode()
     for path in source.rglob("*"):
         target_path = target / path.relative_to(source)
@@ -142,7 +142,7 @@ def copy_warehouse(source: Path, target: Path) -> None:
             continue
         target_path.parent.mkdir(parents=True, exist_ok=True)
         if path.name.startswith("."):
-            continue  # checksums of what is changed here, and locks
+            continue  # locks, and checksums of files that change here
         if path.suffix in _LOG_FILES:
             target_path.write_bytes(path.read_bytes().replace(before, after))
         else:
