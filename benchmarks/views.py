@@ -27,6 +27,7 @@ the ratios of one run, not the times.
 """
 
 import argparse
+import importlib
 import math
 import os
 import statistics
@@ -37,7 +38,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import duckdb
-import duckdb_extension_tpch
 import sqlglot
 from pyspark.sql import DataFrame, SparkSession
 
@@ -117,25 +117,22 @@ class Warehouse:
 
     def load(self, scale: float) -> dict[int, str]:
         """Make the eight tables; the queries by number."""
-        duck = duckdb.connect(config={"allow_unsigned_extensions": True, "threads": 2})
-        duck.execute("SET memory_limit = '4GB'")
-        (extension,) = Path(duckdb_extension_tpch.__file__).parent.glob(
-            "extensions/*/tpch.duckdb_extension"
-        )
-        duck.execute(f"LOAD '{extension}'; CALL dbgen(sf = {scale})")
-        for name in TABLES:
+        with generated("tpch", f"CALL dbgen(sf = {scale})") as duck:
+            self.fill(duck)
+            row = duck.execute("SELECT max(o_orderkey) FROM orders").fetchone()
+            assert row is not None  # an aggregate gives one row
+            self.next_key = int(row[0]) + 1
+            return queries_of(duck, "tpch")
+
+    def fill(self, duck: duckdb.DuckDBPyConnection) -> None:
+        """Make the tables of a DuckDB database."""
+        for (name,) in duck.execute("SHOW TABLES").fetchall():
             file = self.folder / f"{name}.parquet"
             duck.execute(f"COPY {name} TO '{file}' (FORMAT parquet)")
             rows = self.spark.read.parquet(str(file))
             columns = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in rows.schema)
             self.con.execute(f"CREATE TABLE {name} ({columns})")
             rows.write.format("delta").mode("append").save(self.location(name))
-        row = duck.execute("SELECT max(o_orderkey) FROM orders").fetchone()
-        assert row is not None  # an aggregate gives one row
-        self.next_key = int(row[0]) + 1
-        queries = duck.execute("SELECT query_nr, query FROM tpch_queries()").fetchall()
-        duck.close()
-        return {n: sqlglot.transpile(q, read="duckdb", write="spark")[0] for n, q in queries}
 
     def change(self, part: float = CHANGED_PART) -> int:
         """Change a part of the orders, those behind the ones that were changed last; how many."""
@@ -144,21 +141,23 @@ class Warehouse:
         # Keys are 1 to 8 of every 32.
         low, high = self.next_low + 1, self.next_low + count * 4
         self.next_low = high
-        shift = self.next_key - low
         for name in MOVING:
-            key = KEYS[name]
-            columns = [
-                f.name for f in self.spark.read.format("delta").load(self.location(name)).schema
-            ]
-            items = ", ".join(f"{c} + {shift}" if c == key else c for c in columns)
-            within = f"{key} BETWEEN {low} AND {high}"
-            self.con.execute(
-                f"INSERT INTO {name} SELECT {items} FROM {name} WHERE {within} AND {key} % 3 = 0;"
-                f"UPDATE {name} SET {UPDATES[name]} WHERE {within} AND {key} % 3 = 1;"
-                f"DELETE FROM {name} WHERE {within} AND {key} % 3 = 2"
-            )
+            self.change_keys(name, KEYS[name], (low, high), self.next_key - low, UPDATES[name])
         self.next_key += high - low + 1
         return count
+
+    def change_keys(
+        self, name: str, key: str, bounds: tuple[int, int], shift: int, update: str
+    ) -> None:
+        """Of a table's keys delete a third, update a third, and copy a third under new keys."""
+        rows = self.spark.read.format("delta").load(self.location(name))
+        items = ", ".join(f"{c} + {shift}" if c == key else c for c in rows.columns)
+        within = f"{key} BETWEEN {bounds[0]} AND {bounds[1]}"
+        self.con.execute(
+            f"INSERT INTO {name} SELECT {items} FROM {name} WHERE {within} AND {key} % 3 = 0;"
+            f"UPDATE {name} SET {update} WHERE {within} AND {key} % 3 = 1;"
+            f"DELETE FROM {name} WHERE {within} AND {key} % 3 = 2"
+        )
 
     def make(self, name: str, query: str) -> None:
         """A view, with its first contents."""
@@ -177,14 +176,14 @@ class Warehouse:
         """The same by plain Spark: the whole query over a Delta table."""
         target = self.plain_location(name)
         return self._timed(
-            lambda: self._plain(query).write.format("delta").mode("overwrite").save(target)
+            lambda: self.plain(query).write.format("delta").mode("overwrite").save(target)
         )
 
     def columns(self, query: str) -> list[str]:
         """Names of a query's columns: numbers, as some of TPC-H's have no name."""
-        return self._plain(query).columns
+        return self.plain(query).columns
 
-    def _plain(self, query: str) -> DataFrame:
+    def plain(self, query: str) -> DataFrame:
         """A query by Spark alone."""
         assert self.con._engine is not None
         for item in self.con._engine.warehouse.catalog:
@@ -215,6 +214,21 @@ class Warehouse:
         start = time.perf_counter()
         run()
         return time.perf_counter() - start, meter.work()
+
+
+def generated(name: str, call: str) -> duckdb.DuckDBPyConnection:
+    """A DuckDB database with what an extension makes; PyPI has the extensions in packages."""
+    duck = duckdb.connect(config={"allow_unsigned_extensions": True, "threads": 2})
+    package = importlib.import_module(f"duckdb_extension_{name}")
+    (extension,) = Path(str(package.__file__)).parent.glob(f"extensions/*/{name}.duckdb_extension")
+    duck.execute(f"SET memory_limit = '4GB'; LOAD '{extension}'; {call}")
+    return duck
+
+
+def queries_of(duck: duckdb.DuckDBPyConnection, name: str) -> dict[int, str]:
+    """The queries of an extension in Spark's SQL, by number."""
+    found = duck.execute(f"SELECT query_nr, query FROM {name}_queries()").fetchall()
+    return {n: sqlglot.transpile(q, read="duckdb", write="spark")[0] for n, q in found}
 
 
 def only_by_spark(folder: Path) -> str:
