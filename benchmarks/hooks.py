@@ -69,7 +69,7 @@ HOOKS: tuple[tuple[Any, str, str], ...] = (
     (DeltaCatalog, "load", "look at the catalog"),
     (timeline.Timeline, "mint", "mint"),
     (Relations, "bound", "bind the body"),
-    (Versions, "movements", "find the changes"),
+    (Versions, "version_changes", "find the changes"),
     (Versions, "change_of", "find the changes"),
     (runs, "added_rows", "read the change (lazy)"),
     (Versions, "contents", "read the output (lazy)"),

@@ -22,7 +22,7 @@ from ctsql.runtime.delta.keyed_scan import FILES_MAX, change_of
 from ctsql.runtime.delta.local_scan import CHANGE_BYTES_MAX, CHANGES_KEPT_MAX, live_rows
 from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable, FewChanged
 from ctsql.runtime.log.actions import Commit, DataFile, select_changed
-from ctsql.runtime.log.table_changes import Movement, files_of, numbered_files
+from ctsql.runtime.log.table_changes import VersionChange, files_of, numbered_files
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, TOO_MANY
 from ctsql.runtime.rows.multiset import consolidate, repeat_by_diff
 from ctsql.runtime.rows.row_set import LocalRows
@@ -149,40 +149,44 @@ def as_inserts(rows: DataFrame) -> DataFrame:
     return rows.withColumn(CHANGE_TYPE, F.lit("insert"))
 
 
-def added_rows(table: DeltaTable, movement: Movement) -> DataFrame:
-    """The rows that a movement of kind APPEND inserts."""
-    parts = (table.added_rows(m.versions, m.times) for m in movement.parts or (movement,))
+def added_rows(table: DeltaTable, version_change: VersionChange) -> DataFrame:
+    """The rows that a change of kind APPEND inserts."""
+    parts = (
+        table.added_rows(m.versions, m.times) for m in version_change.parts or (version_change,)
+    )
     return reduce(lambda rows, more: rows.unionByName(more), parts)
 
 
-def few_added(table: DeltaTable, movement: Movement) -> LocalRows | Declined:
+def few_added(table: DeltaTable, version_change: VersionChange) -> LocalRows | Declined:
     """The same, read without Spark; declined if many, or if only Spark reads them.
 
     All readers of the table share them, with their copy in the JVM.
     """
-    if not all(map(table.is_stored, movement.versions)):
+    if not all(map(table.is_stored, version_change.versions)):
         return NOT_STORED
 
     def read() -> FewChanged | Declined:
-        rows = live_rows(table, list(files_of(table, movement)), movement.version)
+        rows = live_rows(table, list(files_of(table, version_change)), version_change.version)
         return rows if isinstance(rows, Declined) else FewChanged(rows, None)
 
-    change = _shared(table, (movement,), read)
+    change = _shared(table, (version_change,), read)
     return change if isinstance(change, Declined) else change.inserts
 
 
-def few_changed(table: DeltaTable, movement: Movement, columns: list[str]) -> FewChanged | Declined:
-    """The net change of a movement over some columns, computed without Spark, and shared.
+def few_changed(
+    table: DeltaTable, version_change: VersionChange, columns: list[str]
+) -> FewChanged | Declined:
+    """The net rows of a version change over some columns, computed without Spark, and shared.
 
     Declined if many rows, or if only Spark reads or compares them.
     """
-    if not all(map(table.is_stored, movement.versions)):
+    if not all(map(table.is_stored, version_change.versions)):
         return NOT_STORED
 
     def read() -> FewChanged | Declined:
-        if not has_few_files(table, movement.version):
+        if not has_few_files(table, version_change.version):
             return Declined(f"more than {FILES_MAX} files, or nobody knows")
-        net = change_of(table, movement, columns)
+        net = change_of(table, version_change, columns)
         if isinstance(net, Declined):
             return net
         diffs = net.arrow.column(DIFF).to_pylist()
@@ -191,7 +195,7 @@ def few_changed(table: DeltaTable, movement: Movement, columns: list[str]) -> Fe
             return TOO_MANY
         return FewChanged(net.take(numbers).select(columns), net)
 
-    return _shared(table, (movement, *columns), read)
+    return _shared(table, (version_change, *columns), read)
 
 
 def _shared(
@@ -212,35 +216,35 @@ def _shared(
     return change
 
 
-def change_rows(table: DeltaTable, movement: Movement) -> DataFrame:
-    """The rows that a movement changes, with ``_change_type``; not consolidated."""
-    first, last = movement.before + 1, movement.version
-    if movement.parts:
-        names = [*table.schema_at(movement.version).names, CHANGE_TYPE]
+def change_rows(table: DeltaTable, version_change: VersionChange) -> DataFrame:
+    """The rows that a version change touches, with ``_change_type``; not consolidated."""
+    first, last = version_change.before + 1, version_change.version
+    if version_change.parts:
+        names = [*table.schema_at(version_change.version).names, CHANGE_TYPE]
         columns = [F.col(backtick(n)) for n in names]
-        parts = (change_rows(table, m).select(*columns) for m in movement.parts)
+        parts = (change_rows(table, m).select(*columns) for m in version_change.parts)
         return reduce(DataFrame.unionAll, parts)
-    if not movement.is_shared:
-        return changed_between(table, movement.before, last)
-    rows = table.added_rows([last], movement.times).withColumn(CHANGE_TYPE, F.lit("insert"))
+    if not version_change.is_shared:
+        return changed_between(table, version_change.before, last)
+    rows = table.added_rows([last], version_change.times).withColumn(CHANGE_TYPE, F.lit("insert"))
     if first == last:
         return rows
-    earlier = changed_between(table, movement.before, last - 1)
+    earlier = changed_between(table, version_change.before, last - 1)
     return rows.unionByName(earlier.select(*rows.columns))
 
 
 def numbered_rows(
-    table: DeltaTable, movements: Sequence[Movement], number: str
+    table: DeltaTable, version_changes: Sequence[VersionChange], number: str
 ) -> DataFrame | Declined:
-    """The rows that movements of kind APPEND insert, with their index in a column ``number``.
+    """The rows that changes of kind APPEND insert, with their index in a column ``number``.
 
-    Declined if file names do not identify the movement.
+    Declined if file names do not identify the change.
     """
-    numbers = numbered_files(table, movements)
-    first, last = movements[0].before, movements[-1].version
+    numbers = numbered_files(table, version_changes)
+    first, last = version_changes[0].before, version_changes[-1].version
     if numbers is None or not table.versions.read_alike(max(first, 0), last):
-        return Declined("files of different movements cannot be told apart")
-    rows = table.added_rows(sorted({v for m in movements for v in m.versions}))
+        return Declined("files of different changes cannot be distinguished")
+    rows = table.added_rows(sorted({v for m in version_changes for v in m.versions}))
     columns = [F.col(backtick(c)) for c in rows.columns]
     file = F.substring_index(F.col("_metadata.file_path"), "/", -1).alias(FILE_COLUMN)
     file_numbers = table.gateway.session.createDataFrame(

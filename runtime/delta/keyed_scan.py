@@ -43,7 +43,7 @@ from ctsql.runtime.delta.local_scan import (
 from ctsql.runtime.delta.parquet.parquet_reader import KeySet, NumberRange, having, meets
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.actions import DataFile
-from ctsql.runtime.log.table_changes import Movement
+from ctsql.runtime.log.table_changes import VersionChange
 from ctsql.runtime.rows.collect import collect_bounded
 from ctsql.runtime.rows.key_predicates import comparable, may_equal
 from ctsql.runtime.rows.multiset import add_up, keys
@@ -207,20 +207,24 @@ KeyPairs = tuple[LocalRows, Sequence[tuple[str, str]]]
 
 
 def change_of(
-    table: DeltaTable, movement: Movement, columns: Sequence[str]
+    table: DeltaTable, version_change: VersionChange, columns: Sequence[str]
 ) -> LocalRows | Declined:
     """The consolidated change of a table over some columns."""
-    if movement.is_shared or movement.parts or not _is_readable(table, movement.version):
+    if (
+        version_change.is_shared
+        or version_change.parts
+        or not _is_readable(table, version_change.version)
+    ):
         return Declined("the change is not one of whole files in the table")
-    if not table.versions.read_alike(max(movement.before, 0), movement.version):
+    if not table.versions.read_alike(max(version_change.before, 0), version_change.version):
         return Declined("files were read otherwise before")
-    schema = table.schema_at(movement.version)
+    schema = table.schema_at(version_change.version)
     if not set(columns) <= set(schema.names):
         return Declined("a column is not there yet, or by another name")
     fields = [schema[c] for c in columns]
     if any(is_padded(f) for f in fields):
         return Declined("Spark pads a CHAR column")
-    change = local_change(table, movement.before, movement.version, columns)
+    change = local_change(table, version_change.before, version_change.version, columns)
     if isinstance(change, Declined):
         return change
     inserts, deletes = change

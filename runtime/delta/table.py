@@ -95,7 +95,7 @@ class Gateway(JvmObjects):
         self._buckets: dict[str, FileStore | Declined] = {}
         self._connectors: dict[tuple[str, str], FileStore] = {}
         self.recent_changes: OrderedDict[tuple[object, ...], FewChanged] = OrderedDict()
-        """Few rows that a table's commits change, by log and movement."""
+        """Few rows that a table's commits change, by log and change."""
         self.recent_rows: OrderedDict[tuple[object, ...], tuple[pa.Table, pa.Table]] = OrderedDict()
         """Few inserted and deleted rows between two versions, by log and versions."""
 

@@ -5,7 +5,7 @@ Ts share a commit. It only adds files, each with the rows of one T, given by a t
 action. The change at such a T is its files; the contents as of it are the earlier contents and the
 files up to it.
 
-[movements-in-order] the movements of a table are in the order of T, and each file that a commit
+[version-changes-in-order] the changes of a table are in the order of T, and each file that a commit
     adds belongs to one.
 
 Source: the Delta protocol, "Add File": ``tags`` hold a writer's own metadata of a file.
@@ -30,7 +30,7 @@ _PARTITION = re.compile(r"(?:.*/)?part-(\d+)-")
 
 
 @dataclass(frozen=True, slots=True)
-class Movement:
+class VersionChange:
     """The commits before + 1 .. version, which are the change of a table at ``time``."""
 
     time: int
@@ -38,8 +38,8 @@ class Movement:
     version: int
     # whether several Ts share ``version``, and only its files of ``time`` count
     is_shared: bool = False
-    # the movements that this one combines; empty for a single one
-    parts: tuple["Movement", ...] = ()
+    # the changes that this one combines; empty for a single one
+    parts: tuple["VersionChange", ...] = ()
 
     @property
     def versions(self) -> range:
@@ -80,12 +80,12 @@ def shown_changes(node: InputNode) -> frozenset[RowChange]:
     return frozenset(own[type(node)] | {RowChange.MIXED, RowChange.FAILED})
 
 
-def due_movements(
-    plan: TaskWrite, waiting: Mapping[str, Sequence[tuple[int, Movement, RowChange]]]
-) -> Iterator[tuple[int, str, Movement]]:
-    """The waiting movements, each with its T and kind, that make a task due: T, input, movement."""
+def due_version_changes(
+    plan: TaskWrite, waiting: Mapping[str, Sequence[tuple[int, VersionChange, RowChange]]]
+) -> Iterator[tuple[int, str, VersionChange]]:
+    """The waiting changes that make a task due: T, input, change; each waits with T and kind."""
 
-    def changes(node: InputNode) -> Iterator[Update[Movement]]:
+    def changes(node: InputNode) -> Iterator[Update[VersionChange]]:
         shown_kinds = shown_changes(node)
         return (
             (m, time, 1) for time, m, change in waiting[node.object_id] if change in shown_kinds
@@ -94,9 +94,9 @@ def due_movements(
     assert plan.times is not None  # the rules have run
     times = {time for time, _ in due_times(plan.times, changes)}
     for object_id, kinds in due_changes(plan).items():
-        for time, movement, change in waiting[object_id]:
+        for time, version_change, change in waiting[object_id]:
             if time in times and change in kinds:
-                yield time, object_id, movement
+                yield time, object_id, version_change
 
 
 def input_columns(plan: TaskWrite, object_id: str) -> tuple[str, ...]:
@@ -105,12 +105,12 @@ def input_columns(plan: TaskWrite, object_id: str) -> tuple[str, ...]:
     return next(n.columns for n in nodes if n.object_id == object_id)
 
 
-def movements(entries: Sequence[Entry], *, after: int, until: int) -> list[Movement]:
-    """The movements of an output with after < T <= until, oldest first.
+def version_changes(entries: Sequence[Entry], *, after: int, until: int) -> list[VersionChange]:
+    """The changes of an output with after < T <= until, oldest first.
 
     Its entries begin with the last one that is complete through ``after``.
     """
-    moves: list[Movement] = []
+    moves: list[VersionChange] = []
     previous = 0
     for entry in entries:
         times = entry.times or (entry.upper - 1,)
@@ -119,17 +119,17 @@ def movements(entries: Sequence[Entry], *, after: int, until: int) -> list[Movem
         for time in times:
             before = previous if time == times[0] else entry.version - 1
             if after < time <= until:
-                moves.append(Movement(time, before, entry.version, bool(entry.times)))
+                moves.append(VersionChange(time, before, entry.version, bool(entry.times)))
         previous = entry.version
     return moves
 
 
-def merge(parts: Sequence[Movement]) -> Movement:
-    """Combine successive movements of one table."""
+def merge(parts: Sequence[VersionChange]) -> VersionChange:
+    """Combine successive changes of one table."""
     if len(parts) == 1:
         return parts[0]
     apart = tuple(parts) if any(p.is_shared for p in parts) else ()
-    return Movement(parts[-1].time, parts[0].before, parts[-1].version, parts=apart)
+    return VersionChange(parts[-1].time, parts[0].before, parts[-1].version, parts=apart)
 
 
 def find_storage(entries: Sequence[Entry], at: int) -> StoredVersion:
@@ -170,31 +170,33 @@ def added_files(
                 yield add
 
 
-def files_of(table: LogTable, movement: Movement) -> Iterator[DataFile]:
-    """The files with rows that a movement of kind APPEND adds."""
-    for part in movement.parts or (movement,):
+def files_of(table: LogTable, version_change: VersionChange) -> Iterator[DataFile]:
+    """The files with rows that a change of kind APPEND adds."""
+    for part in version_change.parts or (version_change,):
         yield from added_files(table.commit_at, part.versions, part.times)
 
 
-def numbered_files(table: LogTable, movements: Sequence[Movement]) -> dict[str, int] | None:
-    """The names of files that movements add, each with the index of its movement.
+def numbered_files(
+    table: LogTable, version_changes: Sequence[VersionChange]
+) -> dict[str, int] | None:
+    """The names of files that changes add, each with the index of its change.
 
-    None if a name has unusual characters, or two movements share it.
+    None if a name has unusual characters, or two changes share it.
     """
     numbers: dict[str, int] = {}
-    for number, movement in enumerate(movements):
-        for add in files_of(table, movement):
+    for number, version_change in enumerate(version_changes):
+        for add in files_of(table, version_change):
             name = add.path.rsplit("/", 1)[-1]
             if not _PLAIN_NAME.fullmatch(name) or numbers.setdefault(name, number) != number:
                 return None
     return numbers
 
 
-def change_of(table: LogTable, movement: Movement) -> RowChange:
-    """Classify a movement by the log alone."""
-    if movement.parts:
-        return _combine({change_of(table, part) for part in movement.parts})
-    return _combine({_change(table.commit_at(v), movement) for v in movement.versions})
+def change_of(table: LogTable, version_change: VersionChange) -> RowChange:
+    """Classify a change by the log alone."""
+    if version_change.parts:
+        return _combine({change_of(table, part) for part in version_change.parts})
+    return _combine({_change(table.commit_at(v), version_change) for v in version_change.versions})
 
 
 def _combine(kinds: set[RowChange]) -> RowChange:
@@ -204,16 +206,16 @@ def _combine(kinds: set[RowChange]) -> RowChange:
     return some.pop() if some else RowChange.NONE
 
 
-def _change(commit: Commit, movement: Movement) -> RowChange:
-    if movement.times is None or commit.version != movement.version:
+def _change(commit: Commit, version_change: VersionChange) -> RowChange:
+    if version_change.times is None or commit.version != version_change.version:
         return classify(commit)
-    files = [a for a in commit.adds if a.time == movement.time and a.rows_count != 0]
+    files = [a for a in commit.adds if a.time == version_change.time and a.rows_count != 0]
     return RowChange.APPEND if files else RowChange.NONE
 
 
-def rows_inserted(table: LogTable, movement: Movement) -> int | None:
-    """The number of rows a movement of kind APPEND inserts; None without statistics."""
-    return sum_known(file.rows_count for file in files_of(table, movement))
+def rows_inserted(table: LogTable, version_change: VersionChange) -> int | None:
+    """The number of rows a change of kind APPEND inserts; None without statistics."""
+    return sum_known(file.rows_count for file in files_of(table, version_change))
 
 
 @dataclass(frozen=True, slots=True)

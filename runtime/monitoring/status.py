@@ -25,7 +25,7 @@ from ctsql.planner.nodes import TaskWrite
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.actions import RowChange
 from ctsql.runtime.log.failures import Failure
-from ctsql.runtime.log.table_changes import Movement, due_changes, input_columns
+from ctsql.runtime.log.table_changes import VersionChange, due_changes, input_columns
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.tasks.progress import complete_through, failure_of
 from ctsql.runtime.warehouse.table_checks import missing_table
@@ -237,15 +237,17 @@ def follow_times(
     ``kinds`` of changes, and ``columns`` read, that count; None for all columns.
     """
     warehouse, timeline = engine.warehouse, engine.timeline
-    for movement in warehouse.versions.movements(source, after=since, until=timeline.now):
-        if warehouse.versions.change_of(source, movement, columns) in kinds:
-            yield movement.time
+    for version_change in warehouse.versions.version_changes(
+        source, after=since, until=timeline.now
+    ):
+        if warehouse.versions.change_of(source, version_change, columns) in kinds:
+            yield version_change.time
     table = warehouse.relations.table(source)
     time = timeline.now
     for commit in timeline.unbound(source.id, source.name.qualified(), table):
         time = max(commit.time_ms, time + 1)
-        movement = Movement(0, commit.version - 1, commit.version)
-        if warehouse.versions.change_of(source, movement, columns) in kinds:
+        version_change = VersionChange(0, commit.version - 1, commit.version)
+        if warehouse.versions.change_of(source, version_change, columns) in kinds:
             yield time
 
 

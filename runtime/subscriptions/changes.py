@@ -1,6 +1,6 @@
 """The change of an object at a T, as signed rows: contents(T) - contents(T - 1), consolidated.
 
-    table, task   the movement of its table at T, from the log's change rows
+    table, task   the change of its table at T, from the log's change rows
     stored view   the same, if the log holds the contents just before T and at T;
                   otherwise (a view that nobody followed may skip Ts) the difference
     plain view    the difference of its query as of T and as of the last T before
@@ -27,7 +27,7 @@ from ctsql.planner.lowering.spark_types import type_name
 from ctsql.planner.lowering.store_assignment import is_exact
 from ctsql.runtime.delta.change_feed import added_rows, numbered_rows
 from ctsql.runtime.log.actions import RowChange, rows_changed, sum_known
-from ctsql.runtime.log.table_changes import Movement, rows_inserted
+from ctsql.runtime.log.table_changes import VersionChange, rows_inserted
 from ctsql.runtime.rows.multiset import consolidate
 from ctsql.runtime.warehouse.replaced_views import is_before_columns
 from ctsql.runtime.warehouse.schedules import first_shown
@@ -87,9 +87,9 @@ class Changes:
         """The rows that changed at T, each distinct one once with its ``DIFF``, not 0."""
         if time <= self.begins():
             return self.contents(time)
-        movement = self.find_exact(time)
-        if movement is not None:
-            return consolidate(self._change_rows(movement), self._names)
+        version_change = self.find_exact(time)
+        if version_change is not None:
+            return consolidate(self._change_rows(version_change), self._names)
         before, after = self._rows(time - 1), self._rows(time)
         both = self._with_diff(after, 1).unionAll(self._with_diff(before, -1))
         return consolidate(both, self._names)
@@ -99,29 +99,29 @@ class Changes:
 
         ``times`` are in order, each with a row count (:meth:`count_rows`).
         """
-        movements = [m for t in times if (m := self.find_exact(t)) is not None]
-        assert len(movements) == len(times)  # the caller looked
-        shared_movements = [m for m in movements if m.is_shared]
-        parts = [self._read_shared(shared_movements)] if shared_movements else []
-        if own_movements := [m for m in movements if not m.is_shared]:
-            parts.append(self._read_feed(own_movements))
+        version_changes = [m for t in times if (m := self.find_exact(t)) is not None]
+        assert len(version_changes) == len(times)  # the caller looked
+        shared_changes = [m for m in version_changes if m.is_shared]
+        parts = [self._read_shared(shared_changes)] if shared_changes else []
+        if own_changes := [m for m in version_changes if not m.is_shared]:
+            parts.append(self._read_feed(own_changes))
         return consolidate(reduce(DataFrame.unionAll, parts), [TIME, *self._names])
 
-    def _read_shared(self, movements: Sequence[Movement]) -> DataFrame:
-        """The rows of movements of commits that several Ts share, all of them inserts."""
-        rows = numbered_rows(self.warehouse.relations.table(self.item), movements, NUMBER)
+    def _read_shared(self, version_changes: Sequence[VersionChange]) -> DataFrame:
+        """The rows of commits that several Ts share, all of them inserts."""
+        rows = numbered_rows(self.warehouse.relations.table(self.item), version_changes, NUMBER)
         assert not isinstance(rows, Declined)  # ctsql named the files
-        times = F.array(*(F.lit(m.time).cast("bigint") for m in movements))
+        times = F.array(*(F.lit(m.time).cast("bigint") for m in version_changes))
         time = F.element_at(times, F.col(NUMBER) + 1).alias(TIME)
-        rows = self._with_added(rows, movements[-1])
+        rows = self._with_added(rows, version_changes[-1])
         return rows.select(time, *backtick_all(self._names), F.lit(1).alias(DIFF))
 
-    def _read_feed(self, movements: Sequence[Movement]) -> DataFrame:
-        """The rows of other movements, from the change feed."""
+    def _read_feed(self, version_changes: Sequence[VersionChange]) -> DataFrame:
+        """The rows of other changes, from the change feed."""
         table = self.warehouse.relations.table(self.item)
-        at = [(v, m.time) for m in movements for v in m.versions]
-        rows = table.change_rows(movements[0].before + 1, movements[-1].version)
-        rows = self._with_added(rows, movements[-1])
+        at = [(v, m.time) for m in version_changes for v in m.versions]
+        rows = table.change_rows(version_changes[0].before + 1, version_changes[-1].version)
+        rows = self._with_added(rows, version_changes[-1])
         session = self.warehouse.gateway.session
         times = session.createDataFrame(at, f"_commit_version BIGINT, {TIME} BIGINT")
         return rows.join(F.broadcast(times), "_commit_version").select(
@@ -135,53 +135,55 @@ class Changes:
         if whole or time <= self.begins():
             is_view = isinstance(self.item, MaterializedView)  # may have to be computed
             return None if is_view else self.warehouse.versions.rows_count(self.item, time)
-        movement = self.find_exact(time)
-        return None if movement is None else self._rows_of(movement)
+        version_change = self.find_exact(time)
+        return None if version_change is None else self._rows_of(version_change)
 
-    def _rows_of(self, movement: Movement) -> int | None:
+    def _rows_of(self, version_change: VersionChange) -> int | None:
         table = self.warehouse.relations.table(self.item)
-        if not table.versions.read_alike(max(movement.before, 0), movement.version):
+        if not table.versions.read_alike(max(version_change.before, 0), version_change.version):
             return None  # must be read alone
-        if movement.is_shared:
-            appends = self.warehouse.versions.change_of(self.item, movement) is RowChange.APPEND
-            return rows_inserted(table, movement) if appends else None
-        commits = (table.commit_at(version) for version in movement.versions)
+        if version_change.is_shared:
+            appends = (
+                self.warehouse.versions.change_of(self.item, version_change) is RowChange.APPEND
+            )
+            return rows_inserted(table, version_change) if appends else None
+        commits = (table.commit_at(version) for version in version_change.versions)
         return sum_known(count for commit in commits for count in rows_changed(commit))
 
-    def find_exact(self, time: int) -> Movement | None:
-        """The movement that is exactly the change at T; None if there is none."""
+    def find_exact(self, time: int) -> VersionChange | None:
+        """The version change that is exactly the change at T; None if there is none."""
         warehouse, item = self.warehouse, self.item
         if isinstance(item, View):
             return None
-        movements = warehouse.versions.movements(item, after=time - 1, until=time)
-        if not movements:
+        version_changes = warehouse.versions.version_changes(item, after=time - 1, until=time)
+        if not version_changes:
             return None
-        (movement,) = movements
+        (version_change,) = version_changes
         if isinstance(item, MaterializedView):
             entries = warehouse.relations.output(item).entries(since=time)
             if is_before_columns(warehouse, item, time - 1, entries):
                 return None  # the earlier contents have other columns
-            there = warehouse.versions.present(item, movement, self._names)
+            there = warehouse.versions.present(item, version_change, self._names)
             if item.following.continues and len(there) < len(self._names):
                 return None  # one of those that are delivered is another one from then on
             earlier = [e for e in entries if e.upper <= time]
             last_write = earlier[-1].upper - 1 if earlier else item.known_from - 1
             if warehouse.schedules.change_times(item, after=last_write, until=time - 1):
                 return None  # the view skipped a T, so this is the change of several
-        return movement
+        return version_change
 
-    def _change_rows(self, movement: Movement) -> DataFrame:
+    def _change_rows(self, version_change: VersionChange) -> DataFrame:
         warehouse, item = self.warehouse, self.item
-        if warehouse.versions.change_of(item, movement, self._names) is RowChange.APPEND:
-            rows = added_rows(warehouse.relations.table(item), movement)
-            return self._with_diff(self._with_added(rows, movement), 1)
-        rows = warehouse.versions.change_rows(item, movement, self._names)
-        rows = self._with_added(rows, movement)
+        if warehouse.versions.change_of(item, version_change, self._names) is RowChange.APPEND:
+            rows = added_rows(warehouse.relations.table(item), version_change)
+            return self._with_diff(self._with_added(rows, version_change), 1)
+        rows = warehouse.versions.change_rows(item, version_change, self._names)
+        rows = self._with_added(rows, version_change)
         return rows.select(*self._columns_as_asked(rows), self._sign())
 
-    def _with_added(self, rows: DataFrame, movement: Movement) -> DataFrame:
-        """The rows of a movement, with the columns that were added after it."""
-        return self.warehouse.versions.as_now(self.item, rows, movement.version)
+    def _with_added(self, rows: DataFrame, version_change: VersionChange) -> DataFrame:
+        """The rows of a change, with the columns that were added after it."""
+        return self.warehouse.versions.as_now(self.item, rows, version_change.version)
 
     def _sign(self) -> Column:
         is_insert = F.col("_change_type").isin("insert", "update_postimage")

@@ -40,7 +40,7 @@ from ctsql.planner.shapes import Shapes
 from ctsql.runtime.delta.change_feed import numbered_rows
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.staging import Staging
-from ctsql.runtime.log.table_changes import Movement
+from ctsql.runtime.log.table_changes import VersionChange
 from ctsql.runtime.rows.collect import collect_bounded, unadaptive
 from ctsql.runtime.rows.multiset import consolidate
 from ctsql.runtime.rows.prepared_rows import derive
@@ -210,26 +210,29 @@ def _differ(before: OutputState, after: OutputState, columns: list[str]) -> bool
 
 
 def stage_batched_runs(
-    plan: TaskWrite, table: DeltaTable, movements: Sequence[tuple[int, Movement]], staging: Staging
+    plan: TaskWrite,
+    table: DeltaTable,
+    version_changes: Sequence[tuple[int, VersionChange]],
+    staging: Staging,
 ) -> list[int] | Declined:
     """Compute and stage what a task proposes at several Ts; returns the Ts that have rows.
 
-    Declined, with nothing done, if the rows of the Ts cannot be separated. ``movements``: each T,
-    and the change of the input at it.
+    Declined, with nothing done, if the rows of the Ts cannot be separated.
+    ``version_changes``: each T, and the change of the input at it.
     """
-    rows = numbered_rows(table, [movement for _, movement in movements], TIME)
+    rows = numbered_rows(table, [version_change for _, version_change in version_changes], TIME)
     if isinstance(rows, Declined):
         return rows
-    times = F.array(*(F.lit(time) for time, _ in movements))
+    times = F.array(*(F.lit(time) for time, _ in version_changes))
     rows = rows.withColumn(TIME, F.element_at(times, F.col(TIME) + 1))
     session = table.gateway.session
     with ExitStack() as stack:
         stack.enter_context(translate_spark_errors())
         stack.enter_context(unadaptive(session))
         for view in plan.input_views:
-            rows = lower_seen(carry_time_below(view), rows, movements[0][0])
+            rows = lower_seen(carry_time_below(view), rows, version_changes[0][0])
         body = carry_time(plan.transaction)
-        context = Context(session, sources_of(body, rows), movements[0][0], clock_at=TIME)
+        context = Context(session, sources_of(body, rows), version_changes[0][0], clock_at=TIME)
         inserts = lower_inserts(body, context, TIME)
         local_rows = collect_bounded(inserts)
         rows_once = (

@@ -25,7 +25,7 @@ from ctsql.runtime.delta.change_feed import InputChange, added_rows, few_added, 
 from ctsql.runtime.delta.table import FewChanged
 from ctsql.runtime.log.actions import RowChange
 from ctsql.runtime.log.table_changes import (
-    Movement,
+    VersionChange,
     due_changes,
     input_columns,
     rows_inserted,
@@ -50,7 +50,7 @@ class Run:
 
     time: int
     revision: int
-    movements: tuple[tuple[str, Movement], ...]
+    version_changes: tuple[tuple[str, VersionChange], ...]
     anyway: bool = False
 
 
@@ -61,23 +61,24 @@ def due_runs(warehouse: Warehouse, item: Item, *, after: int, until: int) -> lis
     """
     runs: list[Run] = []
     if after < item.created_at:
-        snapshot = Movement(item.created_at, SNAPSHOT, SNAPSHOT)
+        snapshot = VersionChange(item.created_at, SNAPSHOT, SNAPSHOT)
         first = warehouse.timeline.task(item.id).revision_at(item.created_at)
         then, plan = warehouse.relations.in_force(item, item.created_at)
         inputs = tuple((i, snapshot) for i in snapshot_inputs(plan))
         runs.append(Run(item.created_at, first, inputs, anyway=then.definition.copies_rows))
         after = item.created_at
-    movements: dict[tuple[int, int], list[tuple[str, Movement]]] = {}
-    for time, revision, object_id, movement in warehouse.schedules.due_movements(
+    version_changes: dict[tuple[int, int], list[tuple[str, VersionChange]]] = {}
+    for time, revision, object_id, version_change in warehouse.schedules.due_version_changes(
         item, after=after, until=until
     ):
-        movements.setdefault((time, revision), []).append((object_id, movement))
+        version_changes.setdefault((time, revision), []).append((object_id, version_change))
     state = warehouse.timeline.task(item.id)
     anyway = warehouse.schedules.trims(item, after=after, until=until)
     for time in anyway:
-        movements.setdefault((time, state.revision_at(time)), [])
+        version_changes.setdefault((time, state.revision_at(time)), [])
     return runs + [
-        Run(time, revision, tuple(m), time in anyway) for (time, revision), m in movements.items()
+        Run(time, revision, tuple(m), time in anyway)
+        for (time, revision), m in version_changes.items()
     ]
 
 
@@ -88,13 +89,13 @@ def first_lost(warehouse: Warehouse, item: Item, *, after: int, until: int) -> i
     times = []
     for object_id in due_changes(plan):
         source, columns = warehouse.relations.item(object_id), input_columns(plan, object_id)
-        for movement in warehouse.versions.movements(source, after=after, until=until):
+        for version_change in warehouse.versions.version_changes(source, after=after, until=until):
             try:
-                warehouse.versions.change_of(source, movement, columns)
+                warehouse.versions.change_of(source, version_change, columns)
             except CtsqlError as problem:
                 if problem.condition != "HISTORY_LOST":
                     raise
-                time = movement.time
+                time = version_change.time
                 times.append(time if schedule is None else schedule.round_up(time))
                 break
     return min(times, default=None)
@@ -117,15 +118,15 @@ def may_run_together(warehouse: Warehouse, item: Item, waiting: Sequence[Run]) -
 
 
 def _only_inserts(warehouse: Warehouse, plan: TaskWrite, run: Run) -> bool:
-    if len(run.movements) != 1:
+    if len(run.version_changes) != 1:
         return False
-    ((object_id, movement),) = run.movements
-    is_snapshot = movement.version == SNAPSHOT
+    ((object_id, version_change),) = run.version_changes
+    is_snapshot = version_change.version == SNAPSHOT
     if is_snapshot:
         return False
     columns = input_columns(plan, object_id)
     return (
-        warehouse.versions.change_of(warehouse.relations.item(object_id), movement, columns)
+        warehouse.versions.change_of(warehouse.relations.item(object_id), version_change, columns)
         is RowChange.APPEND
     )
 
@@ -145,24 +146,24 @@ class RunInputs:
         }
         self.views_by_source = seen_of(plan)
 
-    def count_inserts(self, object_id: str, movement: Movement) -> int | None:
+    def count_inserts(self, object_id: str, version_change: VersionChange) -> int | None:
         """The number of rows that an input inserts; None if the log does not contain it."""
         item = self.warehouse.relations.item(object_id)
-        if movement.version == SNAPSHOT:
-            return self.warehouse.versions.rows_count(item, movement.time)
+        if version_change.version == SNAPSHOT:
+            return self.warehouse.versions.rows_count(item, version_change.time)
         if (
-            self.warehouse.versions.change_of(item, movement, self.columns[object_id])
+            self.warehouse.versions.change_of(item, version_change, self.columns[object_id])
             is RowChange.APPEND
         ):
-            return rows_inserted(self.warehouse.relations.table(item), movement)
+            return rows_inserted(self.warehouse.relations.table(item), version_change)
         return None
 
     @property
     def are_small(self) -> bool:
         """Whether the whole change is below the driver's limit, according to the log."""
-        for object_id, movement in self.run.movements:
-            row_count = self.count_inserts(object_id, movement)
-            if row_count is None and movement.version == SNAPSHOT:
+        for object_id, version_change in self.run.version_changes:
+            row_count = self.count_inserts(object_id, version_change)
+            if row_count is None and version_change.version == SNAPSHOT:
                 return False
             if row_count is not None and row_count > DRIVER_ROWS_MAX:
                 return False
@@ -172,11 +173,11 @@ class RunInputs:
     def has_lost_columns(self) -> bool:
         """Whether an input lacks a column that it had when the body was defined."""
         return any(
-            movement.version != SNAPSHOT
+            version_change.version != SNAPSHOT
             and self.warehouse.versions.reshape_of(
-                self.warehouse.relations.item(object_id), movement, self.columns[object_id]
+                self.warehouse.relations.item(object_id), version_change, self.columns[object_id]
             ).removed_columns
-            for object_id, movement in self.run.movements
+            for object_id, version_change in self.run.version_changes
         )
 
     @contextmanager
@@ -188,8 +189,8 @@ class RunInputs:
         with ExitStack() as stack:
             changes = {self._name(i): InputChange(partial(self._nothing_seen, i)) for i in self.due}
             self.has_rows = self.run.anyway
-            for object_id, movement in self.run.movements:
-                change = self._visible_change(object_id, movement, stack)
+            for object_id, version_change in self.run.version_changes:
+                change = self._visible_change(object_id, version_change, stack)
                 if change is not None:
                     changes[self._name(object_id)] = change
                     self.has_rows = True
@@ -209,10 +210,10 @@ class RunInputs:
         return nothing if view is None else lower_seen(view, nothing, self.run.time)
 
     def _visible_change(
-        self, object_id: str, movement: Movement, stack: ExitStack
+        self, object_id: str, version_change: VersionChange, stack: ExitStack
     ) -> InputChange | None:
         """The part of an input's change that the body sees; None if it is empty."""
-        change = self._change(object_id, movement, stack)
+        change = self._change(object_id, version_change, stack)
         view = self.views_by_source.get(object_id)
         if change is None or view is None:
             return change
@@ -220,35 +221,37 @@ class RunInputs:
         inserts = RowChange.DELETE not in self.due[object_id]
         return seen_change(view, change, self.run.time, keep, only_inserts=inserts)
 
-    def _change(self, object_id: str, movement: Movement, stack: ExitStack) -> InputChange | None:
+    def _change(
+        self, object_id: str, version_change: VersionChange, stack: ExitStack
+    ) -> InputChange | None:
         """The change of an input; None if it is empty.
 
         Few rows are read once, however often the body names the input, into one partition, which
         saves exchanges in aggregates.
         """
         warehouse, item = self.warehouse, self.warehouse.relations.item(object_id)
-        row_count = self.count_inserts(object_id, movement)
+        row_count = self.count_inserts(object_id, version_change)
         if row_count == 0:
             return None
-        if movement.version != SNAPSHOT and warehouse.versions.only_loses_columns(
-            item, movement, self.columns[object_id]
+        if version_change.version != SNAPSHOT and warehouse.versions.only_loses_columns(
+            item, version_change, self.columns[object_id]
         ):
             return None
         nothing = partial(self._nothing, object_id)
         is_small = row_count is not None and row_count <= DRIVER_ROWS_MAX
         kind = None
-        if movement.version != SNAPSHOT:
-            kind = warehouse.versions.change_of(item, movement, self.columns[object_id])
+        if version_change.version != SNAPSHOT:
+            kind = warehouse.versions.change_of(item, version_change, self.columns[object_id])
         if kind is None:
-            rows = StoredSources(warehouse).contents(object_id, movement.time)
+            rows = StoredSources(warehouse).contents(object_id, version_change.time)
             if row_count is None and rows.isEmpty():
                 return None
         elif kind is RowChange.APPEND:
             if is_small:
-                few = few_added(warehouse.relations.table(item), movement)
+                few = few_added(warehouse.relations.table(item), version_change)
                 if not isinstance(few, Declined):
                     return InputChange(nothing, few=few)
-            rows = added_rows(warehouse.relations.table(item), movement)
+            rows = added_rows(warehouse.relations.table(item), version_change)
             if row_count is None:
                 rows = self._persist(rows, stack)
                 if rows.isEmpty():
@@ -258,12 +261,14 @@ class RunInputs:
             inserts = (
                 RowChange.DELETE not in self.due[object_id] and self._name(object_id) == object_id
             )
-            columns = warehouse.versions.present(item, movement, self.columns[object_id])
+            columns = warehouse.versions.present(item, version_change, self.columns[object_id])
             if kind is not RowChange.FAILED:
-                change = few_changed(warehouse.relations.table(item), movement, columns)
+                change = few_changed(warehouse.relations.table(item), version_change, columns)
                 if not isinstance(change, Declined):
                     return _few_change(nothing, change, only_inserts=inserts)
-            rows = warehouse.versions.changed_by(item, movement, columns, only_inserts=inserts)
+            rows = warehouse.versions.changed_by(
+                item, version_change, columns, only_inserts=inserts
+            )
             signed_rows = warehouse.queries.consolidate_change_feed(rows, columns)
             signed_rows = self._persist(
                 signed_rows.where(f"{DIFF} > 0") if inserts else signed_rows, stack

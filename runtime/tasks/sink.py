@@ -313,9 +313,12 @@ class TaskSink:
 
     def _history_lost(self, run: Run, problem: CtsqlError) -> CtsqlError:
         names = [
-            str(self.warehouse.relations.item(object_id).name) for object_id, _ in run.movements
+            str(self.warehouse.relations.item(object_id).name)
+            for object_id, _ in run.version_changes
         ]
-        versions = ", ".join(str(movement.version) for _, movement in run.movements)
+        versions = ", ".join(
+            str(version_change.version) for _, version_change in run.version_changes
+        )
         detail = (
             f"A file that holds the change of its version {versions} "
             f"(T = {run.time}) is gone, as after a VACUUM that kept too little: "
@@ -370,12 +373,16 @@ class TaskSink:
     def _stage_together(self, batches: OutputBatches, runs: Sequence[Run]) -> bool | Declined:
         """The same for several Ts, of inserts alone into one output."""
         _, plan = self.warehouse.relations.in_force(self.item, runs[0].time)
-        ((object_id, _),) = runs[0].movements
+        ((object_id, _),) = runs[0].version_changes
         table = self.warehouse.relations.table(self.warehouse.relations.item(object_id))
-        movements = [(run.time, movement) for run in runs for _, movement in run.movements]
+        version_changes = [
+            (run.time, version_change) for run in runs for _, version_change in run.version_changes
+        ]
         part, queries = batches.lead, self.warehouse.queries
         with translate_spark_errors():
-            times = queries.stage_batched_runs(plan, table, movements, part.batch.at(runs[-1].time))
+            times = queries.stage_batched_runs(
+                plan, table, version_changes, part.batch.at(runs[-1].time)
+            )
         if isinstance(times, Declined):
             return times
         part.has_rows, part.metadata = bool(times), {SHARED_BY: times}

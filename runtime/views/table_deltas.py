@@ -24,7 +24,7 @@ from ctsql.planner.ivm.algebra.nodes import Version
 from ctsql.runtime.delta.change_feed import added_rows
 from ctsql.runtime.delta.keyed_scan import KeyPairs, Lookups, change_of, rows_of
 from ctsql.runtime.log.actions import RowChange, rows_changed
-from ctsql.runtime.log.table_changes import Movement, StoredVersion, merge, rows_inserted
+from ctsql.runtime.log.table_changes import StoredVersion, VersionChange, merge, rows_inserted
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
 from ctsql.runtime.rows.key_predicates import may_equal
 from ctsql.runtime.rows.multiset import consolidate_all, consolidate_change_feed
@@ -44,7 +44,7 @@ class TableMove:
 
     item: Item
     since: int  # the T of the first
-    movement: Movement
+    version_change: VersionChange
     kind: RowChange  # what the commits do, from the log alone
     # how many rows they insert and delete together; None when the log does not say.
     rows: int | None
@@ -66,16 +66,16 @@ def find_move(
     if old == new and new.shared_version is None:
         return None  # where Ts share a commit, the places of two of them are equal, their rows not
     try:
-        movement = Movement(at, old.version or 0, new.version or 0)
+        version_change = VersionChange(at, old.version or 0, new.version or 0)
         if old.shared_version is not None or new.shared_version is not None:
-            parts = warehouse.versions.movements(item, after=before, until=at)
+            parts = warehouse.versions.version_changes(item, after=before, until=at)
             if not parts:
                 return None
-            movement = merge(parts)
+            version_change = merge(parts)
         table = warehouse.relations.table(item)
-        commits = [table.commit_at(v) for v in movement.versions]
-        kind = warehouse.versions.change_of(item, movement, columns)
-        shape = warehouse.versions.reshape_of(item, movement, columns)
+        commits = [table.commit_at(v) for v in version_change.versions]
+        kind = warehouse.versions.change_of(item, version_change, columns)
+        shape = warehouse.versions.reshape_of(item, version_change, columns)
     except CtsqlError as problem:
         if problem.condition != "HISTORY_LOST":
             raise
@@ -92,11 +92,15 @@ def find_move(
     counts = [n for c in commits if c.changes_data for n in rows_changed(c)]
     if any(c.change_paths for c in commits):
         counts = [None]
-    if movement.is_shared or movement.parts:
-        counts = [rows_inserted(table, movement) if kind is RowChange.APPEND else None]
+    if version_change.is_shared or version_change.parts:
+        counts = [rows_inserted(table, version_change) if kind is RowChange.APPEND else None]
     row_counts = [n for n in counts if n is not None]
     return TableMove(
-        item, before, movement, kind, sum(row_counts) if len(row_counts) == len(counts) else None
+        item,
+        before,
+        version_change,
+        kind,
+        sum(row_counts) if len(row_counts) == len(counts) else None,
     )
 
 
@@ -208,7 +212,7 @@ class ChangeRelations:
         was = self.moves.get(use.table)
         if was is None:
             return self.at
-        return was.since if use.version is Version.OLD else was.movement.time
+        return was.since if use.version is Version.OLD else was.version_change.time
 
     def _near(self, use: TableUse) -> LocalRows | Declined:
         """The rows as this process reads them, if they are few: all, or those with some keys."""
@@ -277,7 +281,7 @@ def _moved_rows(
     warehouse: Warehouse, one: TableMove, columns: list[str], stack: ExitStack
 ) -> RowSet:
     """The net change of a table over some columns, with the diff, computed once."""
-    local = change_of(warehouse.relations.table(one.item), one.movement, columns)
+    local = change_of(warehouse.relations.table(one.item), one.version_change, columns)
     if isinstance(local, Declined):
         many = one.rows is None or one.rows > DRIVER_ROWS_MAX
         return SparkRows(_change(warehouse, one, columns)).keep(stack, many=many)
@@ -289,10 +293,10 @@ def _change(warehouse: Warehouse, one: TableMove, columns: list[str]) -> DataFra
     diff = F.col(DIFF).cast("bigint").alias(DIFF)
     if one.kind is RowChange.APPEND:
         table = warehouse.relations.table(one.item)
-        rows = added_rows(table, one.movement).withColumn(DIFF, F.lit(1))
+        rows = added_rows(table, one.version_change).withColumn(DIFF, F.lit(1))
     else:
         rows = consolidate_change_feed(
-            warehouse.versions.change_rows(one.item, one.movement, columns), columns
+            warehouse.versions.change_rows(one.item, one.version_change, columns), columns
         )
     return rows.select(*backtick_all(columns), diff)
 

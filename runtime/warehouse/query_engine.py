@@ -20,7 +20,7 @@ from ctsql.planner.lowering.context import Sources
 from ctsql.planner.nodes import TaskWrite, Transaction, ViewWrite
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.staging import Staging
-from ctsql.runtime.log.table_changes import Movement
+from ctsql.runtime.log.table_changes import VersionChange
 from ctsql.runtime.rows.row_set import AnyRows, LocalRows, RowSet
 from ctsql.runtime.spark.analyzer import ColumnsOf
 from ctsql.runtime.spark.job_metrics import Meter
@@ -96,7 +96,7 @@ class QueryEngine(Protocol):
         self,
         plan: TaskWrite,
         table: DeltaTable,
-        movements: Sequence[tuple[int, Movement]],
+        version_changes: Sequence[tuple[int, VersionChange]],
         staging: Staging,
     ) -> list[int] | Declined:
         """The same for several Ts; see :func:`ctsql.runtime.tasks.body.stage_batched_runs`."""

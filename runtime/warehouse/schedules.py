@@ -28,7 +28,7 @@ from ctsql.planner.bodies.row_local import only_loses_rows
 from ctsql.planner.nodes import TaskWrite, ViewWrite
 from ctsql.runtime.log import table_changes
 from ctsql.runtime.log.actions import RowChange
-from ctsql.runtime.log.table_changes import Movement, due_changes, input_columns
+from ctsql.runtime.log.table_changes import VersionChange, due_changes, input_columns
 from ctsql.runtime.warehouse.relations import Relations
 from ctsql.runtime.warehouse.table_checks import unreadable_table
 from ctsql.runtime.warehouse.times.refresh_times import Schedule
@@ -202,7 +202,7 @@ class Schedules:
         def find() -> set[int]:
             if isinstance(item, View):
                 return self.read_times(item, after=after, until=until, memo=memo)
-            moves = self._versions.movements(item, after=after, until=until)
+            moves = self._versions.version_changes(item, after=after, until=until)
             times = {
                 m.time for m in moves if self._versions.change_of(item, m) is not RowChange.NONE
             }
@@ -220,7 +220,7 @@ class Schedules:
         return _once(memo, (item.id, after, until), find)
 
     def _passed_over(
-        self, item: MaterializedView, quiet: Sequence[Movement], after: int, memo: Known
+        self, item: MaterializedView, quiet: Sequence[VersionChange], after: int, memo: Known
     ) -> set[int]:
         """The times of a view's commits without changed rows that follow unwritten changes.
 
@@ -315,12 +315,12 @@ class Schedules:
         """The times at which an object may have to be advanced; for a task, those of its inputs."""
         if not isinstance(item, Task):
             return self.change_times(item, after=after, until=until)
-        due = self.due_movements(item, after=after, until=until)
+        due = self.due_version_changes(item, after=after, until=until)
         return {time for time, *_ in due} | self.trims(item, after=after, until=until)
 
-    def due_movements(
+    def due_version_changes(
         self, item: Item, *, after: int, until: int
-    ) -> Iterator[tuple[int, int, str, Movement]]:
+    ) -> Iterator[tuple[int, int, str, VersionChange]]:
         """The changes for which a task runs with after < T <= until.
 
         Each with its T, the task's revision in force then, and the input's id.
@@ -334,22 +334,24 @@ class Schedules:
             waiting = {
                 i: self._waiting(item, plan, i, after=first, until=last) for i in due_changes(plan)
             }
-            for time, object_id, movement in table_changes.due_movements(plan, waiting):
-                yield time, then.revision, object_id, movement
+            for time, object_id, version_change in table_changes.due_version_changes(plan, waiting):
+                yield time, then.revision, object_id, version_change
 
     def _waiting(
         self, item: Item, plan: TaskWrite, object_id: str, *, after: int, until: int
-    ) -> list[tuple[int, Movement, RowChange]]:
-        """The movements of an input, merged by due T: T, the movement, and its kind of change."""
+    ) -> list[tuple[int, VersionChange, RowChange]]:
+        """The changes of an input, merged by due T: T, the change, and its kind of change."""
         source, columns = self._relations.item(object_id), input_columns(plan, object_id)
-        moves = self._versions.movements(source, after=after, until=until)
-        movements = []
+        moves = self._versions.version_changes(source, after=after, until=until)
+        version_changes = []
         schedule = self.schedule(item)
         at = (lambda m: m.time) if schedule is None else (lambda m: schedule.round_up(m.time))
         for time, group in groupby(moves, at):
-            movement = table_changes.merge(list(group))
-            movements.append((time, movement, self._versions.change_of(source, movement, columns)))
-        return movements
+            version_change = table_changes.merge(list(group))
+            version_changes.append(
+                (time, version_change, self._versions.change_of(source, version_change, columns))
+            )
+        return version_changes
 
     def trims(self, item: Item, *, after: int, until: int) -> set[int]:
         """The times in (after, until] at which a task runs without a change of its inputs.

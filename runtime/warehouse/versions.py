@@ -17,7 +17,7 @@ from ctsql.catalog.schemas import Column, names
 from ctsql.runtime.log import table_changes
 from ctsql.runtime.log.actions import RowChange
 from ctsql.runtime.log.failures import Failure, find_error_at
-from ctsql.runtime.log.table_changes import Movement, StoredVersion
+from ctsql.runtime.log.table_changes import StoredVersion, VersionChange
 from ctsql.runtime.log.table_metadata import ColumnChanges, compare_columns
 from ctsql.runtime.log.uppers import CONTINUES, REVISION as REVISION
 from ctsql.runtime.warehouse.relations import Relations, columns_of
@@ -63,19 +63,19 @@ class Versions:
         """An output's upper (exclusive), or its time of creation; CLOSED for a finished view."""
         return max(self._relations.output(item).fetch_recent_upper(), item.created_at)
 
-    def movements(self, item: Item, *, after: int, until: int) -> list[Movement]:
+    def version_changes(self, item: Item, *, after: int, until: int) -> list[VersionChange]:
         """The changes of an object's table with after < T <= until, oldest first."""
         if isinstance(item, Table):
             moves = []
             before = self._timeline.version_at(item.id, after)
             for binding in self._timeline.bindings_between(item.id, after, until):
                 moves.append(
-                    Movement(binding.time, -1 if before is None else before, binding.version)
+                    VersionChange(binding.time, -1 if before is None else before, binding.version)
                 )
                 before = binding.version
             return moves
         entries = self._relations.output(item).entries(since=after + 1)
-        return table_changes.movements(entries, after=after, until=until)
+        return table_changes.version_changes(entries, after=after, until=until)
 
     def reads_at(self, item: Item, time: int) -> dict[str, object]:
         """The metadata of an output's commit at T: T, the versions that it read, its definition."""
@@ -99,29 +99,38 @@ class Versions:
         return None if version is None else self.settled(self._relations.table(item), version)
 
     def reshape_of(
-        self, item: Item, movement: Movement, columns: Collection[str] | None = None
+        self, item: Item, version_change: VersionChange, columns: Collection[str] | None = None
     ) -> ColumnChanges:
-        """How a movement changes all or some columns of a table; a view has no such changes."""
+        """How a version change alters columns of a table, or all; a view has no such changes."""
         is_view = isinstance(item, MaterializedView)
         follows = isinstance(item, Table) or (not is_view and self._may_have_grown(item))
-        if not follows or movement.before < 0:
+        if not follows or version_change.before < 0:
             return ColumnChanges()
         table = self._relations.table(item)
-        old, new = table.metadata_at(movement.before), table.metadata_at(movement.version)
+        old, new = (
+            table.metadata_at(version_change.before),
+            table.metadata_at(version_change.version),
+        )
         return ColumnChanges() if old is new else compare_columns(old, new, columns)
 
-    def only_loses_columns(self, item: Item, movement: Movement, columns: Collection[str]) -> bool:
+    def only_loses_columns(
+        self, item: Item, version_change: VersionChange, columns: Collection[str]
+    ) -> bool:
         """Whether a change drops some of these columns, and changes nothing in the others.
 
         Then no remaining value has changed, which the log shows without reading a row.
         """
-        shape = self.reshape_of(item, movement, columns)
+        shape = self.reshape_of(item, version_change, columns)
         if not shape.removed_columns or shape.other or shape.lossy_columns:
             return False
-        return table_changes.change_of(self._relations.table(item), movement) is RowChange.NONE
+        return (
+            table_changes.change_of(self._relations.table(item), version_change) is RowChange.NONE
+        )
 
-    def present(self, item: Item, movement: Movement, columns: Collection[str]) -> list[str]:
-        """Those of some columns that a table or a view has after a movement.
+    def present(
+        self, item: Item, version_change: VersionChange, columns: Collection[str]
+    ) -> list[str]:
+        """Those of some columns that a table or a view has after a change.
 
         A view's column that was dropped and added again, or got another type, is another column;
         earlier readers of the view do not read it.
@@ -129,41 +138,41 @@ class Versions:
         if item.kind not in (ObjectKind.TABLE, ObjectKind.MATERIALIZED_VIEW):
             return list(columns)
         table = self._relations.table(item)
-        now = table.metadata_at(movement.version)
+        now = table.metadata_at(version_change.version)
         there = {*now.columns}
-        if item.following.continues and movement.before >= 0:
-            shape = compare_columns(table.metadata_at(movement.before), now)
+        if item.following.continues and version_change.before >= 0:
+            shape = compare_columns(table.metadata_at(version_change.before), now)
             there -= {
                 *map(fold, (*shape.added_columns, *shape.lossy_columns, *shape.widened_columns))
             }
         return [c for c in columns if fold(c) in there]
 
     def change_of(
-        self, item: Item, movement: Movement, columns: Collection[str] | None = None
+        self, item: Item, version_change: VersionChange, columns: Collection[str] | None = None
     ) -> RowChange:
-        """What a movement does to the rows, from the log alone.
+        """What a change does to the rows, from the log alone.
 
         Only the ``columns`` that are read of a table count; None for all.
         """
         table = self._relations.table(item)
         try:
-            shape = self.reshape_of(item, movement, columns)
+            shape = self.reshape_of(item, version_change, columns)
         except CtsqlError as problem:
             if problem.condition != "HISTORY_LOST":
                 raise
             return RowChange.MIXED  # it may be any; a reader of the old rows gets the error
         if shape.changes_rows or (columns is None and shape):
             return RowChange.MIXED
-        failure = self.error_as_of(item, movement.version)
+        failure = self.error_as_of(item, version_change.version)
         if failure is not None:
-            before = self.error_as_of(item, movement.before)
+            before = self.error_as_of(item, version_change.before)
             return (
                 RowChange.NONE
                 if before is not None and before.is_like(failure)
                 else RowChange.FAILED
             )
-        change = table_changes.change_of(table, movement)
-        if change is RowChange.NONE and self.error_as_of(item, movement.before) is not None:
+        change = table_changes.change_of(table, version_change)
+        if change is RowChange.NONE and self.error_as_of(item, version_change.before) is not None:
             return RowChange.MIXED  # an error became rows, perhaps those from before the error
         return change
 
@@ -181,7 +190,7 @@ class Versions:
         return None if failure else self._relations.table(item).rows_count(storage.version)
 
     def changed_by(
-        self, item: Item, movement: Movement, columns: list[str], *, only_inserts: bool
+        self, item: Item, version_change: VersionChange, columns: list[str], *, only_inserts: bool
     ) -> "DataFrame":
         """The rows of these columns that a change inserts and deletes, as :meth:`change_rows`.
 
@@ -193,31 +202,35 @@ class Versions:
         """
         from ctsql.runtime.delta.change_feed import as_inserts  # imports Spark
 
-        failure = self.error_as_of(item, movement.version)
+        failure = self.error_as_of(item, version_change.version)
         if failure is not None:
             raise failure.view_error(item)
-        if only_inserts and self.reshape_of(item, movement, columns).lossy_columns:
+        if only_inserts and self.reshape_of(item, version_change, columns).lossy_columns:
             # A row with another type is another row, so no earlier row equals it.
-            rows = self._relations.table(item).come_rows(movement.before, movement.version)
+            rows = self._relations.table(item).come_rows(
+                version_change.before, version_change.version
+            )
             return as_inserts(rows)
-        return self.change_rows(item, movement, columns)
+        return self.change_rows(item, version_change, columns)
 
-    def change_rows(self, item: Item, movement: Movement, columns: Collection[str]) -> "DataFrame":
-        """The rows that a movement changes, with ``_change_type`` as Delta's change feed has it.
+    def change_rows(
+        self, item: Item, version_change: VersionChange, columns: Collection[str]
+    ) -> "DataFrame":
+        """The rows that a version change touches, with the ``_change_type`` of a change feed.
 
         Raises COLUMN_TYPE_CHANGED if old values of a wanted column cannot be shown as it is now.
         """
-        lossy_columns = self.reshape_of(item, movement, columns).lossy_columns
+        lossy_columns = self.reshape_of(item, version_change, columns).lossy_columns
         if lossy_columns:
-            raise self._type_changed(item, movement, lossy_columns[0])
+            raise self._type_changed(item, version_change, lossy_columns[0])
         from ctsql.runtime.delta.change_feed import change_rows  # imports Spark
 
-        return change_rows(self._relations.table(item), movement)
+        return change_rows(self._relations.table(item), version_change)
 
-    def _type_changed(self, item: Item, movement: Movement, column: str) -> CtsqlError:
+    def _type_changed(self, item: Item, version_change: VersionChange, column: str) -> CtsqlError:
         table = self._relations.table(item)
-        new = table.metadata_at(movement.version).columns[fold(column)]
-        was = table.metadata_at(movement.before).counterpart(new)
+        new = table.metadata_at(version_change.version).columns[fold(column)]
+        was = table.metadata_at(version_change.before).counterpart(new)
         assert was is not None  # otherwise there was no type
         return type_changed(column, item.name, was.type, new.type)
 

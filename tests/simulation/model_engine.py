@@ -10,7 +10,7 @@ from ctsql.catalog.schemas import plain_type
 from ctsql.planner.ivm import Text
 from ctsql.planner.nodes import TaskWrite, Transaction, ViewWrite
 from ctsql.runtime.delta.change_feed import added_rows
-from ctsql.runtime.log.table_changes import Movement, tag
+from ctsql.runtime.log.table_changes import VersionChange, tag
 from ctsql.runtime.rows.multiset import cancel
 from ctsql.runtime.spark.job_metrics import Work
 from ctsql.runtime.views.refresh import RefreshOutcome
@@ -61,14 +61,18 @@ class ModelEngine:
         return {o: proposal_of(s, *m) for o, s, m in zip(outputs, stored, made, strict=True)}
 
     def stage_batched_runs(
-        self, plan: TaskWrite, table: Any, movements: Sequence[tuple[int, Movement]], staging: Any
+        self,
+        plan: TaskWrite,
+        table: Any,
+        version_changes: Sequence[tuple[int, VersionChange]],
+        staging: Any,
     ) -> list[int]:
         """Stage what the body inserts at each of several Ts, by its Python function."""
         task = DEFINED[plan.transaction.statements[0].object_id]
         assert isinstance(task, Task)
         found = []
-        for time, movement in movements:
-            rows: Any = added_rows(table, movement)
+        for time, version_change in version_changes:
+            rows: Any = added_rows(table, version_change)
             try:
                 _, inserts = task.body(Counter(), rows.bag())
             except Fails:

@@ -291,15 +291,15 @@ class SwappingEngine(ModelEngine):
         return made
 
     def stage_batched_runs(
-        self, plan: TaskWrite, table: Any, movements: Any, staging: Any
+        self, plan: TaskWrite, table: Any, version_changes: Any, staging: Any
     ) -> list[int] | Declined:
         """What the body makes at each of several Ts; declined where a row breaks the constraint."""
         if plan.object_id in world.DEFINED:
-            return super().stage_batched_runs(plan, table, movements, staging)
+            return super().stage_batched_runs(plan, table, version_changes, staging)
         insert: Any = plan.transaction.statements[0]
         found = []
-        for time, movement in movements:
-            rows: Any = added_rows(table, movement)
+        for time, version_change in version_changes:
+            rows: Any = added_rows(table, version_change)
             if "v + 0" in insert.query.sql.span.text and body_fails(rows.bag(), 0):
                 raise failed()
             made = _made_of(insert.query.sql.span.text, rows.bag())

@@ -16,7 +16,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.times import CLOSED
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.log import table_changes as movements
+from ctsql.runtime.log import table_changes as version_changes
 from ctsql.runtime.log.actions import RowChange
 from ctsql.runtime.log.failures import Failure
 from ctsql.runtime.log.protocol import Conflict
@@ -125,10 +125,10 @@ def _skips_first(real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _heals_unseen(real: Callable[..., RowChange]) -> Callable[..., RowChange]:
-    def change_of(of: Any, item: Any, movement: Any, columns: Any = None) -> RowChange:
-        between = range(movement.before + 1, movement.version + 1)
+    def change_of(of: Any, item: Any, version_change: Any, columns: Any = None) -> RowChange:
+        between = range(version_change.before + 1, version_change.version + 1)
         table = of._relations.table(item)
-        found = real(of, item, movement, columns)
+        found = real(of, item, version_change, columns)
         is_seen = found is RowChange.FAILED or any(table.commit_at(v).changes_data for v in between)
         return found if is_seen else RowChange.NONE
 
@@ -141,8 +141,8 @@ def _counts_under_errors(of: Any, item: Any, at: int) -> int | None:
 
 
 def _whole_commits(
-    real: Callable[..., movements.StoredVersion],
-) -> Callable[..., movements.StoredVersion]:
+    real: Callable[..., version_changes.StoredVersion],
+) -> Callable[..., version_changes.StoredVersion]:
     return lambda entries, at: replace(real(entries, at), shared_version=None)
 
 
@@ -247,14 +247,14 @@ MUTATIONS: dict[str, tuple[object, str, object]] = {
     ),
     "rows under an error are counted": (Versions, "rows_count", _counts_under_errors),
     "the past in the middle of a shared commit is what was before it": (
-        movements,
+        version_changes,
         "find_storage",
-        _whole_commits(movements.find_storage),
+        _whole_commits(version_changes.find_storage),
     ),
     "a shared commit is a change at its last T": (
-        movements,
-        "movements",
-        _one_each(movements.movements),
+        version_changes,
+        "version_changes",
+        _one_each(version_changes.version_changes),
     ),
     "who follows does not ask for others' rows": (ViewRefresh, "has_foreign_rows", lambda _: False),
 }

@@ -86,8 +86,8 @@ def show_rows(engine: Engine, problem: CtsqlError) -> None:
         return
     warehouse = engine.warehouse
     for run in due_runs(warehouse, item, after=time - 1, until=time):
-        for object_id, movement in run.movements:
-            if movement.version == SNAPSHOT:
+        for object_id, version_change in run.version_changes:
+            if version_change.version == SNAPSHOT:
                 continue  # the whole input
             source = engine.relations.item(object_id)
             try:

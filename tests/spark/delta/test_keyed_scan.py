@@ -11,7 +11,7 @@ from ctsql.catalog.declined import Declined
 from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta import keyed_scan
 from ctsql.runtime.delta.keyed_scan import KeyPairs, Lookups, StoredRows, change_of, rows_of
-from ctsql.runtime.log.table_changes import Movement
+from ctsql.runtime.log.table_changes import VersionChange
 from ctsql.runtime.rows.collect import collect_bounded
 from ctsql.runtime.rows.multiset import consolidate_change_feed
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows, row_set
@@ -79,11 +79,11 @@ def test_what_is_read_is_what_spark_reads(con: Connection, monkeypatch: pytest.M
     table = table_of(con, "x")
     last = table.version()
     for before in (0, 3):
-        move = Movement(0, before, last)
+        move = VersionChange(0, before, last)
         theirs = consolidate_change_feed(table.change_rows(before + 1, last), COLUMNS)
         mine = change_of(table, move, COLUMNS)
         assert weighed(mine, *COLUMNS) == weighed(theirs, *COLUMNS), before
-    only_added = Movement(0, 1, 2)
+    only_added = VersionChange(0, 1, 2)
     theirs = table.added_rows([2])
     assert bag(change_of(table, only_added, COLUMNS), *COLUMNS) == bag(theirs, *COLUMNS)
     every = table.frame(last)
@@ -189,7 +189,7 @@ def test_what_is_left_to_spark(con: Connection, monkeypatch: pytest.MonkeyPatch)
     assert isinstance(rows_of(x, last, ["k", "c"]), Declined)
     assert isinstance(rows_of(x, last, []), Declined)
     assert isinstance(rows_of(p, p.version(), ["k"]), Declined)
-    update = Movement(0, last - 1, last)
+    update = VersionChange(0, last - 1, last)
     assert isinstance(change_of(x, update, ["k", "c"]), Declined)
     assert isinstance(change_of(x, update, ["K"]), Declined)
     assert weighed(change_of(x, update, ["k"]), "k") == {}

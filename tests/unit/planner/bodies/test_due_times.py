@@ -24,7 +24,7 @@ from ctsql.planner.rules import mark_snapshot
 from ctsql.planner.syntax import parse
 from ctsql.planner.syntax.ast import Select
 from ctsql.runtime.log.actions import RowChange
-from ctsql.runtime.log.table_changes import Movement, due_movements
+from ctsql.runtime.log.table_changes import VersionChange, due_version_changes
 
 
 def inserts(of: str) -> InsertsInput:
@@ -63,12 +63,12 @@ def task(*input_nodes: Node, snapshot: bool = False) -> TaskWrite:
 
 
 A = [
-    (1, Movement(1, 0, 1), RowChange.APPEND),
-    (2, Movement(2, 1, 2), RowChange.DELETE),
-    (3, Movement(3, 2, 3), RowChange.MIXED),
-    (4, Movement(4, 3, 4), RowChange.NONE),
+    (1, VersionChange(1, 0, 1), RowChange.APPEND),
+    (2, VersionChange(2, 1, 2), RowChange.DELETE),
+    (3, VersionChange(3, 2, 3), RowChange.MIXED),
+    (4, VersionChange(4, 3, 4), RowChange.NONE),
 ]
-B = [(1, Movement(1, 0, 1), RowChange.APPEND), (5, Movement(5, 1, 2), RowChange.DELETE)]
+B = [(1, VersionChange(1, 0, 1), RowChange.APPEND), (5, VersionChange(5, 1, 2), RowChange.DELETE)]
 
 DUE: dict[str, tuple[tuple[Node, ...], list[tuple[int, str]]]] = {
     "inserts": ((inserts("a"),), [(1, "a"), (3, "a")]),
@@ -84,7 +84,7 @@ DUE: dict[str, tuple[tuple[Node, ...], list[tuple[int, str]]]] = {
 def test_the_nodes_say_when(name: str) -> None:
     """Which inputs stand below the node of times, and as what, decides."""
     watched, due = DUE[name]
-    found = due_movements(task(*watched), {"a": A, "b": B})
+    found = due_version_changes(task(*watched), {"a": A, "b": B})
     assert sorted((time, object_id) for time, object_id, _ in found) == due
 
 
@@ -92,7 +92,7 @@ def test_a_task_without_such_a_node_is_refused() -> None:
     """A plan whose node of times is another one is not run by a guess."""
     plan = replace(task(inserts("a")), times=inserts("a"))
     with pytest.raises(TypeError, match="InsertsInput gives no times"):
-        list(due_movements(plan, {"a": A, "b": B}))
+        list(due_version_changes(plan, {"a": A, "b": B}))
 
 
 def test_the_marked_inputs_are_the_snapshot() -> None:

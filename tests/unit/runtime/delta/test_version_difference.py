@@ -13,7 +13,7 @@ from ctsql.catalog.declined import Declined
 from ctsql.runtime.delta.change_feed import changed_between, few_changed, files_to_read, reads_less
 from ctsql.runtime.delta.keyed_scan import FILES_MAX
 from ctsql.runtime.log.actions import DataFile, parse_commit, roll_files
-from ctsql.runtime.log.table_changes import Movement
+from ctsql.runtime.log.table_changes import VersionChange
 
 Action = dict[str, object]
 
@@ -114,6 +114,6 @@ def test_the_files_of_a_table_that_may_have_very_many_are_not_listed(count: int 
     table, asked = _counted(count)
     rows: Any = changed_between(table, 3, 4)
     assert rows == "rows"
-    few = few_changed(table, Movement(time=9, before=3, version=4), ["k"])
+    few = few_changed(table, VersionChange(time=9, before=3, version=4), ["k"])
     assert isinstance(few, Declined)
     assert asked == ["change rows"]

@@ -5,7 +5,7 @@ from typing import Any
 
 from ctsql.catalog.items import Item
 from ctsql.runtime.log.actions import RowChange
-from ctsql.runtime.log.table_changes import Movement
+from ctsql.runtime.log.table_changes import VersionChange
 from ctsql.runtime.monitoring.status import find_lag
 from tests.helpers.view_ladder import view_ladder
 
@@ -17,16 +17,18 @@ def test_each_object_is_looked_at_once() -> None:
     items = view_ladder(DEPTH)
     looked: list[str] = []
 
-    def movements(item: Item, **_: int) -> list[Movement]:
+    def version_changes(item: Item, **_: int) -> list[VersionChange]:
         looked.append(item.id)
-        return [Movement(5, 0, 1), Movement(7, 1, 2)]
+        return [VersionChange(5, 0, 1), VersionChange(7, 1, 2)]
 
     relations = SimpleNamespace(
         bound=lambda _: SimpleNamespace(plan=None),
         followed=lambda item: [items[r.object_id] for r in item.reads],
         table=lambda _: None,
     )
-    versions = SimpleNamespace(movements=movements, change_of=lambda *_: RowChange.APPEND)
+    versions = SimpleNamespace(
+        version_changes=version_changes, change_of=lambda *_: RowChange.APPEND
+    )
     schedules = SimpleNamespace(schedule=lambda _: None)
     warehouse = SimpleNamespace(relations=relations, versions=versions, schedules=schedules)
     timeline = SimpleNamespace(now=9, unbound=lambda *_: [])

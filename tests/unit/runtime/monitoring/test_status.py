@@ -16,7 +16,9 @@ from ctsql.runtime.monitoring.status import follow_times
 def test_each_commit_without_a_t_has_one_of_its_own(times: list[int], found: list[int]) -> None:
     """As it would get now, also where the newest T is later than all of them."""
     commits = [SimpleNamespace(version=v, time_ms=t) for v, t in enumerate(times)]
-    versions = SimpleNamespace(movements=lambda *_, **__: [], change_of=lambda *_: RowChange.APPEND)
+    versions = SimpleNamespace(
+        version_changes=lambda *_, **__: [], change_of=lambda *_: RowChange.APPEND
+    )
     relations = SimpleNamespace(table=lambda _: None)
     engine: Any = SimpleNamespace(
         timeline=SimpleNamespace(now=100, unbound=lambda *_: commits),

@@ -8,12 +8,12 @@ import pytest
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import Name
 from ctsql.catalog.refreshes import Stretch
-from ctsql.runtime.log.table_changes import Movement
+from ctsql.runtime.log.table_changes import VersionChange
 from ctsql.runtime.subscriptions import changes
 from ctsql.runtime.subscriptions.changes import Changes
 from tests.helpers.items import an_item
 
-FIRST_WRITE = Movement(9, -1, 0)
+FIRST_WRITE = VersionChange(9, -1, 0)
 
 
 @pytest.mark.parametrize("stretches", [(), (Stretch(5, None),)])
@@ -36,7 +36,9 @@ def test_a_first_write_behind_other_changes(
         return {time for time in (7,) if after < time <= until}
 
     warehouse: Any = SimpleNamespace(
-        versions=SimpleNamespace(movements=lambda *_, **__: [FIRST_WRITE], present=lambda *_: []),
+        versions=SimpleNamespace(
+            version_changes=lambda *_, **__: [FIRST_WRITE], present=lambda *_: []
+        ),
         relations=SimpleNamespace(output=lambda _: SimpleNamespace(entries=lambda **_: [])),
         schedules=SimpleNamespace(change_times=change_times),
     )

@@ -10,7 +10,7 @@ from ctsql.catalog.names import Name
 from ctsql.catalog.refreshes import At, Every, RefreshPart, Stretch
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.log.actions import RowChange
-from ctsql.runtime.log.table_changes import Movement
+from ctsql.runtime.log.table_changes import VersionChange
 from ctsql.runtime.warehouse.schedules import DUE, Schedules
 from tests.helpers.items import an_item
 from tests.helpers.view_ladder import view_ladder
@@ -23,9 +23,9 @@ def test_each_object_is_looked_at_once() -> None:
     items = view_ladder(DEPTH)
     looked: list[str] = []
 
-    def movements(item: Item, **_: int) -> list[Movement]:
+    def version_changes(item: Item, **_: int) -> list[VersionChange]:
         looked.append(item.id)
-        return [Movement(5, 0, 1)] if item.kind is ObjectKind.TABLE else []
+        return [VersionChange(5, 0, 1)] if item.kind is ObjectKind.TABLE else []
 
     def bindings(object_id: str, *_: int) -> list[Any]:
         looked.append(object_id)
@@ -37,7 +37,9 @@ def test_each_object_is_looked_at_once() -> None:
         bound=lambda _: bound,
         output=lambda _: SimpleNamespace(entries_around=lambda **_: []),
     )
-    versions: Any = SimpleNamespace(movements=movements, change_of=lambda *_: RowChange.APPEND)
+    versions: Any = SimpleNamespace(
+        version_changes=version_changes, change_of=lambda *_: RowChange.APPEND
+    )
     timeline: Any = SimpleNamespace(bindings_between=bindings)
     schedules = Schedules(relations, versions, timeline)
     last = items[f"i{DEPTH - 1}"]
