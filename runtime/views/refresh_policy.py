@@ -194,8 +194,8 @@ def recompute_why(policy: Policy, sizes: Sizes, costs: Costs) -> str | None:
             for rows, changes in zip(sizes.tables, sizes.changes, strict=True):
                 if rows is not None and changes is not None and changes > CHANGED_PART_MAX * rows:
                     return "SMALL_TABLES" if small else "LARGE_CHANGE"
-            full_ms, follow_ms = costs.expected_full_ms, costs.follow_ms
-            if follow_ms is None and small and (costs.full_ms or 0) < WORTH_MS:
+            full_ms, follow_ms = costs.full_ms, costs.follow_ms
+            if follow_ms is None and small and (full_ms or 0) < WORTH_MS:
                 return "SMALL_TABLES"
             if full_ms is None or costs.untried >= UNTRIED_MAX:
                 return None
@@ -203,7 +203,7 @@ def recompute_why(policy: Policy, sizes: Sizes, costs: Costs) -> str | None:
                 return "PLAN_LARGE" if sizes.readings * READING_MS > full_ms else None
             if costs.follows < FOLLOWED_MIN:
                 return None
-            if costs.fulls == 1 and follow_ms >= full_ms:
+            if costs.fulls == 1 and follow_ms >= (costs.expected_full_ms or 0):
                 return "TIMED_ONCE"
             return "SLOWER_BEFORE" if follow_ms > SLOWER_MAX * full_ms else None
 
