@@ -282,7 +282,7 @@ class _Forms:
         return self._number(short, *parts)
 
 
-_PASSING = ("GlobalLimit", "LocalLimit", "Sort", "Offset")
+_PASSING = ("GlobalLimit", "LocalLimit", "Sort", "Offset", "WindowGroupLimit")
 """Operators with one input whose columns are that input's."""
 
 

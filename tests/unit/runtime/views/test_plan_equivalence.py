@@ -45,6 +45,12 @@ def first(child: PlanOperator, key: Attribute | Call) -> PlanOperator:
     return PlanOperator("GlobalLimit", child.outputs, (order,), (1, CHILD))
 
 
+def best(child: PlanOperator, key: int, by: int) -> PlanOperator:
+    """The first rows of each window, which Spark finds out before it ranks all rows."""
+    parts = ((col(key),), (col(by),), call("Rank", col(by)), 5, CHILD)
+    return PlanOperator("WindowGroupLimit", child.outputs, (child,), parts)
+
+
 def col(column: int) -> Attribute:
     """A column that is read."""
     return Attribute(column)
@@ -114,6 +120,10 @@ SAME = {
     "columns that pass a limit and are not wanted": (
         project(first(project(table(1, 2), col(1), Alias(3, plus_one(2))), col(3)), col(1)),
         project(first(table(4, 5), plus_one(5)), col(4)),
+    ),
+    "a column that is there twice below the first rows of each window": (
+        project(best(project(table(1, 2), col(1), Alias(3, col(1)), col(2)), 3, 2), col(1)),
+        project(best(table(4, 5), 4, 5), col(4)),
     ),
     "the order of the whole": (
         PlanOperator("Sort", (1,), (table(1),), ((col(1),), True, CHILD)),
