@@ -32,6 +32,7 @@ from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 _CAST = re.compile(r"CAST\s*\(", re.IGNORECASE)
+_TRY_CAST = re.compile(r"[.;]? Use `try_cast` .*")  # Spark's hint, without the expression
 PLACE_TEXT_MAX = 200  # characters of the failed part of a body
 
 
@@ -113,24 +114,28 @@ def quarantine_changes(
                     at=at,
                     relation=relation,
                     constraint_name=F.lit(None),
-                    reason=F.lit(f"{fault.message}; {_way_out(place)}"),
+                    reason=F.lit(_reason(fault.message, place)),
                     place=place,
                 )
             )
     return union_all(*parts)
 
 
-def _way_out(place: str | None) -> str:
-    """The hint: which functions to use in the body instead.
+def _reason(message: str, place: str | None) -> str:
+    """The text of a body's error, with what to type in the body if the text does not name it.
 
-    >>> _way_out("CAST(v AS INT)")
-    'to get NULL instead, type try_CAST(v AS INT)'
-    >>> _way_out("cast_n / 0")
-    'to get NULL instead, type try_cast, try_divide or the like'
+    >>> tolerate = "Use `try_cast` to tolerate malformed input and return NULL instead"
+    >>> _reason(f"the value 'a' is malformed. {tolerate}", "CAST(v AS INT)")
+    "the value 'a' is malformed; to get NULL instead, type try_CAST(v AS INT)"
+    >>> _reason("division by zero. Use `try_divide` to tolerate divisor being 0", "a / 0")
+    'division by zero. Use `try_divide` to tolerate divisor being 0'
+    >>> _reason("a row is too long", None)
+    'a row is too long; to get NULL instead, type try_cast or the like'
     """
     if place is not None and _CAST.match(place):
-        return f"to get NULL instead, type try_{place}"
-    return "to get NULL instead, type try_cast, try_divide or the like"
+        return f"{_TRY_CAST.sub('', message)}; to get NULL instead, type try_{place}"
+    way = "to get NULL instead, type try_cast or the like"
+    return message if "try_" in message else f"{message}; {way}"
 
 
 def taken_over(
