@@ -36,6 +36,7 @@ _LOSS = re.compile(
 _OWN = "ctsql."
 _ROOMS = f"{_OWN}runtime."
 _INTERNALS = (f"{_ROOMS}spark.internals.", f"{_ROOMS}delta.internals.")
+_CALLS = "py4j.java_gateway"
 _ANSWERED_BY = ("builtins", "py4j.", "pyspark.")  # modules of what a private call answers
 
 
@@ -71,7 +72,9 @@ def missing_of(problem: BaseException | None) -> Missing | None:
 def _what(problem: BaseException, frames: Sequence[FrameType]) -> str | None:
     match problem:
         case Py4JJavaError() | PySparkException():
-            return None  # Java's own exception, whose text may be a person's
+            if not any(map(_gave_null, frames)):
+                return None  # Java's own exception, whose text may be a person's
+            problem = TypeError("NoneType instead of object")
         case AttributeError(name=str(name), obj=obj) if name.startswith("_") and _is_pysparks(obj):
             return str(problem)
         case ImportError(name=str(name)):
@@ -87,6 +90,12 @@ def _what(problem: BaseException, frames: Sequence[FrameType]) -> str | None:
     modules = (str(frame.f_globals.get("__name__")) for frame in reversed(frames))
     own = next((module for module in modules if module.startswith(_OWN)), "")
     return f"another answer: {problem}" if own.startswith(_INTERNALS) else None
+
+
+def _gave_null(frame: FrameType) -> bool:
+    """Whether a frame is py4j's, calling a method with null, which the internals never mean."""
+    args = frame.f_locals.get("args", ()) if frame.f_globals.get("__name__") == _CALLS else ()
+    return any(arg is None for arg in args)
 
 
 def _is_pysparks(thing: object) -> bool:

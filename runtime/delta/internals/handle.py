@@ -16,7 +16,13 @@ from ctsql.runtime.delta.internals.jvm import JvmObjects
 from ctsql.runtime.log.actions import DataFile
 from ctsql.runtime.log.batches import StagedFile
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
-from ctsql.runtime.spark.internals.java import java_frame, scala_items, singleton, typed
+from ctsql.runtime.spark.internals.java import (
+    java_frame,
+    java_rows,
+    scala_items,
+    singleton,
+    typed,
+)
 
 
 class DeltaTransaction:
@@ -34,7 +40,7 @@ class DeltaTransaction:
 
     def snapshot(self) -> Any:
         """The snapshot that it reads."""
-        return self._txn.snapshot()
+        return typed(object, self._txn.snapshot())
 
     def depend_on_application(self, app: str) -> None:
         """Fail if another commit moves an application id first."""
@@ -85,7 +91,7 @@ class DeltaTransaction:
 
     def metadata(self) -> Any:
         """The table's ``metaData`` action, with ``equals`` and ``json()``."""
-        return self._txn.metadata()
+        return typed(object, self._txn.metadata())
 
     def metadata_action(self) -> dict[str, Any]:
         """The table's ``metaData`` action, as in the log."""
@@ -147,23 +153,23 @@ class DeltaHandle:
     @property
     def log_folder(self) -> Any:
         """The folder of the log, as Hadoop's path."""
-        return self.log.logPath()
+        return typed(object, self.log.logPath())
 
     def log_store(self) -> Any:
         """Delta's store of the log: ``read`` and ``listFrom``."""
-        return self.log.store()
+        return typed(object, self.log.store())
 
     @cached_property
     def hadoop(self) -> Any:
         """The configuration of the file system."""
         with translate_spark_errors():
-            return self.log.newDeltaHadoopConf()
+            return typed(object, self.log.newDeltaHadoopConf())
 
     @cached_property
     def file_system(self) -> Any:
         """The file system of the log."""
         with translate_spark_errors():
-            return self.log_folder.getFileSystem(self.hadoop)
+            return typed(object, self.log_folder.getFileSystem(self.hadoop))
 
     def snapshot_at(self, version: int, written_ms: int | None) -> Any:
         """Delta's own snapshot of a version; after an own commit without listing the log.
@@ -195,7 +201,7 @@ class DeltaHandle:
         snapshot = self._snapshots.get(version)
         if snapshot is None:
             none = self._jvm.none
-            snapshot = self.log.getSnapshotAt(version, none, none, False)
+            snapshot = typed(object, self.log.getSnapshotAt(version, none, none, False))
             if len(self._snapshots) >= SNAPSHOTS_MAX:
                 del self._snapshots[next(iter(self._snapshots))]
             self._snapshots[version] = snapshot
@@ -209,7 +215,7 @@ class DeltaHandle:
             adds = self._jvm.add_files(files)
             purpose = self._jvm.none if action is None else self._jvm.option(action)
             rows = self.log.createDataFrame(snapshot, adds, False, purpose)
-        return DataFrame(rows, self._jvm.session)
+        return java_rows(self._jvm.session, rows)
 
     def change_feed(self, first: int, last: int, snapshot: Any, *, coarse: bool) -> DataFrame:
         """The rows that commits changed, both inclusive, lazily, as in the change feed.
@@ -223,7 +229,7 @@ class DeltaHandle:
             rows = reader.changesToBatchDF(
                 self.log, first, last, jvm.jsession, jvm.none, like, coarse, like
             )
-        return DataFrame(rows, jvm.session)
+        return java_rows(jvm.session, rows)
 
     def begin(self, snapshot: Any) -> DeltaTransaction:
         """Start a transaction on the newest snapshot."""
@@ -269,7 +275,7 @@ class VectorStore:
         descriptor = classes.descriptors.onDiskWithRelativePath(uuid, "", 0, 0, none, none)
         folder = self._store.pathWithFileSystem(self._folder)
         file = self._store.createWriter(self._store.generateFileNameInTable(folder, uuid, ""))
-        return VectorWriter(typed(str, descriptor.pathOrInlineDv()), file)
+        return VectorWriter(typed(str, descriptor.pathOrInlineDv()), typed(object, file))
 
 
 class VectorWriter:

@@ -36,7 +36,7 @@ class JvmObjects:
         self.jsession: Any = java_session(session)
         self.delta: Any = self.jvm.org.apache.spark.sql.delta
         self.path: Any = self.jvm.org.apache.hadoop.fs.Path
-        self.parse_action: Any = self.delta.actions.Action.fromJson
+        self._action_of: Any = self.delta.actions.Action.fromJson
         self.option: Any = self.jvm.scala.Option.apply
         """A Scala Option; None becomes the empty one."""
         self.none: Any = self.option(None)
@@ -68,22 +68,22 @@ class JvmObjects:
 
     def add_files(self, files: Iterable[DataFile]) -> Any:
         """A Scala Seq of Delta's own objects for some files."""
-        return self._to_seq(self.file_list(list(files)))
+        return typed(object, self._to_seq(self.file_list(list(files))))
 
     def seq(self, items: Iterable[Any]) -> Any:
         """A Scala Seq of JVM objects."""
         java_list = self._list()
         for item in items:
             java_list.add(item)
-        return self._to_seq(java_list)
+        return typed(object, self._to_seq(java_list))
 
     def hadoop_settings(self) -> Any:
         """A Hadoop configuration with the session's settings, for file systems."""
-        return self.jsession.sessionState().newHadoopConf()
+        return typed(object, self.jsession.sessionState().newHadoopConf())
 
     def open_log(self, location: str) -> Any:
         """Delta's cached handle on the log of a table."""
-        return self.delta.DeltaLog.forTable(self.jsession, location)
+        return typed(object, self.delta.DeltaLog.forTable(self.jsession, location))
 
     def forget_log(self, path: Any) -> None:
         """Let Delta drop its handle; ``path`` is Hadoop's."""
@@ -92,7 +92,9 @@ class JvmObjects:
     def vector_path(self, file: DataFile, folder: Any) -> Any | None:
         """The path of the file with a file's vector; None if the vector is in the log."""
         vector = self.add_file(file).deletionVector()
-        return vector.absolutePath(folder) if vector.isOnDisk() else None
+        return (
+            typed(object, vector.absolutePath(folder)) if typed(bool, vector.isOnDisk()) else None
+        )
 
     @cached_property
     def _metric_classes(self) -> tuple[Any, Any, Any]:
@@ -108,28 +110,33 @@ class JvmObjects:
             metric = create(context, name)
             metric.set(count)
             metrics.put(name, metric)
-        return to_scala(metrics)
+        return typed(object, to_scala(metrics))
 
     def append_operation(self) -> Any:
         """The operation of an INSERT's commit."""
         append, not_partitioned = self.jvm.org.apache.spark.sql.SaveMode.Append, self.seq(())
         others = (self.none for _ in range(7))
         write = getattr(self.delta, "DeltaOperations$Write")
-        return write(append, self.option(not_partitioned), *others)
+        return typed(object, write(append, self.option(not_partitioned), *others))
 
     def output_operation(self, label: str, epoch: int, metadata: str) -> Any:
         """The operation of an output's commit: a batch of a stream."""
-        return self._streaming_update(self._update_mode, label, epoch, self.option(metadata))
+        update, described = self._streaming_update, self.option(metadata)
+        return typed(object, update(self._update_mode, label, epoch, described))
 
     def optimize_operation(self) -> Any:
         """The operation of a compaction's commit."""
         empty = self.seq(())
         optimize = getattr(self.delta, "DeltaOperations$Optimize")
-        return optimize(empty, empty, False, self.none, False)
+        return typed(object, optimize(empty, empty, False, self.none, False))
 
     def add_file(self, file: DataFile) -> Any:
         """Delta's own object (AddFile) for a file."""
         return self.parse_action(file.line)
+
+    def parse_action(self, line: str) -> Any:
+        """Delta's own object for a line of the log."""
+        return typed(object, self._action_of(line))
 
     def join(self, texts: Any, separator: str) -> str:
         """Join the texts of a Scala collection, fetched in pieces.

@@ -166,12 +166,12 @@ def translate_spark_errors(
         yield
     except _CONFLICTS:
         raise
-    except (PySparkException, Py4JJavaError) as problem:
-        raise _from_spark(problem, spark_text, within, relation_name) from problem
-    except (*FAILURES, ConnectionError) as problem:
+    except (PySparkException, *FAILURES, ConnectionError) as problem:
         missing = missing_of(problem)
         if missing is not None:
             raise lacks(missing) from problem
+        if isinstance(problem, PySparkException | Py4JJavaError):
+            raise _from_spark(problem, spark_text, within, relation_name) from problem
         if not isinstance(problem, Py4JError | ConnectionError):
             raise
         raise _lost(problem) from problem

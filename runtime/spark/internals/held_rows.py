@@ -22,9 +22,11 @@ from ctsql.runtime.spark.internals.java import (
     frame_of_plan,
     java,
     java_context,
+    java_rows,
     java_session,
     query_execution,
     singleton,
+    typed,
 )
 from ctsql.runtime.spark.internals.sessions import settings_of, without_code
 from ctsql.runtime.spark.missing import or_else
@@ -74,7 +76,7 @@ def physical_plan(rows: DataFrame) -> Any:
 
     No public API gives plans but as text. A fast path: without it, small refreshes run jobs.
     """
-    return query_execution(rows).executedPlan()
+    return typed(object, query_execution(rows).executedPlan())
 
 
 def columns_of(rows: DataFrame) -> Any:
@@ -82,7 +84,7 @@ def columns_of(rows: DataFrame) -> Any:
 
     No public API gives plans but as text. A fast path: without it, small refreshes run jobs.
     """
-    return query_execution(rows).analyzed().output()
+    return typed(object, query_execution(rows).analyzed().output())
 
 
 def execute(session: SparkSession, plan: Any) -> Any:
@@ -98,12 +100,16 @@ def execute(session: SparkSession, plan: Any) -> Any:
     properties.putAll(settings_of(session))
     context.setLocalProperties(properties)
     try:
-        return _classes(java(session)).wrap(plan.executeCollect())
+        return typed(object, _classes(java(session)).wrap(plan.executeCollect()))
     finally:
         context.setLocalProperties(before)
 
 
 _context = lru_cache(maxsize=16)(java_context)
+
+
+def _jvm_rows(rows: Any, output: Any) -> JvmRows:
+    return JvmRows(typed(object, rows), typed(object, output))
 
 
 def rows_in_jvm(rows: DataFrame) -> JvmRows:
@@ -114,10 +120,10 @@ def rows_in_jvm(rows: DataFrame) -> JvmRows:
     query = query_execution(rows)
     plan = query.analyzed()
     if class_name(plan) == "LocalRelation":
-        return JvmRows(plan.data(), plan.output())  # as Spark would give them, without a plan
+        return _jvm_rows(plan.data(), plan.output())  # as Spark would give them, without a plan
     with without_code(rows.sparkSession):
         wrap = _classes(java(rows.sparkSession)).wrap
-        return JvmRows(wrap(query.executedPlan().executeCollect()), plan.output())
+        return _jvm_rows(wrap(query.executedPlan().executeCollect()), plan.output())
 
 
 def collect_in_jvm(rows: DataFrame) -> JvmRows:
@@ -127,7 +133,7 @@ def collect_in_jvm(rows: DataFrame) -> JvmRows:
     """
     query = query_execution(rows)
     jvm_rows = _classes(java(rows.sparkSession)).wrap(query.executedPlan().executeCollect())
-    return JvmRows(jvm_rows, query.analyzed().output())
+    return _jvm_rows(jvm_rows, query.analyzed().output())
 
 
 def _frame_by_arrow(session: SparkSession, rows: Any, output: Any) -> DataFrame:
@@ -180,7 +186,7 @@ def frame_of_stream(session: SparkSession, path: str, schema: str) -> DataFrame:
     classes = _classes(java(session))
     with without_code(session):
         batches = classes.read(path)
-        return DataFrame(classes.to_frame(batches, schema, java_session(session)), session)
+        return java_rows(session, classes.to_frame(batches, schema, java_session(session)))
 
 
 def arrow_batches(rows: DataFrame) -> Iterator[pa.RecordBatch]:

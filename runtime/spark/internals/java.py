@@ -8,7 +8,7 @@ frequent names are looked up once.
 from collections.abc import Callable, Iterator
 from functools import lru_cache, reduce
 from subprocess import Popen
-from typing import IO, Any, TypeVar
+from typing import IO, Any, TypeVar, cast
 
 from py4j.java_gateway import JavaGateway, JavaObject, JavaPackage, is_instance_of
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -43,7 +43,7 @@ def java_context(session: SparkSession) -> Any:
 
     No public API gives it. Needed: without it, nothing works.
     """
-    return session.sparkContext._jsc.sc()
+    return typed(object, session.sparkContext._jsc.sc())
 
 
 def java_frame(rows: DataFrame) -> Any:
@@ -59,7 +59,7 @@ def query_execution(rows: DataFrame) -> Any:
 
     No public API gives plans but as text (``EXPLAIN``). Needed: without it, nothing works.
     """
-    return rows._jdf.queryExecution()
+    return typed(object, rows._jdf.queryExecution())
 
 
 def frame_of_plan(session: SparkSession, plan: Any) -> DataFrame:
@@ -67,7 +67,15 @@ def frame_of_plan(session: SparkSession, plan: Any) -> DataFrame:
 
     No public API makes one of a plan. Needed: without it, nothing works.
     """
-    return DataFrame(_rows_of(java(session))(java_session(session), plan), session)
+    return java_rows(session, _rows_of(java(session))(java_session(session), plan))
+
+
+def java_rows(session: SparkSession, rows: Any) -> DataFrame:
+    """A DataFrame over a ``Dataset`` of the JVM.
+
+    No public API makes one. Needed: without it, nothing works.
+    """
+    return DataFrame(typed(object, rows), session)
 
 
 @lru_cache(maxsize=2)
@@ -131,7 +139,7 @@ def java_class(package: Any, name: str) -> Any:
 def scala_items(collection: Any) -> Iterator[Any]:
     """The items of a Scala collection."""
     iterator = collection.iterator()
-    while iterator.hasNext():
+    while typed(bool, iterator.hasNext()):
         yield iterator.next()
 
 
@@ -144,14 +152,15 @@ def in_order(sequence: Any) -> Iterator[Any]:
 
 
 def typed(kind: type[T], answer: Any) -> T:
-    """An answer of Java's that is a value of Python's; raises TypeError for another type.
+    """An answer of Java's: a value of Python's type, or an ``object``, which is not None.
 
-    ``bool`` and ``str`` would convert any object. Every such answer that leaves the two packages
-    passes here; :mod:`ctsql.runtime.spark.missing` then names the function that asked.
+    ``bool`` and ``str`` would convert any object, and None is false, equals nothing, and is null
+    for Java. Every answer that leaves the two packages, or is a condition, passes here;
+    :mod:`ctsql.runtime.spark.missing` then names the function that asked. Raises TypeError.
     """
-    if type(answer) is not kind:
+    if answer is None if kind is object else type(answer) is not kind:
         raise TypeError(f"{type(answer).__name__} instead of {kind.__name__}")
-    return answer
+    return cast("T", answer)
 
 
 def class_name(thing: Any) -> str:

@@ -8,7 +8,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from ctsql.runtime.spark.internals.java import java_context, singleton, typed
+from ctsql.runtime.spark.internals.java import java_context, scala_items, singleton, typed
 from ctsql.runtime.spark.missing import or_else
 from ctsql.runtime.spark.versions import at_least
 
@@ -55,10 +55,9 @@ def _stages(store: Any, job: int) -> list[Any]:
     """The completed stages of a job; none if Spark has forgotten it."""
     stages = []
     try:
-        ids = store.job(job).stageIds().iterator()
-        while ids.hasNext():
-            stage = store.lastStageAttempt(ids.next())
-            if str(stage.status()) == "COMPLETE":
+        for number in scala_items(store.job(job).stageIds()):
+            stage = store.lastStageAttempt(number)
+            if typed(str, stage.status().toString()) == "COMPLETE":
                 stages.append(stage)
     except Py4JJavaError as problem:
         if "NoSuchElement" not in str(problem.java_exception):
@@ -81,18 +80,15 @@ def running_tasks() -> tuple[int, int, int] | None:
     for job in _running(context, store):
         tasks += job.numTasks() - job.numSkippedTasks()
         done += job.numCompletedTasks()
-        stages = job.stageIds().iterator()
-        while stages.hasNext():
-            rows_read += store.lastStageAttempt(stages.next()).inputRecords()
+        for stage in scala_items(job.stageIds()):
+            rows_read += store.lastStageAttempt(stage).inputRecords()
     return done, tasks, rows_read
 
 
 def _running(context: SparkContext, store: Any) -> Iterator[Any]:
     jvm: Any = context._jvm
     status = jvm.org.apache.spark.JobExecutionStatus.RUNNING
-    jobs = store.jobsList(jvm.java.util.List.of(status)).iterator()
-    while jobs.hasNext():
-        yield jobs.next()
+    return scala_items(store.jobsList(jvm.java.util.List.of(status)))
 
 
 def cancel_jobs(session: SparkSession, group: str) -> None:
@@ -115,7 +111,7 @@ def forget_ended_queries(session: SparkSession) -> None:
     if not at_least(4, 2):
         return
     scheduler, jobs, executions = _active_queries(session.sparkContext)
-    if jobs.isEmpty():
+    if typed(bool, jobs.isEmpty()):
         return
     for number in list(jobs.keySet().toArray()):
         if executions.getQueryExecution(number) is None:

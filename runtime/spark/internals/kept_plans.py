@@ -17,6 +17,7 @@ from ctsql.runtime.spark.internals.java import (
     java_session,
     query_execution,
     singleton,
+    typed,
 )
 from ctsql.runtime.spark.internals.plans import is_definite_plan
 from ctsql.runtime.spark.internals.sessions import settings_of
@@ -80,8 +81,9 @@ def fixed_columns(rows: DataFrame) -> Any | None:
     """
     session = rows.sparkSession
     plan = query_execution(rows).analyzed()
-    is_fixed = not any(map(plan.containsPattern, _classes(java(session)).patterns))
-    return plan.output() if is_fixed and is_definite_plan(session, plan) else None
+    patterns = _classes(java(session)).patterns
+    is_fixed = not any(typed(bool, plan.containsPattern(each)) for each in patterns)
+    return typed(object, plan.output()) if is_fixed and is_definite_plan(session, plan) else None
 
 
 def empty_leaf(session: SparkSession, output: Any) -> tuple[DataFrame, int]:
@@ -103,7 +105,7 @@ def empty_leaf(session: SparkSession, output: Any) -> tuple[DataFrame, int]:
         classes.none,
         classes.none,
     )
-    return frame_of_plan(session, relation.newInstance()), rdd.id()
+    return frame_of_plan(session, relation.newInstance()), typed(int, rdd.id())
 
 
 def find_leaves(plan: Any, places: Mapping[int, int]) -> list[tuple[Any, Any, int]] | str:
@@ -112,13 +114,13 @@ def find_leaves(plan: Any, places: Mapping[int, int]) -> list[tuple[Any, Any, in
     ``places`` are by the numbers of the leaves. No public API gives plans but as text. A fast path:
     without it, queries are planned each time.
     """
-    if not plan.subqueriesAll().isEmpty():
+    if not typed(bool, plan.subqueriesAll().isEmpty()):
         return "the plan has a subquery"
     leaves: list[tuple[Any, Any, int]] = []
     for node in in_order(plan.collectLeaves()):
         kind = class_name(node)
-        if kind == _LEAF and (place := places.get(node.rdd().id())) is not None:
-            leaves.append((node, node.output(), place))
+        if kind == _LEAF and (place := places.get(typed(int, node.rdd().id()))) is not None:
+            leaves.append((node, typed(object, node.output()), place))
         elif kind not in _CONSTANTS:
             return f"the plan reads a {kind}"
     return leaves
@@ -135,4 +137,4 @@ def with_leaves(session: SparkSession, plan: Any, leaves: Iterable[tuple[Any, An
         scan = classes.scan(output, rows, classes.none)
         # One partition, as was planned, also of no rows.
         to_put = to_put.updated(node, classes.as_input(classes.one_task(1, scan)))
-    return plan.transform(to_put)
+    return typed(object, plan.transform(to_put))

@@ -123,7 +123,7 @@ class _Reader:
             case "attribute":
                 return Attribute(typed(int, thing.exprId().id()))
             case "alias":
-                child = thing.child()
+                child = typed(object, thing.child())
                 return Alias(typed(int, thing.exprId().id()), self._part(child, _class_of(child)))
             case "variable":
                 return Call("NamedLambdaVariable", (Attribute(typed(int, thing.exprId().id())),))
@@ -136,12 +136,12 @@ class _Reader:
             case "many":
                 return self._parts(scala_items(thing))
             case "optional":
-                if not thing.isDefined():
+                if not typed(bool, thing.isDefined()):
                     return ("none",)
                 inner = thing.get()
                 return ("some", self._part(inner, _class_of(inner)))
             case "rdd":
-                return ("rdd", thing.id())
+                return ("rdd", typed(int, thing.id()))
             case "metadata":  # notes on a column, as that it was a CHAR: rows do not depend on it
                 return "metadata"
             case "value":
@@ -166,7 +166,7 @@ def _short(name: str | None) -> str:
 
 
 def _is_among(part: Any, children: list[Any]) -> bool:
-    return any(part.equals(child) for child in children)
+    return any(typed(bool, part.equals(child)) for child in children)
 
 
 def _arguments(product: Any) -> Iterator[Any]:

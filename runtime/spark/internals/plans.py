@@ -15,6 +15,7 @@ from ctsql.runtime.spark.internals.java import (
     frame_of_plan,
     in_order,
     java,
+    java_rows,
     java_session,
     query_execution,
     singleton,
@@ -28,6 +29,10 @@ _FIELDS_MAX = 10_000_000
 _CONSTANTS = ("LocalRelation", "OneRowRelation")
 _OF_SEVERAL_ROWS = ("Aggregate", "Generate", "Window")
 _ROW_BY_ROW = ("Project", "Filter", "Union", "Generate", "LogicalRelation")
+
+
+def _node(plan: Any) -> str:
+    return typed(str, plan.nodeName())
 
 
 def is_definite(rows: DataFrame) -> bool:
@@ -46,7 +51,7 @@ def is_definite_plan(session: SparkSession, plan: Any) -> bool:
     not refuse such queries.
     """
     clock, special = _classes(java(session))
-    if not plan.deterministic() or plan.containsPattern(clock):
+    if not typed(bool, plan.deterministic()) or typed(bool, plan.containsPattern(clock)):
         return False
     # 'now', 'today' and their like, cast to a date or an instant, are replaced later.
     return typed(bool, special.apply(plan).fastEquals(plan))
@@ -88,7 +93,7 @@ def reads_range(rows: DataFrame) -> bool:
     No public API reports it. A fast path: without it, each query is planned as one that has.
     """
     leaves = query_execution(rows).analyzed().collectLeaves()
-    return any(leaf.nodeName() == "Range" for leaf in in_order(leaves))
+    return any(_node(leaf) == "Range" for leaf in in_order(leaves))
 
 
 @or_else(lambda _: False)
@@ -98,7 +103,7 @@ def are_constants(rows: DataFrame) -> bool:
     No public API reports it. A fast path: without it, Spark runs each INSERT.
     """
     leaves = query_execution(rows).optimizedPlan().collectLeaves()
-    return all(leaf.nodeName() in _CONSTANTS for leaf in in_order(leaves))
+    return all(_node(leaf) in _CONSTANTS for leaf in in_order(leaves))
 
 
 @or_else(lambda _: False)
@@ -173,7 +178,7 @@ class AnalysedInsert:
     @property
     def target(self) -> Any | None:
         """The resolved table, for the next statement; None for another command."""
-        return self._plan.table() if self._plan.nodeName() == "AppendData" else None
+        return typed(object, self._plan.table()) if _node(self._plan) == "AppendData" else None
 
     @cached_property
     def rows(self) -> DataFrame | Declined:
@@ -182,9 +187,10 @@ class AnalysedInsert:
         Columns that it does not fill may be missing. Declined if it overwrites, for example, or has
         options.
         """
-        if self._plan.nodeName() != "AppendData" or not self._plan.writeOptions().isEmpty():
-            return Declined(typed(str, self._plan.nodeName()))
-        return frame_of_plan(self._session, self._plan.query())
+        plan, node = self._plan, _node(self._plan)
+        if node != "AppendData" or not typed(bool, plan.writeOptions().isEmpty()):
+            return Declined(node)
+        return frame_of_plan(self._session, plan.query())
 
     def run(self) -> DataFrame:
         """Let Spark run it."""
@@ -195,9 +201,9 @@ class AnalysedInsert:
 
 def _inserts_values(plan: Any) -> bool:
     """Whether it is INSERT INTO ... VALUES, which does not read the target."""
-    if plan.nodeName() != "InsertIntoStatement":
+    if _node(plan) != "InsertIntoStatement":
         return False
-    return plan.query().nodeName() in _VALUES
+    return _node(plan.query()) in _VALUES
 
 
 @lru_cache(maxsize=2)
@@ -221,7 +227,7 @@ def empty(session: SparkSession, columns: Sequence[Column]) -> DataFrame:
     fields = types.StructType.fromDDL(ddl) if columns else types.StructType()
     schema = texts.replaceCharVarcharWithStringInSchema(fields)
     rows = session.sparkContext._jsc.emptyRDD()
-    return DataFrame(java_session(session).createDataFrame(rows, schema), session)
+    return java_rows(session, java_session(session).createDataFrame(rows, schema))
 
 
 @lru_cache(maxsize=2)

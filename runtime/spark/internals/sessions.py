@@ -61,7 +61,7 @@ def clone_session(session: SparkSession) -> SparkSession:
     No public API of PySpark clones one; ``newSession`` has Spark's defaults. A fast path: without
     it, settings are copied one by one.
     """
-    return SparkSession(session.sparkContext, java_session(session).cloneSession())
+    return SparkSession(session.sparkContext, typed(object, java_session(session).cloneSession()))
 
 
 @or_else(lambda session: list(session.conf.getAll))
@@ -95,7 +95,7 @@ def settings_of(session: SparkSession) -> Any:
 
     No public API gives a live map. A fast path: without it, ``conf.get`` and ``conf.set`` are used.
     """
-    return java_session(session).sessionState().conf().settings()
+    return typed(object, java_session(session).sessionState().conf().settings())
 
 
 def _replaced_by_conf(session: SparkSession, name: str, value: str | None) -> str | None:
@@ -148,14 +148,14 @@ def active(session: SparkSession) -> Iterator[None]:
     """
     sessions, mine = _session_class(java(session)), java_session(session)
     before = sessions.getActiveSession()
-    if before.contains(mine):
+    if typed(bool, before.contains(mine)):
         yield
         return
     sessions.setActiveSession(mine)
     try:
         yield
     finally:
-        if before.isDefined():
+        if typed(bool, before.isDefined()):
             sessions.setActiveSession(before.get())
         else:
             sessions.clearActiveSession()

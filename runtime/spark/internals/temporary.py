@@ -76,7 +76,7 @@ def with_functions(session: SparkSession, caller: SparkSession) -> Iterator[None
     try:
         for name in _functions(caller):
             builder = caller_registry.lookupFunctionBuilder(name)
-            if builder.isDefined() and not registry.functionExists(name):
+            if typed(bool, builder.isDefined()) and not typed(bool, registry.functionExists(name)):
                 function = caller_registry.lookupFunction(name).get()
                 registry.registerFunction(name, function, builder.get())
                 names.append(name)

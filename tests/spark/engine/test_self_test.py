@@ -1,19 +1,13 @@
 """The self-test names each function of the internals that fails for want of a method."""
 
-import importlib
-import inspect
-import pkgutil
-import re
 from collections.abc import Callable, Iterator
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
-from types import CodeType, FunctionType
-from typing import Any, cast
+from types import CodeType
+from typing import Any
 
 import pytest
 
-import ctsql.runtime.delta.internals as delta_internals
-import ctsql.runtime.spark.internals as spark_internals
 from ctsql.api import Connection, connect as open_connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.cli import doctor
@@ -23,10 +17,10 @@ from ctsql.runtime.spark import versions
 from ctsql.runtime.spark.missing import found
 from ctsql.runtime.spark.start.session import process_session
 from tests.conftest import TEST_MASTER
+from tests.helpers.internals import FUNCTIONS, NEEDED
 
 pytestmark = pytest.mark.spark
 
-PREFIX = "ctsql.runtime."
 # Of these see tests/unit/runtime/spark/test_missing.py.
 OF_THE_START = {
     f"spark.internals.java.{name}" for name in ("has_context", "start_jvm", "jvm_process")
@@ -41,38 +35,6 @@ def _refuse(*_: Any, **__: Any) -> None:
 
     call, trace = "An error occurred while calling o1.gone. Trace:", "py4j.Py4JException:"
     raise Py4JError(f"{call}\n{trace} Method gone([]) does not exist\n\tat py4j.Gateway\n")
-
-
-def _members() -> Iterator[tuple[str, Any, str]]:
-    """Public functions and methods of both packages, as errors name them, with what docs say."""
-    for package in (spark_internals, delta_internals):
-        for entry in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-            for name, thing in vars(importlib.import_module(entry.name)).items():
-                if name.startswith("_") or getattr(thing, "__module__", "") != entry.name:
-                    continue
-                path = f"{entry.name.removeprefix(PREFIX)}.{name}"
-                if not inspect.isclass(thing):
-                    yield path, thing, str(thing.__doc__)
-                    continue
-                for own_name, member in vars(thing).items():
-                    if own_name == "__init__":
-                        yield path, member, str(thing.__doc__)
-                    elif not own_name.startswith("_"):
-                        yield f"{path}.{own_name}", member, str(thing.__doc__)
-
-
-def _function_of(member: Any) -> Any:
-    if isinstance(member, cached_property):
-        return member.func
-    return inspect.unwrap(member.fget if isinstance(member, property) else member)
-
-
-FUNCTIONS = {
-    name: cast("FunctionType", _function_of(member))
-    for name, member, said in _members()
-    if re.search(r"without\s+it,", said) and isinstance(_function_of(member), FunctionType)
-}
-NEEDED = {name for name, _, said in _members() if "Needed:" in said}
 
 
 @pytest.fixture
