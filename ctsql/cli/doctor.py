@@ -71,7 +71,7 @@ def finding(
     try:
         return Finding(name, look())
     except CtsqlError as problem:
-        details = "; ".join(filter(None, (problem.message, problem.detail)))
+        details = ". ".join(filter(None, (problem.message, problem.detail)))
         return Finding(name, f"{details} [{problem.condition}]", problem.hint or "Report it.")
     except OSError as problem:
         place = "" if problem.filename is None else f"{problem.filename}: "
