@@ -18,7 +18,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 from urllib.parse import unquote, urlparse
 
@@ -26,7 +26,6 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from ctsql.catalog.declined import Declined
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.names import table_at
 from ctsql.runtime.delta.deletion_vectors import Vectors
@@ -35,14 +34,7 @@ from ctsql.runtime.delta.internals.jvm import JvmObjects
 from ctsql.runtime.delta.log.log_files import LogFiles, Snapshot
 from ctsql.runtime.delta.parquet.parquet_reader import forget as forget_layouts
 from ctsql.runtime.delta.stores.connector_store import ConnectorStore, HadoopStore
-from ctsql.runtime.delta.stores.file_stores import (
-    LOCAL,
-    ArrowStore,
-    FileStore,
-    bucket_of,
-    open_bucket,
-    path_in_store,
-)
+from ctsql.runtime.delta.stores.file_stores import LOCAL, FileStore, path_in_store
 from ctsql.runtime.delta.stores.locks import local_path
 from ctsql.runtime.delta.stores.log_stores import LocalStore, LogStore
 from ctsql.runtime.delta.table_rows import CHANGE_TYPE as CHANGE_TYPE, DeltaRows
@@ -92,8 +84,7 @@ class Gateway(JvmObjects):
     def __init__(self, session: SparkSession) -> None:
         super().__init__(session)
         self.open_tables: dict[str, DeltaTable] = {}
-        self._buckets: dict[str, FileStore | Declined] = {}
-        self._connectors: dict[tuple[str, str], FileStore] = {}
+        self._stores: dict[tuple[str, str], FileStore] = {}
         self.recent_changes: OrderedDict[tuple[object, ...], FewChanged] = OrderedDict()
         """Few rows that a table's commits change, by log and change."""
         self.recent_rows: OrderedDict[tuple[object, ...], tuple[pa.Table, pa.Table]] = OrderedDict()
@@ -127,28 +118,14 @@ class Gateway(JvmObjects):
             scheme, colon, rest = str(store.makeQualified(path).toString()).partition(":")
             return f"{scheme.lower()}{colon}{rest}"
 
-    def file_store(self, location: str) -> FileStore:
-        """The store of a location, for this process."""
-        if local_path(location) is not None:
-            return LOCAL
-        bucket = bucket_of(location)
-        if bucket is None:
-            return self.connector_store(location)
-        store = self._buckets.get(bucket)
-        if store is None:
-            with translate_spark_errors():
-                hadoop = self.hadoop_settings()
-            store = self._buckets[bucket] = open_bucket(bucket, partial(_setting, hadoop))
-        return self.connector_store(location) if isinstance(store, Declined) else store
-
     def connector_store(self, location: str) -> FileStore:
         """The store of a location, reached by Spark's connector."""
         uri = urlparse(location)
-        store = self._connectors.get(uri[:2])
+        store = self._stores.get(uri[:2])
         if store is None:
             with translate_spark_errors():
                 _, files = self._place(location)
-            store = self._connectors[uri[:2]] = ConnectorStore(self.jvm, uri.scheme, files)
+            store = self._stores[uri[:2]] = ConnectorStore(self.jvm, uri.scheme, files)
         return store
 
     def _place(self, location: str) -> tuple[Any, Any]:
@@ -279,16 +256,16 @@ class DeltaTable(DeltaRows):
     def _open_log(self) -> LogFiles:
         self.handle = DeltaHandle(self.gateway, self._delta_log)
         self.vectors = Vectors(self.gateway, self.handle)
-        self._store: FileStore | None = None
         self.insert_target: tuple[TableMetadata, Any] | None = None  # as Spark resolved it last
         self.oldest_seen: int | None = None  # the oldest version at the last listing of the log
         store: LogStore
         folder = local_path(self.location)
         if folder is not None:
+            self.store: FileStore = LOCAL
             store = LocalStore(folder / "_delta_log")
         else:
-            files = self.gateway.connector_store(self.location)
-            store = HadoopStore(self.gateway, self.handle, files)
+            self.store = self.gateway.connector_store(self.location)
+            store = HadoopStore(self.gateway, self.handle, self.store)
         return LogFiles(self.location, store, self._check_protocol)
 
     @property
@@ -324,39 +301,13 @@ class DeltaTable(DeltaRows):
         """Whether a commit may succeed after its call raised; not on a local disk."""
         return local_path(self.location) is None
 
-    @property
-    def store(self) -> FileStore:
-        """The store of the table's files for this process.
-
-        Spark's connector if this process does not see a file of the log as Spark does: another
-        bucket of the same name, or no right to read.
-        """
-        if self._store is None:
-            self._store = self._find_store()
-        return self._store
-
-    def _find_store(self) -> FileStore:
-        store = self.gateway.file_store(self.location)
-        if store.is_local or not isinstance(store, ArrowStore):
-            return store  # by Spark itself
-        version = self.version()
-        mark = self.log_files.mark(version)
-        path = f"{path_in_store(self.location)}/_delta_log/{version:020d}.json"
-        try:
-            size = store.size_of(path)
-        except OSError:
-            size = None
-        is_same = mark is not None and size == mark[1]
-        return store if is_same else self.gateway.connector_store(self.location)
-
     def _read_log(self) -> None:
         super()._read_log()
         self.live_files.forget = self._forget_layouts
 
     def _forget_layouts(self, paths: Iterable[str]) -> None:
-        if self._store is not None:
-            folder = path_in_store(self.location)
-            forget_layouts(self._store, (f"{folder}/{unquote(path)}" for path in paths))
+        folder = path_in_store(self.location)
+        forget_layouts(self.store, (f"{folder}/{unquote(path)}" for path in paths))
 
     def files_count(self, version: int) -> int | None:
         """The number of live files at a version; None if a large log would have to be read."""
@@ -392,11 +343,3 @@ class DeltaTable(DeltaRows):
             raise error("READ_ONLY_MODE", what="A COMMIT")
         newest = self.snapshot_in_jvm(self.update().version)
         return OptimisticTransaction(self, self.handle.begin(newest))
-
-
-def _setting(hadoop: Any, name: str) -> str | None:
-    """A Hadoop setting, or a password of Hadoop's credential providers."""
-    setting = hadoop.get(name)
-    if setting is None and (secret := hadoop.getPassword(name)) is not None:
-        setting = "".join(secret)
-    return None if setting is None else str(setting)

@@ -37,17 +37,14 @@ class DeltaRows(TableLog):
     gateway: JvmObjects
     handle: DeltaHandle
     vectors: Vectors
+    store: FileStore
+    """The store of the table's files, for this process."""
     metadata_read: tuple[Any, dict[str, Any]] | None = None
     """The ``metaData`` action last read by a transaction: Delta's object, and JSON."""
 
     @abstractmethod
     def snapshot_in_jvm(self, version: int) -> Any:
         """Delta's own snapshot of a version."""
-
-    @property
-    @abstractmethod
-    def store(self) -> FileStore:
-        """The store of the table's files for this process."""
 
     @abstractmethod
     def discard(self, paths: Iterable[str]) -> None:

@@ -87,14 +87,13 @@ class OptimisticTransaction:
 
     def stage_local(self, rows: LocalRows) -> StagedFile | Declined:
         """Write few rows into a file without Spark; declined if Delta has to write them."""
-        store = self.table.store
-        if not store.may_write or not is_plain(self.metadata, rows.schema):
-            return Declined("Delta writes such files, or such columns, in a way of its own")
+        if not is_plain(self.metadata, rows.schema):
+            return Declined("Delta writes such columns in a way of its own")
         if has_forbidden_null(self.metadata, rows.arrow):
             return Declined("a NULL is not allowed, and Delta has the error")
         folder, spark = path_in_store(self.table.location), self.gateway.session.version
         with translate_os_errors(self.table.location):
-            return write(rows.arrow, rows.schema, store, folder, spark)
+            return write(rows.arrow, rows.schema, self.table.store, folder, spark)
 
     def add_files(self, files: Iterable[StagedFile]) -> None:
         """Add staged files."""

@@ -91,7 +91,7 @@ def jobs(warehouse: str) -> None:
             insert(con, 9, n)
             con.execute("REFRESH MATERIALIZED VIEW per_writer")
         store = table_of(con, "per_writer").store
-        say("store", type(store).__name__, store.may_write)
+        say("store", type(store).__name__)
         said = con.commits("per_writer")[-1].said
         say("jobs", said["work"]["jobs"])
 

@@ -47,7 +47,7 @@ def store(place: Place, tmp_path: Path) -> Iterator[Store]:
 
 def test_small_changes_are_as_on_a_local_disk(store: Store, tmp_path: Path) -> None:
     """This process reads and writes few rows itself, by Spark's connector."""
-    compare_with_local_disk(store, "ConnectorStore", tmp_path)
+    compare_with_local_disk(store, tmp_path)
 
 
 def test_killed_writers(store: Store) -> None:

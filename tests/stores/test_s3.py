@@ -49,5 +49,5 @@ def test_two_writers_in_one_process(store: Store) -> None:
 
 
 def test_small_changes_are_as_on_a_local_disk(store: Store, tmp_path: Path) -> None:
-    """This process reads and writes few rows itself, and Spark has no more jobs than there."""
-    compare_with_local_disk(store, "ArrowStore", tmp_path)
+    """This process reads and writes few rows itself, by Spark's connector."""
+    compare_with_local_disk(store, tmp_path)
