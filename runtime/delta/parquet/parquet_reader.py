@@ -38,32 +38,8 @@ from ctsql.runtime.rows.types import arrow_schema
 BYTES_MAX = 128 * 1024 * 1024  # bytes of all cached columns
 COLUMN_BYTES_MAX = BYTES_MAX // 4  # bytes of a cached column of a row group
 ROUNDS = 4  # see :class:`BoundedCache`
-Numbers = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class KeyColumn:
-    """A row group's column in row order, as 32 or 64 bits; ``is_sorted``: ascending."""
-
-    values: npt.NDArray[Any]
-    is_sorted: bool
-
-    @staticmethod
-    def of(read: pa.ChunkedArray) -> "KeyColumn":
-        """The values of a column of whole numbers without NULL."""
-        values = read.to_numpy()
-        if not len(values) or _width(values.min(), values.max()) == 4:
-            values = values.astype(np.int32)
-        return KeyColumn(values, bool(np.all(values[1:] >= values[:-1])))
-
-    def places(self, numbers: Numbers) -> Numbers:
-        """The rows with one of some sorted, distinct numbers; the column is sorted."""
-        bounds = np.iinfo(self.values.dtype)  # numbers of another type would copy all values
-        numbers = numbers[(numbers >= bounds.min) & (numbers <= bounds.max)].astype(bounds.dtype)
-        low = np.searchsorted(self.values, numbers, "left")
-        counts = np.searchsorted(self.values, numbers, "right") - low
-        starts = np.repeat(low - np.cumsum(counts) + counts, counts)
-        return starts + np.arange(len(starts))
+column_cache: BoundedCache[pa.Array] = BoundedCache(BYTES_MAX, rounds=ROUNDS)
+"""Key columns of whole numbers, each of one row group."""
 
 
 def meets(values: Sequence[Any], low: Any, high: Any) -> bool:
@@ -75,25 +51,6 @@ def meets(values: Sequence[Any], low: Any, high: Any) -> bool:
         return True
     first = bisect_left(values, low)
     return first < len(values) and bool(values[first] <= high)
-
-
-def _width(low: int, high: int) -> int:
-    """The cached bytes of a number between bounds."""
-    bounds = np.iinfo(np.int32)
-    return 4 if bounds.min <= low and high <= bounds.max else 8
-
-
-def may_be_kept(group: pq.RowGroupMetaData, place: int, kind: pa.DataType) -> bool:
-    """Whether a row group's column has whole numbers without NULL, and fits."""
-    if not pa.types.is_signed_integer(kind):
-        return False
-    stats = group.column(place).statistics
-    if stats is None or not stats.has_null_count or stats.null_count or not stats.has_min_max:
-        return False
-    return bool(group.num_rows * _width(stats.min, stats.max) <= COLUMN_BYTES_MAX)
-
-
-column_cache: BoundedCache[KeyColumn] = BoundedCache(BYTES_MAX, rounds=ROUNDS)
 
 
 BATCH_ROWS = 1 << 16  # rows of a batch; the bounds are checked after each one
@@ -108,7 +65,7 @@ _OLD_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyIN
 PLACES_SCHEMA = pa.schema([(FILE_COLUMN, pa.string()), (ROW_COLUMN, pa.int64())])
 """The columns that locate a row."""
 _ENDING = (1 << 16) - 1
-_Numbers = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +179,7 @@ def drop_deleted(rows: pa.Table, deletion_vectors: Mapping[str, BitMap64]) -> pa
     return rows.filter(pa.array(~is_deleted)) if is_deleted.any() else rows
 
 
-def _are_among(numbers: _Numbers, rows: BitMap64) -> npt.NDArray[np.bool_]:
+def _are_among(numbers: Numbers, rows: BitMap64) -> npt.NDArray[np.bool_]:
     hits = rows & BitMap64(numbers.tolist()) if rows else rows
     return np.isin(numbers, np.array(list(hits), np.int64))
 
@@ -290,8 +247,7 @@ class _Keys:
             if not values.null_count and (raw := _raw(values)) is not None
         }
         self._heads: list[pa.Array] = []
-        self._numbers = _whole_numbers(self._values[0])
-        self._endings = None if self._numbers is None else _endings(self._numbers)
+        self._endings = _endings(self._values[0])
         codes = pc.index_in(columns[0], value_set=self._values[0])
         for column, values in zip(columns[1:], self._values[1:], strict=True):
             codes = _join(codes, column, values)
@@ -319,27 +275,16 @@ class _Keys:
                 return False
         return True
 
-    def numbers(self, columns: Sequence[pa.Array | pa.ChunkedArray]) -> _Numbers:
+    def numbers(self, columns: Sequence[pa.Array | pa.ChunkedArray]) -> Numbers:
         """The numbers of the rows with a key, given their key columns."""
         maybe = None
         if self._endings is not None and not columns[0].null_count:
             maybe = np.flatnonzero(self._endings[columns[0].to_numpy() & _ENDING])
         return self._among(maybe, columns)
 
-    def numbers_in(self, columns: Sequence[KeyColumn]) -> _Numbers:
-        """The same, of cached columns."""
-        first = columns[0]
-        if self._numbers is None or self._endings is None:
-            maybe = None
-        elif first.is_sorted:
-            maybe = first.places(self._numbers)
-        else:
-            maybe = np.flatnonzero(self._endings[first.values & _ENDING])
-        return self._among(maybe, [pa.array(column.values) for column in columns])
-
     def _among(
-        self, maybe: _Numbers | None, columns: Sequence[pa.Array | pa.ChunkedArray]
-    ) -> _Numbers:
+        self, maybe: Numbers | None, columns: Sequence[pa.Array | pa.ChunkedArray]
+    ) -> Numbers:
         """The numbers of the rows with a key among ``maybe``; None for all rows."""
         first = columns[0] if maybe is None else columns[0].take(pa.array(maybe))
         first = first.cast(self._values[0].type)
@@ -370,31 +315,20 @@ class _Range:
             return True
         return self._range.meets(bounds.min, bounds.max)
 
-    def numbers(self, columns: Sequence[pa.Array | pa.ChunkedArray]) -> _Numbers:
+    def numbers(self, columns: Sequence[pa.Array | pa.ChunkedArray]) -> Numbers:
         (values,) = columns
-        return self._numbers_within(values)
-
-    def numbers_in(self, columns: Sequence[KeyColumn]) -> _Numbers:
-        return self._numbers_within(pa.array(columns[0].values))
-
-    def _numbers_within(self, values: pa.Array | pa.ChunkedArray) -> _Numbers:
         is_within = pc.greater(values, self._range.after)
         if self._range.until is not None:
             is_within = pc.and_(is_within, pc.less_equal(values, self._range.until))
         return np.flatnonzero(pc.fill_null(is_within, False).to_numpy(zero_copy_only=False))
 
 
-def _whole_numbers(values: pa.Array) -> _Numbers | None:
-    """The keys except NULL, sorted, if they are integers."""
-    if values.type not in (pa.int32(), pa.int64()):
-        return None
-    return np.unique(values.drop_null().to_numpy().astype(np.int64))
-
-
-def _endings(numbers: _Numbers) -> npt.NDArray[np.bool_]:
+def _endings(keys: pa.Array) -> npt.NDArray[np.bool_] | None:
     """The low bits of integer keys: they reject most rows in a fifth of the time."""
+    if keys.type not in (pa.int32(), pa.int64()):
+        return None
     endings = np.zeros(_ENDING + 1, bool)
-    endings[numbers & _ENDING] = True
+    endings[keys.drop_null().to_numpy() & _ENDING] = True
     return endings
 
 
@@ -404,7 +338,7 @@ def _join(codes: pa.Array, column: pa.Array, values: pa.Array) -> pa.Array:
     return pc.add(wide, pc.index_in(column, value_set=values).cast(pa.int64()))
 
 
-def _valid(codes: pa.Array | pa.ChunkedArray) -> _Numbers:
+def _valid(codes: pa.Array | pa.ChunkedArray) -> Numbers:
     return np.flatnonzero(codes.is_valid().to_numpy(zero_copy_only=False))
 
 
@@ -436,14 +370,14 @@ class _Group:
     rows_count: int
     batch_rows: int
 
-    def numbers(self) -> _Numbers:
+    def numbers(self) -> Numbers:
         """The numbers, in the group, of the rows to read."""
         if self.file.only is None:
             return np.arange(self.rows_count)
         within = self.file.only & BitMap64(range(self.first, self.first + self.rows_count))
         return np.array(list(within), np.int64) - self.first
 
-    def are_left(self, numbers: _Numbers) -> npt.NDArray[np.bool_]:
+    def are_left(self, numbers: Numbers) -> npt.NDArray[np.bool_]:
         return ~_are_among(numbers + self.first, self.file.deletion_vector)
 
 
@@ -530,19 +464,18 @@ class _Search:
 
     def _with_key(
         self, parquet_file: pq.ParquetFile, group: _Group
-    ) -> tuple[_Numbers, dict[str, pa.ChunkedArray]]:
+    ) -> tuple[Numbers, dict[str, pa.ChunkedArray]]:
         sets = self._sets(group.layout)
         names = list(dict.fromkeys(name for one in sets for name in one.names))
         columns = self._key_columns(parquet_file, group, names)
-        if columns is not None:
-            each = (one.numbers_in([columns[n] for n in one.names]) for one in sets)
-            hits = reduce(np.union1d, each)
-            hits = hits[group.are_left(hits)]
-            key_values = {n: self._values_of(n, column, hits) for n, column in columns.items()}
-            self._count(len(hits), sum(values.nbytes for values in key_values.values()))
-            return hits, key_values
+        all_rows = group.numbers()
+        batches = (
+            self._read(parquet_file, group, names, all_rows)
+            if columns is None
+            else [(all_rows, columns)]
+        )
         numbers, parts = [], []
-        for here, rows in self._read(parquet_file, group, names, group.numbers()):
+        for here, rows in batches:
             hits = reduce(
                 np.union1d, (one.numbers([rows.column(n) for n in one.names]) for one in sets)
             )
@@ -554,41 +487,35 @@ class _Search:
 
     def _key_columns(
         self, parquet_file: pq.ParquetFile, group: _Group, names: list[str]
-    ) -> dict[str, KeyColumn] | None:
+    ) -> pa.RecordBatch | None:
         """Cached columns of a group, read now if missing; None if they are not cached.
 
         They are not cached if few rows of the file are read.
         """
-        layout, metadata = group.layout, group.layout.footer.row_group(group.number)
-        if group.file.only is not None:
+        if group.file.only is not None or not all(self._may_be_kept(group, n) for n in names):
             return None
-        for name in names:
-            place, kind = layout.places.get(name), layout.schema.field(name).type
-            is_declared = kind == self.schema.field(name).type
-            if place is None or not is_declared or not may_be_kept(metadata, place, kind):
-                return None
-        columns = {}
+        columns = []
         for name in names:
             identity = group.file.store, group.file.path, group.number, name
             column = column_cache.find(identity)
             if column is None:
-                read = parquet_file.read_row_group(group.number, [name], use_threads=False).column(
-                    0
-                )
-                if read.null_count:
-                    return None  # its statistics are wrong
-                column = KeyColumn.of(read)
-                column_cache.keep(identity, column, column.values.nbytes + ENTRY_BYTES)
-            columns[name] = column
-        return columns
+                rows = parquet_file.read_row_group(group.number, [name], use_threads=False)
+                column = rows.column(0).combine_chunks()
+                column_cache.keep(identity, column, column.nbytes + ENTRY_BYTES)
+            columns.append(column)
+        return pa.record_batch(columns, names)
 
-    def _values_of(self, name: str, column: KeyColumn, numbers: _Numbers) -> pa.ChunkedArray:
-        values = pa.array(column.values[numbers]).cast(self.schema.field(name).type)
-        return pa.chunked_array([values])
+    def _may_be_kept(self, group: _Group, name: str) -> bool:
+        """Whether a row group's column has whole numbers, of the table's type, and fits."""
+        kind = group.layout.schema.field(name).type
+        if name not in group.layout.places or kind != self.schema.field(name).type:
+            return False
+        size = group.rows_count * kind.bit_width // 8 if pa.types.is_signed_integer(kind) else None
+        return size is not None and size <= COLUMN_BYTES_MAX
 
     def _read(
-        self, parquet_file: pq.ParquetFile, group: _Group, names: list[str], numbers: _Numbers
-    ) -> Iterator[tuple[_Numbers, pa.RecordBatch]]:
+        self, parquet_file: pq.ParquetFile, group: _Group, names: list[str], numbers: Numbers
+    ) -> Iterator[tuple[Numbers, pa.RecordBatch]]:
         """Read some columns of the rows with some numbers, in the table's types, in batches."""
         schema = pa.schema([self.schema.field(name) for name in names])
         start = index = 0

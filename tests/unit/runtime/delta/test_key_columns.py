@@ -1,62 +1,56 @@
-"""Key columns that are kept: where the keys are in them, and which are kept."""
+"""Key columns that are cached: which are, and the rows that are found in them."""
 
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, strategies as st
+from pyroaring import BitMap64
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_type
 
-from ctsql.runtime.delta.parquet.parquet_reader import KeyColumn, may_be_kept
+from ctsql.catalog.reserved_columns import ROW_COLUMN
+from ctsql.runtime.delta.parquet import parquet_reader
+from ctsql.runtime.delta.parquet.parquet_reader import KeySet, ScannedFile, find
+from ctsql.runtime.delta.stores.file_stores import LOCAL
 
-NUMBERS = st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3), max_size=30)
+NUMBERS = st.lists(st.none() | st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3), max_size=30)
 
 
-def column(values: list[int]) -> KeyColumn:
-    """A column that was read in two parts."""
-    half = len(values) // 2
-    parts = [pa.array(values[:half], pa.int64()), pa.array(values[half:], pa.int64())]
-    return KeyColumn.of(pa.chunked_array(parts))
+def found(path: Path, values: pa.Array, keys: pa.Array, *, nulls_equal: bool = False) -> list[int]:
+    """The rows of a file of one column that have a key."""
+    pq.write_table(pa.table({"k": values}), path)
+    file = ScannedFile(path.name, LOCAL, str(path), path.stat().st_size, BitMap64())
+    schema = T.StructType([T.StructField("k", from_arrow_type(values.type))])
+    keys_to_find = KeySet({"k": pa.chunked_array([keys])}, nulls_equal)
+    rows = find([file], schema, [keys_to_find], rows_max=1_000)
+    return [int(number) for number in rows.column(ROW_COLUMN).to_pylist()]
 
 
 @given(NUMBERS, NUMBERS)
-def test_places_of_keys_in_a_sorted_column(values: list[int], expected: list[int]) -> None:
-    """All rows of each key, in order; the smaller type holds the same numbers."""
-    there = column(sorted(values))
-    assert there.is_sorted
-    assert there.values.tolist() == sorted(values)
-    found = there.places(np.unique(np.array(expected, np.int64)))
-    assert found.tolist() == [i for i, v in enumerate(sorted(values)) if v in expected]
+def test_rows_of_keys_in_a_cached_column(
+    tmp_path_factory: pytest.TempPathFactory, values: list[int | None], keys: list[int | None]
+) -> None:
+    """All rows of each key, in order, read twice: of the file, and of the cache."""
+    path = tmp_path_factory.mktemp("k") / "f"
+    numbers, wanted = pa.array(values, pa.int64()), pa.array(keys, pa.int64())
+    for nulls_equal in (False, True):
+        rows = [i for i, v in enumerate(values) if v in keys and (nulls_equal or v is not None)]
+        assert found(path, numbers, wanted, nulls_equal=nulls_equal) == rows
 
 
 @pytest.mark.parametrize(
-    ("values", "is_sorted", "width"),
-    [([], True, 4), ([2, 1], False, 4), ([1, 1], True, 4), ([0, 2**31], True, 8)],
-)
-def test_what_is_known_of_a_column(values: list[int], is_sorted: bool, width: int) -> None:
-    """Whether it is sorted, and its bytes."""
-    there = column(values)
-    assert (there.is_sorted, there.values.itemsize) == (is_sorted, width)
-
-
-@pytest.mark.parametrize(
-    ("values", "may_be"),
+    ("values", "is_kept"),
     [
         (pa.array([1, 2]), True),
-        (pa.array([1, None]), False),
-        (pa.array(["a"]), False),
-        (pa.array([1.0]), False),
+        (pa.array([1, None], pa.int32()), True),
+        (pa.array(["a", "b"]), False),
+        (pa.array([True, False]), False),
     ],
 )
-def test_which_columns_are_kept(tmp_path: Path, values: pa.Array, may_be: bool) -> None:
-    """Whole numbers without NULL, as the statistics say."""
-    pq.write_table(pa.table({"k": values}), tmp_path / "a")
-    group = pq.read_metadata(tmp_path / "a").row_group(0)
-    assert may_be_kept(group, 0, values.type) is may_be
-
-
-def test_a_column_without_statistics_is_not_kept(tmp_path: Path) -> None:
-    """It may hold NULL."""
-    pq.write_table(pa.table({"k": [1]}), tmp_path / "a", write_statistics=False)
-    assert not may_be_kept(pq.read_metadata(tmp_path / "a").row_group(0), 0, pa.int64())
+def test_which_columns_are_kept(tmp_path: Path, values: pa.Array, is_kept: bool) -> None:
+    """Whole numbers; a second search reads the file's other columns only."""
+    before = parquet_reader.column_cache.bytes_kept
+    assert found(tmp_path / "f", values, values[:1]) == [0]
+    assert (parquet_reader.column_cache.bytes_kept > before) is is_kept
