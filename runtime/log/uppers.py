@@ -45,11 +45,10 @@ def _entry(upper: int, commit: Commit) -> Entry:
 class Uppers:
     """The uppers and the recorded failure of one application id, as far as its log was read."""
 
-    def __init__(self, table: LogTable, app: str, *, shared: bool, since: int) -> None:
+    def __init__(self, table: LogTable, app: str, *, since: int) -> None:
         self.table = table
         self._since = since
         self.app = app
-        self.shared = shared
         self.failure: str | None = None
         self._failure_known = False
         self._entries: list[Entry] = []
@@ -76,9 +75,6 @@ class Uppers:
 
     def follow(self, version: int) -> None:
         """Read the commits up to a version."""
-        if self.newest_read is None and self.shared:
-            self.newest_read = self._all_from_state()
-            return
         if self.newest_read is None:
             self.rescan(version)
             return
@@ -104,7 +100,7 @@ class Uppers:
     def rescan(self, version: int) -> None:
         """Find the newest upper as of a version or later; repeatable after an error."""
         while True:
-            anew = Uppers(self.table, self.app, shared=False, since=self._since)
+            anew = Uppers(self.table, self.app, since=self._since)
             anew.oldest_read = version + 1
             anew.scan_back(until_upper=None)
             newest = self.table.version() if anew._is_from_state else version
@@ -163,19 +159,6 @@ class Uppers:
         if upper is not None:
             self._entries.insert(0, Entry(upper, self.oldest_read))
             self._is_from_state = True
-
-    def _all_from_state(self) -> int:
-        self._failure_known = True  # a shared table records no failures
-        while True:
-            version = self.table.version()
-            upper = self.table.application_version(self.app)
-            if self.table.version() == version:
-                break
-        self.oldest_read = version + 1
-        if upper is not None:
-            self._entries.append(Entry(upper, version))
-            self._is_from_state = True
-        return version
 
     def since(self, upper: int) -> list[Entry]:
         """The entries from the last one at or below an upper on."""

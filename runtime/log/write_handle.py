@@ -283,21 +283,19 @@ class Output:
         table: LogTable,
         app: str,
         *,
-        shared: bool = False,
         since: int = -1,
         begin: Callable[[], LogTransaction] | None = None,
     ) -> None:
         """A handle.
 
         Args:
-            shared: other applications write the table too: read the table's state, not its commits.
             since: commits up to this version are not read; the table's state covers them.
             begin: starts the transactions of commits; the default is the table's own.
         """
         self.table = table
         self.app = app
         self.writer = new_writer_id()
-        self.uppers = Uppers(table, app, shared=shared, since=since)
+        self.uppers = Uppers(table, app, since=since)
         self._begin = begin or table.begin
         self.commits = Commits(self.uppers, self.writer)
 
@@ -426,14 +424,7 @@ class Output:
                     return self._clean_up(batches, outcome)
             raise disturbance_error(f"{self.table.location}: {DISTURBED_TRIES_MAX} tries")
 
-    def append(
-        self,
-        batches: Sequence[OutputBatch],
-        *,
-        lower: int,
-        upper: int,
-        metadata: Mapping[str, Any] | None = None,
-    ) -> Appended:
+    def append(self, batches: Sequence[OutputBatch], *, lower: int, upper: int) -> Appended:
         """Write for one of several writers of identical data; as :meth:`compare_and_append`.
 
         Parts below the current upper are already committed and are left out. A current upper below
@@ -448,7 +439,7 @@ class Output:
                 return self._clean_up(batches, Unwritten(current))
             for batch in batches:
                 batch.truncate(current)
-            outcome = self._try(batches, current, upper, metadata or {})
+            outcome = self._try(batches, current, upper, {})
             if isinstance(outcome, Committed):
                 return outcome
             if isinstance(outcome, Disturbed):

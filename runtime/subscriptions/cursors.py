@@ -134,7 +134,9 @@ class Readers:
     def place(self, subscription: StoredSubscription) -> StoredCursor:
         """A reader's stored position."""
         table = self.engine.gateway.table(self.location)
-        return StoredCursor(Output(table, subscription.app, shared=True), subscription)
+        # The table has the commits of all readers: read its state, not its commits.
+        output = Output(table, subscription.app, since=table.version())
+        return StoredCursor(output, subscription)
 
     def moves(self) -> int:
         """A number that changes when a cataloged reader moves."""

@@ -67,7 +67,9 @@ class JobWriter:
         table = engine.relations.table(item)
         if self._output is None or self._output.table is not table:
             begin = partial(self._begin, table)
-            self._output = Output(table, f"ctsql:job:{self.job}", shared=True, begin=begin)
+            # Others write the table too: read its state, not its commits.
+            app, now = f"ctsql:job:{self.job}", table.version()
+            self._output = Output(table, app, since=now, begin=begin)
         return self._output
 
     def _begin(self, table: DeltaTable) -> OptimisticTransaction:

@@ -58,7 +58,7 @@ class Log:
 
 
 def _followed(log: Log) -> Uppers:
-    uppers = Uppers(log, APP, shared=False, since=-1)  # type: ignore[arg-type]
+    uppers = Uppers(log, APP, since=-1)  # type: ignore[arg-type]
     uppers.follow(log.version())
     return uppers
 
