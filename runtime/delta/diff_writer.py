@@ -1,9 +1,9 @@
 """Stages a change of an output: a small one in the driver, a large one by Spark.
 
-Desired - stored, small: both are collected in one job as Arrow, equal rows cancel in the driver,
-and the rest is staged as one file. Beyond the bounds of :mod:`ctsql.runtime.rows.collect`, Spark
-groups equal rows and persists the result while it is counted and staged; only the row numbers to
-delete are collected, one file at a time, 8 bytes each.
+Desired - stored, small: both are collected as Arrow, equal rows cancel in the driver, and the rest
+is staged as one file. Beyond the bounds of :mod:`ctsql.runtime.rows.collect`, Spark groups equal
+rows and persists the result while it is counted and staged; only the row numbers to delete are
+collected, one file at a time, 8 bytes each.
 
 Signed: a row with diff d > 0 is inserted d times. Of the stored rows equal to one with diff d < 0,
     the first -d by file and row number are deleted. If there are fewer, the change was computed for
@@ -26,7 +26,6 @@ from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN, GONE_, LOCATIONS, 
 from ctsql.runtime.delta.keyed_scan import StoredRows, group_by_file
 from ctsql.runtime.delta.parquet.parquet_reader import PLACES_SCHEMA
 from ctsql.runtime.log.staging import Staging
-from ctsql.runtime.rows.collect import collect_arrow, collect_bounded
 from ctsql.runtime.rows.multiset import (
     cancel,
     consolidate,
@@ -53,30 +52,28 @@ def stage(
     if desired is None and stored_rows is None:
         return False
     row_sets = [row_set(rows) for rows in (desired, stored_rows) if rows is not None]
-    if small and row_sets[0].is_of_few and not row_sets[0].is_local:
-        few_rows = row_sets[0].select(columns).collect()
-        small = not isinstance(few_rows, Declined)
-        row_sets[0] = row_sets[0] if isinstance(few_rows, Declined) else few_rows
     schema = T.StructType([row_sets[0].schema[c] for c in columns])
-    local_sets: list[LocalRows | Declined] = [rows.local for rows in row_sets]
-    if small and [rows.is_local for rows in row_sets] == [False, True]:
-        # The driver has the stored rows: collect only the desired ones.
-        small = fits_arrow(schema)
-        if small:
-            local_sets[0] = row_sets[0].select(columns).collect()
-            small = not isinstance(local_sets[0], Declined)
-    local = [rows for rows in local_sets if not isinstance(rows, Declined)]
-    if len(local) == len(row_sets) and fits_arrow(schema):
-        parts = [_add_places(rows.arrow, columns) for rows in local]
-        both = pa.concat_tables(parts, promote_options="default")  # NULL may be in one only
-        return _stage_small(staging, both, schema, row_sets[0].session)
+    if fits_arrow(schema):
+        parts = []
+        for rows in row_sets:
+            local = _local(rows, columns, small=small)
+            if isinstance(local, Declined):
+                break
+            parts.append(_add_places(local.arrow, columns))
+        else:
+            both = pa.concat_tables(parts, promote_options="default")  # NULL may be in one only
+            return _stage_small(staging, both, schema, row_sets[0].session)
     desired_rows = None if desired is None else row_sets[0].frame
     there = None if stored_rows is None else row_sets[-1].frame
-    if small:
-        outcome = _stage_few(staging, desired_rows, there, schema)
-        if not isinstance(outcome, Declined):
-            return outcome
     return _stage_large(staging, desired_rows, there, columns)
+
+
+def _local(rows: RowSet, columns: list[str], *, small: bool) -> LocalRows | Declined:
+    """Some columns of rows, and their places if they have any; collected if ``small``."""
+    if not small:
+        return rows.local
+    places = [name for name in PLACES_SCHEMA.names if name in rows.schema.names]
+    return rows.select([*columns, *places]).collect()
 
 
 def _add_places(rows: pa.Table, columns: list[str]) -> pa.Table:
@@ -84,29 +81,6 @@ def _add_places(rows: pa.Table, columns: list[str]) -> pa.Table:
         if place.name not in rows.schema.names:
             rows = rows.append_column(place, pa.nulls(rows.num_rows, place.type))
     return rows.select([*columns, *PLACES_SCHEMA.names])
-
-
-def _stage_few(
-    staging: Staging, desired: DataFrame | None, stored_rows: DataFrame | None, schema: T.StructType
-) -> bool | Declined:
-    names = backtick_all(schema.names)
-    if stored_rows is None:
-        assert desired is not None  # one of them is not None
-        alone = SparkRows(desired.select(*names)).collect()
-        if isinstance(alone, Declined):
-            return alone
-        if not alone.is_empty:
-            staging.stage(alone)
-        return not alone.is_empty
-    if not fits_arrow(schema):
-        return Declined("Arrow does not hold values of these types")
-    both = stored_rows.select(*names, FILE_COLUMN, ROW_COLUMN)
-    if desired is not None:
-        both = both.unionAll(desired.select(*names, *_nowhere()))
-    local_rows = collect_bounded(both)
-    if isinstance(local_rows, Declined):
-        return local_rows
-    return _stage_small(staging, collect_arrow(local_rows), schema, stored_rows.sparkSession)
 
 
 def _nowhere() -> list[SparkColumn]:

@@ -26,7 +26,7 @@ from ctsql.catalog.reserved_columns import (
     TEXT_,
 )
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
-from ctsql.runtime.rows.types import contains, has_equality, is_flat
+from ctsql.runtime.rows.types import contains, has_bitwise_equality, is_flat
 
 
 def cancel(
@@ -225,7 +225,7 @@ def distinct_of(parts: Sequence[LocalRows]) -> LocalRows | Declined:
     first, *others = parts
     kinds = [f.dataType for f in first.schema]
     are_alike = all([f.dataType for f in rows.schema] == kinds for rows in others)
-    if not kinds or not are_alike or not all(map(has_equality, kinds)):
+    if not kinds or not are_alike or not all(map(has_bitwise_equality, kinds)):
         return Declined("Spark says which rows are equal")
     fields = [
         T.StructField(f.name, f.dataType, any(r.schema[f.name].nullable for r in parts), f.metadata)

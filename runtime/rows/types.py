@@ -113,12 +113,6 @@ def has_order(data_type: T.DataType) -> bool:
     return isinstance(data_type, exact) or data_type == T.StringType()
 
 
-def has_equality(data_type: T.DataType) -> bool:
-    """Are two values equal in Spark exactly when their bits are?"""
-    exact = (T.IntegralType, T.DecimalType, T.DateType, T.TimestampType, T.BooleanType)
-    return isinstance(data_type, exact) or data_type == T.StringType()
-
-
 def has_equality_in_files(data_type: T.DataType) -> bool:
     """Can a value in a Parquet file be compared with a key?"""
     return isinstance(
