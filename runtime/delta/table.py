@@ -177,9 +177,7 @@ class Gateway(JvmObjects):
 
     def exists(self, location: str) -> bool:
         """Whether the location has a folder for a Delta log."""
-        with translate_spark_errors():
-            path, store = self._place(f"{location}/_delta_log")
-            return bool(store.exists(path))
+        return self.path_exists(f"{location}/_delta_log")
 
     def entries(self, location: str) -> list[str] | None:
         """The first names in a folder, empty if it does not exist; None for a file."""

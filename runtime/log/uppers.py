@@ -52,7 +52,7 @@ class Uppers:
         self.failure: str | None = None
         self._failure_known = False
         self._entries: list[Entry] = []
-        self.newest_read: int | None = None  # newest version read
+        self.newest_read = -1  # newest version read; -1 for none
         self.oldest_read = 0  # oldest version read
         self._is_from_state = False  # the oldest entry's own commit is not known
 
@@ -68,14 +68,9 @@ class Uppers:
             return None
         return self._entries[-1] if self._entries else None
 
-    @property
-    def scanned_through(self) -> int:
-        """The version up to which the log was read; -1 if it was not."""
-        return -1 if self.newest_read is None else self.newest_read
-
     def follow(self, version: int) -> None:
         """Read the commits up to a version."""
-        if self.newest_read is None:
+        if self.newest_read < 0:
             self.rescan(version)
             return
         for v in range(self.newest_read + 1, version + 1):

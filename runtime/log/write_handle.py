@@ -312,7 +312,7 @@ class Output:
     def follow(self, version: int) -> int:
         """Read the log at least up to a version; returns the version up to which it was read."""
         self.commits.follow(version)
-        return self.uppers.scanned_through
+        return self.uppers.newest_read
 
     def entries(self, since: int) -> list[Entry]:
         """The commits with an upper, from the last one at or below ``since`` on."""

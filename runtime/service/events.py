@@ -6,8 +6,6 @@ from enum import Enum
 
 from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError
-from ctsql.runtime.log import clock
-from ctsql.runtime.log.actions import Commit, rows_changed
 from ctsql.runtime.log.failures import CAUSE
 from ctsql.runtime.monitoring.refreshes import Refresh
 
@@ -40,31 +38,6 @@ class Event:
     message: str | None = None
     refresh: Refresh | None = None  # the row of system.refreshes, for a commit of a task or view
     quarantine_of: str | None = None  # the task or view whose quarantine was written
-
-    @staticmethod
-    def of_commit(
-        commit: Commit,
-        name: str,
-        *,
-        seconds: float,
-        time: int,
-        refresh: Refresh | None = None,
-        quarantine_of: str | None = None,
-    ) -> "Event":
-        """The event for a commit that changed rows."""
-        insert_count, delete_count = rows_changed(commit)
-        return Event(
-            kind=EventKind.WROTE,
-            at=clock.now_ms(),
-            name=name,
-            time=time,
-            version=commit.version,
-            inserted=insert_count,
-            deleted=delete_count,
-            seconds=seconds,
-            refresh=refresh,
-            quarantine_of=quarantine_of,
-        )
 
     @staticmethod
     def of_failure(problem: CtsqlError, *, at: int, name: str | None) -> "Event":

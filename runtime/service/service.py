@@ -28,6 +28,7 @@ from ctsql.runtime.delta.log.table_log import LogWatch
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock
+from ctsql.runtime.log.actions import rows_changed
 from ctsql.runtime.log.write_handle import Entry
 from ctsql.runtime.monitoring.refreshes import OutputOf, refresh_of
 from ctsql.runtime.monitoring.status import Pulse
@@ -187,7 +188,7 @@ class Service:
         try:
             while waiting or running:
                 self.pulse.queue = output_count + len(running)
-                for item in self._worker_pool.in_turn(tuple(waiting)):
+                for item in tuple(waiting):
                     read = reads[item.id]
                     if not read <= done_ids:
                         continue
@@ -286,11 +287,16 @@ class Service:
         elif commit.changes_data:
             owner = engine.relations.item(item.owner) if item.kind is TASK_OUTPUT else item
             aside = owner_of_quarantine(engine.catalog, item)
-            event = Event.of_commit(
-                commit,
-                str(item.name),
-                seconds=seconds,
+            insert_count, delete_count = rows_changed(commit)
+            event = Event(
+                kind=EventKind.WROTE,
+                at=clock.now_ms(),
+                name=str(item.name),
                 time=entry.upper - 1,
+                version=commit.version,
+                inserted=insert_count,
+                deleted=delete_count,
+                seconds=seconds,
                 refresh=refresh_of(OutputOf(owner, item), commit),
                 quarantine_of=None if aside is None else str(aside.name),
             )

@@ -12,7 +12,7 @@ that had it last, if idle. With one worker the service's own thread and engine d
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -37,17 +37,6 @@ class WorkerPool:
     idle: list[Engine] = field(default_factory=list)
     _last: dict[str, Engine] = field(default_factory=dict)
     _pool: ThreadPoolExecutor | None = None
-
-    def in_turn(self, items: Sequence[Item]) -> Iterator[Item]:
-        """The order in which to advance outputs now: first those without plans in a busy engine."""
-        rest = []
-        for item in items:
-            last = self._last.get(item.id)
-            if last is None or last in self.idle:
-                yield item
-            else:
-                rest.append(item)
-        yield from rest
 
     def advance(self, engine: Engine, item: Item, now: int) -> "Future[CtsqlError | None]":
         """Advance an output to a T that its inputs have reached.

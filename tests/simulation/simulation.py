@@ -160,9 +160,9 @@ class Simulation:
         for process in self.processes:
             if process.engine is not None:
                 for output in process.engine.outputs():
-                    scanned_through = output.uppers.scanned_through
-                    if output.table.location == location and scanned_through >= 0:
-                        passed = min(passed, scanned_through)
+                    newest_read = output.uppers.newest_read
+                    if output.table.location == location and newest_read >= 0:
+                        passed = min(passed, newest_read)
                 if location == TIMELINE:
                     passed = min(passed, max(process.engine.timeline.read_to, 0))
         return passed

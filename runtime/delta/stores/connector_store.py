@@ -190,15 +190,9 @@ class HadoopStore(LogStore):
             self._hadoop, self._fs = handle.hadoop, handle.file_system
             self._delta = handle.log_store()
             self.uri = str(self._folder.toString())
-        self._last_path: tuple[str, Any] = ("", None)
 
     def _path(self, name: str) -> Any:
-        """The path of a file; the last one is cached, since polling repeats it."""
-        last_name, path = self._last_path
-        if last_name != name:
-            path = self._gateway.path(self._folder, name)
-            self._last_path = name, path
-        return path
+        return self._gateway.path(self._folder, name)
 
     def exists(self, name: str) -> bool:
         """Whether there is a file."""
