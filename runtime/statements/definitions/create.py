@@ -57,6 +57,7 @@ from ctsql.planner.syntax.statements.options import (
     VECTORS,
     fixed_options,
 )
+from ctsql.planner.syntax.tokens.tokenizer import words_of
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.log.failures import FOR_ROWS_AT_FAULT, is_failure_of
@@ -258,10 +259,12 @@ class Creation(OnNames):
         )
         if name is None:
             return "CREATE VIEW (exists already)"
-        item, _ = self.view(statement, name, old)
+        item, bound = self.view(statement, name, old)
         if old is None:
             self.register(item)
             return "CREATE VIEW"
+        if says_the_same(old, statement, bound):
+            return "CREATE VIEW (unchanged)"
         span = statement.target.span
         self.check_replacement(self.engine.catalog, old, item, span)
         self.check_no_input(old, span)
@@ -324,6 +327,9 @@ class Creation(OnNames):
         kind = ObjectKind.MATERIALIZED_VIEW
         old = self._find_old(statement.target, MaterializedView, statement.or_replace)
         if old is not None:
+            bound = self.names.binder().bind_materialized_view(statement, old)
+            if not old.flow and says_the_same(old, statement, bound):
+                return "CREATE MATERIALIZED VIEW (unchanged)"
             cut_over(self.engine, self.replacing(old, statement))
             return "CREATE MATERIALIZED VIEW"
         name = self.names.free(statement.target, kind, quiet=statement.if_not_exists)
@@ -566,6 +572,23 @@ def check_place_free(catalog: Catalog, table: Item, span: Span | None) -> None:
             why = f"{place} holds {gone.kind.value} {gone.name}, which was dropped."
             hint = f"Type: {drop.undrop_text(gone)}"
             raise not_supported(span, "LOCATION of a dropped object", why=why, hint=hint)
+
+
+def says_the_same(
+    old: View | MaterializedView,
+    statement: st.CreateView | st.CreateMaterializedView,
+    bound: BoundDefinition,
+) -> bool:
+    """Whether a statement has the words of a view's definition, and they still mean the same.
+
+    ``SELECT *`` means something else if what the view reads has other columns now.
+    """
+    stored = parse_as(type(statement), old.definition.text, str(old.name))
+    words, stored_words = (
+        words_of(Span(s.span.source, s.target.span.stop, s.span.stop)) for s in (statement, stored)
+    )
+    same = bound.reads == old.reads and same_columns(bound.columns, old.columns)
+    return same and words == stored_words
 
 
 def task_that_follows(engine: Engine, view: Item) -> Item | None:
