@@ -1,0 +1,52 @@
+"""Relations: a name in a schema of the warehouse, and the kind of object it is."""
+
+from dataclasses import dataclass, field
+
+from dbt.adapters.base.relation import BaseRelation
+from dbt.adapters.contracts.relation import Policy
+from dbt.adapters.utils import classproperty
+from dbt_common.dataclass_schema import StrEnum
+
+
+class CtsqlRelationType(StrEnum):
+    """dbt's kinds of relations, and continual tasks."""
+
+    Table = "table"
+    View = "view"
+    CTE = "cte"
+    MaterializedView = "materialized_view"
+    ContinualTask = "continual_task"
+    External = "external"
+    Ephemeral = "ephemeral"
+    Function = "function"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CtsqlRelation(BaseRelation):
+    """``schema.name``: a warehouse is one database, which SQL does not name."""
+
+    type: CtsqlRelationType | None = None  # type: ignore[assignment]
+    quote_character: str = "`"
+    include_policy: Policy = field(
+        default_factory=lambda: Policy(database=False, schema=True, identifier=True)
+    )
+
+    @classproperty
+    def get_relation_type(cls) -> "type[CtsqlRelationType]":
+        """The class of ``type``."""
+        return CtsqlRelationType
+
+    @classproperty
+    def ContinualTask(cls) -> str:
+        """For macros, as dbt's ``MaterializedView``."""
+        return str(CtsqlRelationType.ContinualTask)
+
+    @property
+    def is_continual_task(self) -> bool:
+        """Whether it is a continual task."""
+        return self.type == CtsqlRelationType.ContinualTask
+
+    @property
+    def keyword(self) -> str:
+        """Its kind, as statements spell it: ``MATERIALIZED VIEW``."""
+        return str(self.type).replace("_", " ").upper()

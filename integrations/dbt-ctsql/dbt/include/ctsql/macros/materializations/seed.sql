@@ -1,0 +1,28 @@
+{# Spark reads the file itself: one commit replaces the rows, and the columns where they differ. #}
+{% macro ctsql__create_csv_table(model, agate_table) %}
+    {%- set types = model['config'].get('column_types') or {} -%}
+    {%- set columns = [] -%}
+    {%- for name in agate_table.column_names -%}
+        {%- do columns.append(adapter.quote(name) ~ ' ' ~ types.get(name, adapter.convert_type(agate_table, loop.index0))) -%}
+    {%- endfor -%}
+    {% set load_sql -%}
+        create or replace table {{ this.render() }} {{ ctsql__table_clauses() }} as
+        select * from read_csv(
+            {{ ctsql__text(model['root_path'] ~ '/' ~ model['original_file_path']) }},
+            schema => {{ ctsql__text(columns | join(', ')) }},
+            sep => {{ ctsql__text(model['config'].get('delimiter') or ',') }},
+            nullValue => 'null',
+            emptyValue => 'null'
+        )
+    {%- endset %}
+    {% call statement('_') %}{{ load_sql }}{% endcall %}
+    {{ return(load_sql) }}
+{% endmacro %}
+
+{% macro ctsql__reset_csv_table(model, full_refresh, old_relation, agate_table) %}
+    {{ return(create_csv_table(model, agate_table)) }}
+{% endmacro %}
+
+{% macro ctsql__load_csv_rows(model, agate_table) %}
+    {{ return('') }}
+{% endmacro %}

@@ -1,0 +1,30 @@
+{% macro ctsql__array_append(array, new_element) -%}
+    array_append({{ array }}, {{ new_element }})
+{%- endmacro %}
+
+{% macro ctsql__array_concat(array_1, array_2) -%}
+    concat({{ array_1 }}, {{ array_2 }})
+{%- endmacro %}
+
+{% macro ctsql__array_construct(inputs, data_type) -%}
+    {%- if inputs -%} array({{ inputs | join(', ') }}) {%- else -%} cast(array() as array<{{ data_type }}>) {%- endif -%}
+{%- endmacro %}
+
+{% macro ctsql__escape_single_quotes(expression) -%}
+    {{ expression | replace("'", "\\'") }}
+{%- endmacro %}
+
+{% macro ctsql__listagg(measure, delimiter_text, order_by_clause, limit_num) -%}
+    {%- set ordered -%}
+        listagg({{ measure }}, {{ delimiter_text }}) {% if order_by_clause %}within group ({{ order_by_clause }}){% endif %}
+    {%- endset -%}
+    {%- if limit_num -%}
+        array_join(slice(split({{ ordered }}, {{ delimiter_text }}), 1, {{ limit_num }}), {{ delimiter_text }})
+    {%- else -%}
+        {{ ordered }}
+    {%- endif -%}
+{%- endmacro %}
+
+{% macro ctsql__safe_cast(field, type) -%}
+    try_cast({{ field }} as {{ type }})
+{%- endmacro %}
