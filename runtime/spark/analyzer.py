@@ -128,11 +128,17 @@ class SparkAnalyst:
 
     def is_deterministic(self, query: Query) -> bool:
         """Does Spark find no non-deterministic part?"""
-        return is_definite(self._analyse(query))
+        return self._is_definite(self._analyse(query))
+
+    def _is_definite(self, rows: DataFrame) -> bool:
+        return is_definite(rows)
+
+    def _is_by_row(self, rows: DataFrame) -> bool:
+        return is_by_row(rows)
 
     def _check_definite(self, node: Node, *frames: DataFrame) -> None:
         """Refuse conditions and values of a task's statement that read the clock."""
-        if not all(map(is_definite, frames)):
+        if not all(map(self._is_definite, frames)):
             piece = next(n for n in descend(node) if isinstance(n, Query))
             raise indefinite(piece, "continual task")
 
@@ -189,7 +195,7 @@ class SparkAnalyst:
         with translate_spark_errors():
             frames = _assigned(node, view)
             self._check_definite(node, *frames)
-            if not all(map(is_by_row, frames)):
+            if not all(map(self._is_by_row, frames)):
                 raise self._value_of_rows(node, view)
             return [tuple(type_name(f.dataType) for f in frame.schema)[1:] for frame in frames]
 
@@ -203,7 +209,7 @@ class SparkAnalyst:
                 replace(c, assignments=(one,)) for c in node.clauses for one in c.assignments
             ]
             alone = [replace(node, clauses=(clause,)) for clause in clauses]
-        of_rows = next(one for one in alone if not all(map(is_by_row, _assigned(one, view))))
+        of_rows = next(one for one in alone if not all(map(self._is_by_row, _assigned(one, view))))
         (assign,) = (of_rows.clauses[0] if isinstance(of_rows, Merge) else of_rows).assignments
         assert assign.value is not None  # NULL is a value of one row
         message = "an aggregate, window or generator function may not stand in SET or VALUES"
