@@ -21,16 +21,16 @@ class StoredSubscription:
     """A named reader."""
 
     id: str  # never used again, so that a new reader of the same name starts from the beginning
-    name: str  # as the user gave it
+    name: str  # as typed
     object_id: str  # what it follows
     start: int  # the T it began at
-    snapshot: bool  # it was given the contents as of ``start`` first
+    snapshot: bool  # whether the contents as of ``start`` come first
     # a short text that changes with the definition of a plain view; else empty.
     definition: str = ""
     problem: str = ""  # what is wrong with the entry of one that cannot be read; else empty
 
     def check(self) -> "StoredSubscription":
-        """The reader; raises STORED_DATA_INVALID when its entry could not be read."""
+        """The reader; raises STORED_DATA_INVALID if its entry is unreadable."""
         if self.problem:
             what = f"the entry of subscription '{self.name}' in the catalog"
             hint = f"{RESTORE}, or give it up: DROP SUBSCRIPTION '{self.name}'"
@@ -39,7 +39,7 @@ class StoredSubscription:
 
     @property
     def app(self) -> str:
-        """The application id under which its position is kept."""
+        """The application id of its stored position."""
         return f"sub-{self.name}-{self.id[:8]}"
 
     def to_json(self) -> str:
@@ -66,17 +66,17 @@ class StoredSubscription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropEntry:
-    """What one DROP took away. UNDROP brings all of it back, until MAINTAIN removes it."""
+    """The objects of one DROP; UNDROP restores all of them, until MAINTAIN removes them."""
 
     id: str
     at_ms: int  # when, in milliseconds since 1970
-    items: tuple[Item, ...] = ()  # the objects; their folders are still there
+    items: tuple[Item, ...] = ()  # the objects; their folders still exist
     subscriptions: tuple[StoredSubscription, ...] = ()  # the named readers that followed them
     schema: str = ""  # the schema that was dropped, as typed; empty where it was an object
     problem: str = ""  # what is wrong with an entry that cannot be read; else empty
 
     def check(self) -> "DropEntry":
-        """The entry; raises STORED_DATA_INVALID when it could not be read."""
+        """The entry; raises STORED_DATA_INVALID if it is unreadable."""
         if self.problem:
             what = "the entry of dropped objects in the catalog"
             hint = f"{RESTORE} to an earlier version."
@@ -84,7 +84,7 @@ class DropEntry:
         return self
 
     def undrop_text(self, item: Item) -> str:
-        """The statement that brings one of the objects back; for an output it names the task."""
+        """The statement that restores one of the objects; for an output it names the task."""
         if isinstance(item, TaskOutput):
             item = next((i for i in self.items if i.id == item.owner), item)
         flow = item.flow and isinstance(item, Task)
@@ -103,7 +103,7 @@ class DropEntry:
 
     @staticmethod
     def of_entry(drop_id: str, text: str) -> "DropEntry":
-        """The entry of a text; an unreadable one raises its error only where it is used."""
+        """The entry of a text; an unreadable one raises its error only when it is used."""
         try:
             raw: dict[str, Any] = json.loads(text)
             drop = DropEntry(
@@ -130,7 +130,7 @@ def _readers_by_id(items: Iterable[Item]) -> dict[str, list[Item]]:
 
 
 def _hint_of_file(name: Name) -> str:
-    """What to type where Spark would read a file by a format and a path, as a schema and a name."""
+    """The hint for Spark's form ``format.path``, which reads here as schema and name."""
     if fold(name.schema) == "delta":
         return f"Make it a table here first: CREATE TABLE t LOCATION {quote_text(name.name)}"
     if fold(name.schema) in FILE_FORMATS:
@@ -160,7 +160,7 @@ class Catalog:
         subscriptions: Iterable[StoredSubscription] = (),
         drops: Iterable[DropEntry] = (),
     ) -> "Catalog":
-        """A catalog with these items; the default schema is always there."""
+        """A catalog with these items; it always has the default schema."""
         names = {DEFAULT_SCHEMA: DEFAULT_SCHEMA} | {fold(s): s for s in schemas}
         readers = {fold(s.name): s for s in subscriptions}
         newest_first = sorted(drops, key=lambda d: (-d.at_ms, d.id))
@@ -225,7 +225,7 @@ class Catalog:
         return next(((d, i) for d, i in self.all_dropped() if i.name == name), None)
 
     def all_dropped(self) -> Iterator[tuple[DropEntry, Item]]:
-        """All objects that can be had back, each with its DROP, the newest first."""
+        """All objects that can be restored, each with its DROP, the newest first."""
         return ((drop, item) for drop in self.drops.values() for item in drop.items)
 
     def with_dropped(self, drop: DropEntry) -> "Catalog":
@@ -244,7 +244,7 @@ class Catalog:
         return back
 
     def purged(self, drop_ids: Iterable[str]) -> "Catalog":
-        """The catalog without some of what can be had back."""
+        """The catalog without some DROPs, whose objects can then not be restored."""
         ids = set(drop_ids)
         return replace(self, drops={k: d for k, d in self.drops.items() if k not in ids})
 
@@ -264,7 +264,7 @@ class Catalog:
 
 
 def still_there(catalog: "Catalog", item: Record, when: str = "meanwhile") -> Record:
-    """An object as a later catalog has it; raises UNKNOWN_RELATION where it was dropped since."""
+    """An object as in a later catalog; raises UNKNOWN_RELATION if it was dropped since."""
     current = catalog.items.get(item.id)
     if not isinstance(current, type(item)):  # an id is of one kind for good
         raise was_dropped(item.name, when, item.kind.value)

@@ -1,4 +1,4 @@
-"""The texts of all conditions, in the order of names, by what is in the way.
+"""The texts of all conditions, in the order of names, by kind of cause.
 
 A condition's first line has its name, its SQLSTATE and its class, then those of ``{detail}``,
 ``{why}`` and ``{hint}`` that the caller of :func:`ctsql.catalog.errors.error` gives as a whole.
@@ -168,7 +168,7 @@ WAREHOUSE_NOT_FOUND 3D000 CatalogError {detail} {hint}
 WRONG_OBJECT_KIND 42809 CatalogError {hint}
     "{name}" is a {found}, not a {wanted}
 """
-"""The objects are in the way."""
+"""Existing objects prevent the statement."""
 
 RUNNING = """
 BATCH_INVALID 22023 StatementError {detail}
@@ -247,4 +247,4 @@ UPPER_MISMATCH 40001 UpperMismatch
 VIEW_FAILED 22000 DataError {detail} {hint}
     materialized view "{name}" cannot be computed at T = {time}: {reason}
 """
-"""Something went wrong during the run."""
+"""Something failed while it ran."""

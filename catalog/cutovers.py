@@ -38,7 +38,7 @@ class Cutover:
         return catalog
 
     def is_no_change(self, catalog: Catalog) -> bool:
-        """Is the catalog as it would be?"""
+        """Whether the cutover would change nothing in the catalog."""
         is_other = self.new_ids or self.schemas or self.drop is not None
         return not is_other and all(catalog.items.get(i.id) == i for i in self.items)
 
@@ -78,13 +78,13 @@ def together(cutovers: Iterable[Cutover]) -> Cutover:
 
 @dataclass(frozen=True, slots=True)
 class StoredCatalog:
-    """The catalog as it is stored, with the cutover that may be in force on top of it."""
+    """The stored catalog, with a cutover that may be in force."""
 
     catalog: Catalog
     cutover: Cutover | None = None
 
     def in_force(self, at: int | None) -> Catalog:
-        """The catalog where the cutover is in force from T on, or is not (None)."""
+        """The catalog with the cutover in force from T on; without it if T is None."""
         if self.cutover is None or at is None:
             return self.catalog
         return self.cutover.in_force(self.catalog, at)

@@ -1,4 +1,4 @@
-"""The one answer of what cannot do a thing, where something else can."""
+"""The result of a function that cannot do something another way can do."""
 
 from dataclasses import dataclass
 
@@ -7,8 +7,8 @@ from ctsql.catalog.spans import Span
 
 @dataclass(frozen=True, slots=True)
 class Declined:
-    """Not this way."""
+    """The function did nothing; the caller takes another way."""
 
-    reason: str  # why: a sentence for developers, or a code if users see it
+    reason: str  # the reason: a sentence for developers, or a code if users see it
     detail: str = ""  # for example, which table
-    span: Span | None = None  # the piece of a definition that is to blame
+    span: Span | None = None  # the responsible part of a definition

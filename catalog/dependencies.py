@@ -1,4 +1,4 @@
-"""What depends on what among the objects of a catalog."""
+"""Dependencies between the objects of a catalog."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
@@ -33,7 +33,7 @@ def check_outlined(catalog: Catalog) -> None:
 
 
 def flow_targets(catalog: Catalog, task: Item) -> list[MaterializedView]:
-    """The view of a flow's task; none for another one."""
+    """The view of a flow's task; none for another task."""
     readers = catalog.readers(task.id) if task.flow else []
     return [i for i in readers if i.flow and isinstance(i, MaterializedView)]
 
@@ -110,7 +110,7 @@ def subscribers(catalog: Catalog, object_id: str) -> list[StoredSubscription]:
 
 
 def with_plain_views(catalog: Catalog, item: Item) -> list[Item]:
-    """An object, and the plain views of whose queries its own is made."""
+    """An object, and the plain views that its query is expanded from."""
     items = {item.id: item}
     waiting = [item]
     while waiting:
@@ -133,19 +133,19 @@ def owner_of_quarantine(catalog: Catalog, item: Item) -> Item | None:
 
 
 def quarantine_of(catalog: Catalog, view: MaterializedView) -> MaterializedView | None:
-    """The view of the rows that a view leaves out; None where it has none."""
+    """The view of the rows that a view leaves out; None without one."""
     quarantine = catalog.items.get(view.quarantine or "")
     return quarantine if isinstance(quarantine, MaterializedView) else None
 
 
 def beside(catalog: Catalog, task: Item) -> list[Item]:
-    """The objects that go and come with a task or view: its outputs, and its quarantine."""
+    """The objects dropped and restored with a task or view: its outputs, and its quarantine."""
     quarantine = [] if task.quarantine is None else [catalog.items[task.quarantine]]
     return [*outputs_of(catalog, task), *quarantine]
 
 
 def written_by(catalog: Catalog, task: Item) -> list[Item]:
-    """All that a task writes, the output that leads first."""
+    """The outputs that a task writes, the leading one first."""
     own = [] if task.outputs else [task]
     return [*own, *beside(catalog, task)]
 
@@ -158,7 +158,7 @@ def writer_of(catalog: Catalog, item: Item) -> Item:
 
 
 def written_under(catalog: Catalog, task: Item) -> dict[str, Item]:
-    """The object under whose name a quarantine has each output's rows, by the output's id.
+    """The object whose name a quarantine uses for an output's rows, by the output's id.
 
     Outputs of a replacement use the names of the task that they replace.
     """
@@ -170,8 +170,8 @@ def written_under(catalog: Catalog, task: Item) -> dict[str, Item]:
 def quarantine_copied(catalog: Catalog, task: Item) -> Item | None:
     """The quarantine whose rows a task copies at a T; None at any other T.
 
-    That is the T at which a replacement begins, or at which ``task``, as of that T, gets the rows
-    of its replacement.
+    It copies at the T at which a replacement begins, and at the T at which ``task``, as of that T,
+    gets the rows of its replacement.
     """
     if not task.definition.copies_rows:
         return None
@@ -184,7 +184,7 @@ def quarantine_copied(catalog: Catalog, task: Item) -> Item | None:
 
 
 def items_as_of(catalog: Catalog, task: Item, number: int) -> list[Item]:
-    """A task by one of its definitions, and its outputs with the columns of that."""
+    """A task with one of its definitions, and its outputs with that definition's columns."""
     then = task.at_revision(number)
     revision = next((r for r in task.revisions if r.number == then.revision), None)
     outputs = outputs_of(catalog, task)
@@ -195,7 +195,7 @@ def items_as_of(catalog: Catalog, task: Item, number: int) -> list[Item]:
 
 
 def replacement_of(catalog: Catalog, object_id: str) -> Item | None:
-    """The replacement that there is for a view or a task; None where there is none."""
+    """The replacement of a view or a task; None without one."""
     return next((i for i in catalog if i.replaces == object_id), None)
 
 
@@ -222,7 +222,7 @@ def check_no_cycle(
     span: Span | None,
     detail: str = "The new query reads it, directly or through other views.",
 ) -> None:
-    """Raise RECURSIVE_DEFINITION where one of the reads is the object, or reads it."""
+    """Raise RECURSIVE_DEFINITION if one of the reads is the object, or reads it."""
     below = closure(catalog, (r.object_id for r in reads))
     if any(i.id == item.id for i in below):
         raise error("RECURSIVE_DEFINITION", span=span, name=str(item.name), detail=detail)

@@ -122,7 +122,7 @@ class CommitUnknown(CtsqlError, OperationalError):
 
 
 class EnvironmentProblem(CtsqlError, OperationalError):
-    """Java, the network, the disk or permissions are in the way."""
+    """Java, the network, the disk or permissions prevent the work."""
 
 
 class DataError(CtsqlError, DatabaseError):
@@ -231,7 +231,7 @@ RESTORE = "Use the version of ctsql that wrote it, or restore the warehouse's _c
 
 
 def not_readable(what: str, problem: Exception, hint: str) -> CtsqlError:
-    """A STORED_DATA_INVALID for what is stored and cannot be read back; the caller raises it."""
+    """A STORED_DATA_INVALID for unreadable stored data; the caller raises it."""
     detail = f"{type(problem).__name__}: {problem}."
     return error("STORED_DATA_INVALID", what=what, detail=detail, hint=hint, cause=problem)
 
@@ -247,7 +247,7 @@ def bad_option(
 
 
 def broken(invariant: str, detail: str) -> CtsqlError:
-    """An INTERNAL_ERROR: what should always hold, and where it does not; the caller raises it."""
+    """An INTERNAL_ERROR for a broken invariant; ``detail``: the case. The caller raises it."""
     return error("INTERNAL_ERROR", invariant=invariant, detail=detail)
 
 
@@ -261,7 +261,7 @@ def unknown_relation(
 def out_of_range(
     relation: object, time: int, detail: str, hint: str, span: Span | None
 ) -> CtsqlError:
-    """An AS_OF_OUT_OF_RANGE: what cannot be read at a T; the caller raises it."""
+    """An AS_OF_OUT_OF_RANGE for a relation that has no contents at a T; the caller raises it."""
     name = str(relation)
     return error(
         "AS_OF_OUT_OF_RANGE", span=span, time=time, relation=name, detail=detail, hint=hint
@@ -275,7 +275,7 @@ def type_changed(column: str, relation: object, before: str, now: str) -> CtsqlE
 
 
 def misuse(message: str, detail: str = "") -> CtsqlError:
-    """An INVALID_USAGE: what cannot be asked for like that; the caller raises it."""
+    """An INVALID_USAGE: wrong use of the Python interface or the command line; to be raised."""
     return error("INVALID_USAGE", message=message, detail=detail)
 
 

@@ -39,10 +39,10 @@ class ObjectKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A relation that a definition reads: what it is called there, and what that is."""
+    """A relation that a definition reads: its name there, and the object."""
 
     name: Name  # the name as resolved when the object was created
-    object_id: str  # the object it is
+    object_id: str  # the object's id
     # the columns it had then; a column added to it later is not seen by ``SELECT *`` in the
     # definition.
     columns: tuple[str, ...]
@@ -50,7 +50,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """What an object is made by. It never changes: a change of the object makes the next one."""
+    """The definition of an object. It is immutable: a change of the object adds another one."""
 
     text: str = ""  # the statement as typed; empty for an attached table and an output of a task
     search_schema: str = DEFAULT_SCHEMA  # the schema in which its unqualified names were looked up
@@ -102,12 +102,12 @@ class Item:
 
     @property
     def reads(self) -> tuple[Reading, ...]:
-        """What it reads."""
+        """The relations that it reads."""
         return self.definition.reads
 
     @property
     def search_schema(self) -> str:
-        """The schema in which the unqualified names of its definition are looked up."""
+        """The schema of the unqualified names in its definition."""
         return self.definition.search_schema
 
     @property
@@ -117,22 +117,22 @@ class Item:
 
     @property
     def flow(self) -> str:
-        """The text of CREATE FLOW behind its name; empty if that did not make it."""
+        """The text of CREATE FLOW after its name; empty if no flow made it."""
         return self.definition.flow
 
     @property
     def location(self) -> str | None:
-        """The folder of the Delta table that holds its rows; None where it holds none."""
+        """The folder of the Delta table that holds its rows; None without one."""
         return None if self.storage is None else self.storage.location
 
     @property
     def managed(self) -> bool:
-        """Whether it is ctsql's alone: its folder, if it has one, is deleted with it."""
+        """Whether ctsql owns its folder, if any, and deletes it with the object."""
         return self.storage is None or self.storage.managed
 
     @property
     def problem(self) -> str:
-        """What is wrong with its entry in the catalog; else empty."""
+        """The defect of its entry in the catalog; empty without one."""
         return ""
 
     @property
@@ -142,12 +142,12 @@ class Item:
 
     @property
     def quarantine(self) -> str | None:
-        """The id of what holds the rows that it sets aside; None for none."""
+        """The id of its quarantine; None without one."""
         return None
 
     @property
     def replaces(self) -> str | None:
-        """The id of the object that it is a replacement for; None where it is none."""
+        """The id of the object that it is to replace; None if it is no replacement."""
         return None
 
     @property
@@ -175,7 +175,7 @@ class Item:
 
     @property
     def app(self) -> str:
-        """The application id under which its commits are made."""
+        """The application id of its commits."""
         return f"ctsql:{self.id}"
 
     @property
@@ -184,7 +184,7 @@ class Item:
         return (self.definition,)
 
     def bound(self, columns: Schema, reads: tuple[Reading, ...]) -> Self:
-        """The item with the columns and the reads that its definition has, now that it is bound."""
+        """The item with the columns and the reads of its bound definition."""
         return replace(self, columns=columns, definition=replace(self.definition, reads=reads))
 
     def at_revision(self, number: int) -> "Item":
@@ -192,7 +192,7 @@ class Item:
         return self
 
     def check(self, span: Span | None = None) -> "Item":
-        """The item; raises STORED_DATA_INVALID when its entry could not be read."""
+        """The item; raises STORED_DATA_INVALID if its entry is unreadable."""
         if self.problem:
             what = f'the entry of "{self.name}" in the catalog'
             hint = f"{RESTORE}, or give it up: DROP TABLE {self.name}"
@@ -202,7 +202,7 @@ class Item:
     def wrong_kind(
         self, expected: str, hint: str, span: Span | None = None, *, actual: str = ""
     ) -> CtsqlError:
-        """WRONG_OBJECT_KIND; ``actual`` says what it is, if its kind does not."""
+        """WRONG_OBJECT_KIND; ``actual`` describes the object, if its kind is not enough."""
         name, actual = str(self.name), actual or self.kind.value
         return error(
             "WRONG_OBJECT_KIND", span=span, name=name, found=actual, wanted=expected, hint=hint
@@ -214,7 +214,7 @@ Record = TypeVar("Record", bound=Item)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table(Item):
-    """A table that anybody may write."""
+    """A table that any writer may change."""
 
     kind = ObjectKind.TABLE
 
@@ -223,14 +223,14 @@ class Table(Item):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View(Item):
-    """A view: its query is run wherever it is read."""
+    """A plain view: its query runs whenever it is read."""
 
     kind = ObjectKind.VIEW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maintained(Item):
-    """What ctsql advances to each T from ``created_at`` on: a materialized view or a task."""
+    """A materialized view or a task: ctsql advances it to each T from ``created_at`` on."""
 
     # the id of the object with the rows that it sets aside; None for none.
     quarantine: str | None = None
@@ -283,7 +283,7 @@ class Task(Maintained):
 
     @property
     def reads(self) -> tuple[Reading, ...]:
-        """What it reads, by any definition that may still have to run."""
+        """The relations that it reads, by any definition that may still have to run."""
         if not self.earlier:
             return self.definition.reads
         return tuple({r.object_id: r for d in self.revisions for r in d.reads}.values())
@@ -328,7 +328,7 @@ class Unreadable(Item):
 
     @property
     def problem(self) -> str:
-        """What is wrong with its entry in the catalog."""
+        """The defect of its entry in the catalog."""
         return self.detail
 
 
@@ -345,7 +345,7 @@ def was_dropped(name: object, when: str, kind: str = "relation") -> CtsqlError:
 def altered_meanwhile(
     item: Item, detail: str = "Another process gave it another definition."
 ) -> CtsqlError:
-    """ALTERED_MEANWHILE, where somebody else changed an object or its readers; to be raised."""
+    """ALTERED_MEANWHILE: another process changed an object or its readers; the caller raises it."""
     return error("ALTERED_MEANWHILE", kind=item.kind.value, name=str(item.name), detail=detail)
 
 

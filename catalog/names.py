@@ -15,7 +15,7 @@ from ctsql.catalog.spans import Span
 DEFAULT_SCHEMA = "default"
 NAME_CHARACTERS_MAX = 255
 OWN_FOLDERS = ("_ctsql", "_delta_log")
-"""Folders that hold what ctsql or Delta itself keeps, in whatever warehouse or table."""
+"""The names of ctsql's and Delta's own folders, in any warehouse or table."""
 _FOLDER_CHARACTERS_MAX = 128
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -27,11 +27,11 @@ _RESERVED_TEXT = """
     UNION UNPIVOT UPDATE USING VALUES WHEN WHERE WINDOW WITH
 """
 _RESERVED = frozenset(_RESERVED_TEXT.split())
-"""Words that somewhere are taken for a part of the statement, when they are bare."""
+"""Words that, without backticks, some statement takes for one of its keywords."""
 
 
 def quote(part: str) -> str:
-    """An identifier as it must be typed: bare when it can be, else in backticks.
+    """An identifier as it must be typed: bare if possible, else in backticks.
 
     >>> quote("plain"), quote("odd name"), quote("select")
     ('plain', '`odd name`', '`select`')
@@ -46,7 +46,7 @@ def backtick(part: str) -> str:
 
 
 def table_at(location: str) -> str:
-    """How Spark's SQL names the Delta table at a location.
+    """The name in Spark's SQL of the Delta table at a location.
 
     >>> table_at("file:/w/t"), table_at("file:/w`x/t")
     ('delta.`file:/w/t`', 'delta.`file:/w``x/t`')
@@ -102,7 +102,7 @@ class Name:
 
 
 def quarantine_name(owner: Name) -> Name:
-    """What the quarantine of a task or view is called when it is made.
+    """The name of a new quarantine of a task or view.
 
     >>> str(quarantine_name(Name("shop", "orders")))
     'shop.orders_quarantine'
@@ -128,7 +128,7 @@ def check_new_schema(name: str, span: Span) -> None:
 
 
 def folder_part(name: str) -> str:
-    """What a folder is called for a name, in characters and of a length that every store takes.
+    """The folder's name for an object's name, with characters and a length that all stores allow.
 
     >>> folder_part("odd name"), len(folder_part("x" * 255))
     ('odd_name', 128)

@@ -87,20 +87,20 @@ RefreshPart = Every | Cron | At
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """How a view was refreshed from a T on; ``parts`` None is on commit."""
+    """The refresh schedule of a view from a T on; ``parts`` None means on commit."""
 
     start: Time
     parts: tuple[RefreshPart, ...] | None
 
     def to_json(self) -> list[Any]:
-        """What the catalog keeps of it."""
+        """The stretch as a JSON value, for the catalog."""
         if self.parts is None:
             return [self.start, None]
         return [self.start, [[type(p).__name__.lower(), *astuple(p)] for p in self.parts]]
 
     @staticmethod
     def from_json(raw: list[Any]) -> "Stretch":
-        """The same of what :meth:`to_json` gave.
+        """Read the value of :meth:`to_json`.
 
         >>> parts = (Every(5, 2), Every(7), Cron("0 3 * * *"), At(9), At())
         >>> Stretch.from_json(Stretch(3, parts).to_json()) == Stretch(3, parts)

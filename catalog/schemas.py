@@ -28,7 +28,7 @@ def plain_type(data_type: str) -> str:
 
 
 def char_length(data_type: str) -> int | None:
-    """How many characters a CHAR has, with blanks behind shorter texts; None for other types.
+    """The length of a CHAR, to which shorter texts are padded; None for other types.
 
     >>> char_length("char(5)"), char_length("varchar(5)"), char_length("array<char(5)>")
     (5, None, None)
@@ -123,7 +123,7 @@ def same_columns(one: Sequence[Column], other: Sequence[Column]) -> bool:
 
 
 def keeps_columns(old: Sequence[Column], new: Sequence[Column]) -> bool:
-    """Do columns begin with these?
+    """Whether the new columns begin with the old ones.
 
     >>> keeps_columns([Column("k", "int")], [Column("k", "int"), Column("v", "int")])
     True
@@ -188,7 +188,7 @@ def shown_columns(columns: Sequence[Column]) -> str:
 
 
 def changes_between(there: Sequence[Column], new_columns: Sequence[Column]) -> list[str]:
-    """What ALTER TABLE says behind the name to give a table other columns; none for the same.
+    """The ALTER TABLE actions that give a table other columns; none for the same columns.
 
     A removed and an added column of one type are a rename: a drop would lose the values.
 
@@ -225,7 +225,7 @@ def commented(catalog_columns: Sequence[Column], there: Sequence[Column]) -> Sch
 def _counterparts(
     there: Sequence[Column], new_columns: Sequence[Column]
 ) -> tuple[list[tuple[Column, Column | None]], list[Column]]:
-    """Each of some columns with the one that it was, None for a new one; and those that go."""
+    """Each new column with its earlier column, None for an added one; and the removed columns."""
     old = {fold(c.name): c for c in there}
     new = {fold(c.name) for c in new_columns}
     going = [c for key, c in old.items() if key not in new]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A text and what to call it: a file's path, or a name such as ``<stdin>``."""
+    """A text and its name in messages: a file's path, or for example ``<stdin>``."""
 
     text: str
     name: str = "<statement>"

@@ -28,10 +28,10 @@ def read_item(text: str) -> Item:
 
 
 def item_of_entry(object_id: str, text: str) -> Item:
-    """The object of an entry; an unreadable one raises its error only where it is used.
+    """The object of an entry; an unreadable one raises its error only when it is used.
 
-    It is damaged, or of a newer version of ctsql. Its name stays in use, and its folder and what it
-    reads are not removed.
+    It is damaged, or of a newer version of ctsql. Its name stays in use; its folder and the objects
+    that it reads are not removed.
     """
     try:
         return read_item(text)
@@ -68,7 +68,7 @@ def _values(value: Any) -> Any:
 
 
 def _read(kind: Any, raw: Any) -> Any:
-    """What :func:`_values` gave, as a type; KeyError, TypeError, ValueError where it is not one."""
+    """Read a value of :func:`_values` as a type; raises KeyError, TypeError or ValueError."""
     if hasattr(kind, "from_json"):
         return kind.from_json(raw)
     if isinstance(kind, type) and is_dataclass(kind):

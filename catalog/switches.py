@@ -6,7 +6,7 @@ _WORDS = dict.fromkeys(("true", "on", "yes", "1"), True) | dict.fromkeys(
 
 
 def read_switch(text: str) -> bool | None:
-    """Whether a word says on, in any case; None if it says neither.
+    """Whether a word means on, in any case; None if it means neither on nor off.
 
     >>> [read_switch(word) for word in ("ON", "yes", "1", "False", "off", "no", "maybe", "")]
     [True, True, True, False, False, False, None, None]

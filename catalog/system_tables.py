@@ -19,7 +19,7 @@ class SystemTable:
     """A system table."""
 
     name: str  # without the schema
-    about: str  # what a row is
+    about: str  # the meaning of a row
     columns: tuple[Column, ...]
 
 
@@ -150,13 +150,13 @@ def find_system_table(name: Name) -> SystemTable | None:
 
 
 def only_queried(name: Name, span: Span | None) -> CtsqlError:
-    """The error for what is done to a system table and is no query; the caller raises it."""
+    """The error for any use of a system table but a query; the caller raises it."""
     hint = f"Type: SELECT * FROM {name}; or DESCRIBE {name}"
     message = f'"{name}" is a system table, which can only be queried'
     return error("SYSTEM_SCHEMA", span=span, message=message, hint=hint)
 
 
 def made_in_system(span: Span | None) -> CtsqlError:
-    """The error for what is made in the schema of the system tables; the caller raises it."""
+    """The error for creating an object in the system schema; the caller raises it."""
     message = 'nothing can be made in the schema "system"'
     return error("SYSTEM_SCHEMA", span=span, message=message, hint="Choose another schema.")

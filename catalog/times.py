@@ -1,4 +1,4 @@
-"""Times: what a T is, its bounds, and how people write them.
+"""Times: the meaning of T, its bounds, and its text forms.
 
 A T is a number of milliseconds since 1970-01-01 UTC on the warehouse's one timeline. It is
 assigned, not read from a clock: two commits in the same millisecond get two Ts. As a bound it is

@@ -93,7 +93,7 @@ class Engine(LogReader):
         self._open()
 
     def _open(self) -> None:
-        """Open the warehouse in the mode that holds, and know nothing of it yet."""
+        """Open the warehouse in the current mode; nothing of it is loaded yet."""
         session, warehouse, read_only = self.session, self._warehouse_path, self.read_only
         self.gateway = ReadOnlyGateway(session) if read_only else Gateway(session)
         self.external = ExternalRelations(self.gateway, self.caller)
@@ -102,19 +102,19 @@ class Engine(LogReader):
     def _use(self, warehouse: Warehouse) -> None:
         super()._use(warehouse)
         self._system_rows = SystemRows(self.session, self)
-        self._followed: frozenset[str] | None = None  # unknown: other processes may have ended
+        self._followed: frozenset[str] | None = None  # unknown: a process may have been killed
 
     def change_catalog(self, change: Callable[[Catalog], Catalog]) -> Catalog:
-        """Commit a change of the catalog; returns the newest one.
+        """Commit a change of the catalog; returns the newest catalog.
 
-        Tables that something follows since then keep their logs, and others no more.
+        Tables that now have followers keep their logs; tables without do not any more.
         """
         catalog = super().change_catalog(change)
         self._followed = keep_logs(self.warehouse, self._followed)
         return catalog
 
     def _make(self, system: str, catalog_at: str, timeline_at: str) -> None:
-        # Creation is a commit too. The catalog comes last: where it is, all is.
+        # The catalog is created last: if it exists, the other tables exist.
         with translate_spark_errors(), folder_lock(system):
             Timeline.create(self.gateway, timeline_at)
             DeltaCatalog.create(self.gateway, catalog_at)
@@ -123,7 +123,7 @@ class Engine(LogReader):
     # ---- read-only
 
     def promote(self) -> None:
-        """From read-only to writing; what was computed in memory is dropped, not written.
+        """Change from read-only to writing; rows computed in memory are dropped, not written.
 
         The next read mints and writes. Its Ts may differ from those shown before, because another
         process may have bound some meanwhile. This cannot be undone.
@@ -158,7 +158,7 @@ class Engine(LogReader):
             self._reset_caches()
 
     def read_only_twin(self) -> "Engine":
-        """A read-only engine on the same warehouse: this one, if it is."""
+        """A read-only engine on the same warehouse; this one, if it is read-only."""
         if self.read_only:
             return self
         if self._read_only_twin is None:
@@ -197,14 +197,14 @@ class Engine(LogReader):
         return now - now % self.tick_ms if self.tick_ms else now
 
     def _mint(self) -> int:
-        """Bind what is committed, transactions that a killed process left included."""
+        """Bind new commits, including transactions that a killed process left."""
         if self._resolves_intents and not self.read_only:
             return mint_resolved(self.timeline, self.relations.sources, tick_ms=self.tick_ms)
         return self.timeline.mint(self.relations.sources(), tick_ms=self.tick_ms)
 
     @contextmanager
     def leaving_intents(self) -> Iterator[None]:
-        """Inside, transactions of others are left as they are: for who holds a table's lock."""
+        """Inside, other transactions are not completed; for a holder of a table's lock."""
         before, self._resolves_intents = self._resolves_intents, False
         try:
             yield
@@ -212,7 +212,7 @@ class Engine(LogReader):
             self._resolves_intents = before
 
     def mint_fresh(self, *, request: Item | None = None) -> int:
-        """Bind a T that is new, not before the clock's time; a view's refresh may be asked for."""
+        """Bind a new T, not before the clock's time; ``request`` is a view to refresh at it."""
         view = None if request is None else request.id
         newest = self.timeline.mint(
             self.relations.sources(), fresh=True, request=view, tick_ms=self.tick_ms
@@ -264,7 +264,7 @@ class Engine(LogReader):
     def advance(
         self, items: Iterable[Item], until: int, *, context: AdvanceContext | None = None
     ) -> None:
-        """Bring the outputs among the items, and all they depend on, up to a time."""
+        """Advance the outputs among the items, and all they depend on, to a time."""
         for item in closure(self.catalog, [i.id for i in items]):
             self.advance_one(item, until, context=context)
 
@@ -285,7 +285,7 @@ class Engine(LogReader):
                 ViewSink(self.warehouse, item, context).advance(until)
             except DataError as problem:
                 if problem.condition == "VIEW_FAILED":
-                    # What cannot be recorded is still raised by whoever called.
+                    # A failure that cannot be recorded is still raised by the caller.
                     with suppress(EnvironmentProblem, CommitUnknown):
                         note_view_failure(self.relations.output(item), item, problem)
                 raise
@@ -325,7 +325,7 @@ class Engine(LogReader):
             return lower_query(query, context, external, parameters=parameters)
 
     def external_rows(self, relations: Sequence[Node]) -> dict[int, DataFrame]:
-        """The rows of what is no object, by place in ``relations``."""
+        """The rows of relations that are not objects, by place in ``relations``."""
         return {
             i: self.external.rows(node.ref)
             if node.system is None

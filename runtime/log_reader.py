@@ -30,7 +30,7 @@ class LogReader:
     may_create = False
 
     def _open_at(self, location: str) -> None:
-        """Open the warehouse at a place, by :attr:`gateway`; know nothing of it yet."""
+        """Open the warehouse at a location, by :attr:`gateway`; nothing of it is loaded yet."""
         self.location = self.gateway.qualify(location)
         system = f"{self.location}/{SYSTEM_FOLDER}"
         catalog_at, timeline_at = f"{system}/catalog", f"{system}/timeline"
@@ -49,7 +49,7 @@ class LogReader:
         self._use(Warehouse.over(self.gateway, timeline_at, self.queries))
 
     def _make(self, system: str, catalog_at: str, timeline_at: str) -> None:
-        """Make the warehouse, in these folders."""
+        """Create the warehouse in these folders."""
         raise NeedsSpark("a new warehouse")
 
     def _use(self, warehouse: Warehouse) -> None:
@@ -67,12 +67,12 @@ class LogReader:
 
     @contextmanager
     def as_stored(self) -> Iterator[None]:
-        """Inside, what is stored is seen, which is all that a log says."""
+        """Inside, reads return stored rows; logs contain nothing else."""
         yield
 
     @property
     def catalog(self) -> Catalog:
-        """The catalog as last looked at."""
+        """The catalog, as last loaded."""
         return self.warehouse.catalog
 
     def refresh_catalog(self) -> Catalog:
@@ -81,7 +81,7 @@ class LogReader:
         return self.catalog
 
     def change_catalog(self, change: Callable[[Catalog], Catalog]) -> Catalog:
-        """Commit a change of the catalog; returns the newest one."""
+        """Commit a change of the catalog; returns the newest catalog."""
         self.catalog_store.change(change)
         return self.refresh_catalog()
 

@@ -73,7 +73,7 @@ class SparkEngine:
     def types_given(
         self, view: ViewWrite, text: Text, tables: Mapping[str, StoredTable]
     ) -> tuple[str, ...] | None:
-        """By what Spark makes of both texts, once for all views of one shape."""
+        """Compare Spark's plans of both texts, once for all views of one shape."""
         shapes = Shapes()
         query = shapes.of(view.desired)
         numbers = {name: shapes.number(table.object_id) for name, table in tables.items()}
@@ -108,7 +108,7 @@ class SparkEngine:
         return SparkRows(self._session.sql(query.sql(view_names.__getitem__)))
 
     def _run_on_few(self, query: PrintedQuery, inputs: Mapping[Input, RowSet]) -> RowSet:
-        """The same where the driver holds all that is read: planned once for equal texts."""
+        """The same if the driver holds all inputs: planned once for equal texts."""
         placeholders = {use: f"_{i}" for i, use in enumerate(inputs)}
 
         def build(frames: Sequence[DataFrame]) -> DataFrame:

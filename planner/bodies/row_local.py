@@ -84,7 +84,7 @@ def carry_time_below(
 
 
 def only_loses_rows(plan: lp.TaskWrite) -> bool:
-    """Does a body that runs because time passes only delete rows, and none ever returns?
+    """Whether a body that runs as time passes only deletes rows, which never return.
 
     FROM RETAIN ... WHILE (until > now()) is one. A run deletes all that an earlier run would have,
     so an earlier run that no reader sees can be left out.

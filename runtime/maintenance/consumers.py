@@ -26,7 +26,7 @@ from ctsql.runtime.tasks.progress import complete_through
 from ctsql.runtime.warehouse.table_checks import missing_table
 from ctsql.runtime.warehouse.times.replaced_tables import LOST, UNREADABLE
 
-READS = "reads"  # the consumer for SELECT, now and AS OF the past
+READS = "reads"  # the consumer that stands for SELECT, now and AS OF the past
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,9 +136,9 @@ def _place(reader: LogReader, item: Item, failure: Failure, *, is_open: bool) ->
 
 
 def _is_by_definition_of_now(reader: LogReader, item: Item, failure: Failure) -> bool:
-    """Is it certain that the newest definition failed?
+    """Whether the newest definition certainly failed.
 
-    At the T from which it is in force, the one before may have failed.
+    At the T from which it is in force, the earlier definition may have failed.
     """
     if not isinstance(item, Task):
         return False

@@ -93,7 +93,7 @@ class OutputStatus:
     suspended: bool = False
     failure: Failure | None = None  # its own
     origin: tuple[Item, Failure] | None = None  # the object and the failure that it waits for
-    problem: CtsqlError | None = None  # why nothing else is known; its upper is then 0
+    problem: CtsqlError | None = None  # the error that hides its status; its upper is then 0
 
     @property
     def state(self) -> State:

@@ -57,7 +57,7 @@ def collect_arrow(rows: DataFrame) -> pa.Table:
 
 @or_else(lambda session, rows, output, _: all_as_arrow(frame_over(session, rows, output)))
 def arrow_of(session: SparkSession, jvm_rows: Any, output: Any, schema: T.StructType) -> pa.Table:
-    """Rows that the JVM holds, of the columns ``output``, as Arrow."""
+    """Rows that the JVM holds, with the columns ``output``, as Arrow."""
     with translate_spark_errors():
         if not jvm_rows.size():
             return arrow_schema(schema).empty_table()

@@ -15,7 +15,7 @@ from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types 
 from ctsql.catalog.names import backtick
 from ctsql.runtime.rows.types import has_order
 
-LISTED_MAX = 500  # up to so many different numbers are listed; of more only the bounds are used
+LISTED_MAX = 500  # the most numbers that are listed; of more only the bounds are used
 TEXTS_MAX = 50  # the same for other values: each is a call into the JVM
 
 _LOST = "\ufffd"  # PySpark's character for bytes that are not UTF-8: the text is unknown

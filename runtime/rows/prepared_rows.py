@@ -88,7 +88,7 @@ class Recipe:
 
     @cached_property
     def whole(self) -> tuple["Recipe", ...]:
-        """It and all its parts, each once, behind its own parts."""
+        """This recipe and all its parts, each once, parts first."""
         recipes: dict[Recipe, None] = {}
         for part in self.parts:
             recipes.update(dict.fromkeys(part.whole))

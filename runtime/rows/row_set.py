@@ -75,12 +75,12 @@ class RowSet(ABC):
 
     @property
     def is_local(self) -> bool:
-        """Does the driver hold them?"""
+        """Whether the driver holds the rows."""
         return not isinstance(self.local, Declined)
 
     @property
     def is_of_few(self) -> bool:
-        """Does the driver hold them, or all that they are computed from?"""
+        """Whether the driver holds the rows, or everything that they are computed from."""
         return self.is_local
 
     def keep(self, stack: ExitStack, *, many: bool = False) -> "RowSet":
@@ -147,7 +147,7 @@ class SparkRows(RowSet):
 
     @property
     def is_empty(self) -> bool:
-        """Are there none? Runs a job."""
+        """Whether there is no row; runs a job."""
         return self._frame.isEmpty()
 
     @property

@@ -13,13 +13,13 @@ from ctsql.runtime.monitoring.refreshes import Refresh
 class EventKind(Enum):
     """What happened."""
 
-    STARTED = "started"  # the service follows what is there
-    STOPPED = "stopped"  # it was told to end
+    STARTED = "started"  # the service has started
+    STOPPED = "stopped"  # the service was stopped
     WROTE = "wrote"  # an output was committed at a T
     REACHED = "reached"  # everything is complete through a T, and no rows were written
-    FAILED = "failed"  # an object, or the service itself, could not go on
-    RECOVERED = "recovered"  # an object that had failed goes on
-    COMPACTED = "compacted"  # small files of an output became few; no row changed
+    FAILED = "failed"  # an object, or the service itself, failed
+    RECOVERED = "recovered"  # a failed object continues
+    COMPACTED = "compacted"  # the files of an output were compacted; no row changed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

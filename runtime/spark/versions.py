@@ -44,7 +44,7 @@ def untested(spark: str, delta: str) -> str:
 
 
 def at_least(*version: int) -> bool:
-    """Is this process's PySpark, and so its JVM, at least of this release?"""
+    """Whether this process's PySpark, and so its JVM, is of this release or a later one."""
     return parse(pyspark_release()) >= version
 
 

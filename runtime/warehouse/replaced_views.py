@@ -13,7 +13,7 @@ is refused.
 Columns that are only added at the end are added before, in a commit without rows. If no column that
 readers use is dropped or changed, the view's history *continues*: the time of creation is
 unchanged, and older rows are read by the columns that both versions have
-(docs/decisions/0063-columns-of-views.md).
+(docs/decisions/0100-other-columns.md).
 
 [never-older-on-newer] a process that has loaded an older definition writes nothing on top of a
     newer one: each commit stores its revision and expects the upper that was read.

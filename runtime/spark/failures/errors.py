@@ -139,7 +139,7 @@ def conflict_errors() -> tuple[type[BaseException], ...]:
 
 
 def is_lost(problem: CtsqlError) -> bool:
-    """Has this process lost its connection to Spark?"""
+    """Whether this process has lost its connection to Spark."""
     error_types = (Py4JNetworkError, ConnectionError)
     return problem.condition == "SPARK_ERROR" and isinstance(problem.__cause__, error_types)
 

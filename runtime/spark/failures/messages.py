@@ -84,7 +84,7 @@ class Throwable:
 
     @property
     def is_data_error(self) -> bool:
-        """Is the error caused by a row's values?"""
+        """Whether a row's values cause the error."""
         if self.condition == NESTED_VOID:
             return False  # it has the state of data, and is about the type
         if self.condition.startswith(_DATA_CONDITIONS) or self.state.startswith(_DATA_STATES):

@@ -251,7 +251,7 @@ def _refreshes(engine: LogReader, item: Item) -> list[tuple[str, object]]:
     if plan.refresh is not None:
         engine.timeline.refresh()
         schedule = engine.schedules.schedule(item)
-        assert schedule is not None  # it is what REFRESH says
+        assert schedule is not None  # REFRESH prints the same
         time = schedule.round_up(max(engine.timeline.now, clock.now_ms()) + 1)
         rows.append(("next refresh", "none" if time == CLOSED else times.to_iso(time)))
     return rows

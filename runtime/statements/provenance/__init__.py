@@ -1,1 +1,1 @@
-"""WHY and BLAME: which rows a row was made from."""
+"""WHY and BLAME: the rows from which a row was computed, and the commits that wrote them."""

@@ -3,7 +3,7 @@
 The text alone does not decide it: ``SELECT *``, USING, lateral columns and struct fields would need
 a second analyser. A definition reads a column if Spark analyses it differently without it, or if
 the column is in its optimized plan: ``x`` may resolve to a column of an outer query without it
-(docs/decisions/0100-alter-table.md).
+(docs/decisions/0100-other-columns.md).
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -56,7 +56,7 @@ def reads_columns(
     table: str,
     names: Collection[str],
 ) -> bool:
-    """Does a definition, bound with ``columns_of``, read one of some columns of a table?
+    """Whether a definition, bound with ``columns_of``, reads one of some columns of a table.
 
     ``names`` are folded.
     """
@@ -70,7 +70,7 @@ def reads_columns(
 
 
 def is_read(plan: PlanOperator, table: tuple[Any, ...], places: Collection[int]) -> bool:
-    """Does a query read some columns of a table?
+    """Whether a query reads some columns of a table.
 
     ``table``: the parts of the table's own plan. ``places``: of the columns.
     """

@@ -70,7 +70,7 @@ def effects_on_readers(
 
 
 def _is_lossy(columns: Schema, after: Schema) -> bool:
-    """Is a column dropped or renamed?"""
+    """Whether a column is dropped or renamed."""
     return any(find(after, c.name) is None for c in columns)
 
 
