@@ -33,7 +33,7 @@ def column_origins(
 
 
 def query_origins(query: lp.Query, columns: Sequence[str]) -> Origins:
-    """What the columns of a plain view are made of, directly."""
+    """The direct origins of a plain view's columns."""
     return _Origins(direct=True).of_query(query, columns)
 
 
@@ -64,7 +64,7 @@ def _of_task(plan: lp.TaskWrite, direct: bool) -> dict[str, Origins]:
 def _outside(
     sources: frozenset[Origin], origins_of: Mapping[str, Mapping[str, frozenset[Origin]]]
 ) -> frozenset[Origin]:
-    """The columns of other objects that some columns are made of."""
+    """The columns of other objects from which some columns are computed."""
     reached: set[Origin] = set()
     waiting = set(sources)
     while waiting:
@@ -79,7 +79,7 @@ def _outside(
 @dataclass(frozen=True, slots=True)
 class _Origins:
     direct: bool  # plain views are not followed
-    # what a body reads of an input that it does not read whole, by the input's id.
+    # the view or condition through which a body reads an input, by the input's id
     input_views: Mapping[str, lp.ViewReference] = field(default_factory=dict)
 
     def of_statement(
@@ -119,7 +119,7 @@ class _Origins:
         return columns, self._of_text(f"{ctes}SELECT {values} FROM {rows}", text.relations, columns)
 
     def of_query(self, query: lp.Query, columns: Sequence[str]) -> Origins:
-        """What each column of a query is made of, by the names that these have outside."""
+        """The origins of each column of a query, by the outer names of the columns."""
         text = _Text()
         return self._of_text(text.add(query), text.relations, columns)
 
@@ -187,7 +187,7 @@ class _Text:
 def _roots(
     text: str, columns: Sequence[str], schema: Mapping[str, object]
 ) -> dict[str, LineageNode | None]:
-    """Where each column of a text begins to be followed; None where it cannot be."""
+    """The node at which each column's origins are searched; None if it cannot be followed."""
     try:
         return dict(lineage(None, text, schema=dict(schema), dialect="spark"))
     except SqlglotError:

@@ -17,7 +17,7 @@ from ctsql.planner.syntax.tokens.qualified_names import QualifiedNames
 from ctsql.planner.syntax.tokens.tokenizer import words_of
 
 Meaning = Callable[[Name], str]
-"""What replaces a relation in compared texts: the same for the same object."""
+"""Returns a relation's substitute in compared texts, equal for equal objects."""
 
 
 class Part(Enum):

@@ -35,9 +35,9 @@ _ROWS = {"INSERT", "UPDATE", "DELETE", "MERGE", "COPY"}
 class FileDefinition:
     """An object of a folder."""
 
-    statement: Defining  # what makes it
-    schema: str  # where its unqualified names are looked up
-    # what it makes, its own name first; a task's outputs and a flow's target follow.
+    statement: Defining  # the statement that creates it
+    schema: str  # the schema of its unqualified names
+    # the names that it creates, its own first; then a task's outputs and a flow's target
     names: tuple[Name, ...]
     reads: tuple[Name, ...]  # the relations it names, but for itself, in order of text
     comments: tuple[st.CommentOn, ...] = ()  # the folder's COMMENT ON about it and its columns
@@ -57,7 +57,7 @@ class FileDefinition:
 
     @property
     def keyword(self) -> str:
-        """What it is, as a statement spells it: ``CONTINUAL TASK``."""
+        """Its kind, as a statement spells it: ``CONTINUAL TASK``."""
         if isinstance(self.statement, st.CreateFlow):
             return "FLOW"
         return self.kind.keyword
@@ -78,7 +78,7 @@ class FileDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Other:
-    """A statement that is no definition and that the caller asked for, with its schema."""
+    """A statement that is no definition, of a kind that the caller wants, with its schema."""
 
     statement: st.Statement
     schema: str
@@ -86,11 +86,11 @@ class Other:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folder:
-    """What a folder says."""
+    """The definitions of a folder."""
 
     definitions: tuple[FileDefinition, ...] = ()  # each after what it reads
-    schemas: tuple[st.CreateSchema, ...] = ()  # those that are created
-    # statements of the kinds that the caller takes besides, in order of text.
+    schemas: tuple[st.CreateSchema, ...] = ()  # the created schemas
+    # statements of the other kinds that the caller wants, in order of text
     others: tuple[Other, ...] = ()
 
     def find(self, name: Name) -> FileDefinition | None:
@@ -146,7 +146,7 @@ class _Definitions:
                 case _ if isinstance(statement, self.also):
                     self.others.append(Other(statement=statement, schema=schema))
                 case st.Test():
-                    pass  # it defines nothing
+                    pass  # it defines no object
                 case st.UseSchema():
                     schema = statement.name
                 case st.CreateSchema():

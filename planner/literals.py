@@ -79,7 +79,7 @@ def _literal_of(value: object, which: str) -> str:
 
 
 def list_of(parameters: object) -> list[object]:
-    """The parameters as a list, of a dict its names; INVALID_USAGE if they are no collection."""
+    """The parameters as a list, for a dict its names; raises INVALID_USAGE if they are neither."""
     if parameters is None:
         return []
     if isinstance(parameters, str | bytes) or not isinstance(parameters, Iterable):

@@ -29,7 +29,7 @@ class Role(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relation:
-    """A leaf: the object, its name here, and its columns."""
+    """A leaf: an object, its name in the query, and its columns."""
 
     object_id: str
     name: Name
@@ -38,7 +38,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Get(Relation):
-    """A relation as bound: which object, in which role. The rules replace every one."""
+    """A bound relation: its object and its role. The rules replace every ``Get``."""
 
     role: Role
 
@@ -73,7 +73,7 @@ class NormalReference(Relation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelfReference(Relation):
-    """The output itself: what it held at T - 1, then what earlier statements proposed."""
+    """The output itself: its rows at T - 1, changed by what earlier statements proposed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,13 +133,13 @@ class Insert:
 
     @property
     def filled_columns(self) -> tuple[str, ...]:
-        """The output columns that the query's columns fill, in order; empty if Spark has to say."""
+        """The output columns that the query's columns fill, in order; empty if only Spark knows."""
         return self.into or tuple(c.name for c in self.query.columns or ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """Propose to delete what the output holds where the predicate is true."""
+    """Propose to delete the output's rows for which the predicate is true."""
 
     of: "Node"
     alias: str
@@ -157,7 +157,7 @@ class Assign:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
-    """Propose other values for what the output holds where the predicate is true."""
+    """Propose other values for the output's rows for which the predicate is true."""
 
     of: "Node"
     alias: str
@@ -169,7 +169,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeClause:
-    """The action of a MERGE on the rows of one kind, where the condition is true."""
+    """The action of a MERGE on the rows of one kind for which the condition is true."""
 
     when: MergeWhen
     action: MergeAction
@@ -294,8 +294,8 @@ class TaskWrite:
     transaction: Transaction
     snapshot: bool
     skip_errors: bool = False  # ON ERROR = 'skip'
-    quarantine_errors: bool = False  # ON ERROR = 'quarantine': rows at fault go there
-    trim: Every | None = None  # TRIM EVERY: the body also runs so often, with nothing inserted
+    quarantine_errors: bool = False  # ON ERROR = 'quarantine': failed changes are set aside
+    trim: Every | None = None  # TRIM EVERY: the body also runs then, with nothing inserted
     coalesce: Every | None = None  # COALESCE: changes are due together, at the end of an interval
 
     @property

@@ -30,7 +30,7 @@ RELATION_OF_ROLE: dict[lp.Role, Callable[..., lp.Node]] = {
 
 
 def resolve_roles(plan: lp.Node) -> lp.Node:
-    """Replace every ``Get`` by the relation that its role stands for; no ``Get`` is left."""
+    """Replace every ``Get`` by the relation of its role; no ``Get`` remains."""
 
     def change(n: lp.Node) -> lp.Node:
         if not isinstance(n, lp.Get):

@@ -22,7 +22,7 @@ from ctsql.planner.nodes import External
 from ctsql.planner.syntax import splice
 from ctsql.planner.syntax.ast import Edit, SqlText
 
-_MARK = "\0"  # in no text that Spark takes
+_MARK = "\0"  # a character that no text for Spark has
 
 
 class Shapes:
@@ -33,7 +33,7 @@ class Shapes:
         self.objects = list(objects)
 
     def of(self, value: object) -> Hashable:
-        """The shape of a node, or of its parts; TypeError: it reads what is no object."""
+        """The shape of a node, or of its parts; raises TypeError for other relations."""
         match value:
             case SqlText():
                 return self._text(value)

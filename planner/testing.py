@@ -30,13 +30,13 @@ class StandIn:
 
     name: Name
     ref: st.RelationRef  # the place where it is first given rows
-    # those that the test declares; none where it has those of the folder's object.
+    # the columns that the test declares; none if the folder's object has them
     columns: tuple[st.ColumnDef, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestPlan:
-    """What is made for a test, in order: schemas, tables in place of others, definitions."""
+    """The objects to create for a test, in order: schemas, stand-in tables, definitions."""
 
     __test__ = False  # for pytest, which takes its name for a test's
 
@@ -48,7 +48,7 @@ class TestPlan:
 
     @property
     def made_at(self) -> int:
-        """When the objects are made."""
+        """The T at which the objects are created."""
         return (self.step_times[0] if self.step_times else START_MS) - STEP_MS
 
     @property
@@ -181,7 +181,7 @@ def _check_known(
     stand_ins: dict[Name, StandIn],
     definitions: Sequence[FileDefinition],
 ) -> None:
-    """Raise UNKNOWN_RELATION unless all that is read is made."""
+    """Raise UNKNOWN_RELATION unless every relation that is read is created."""
     names = {
         name for definition in folder.definitions for name in definition.names
     } | stand_ins.keys()
@@ -197,7 +197,7 @@ def _check_known(
 
 
 def check_made(definitions: Iterable[FileDefinition], names: Iterable[Name], span: Span) -> None:
-    """Raise UNKNOWN_RELATION or INVALID_STATEMENT unless the definitions can be made of these."""
+    """Raise UNKNOWN_RELATION or INVALID_STATEMENT unless the definitions can be created."""
     for definition in definitions:
         _check_not_attached(definition, span)
         for name in definition.reads:
@@ -214,7 +214,7 @@ def _check_not_attached(definition: FileDefinition, span: Span) -> None:
 
 
 def made_for_columns(name: Name, folder: Folder, span: Span) -> list[FileDefinition]:
-    """What must be made to know the columns of an object of the folder, in order; raises so."""
+    """The definitions needed for the columns of a folder's object, in order; raises the same."""
     definitions = folder.closure([name])
     check_made(definitions, {n for d in folder.definitions for n in d.names}, span)
     return [_detached(d) for d in definitions]
@@ -231,7 +231,7 @@ def _how_to_give(name: Name) -> str:
 
 
 def _detached(definition: FileDefinition) -> FileDefinition:
-    """The definition without what is outside: where rows go."""
+    """The definition without LOCATION and other places outside of the warehouse."""
     statement = definition.statement
     match statement:
         case st.CreateMaterializedView() | st.CreateContinualTask():
@@ -242,7 +242,7 @@ def _detached(definition: FileDefinition) -> FileDefinition:
 
 
 def at_time(text: st.SqlText, time: int) -> st.SqlText:
-    """A piece of SQL in which now() and its like mean a T."""
+    """A piece of SQL in which now() and similar functions mean a T."""
     if not text.clocks:
         return text
     edits = (st.Edit(span=call.span, text=call.kind.sql(time)) for call in text.clocks)

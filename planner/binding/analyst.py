@@ -14,7 +14,7 @@ class Analyst(Protocol):
         """Names and types of a query's result."""
 
     def is_deterministic(self, query: Query) -> bool:
-        """Whether a query gives the same result on the same data, as far as Spark knows."""
+        """Whether a query returns the same result for the same data, according to Spark."""
 
     def check_predicate(self, delete: Delete, columns: Sequence[Column]) -> None:
         """The predicate of a DELETE over a table with these columns must be a condition."""

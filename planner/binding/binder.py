@@ -28,7 +28,7 @@ from ctsql.planner.syntax import ast as st, parse
 from ctsql.planner.syntax.statements.options import POLICY
 from ctsql.planner.syntax.tokens.qualified_names import QualifiedNames
 
-DIFF_NAME = "diff"  # what the last column of ``changes(t)`` is called
+DIFF_NAME = "diff"  # the name of the last column of ``changes(t)``
 
 NO_TARGETS: Mapping[st.RelationRef, Sequence[str] | None] = {}
 
@@ -74,8 +74,9 @@ class Binder:
         reads: for a stored definition, the objects that its names meant at its creation.
         analyst: None for a stored definition, which was checked at its creation.
         columns_of: an object's current columns; a foreign writer may have added some to a table.
-        external_kind: what a name means in this process alone, for example a temporary view.
-        runs_once: it is no definition, so it may read files and temporary relations.
+        external_kind: what a name means outside of the catalog, for example a temporary view.
+        runs_once: whether the statement is no definition, so it may read files and temporary
+            relations.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class Binder:
     # ---- relations
 
     def resolve(self, ref: st.RelationRef) -> Item:
-        """The object a reference means."""
+        """The object that a reference means."""
         name = qualify(ref, self.search_schema)
         read = self._stored_reads.get(name)
         if read is not None:
@@ -118,7 +119,7 @@ class Binder:
         return item
 
     def _source_called(self, ref: st.RelationRef) -> st.RelationRef | None:
-        """The source of the input that a body means by its alias."""
+        """The source of an input, by the alias that the body uses."""
         if len(ref.parts) > 1 or ref.file is not None:
             return None
         alias = fold(ref.parts[0])
@@ -175,9 +176,9 @@ class Binder:
         return read.columns if read else tuple(c.name for c in self.columns_of(item))
 
     def rows_of(self, item: Item, name: Name, role: lp.Role) -> lp.Get | lp.ViewReference:
-        """What of a task's input the body sees, in a role: all, or what a view or WHERE leaves."""
+        """The rows of a task's input that the body sees in a role, through its view or WHERE."""
         columns = self._column_names(item, name)
-        if self.analyst is not None:  # SELECT * of existing columns; the body names what it reads
+        if self.analyst is not None:  # SELECT * of the present columns; the body names its own
             there = {fold(c.name) for c in self.columns_of(item)}
             columns = tuple(c for c in columns if fold(c) in there)
         self.reads[item.id] = Reading(name=name, object_id=item.id, columns=columns)
@@ -195,7 +196,7 @@ class Binder:
         return lp.ViewReference(object_id=item.id, name=item.name, columns=columns, query=query)
 
     def followed_item(self, item: Item, span: Span | None = None) -> Item:
-        """The object that a task follows; NOT_DURABLE: a view does more than filter and project."""
+        """The object that a task follows; raises NOT_DURABLE for a view that combines rows."""
         while isinstance(item, View):
             with reading_definition(item):
                 query = _query_of(item)
@@ -211,7 +212,7 @@ class Binder:
         return item
 
     def _is_external(self, ref: st.RelationRef, name: Name) -> bool:
-        """Whether a name means what this process knows; an object of the warehouse comes first."""
+        """Whether a name means a relation of this process; objects of the warehouse come first."""
         if (
             ref.change is not None
             or name in self._stored_reads
@@ -241,7 +242,7 @@ class Binder:
         raise error("NOT_DURABLE", span=ref.span, what=text, where=place, detail=detail, hint=hint)
 
     def view(self, item: Item, roles: dict[str, lp.Role]) -> lp.ViewReference:
-        """A plain view, with its own query bound in its own terms."""
+        """A plain view, with its query bound by the names of its own definition."""
         below = Binder(self.catalog, item.search_schema, None, reads=item.reads)
         with reading_definition(item):
             query = below.query(_query_of(item), roles)
@@ -249,9 +250,9 @@ class Binder:
         return lp.ViewReference(object_id=item.id, name=item.name, columns=columns, query=query)
 
     def _as_known(self, rows: lp.ViewReference, columns: Sequence[str]) -> lp.ViewReference:
-        """A plain view with the columns that a definition has stored, if its columns changed.
+        """A plain view with the columns stored in a definition, if the view's columns changed.
 
-        All of its columns if a stored one was removed.
+        If a stored column was removed, it gets all present columns.
         """
         there = [fold(c) for c in rows.columns]
         if [fold(c) for c in columns] == there or not {*map(fold, columns)} <= {*there}:
@@ -288,7 +289,7 @@ class Binder:
     ) -> QualifiedNames:
         """The meaning of the qualified names in pieces that read these relations.
 
-        ``targets`` is what the statement writes, with its columns; None if they are unknown.
+        ``targets``: the written relations, with their columns; None if these are unknown.
         """
         columns = {ref: n.columns for ref, n in relations if isinstance(n, lp.Relation)}
         return QualifiedNames(texts, self.search_schema, {**targets, **columns}.get)
@@ -378,12 +379,12 @@ def _query_of(view: Item) -> st.SqlText:
 
 
 def qualify(ref: st.RelationRef, search_schema: str) -> Name:
-    """The name a reference means, given the schema for unqualified names."""
+    """The qualified name of a reference, given the schema of unqualified names."""
     return Name(*ref.parts) if len(ref.parts) > 1 else Name(search_schema, ref.parts[0])
 
 
 def _diff_of(ref: st.RelationRef, columns: Sequence[str]) -> str:
-    """The name of the last column of ``changes(t)``; INVALID_STATEMENT: two would have it."""
+    """The name of the last column of ``changes(t)``; raises INVALID_STATEMENT if it is taken."""
     names = [fold(column) for column in columns]
     if DIFF_NAME not in names:
         return DIFF_NAME

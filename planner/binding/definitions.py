@@ -45,7 +45,7 @@ def reading_definition(item: Item) -> Iterator[None]:
         yield
     except CtsqlError as problem:
         if problem.condition == "STORED_DATA_INVALID":
-            raise  # it names an object already: this one, or one that it reads
+            raise  # the error already names an object: this one, or one that it reads
         what = f'the definition of {item.kind.value} "{item.name}"'
         hint = (
             "Use the version of ctsql that wrote it, or drop the object and create it again: "
@@ -57,7 +57,7 @@ def reading_definition(item: Item) -> Iterator[None]:
 
 
 def is_no_definition(item: Item) -> CtsqlError:
-    """STORED_DATA_INVALID for a definition that makes something else; the caller raises it."""
+    """STORED_DATA_INVALID for a definition of another object; the caller raises it."""
     what = f'the definition of {item.kind.value} "{item.name}"'
     detail = "It is not the statement that makes such an object."
     hint = f"Drop the object and create it again: DROP {item.kind.keyword} {item.name}"

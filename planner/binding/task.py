@@ -119,7 +119,7 @@ def _with_columns(
     column_list: Sequence[st.ColumnDef],
     roles: dict[str, lp.Role],
 ) -> Item:
-    """An output with its columns, which are inferred if unknown."""
+    """An output with its columns, which are inferred if the definition has no list."""
     if binder.analyst is None:
         return output
     if not output.columns:  # or else it exists: ALTER changes no column
@@ -147,7 +147,7 @@ def _target(binder: Binder, ref: st.RelationRef, own: Item) -> Item:
 
 
 def option_of(statement: st.CreateContinualTask, name: str) -> object:
-    """The value of an option; None when it is not given."""
+    """The value of an option; None if it is not given."""
     return next((o.value for o in statement.options if o.name == name), None)
 
 
@@ -204,9 +204,9 @@ def _find_changes(
 def _infer_columns(
     binder: Binder, statement: st.CreateContinualTask, own: Item, roles: dict[str, lp.Role]
 ) -> tuple[Column, ...]:
-    """The columns of the first rows that are inserted, nullable, as others may be NULL.
+    """The columns of the first INSERT's query, nullable, because later rows may have NULL.
 
-    If the body reads the task for them: the input's columns, if the INSERT then gives these.
+    If that query reads the task: the input's columns, if the INSERT then returns these.
     """
     queries = [query for s in statement.body if (query := _inserted_query(s)) is not None]
     if not queries:
@@ -234,7 +234,7 @@ def _infer_columns(
 def _fits(
     binder: Binder, query: st.SqlText, roles: dict[str, lp.Role], columns: Sequence[Column]
 ) -> bool:
-    """Whether a query that reads an output of these columns gives such rows."""
+    """Whether a query that reads an output with these columns returns these columns."""
     try:
         return same_columns(_query_columns(binder, query, roles), columns)
     except StatementError:  # it names a column that the input has not

@@ -1,4 +1,4 @@
-"""What a plan reads, by object, and the times at which a task is due."""
+"""The objects that a plan reads, and the times at which a task is due."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class Reads:
 
 
 def reads_of(node: lp.Node) -> Reads:
-    """What a plan reads; of a plain view, what its query reads."""
+    """The objects that a plan reads; a plain view counts as what its query reads."""
     nodes = list(lp.descend(node))
 
     def ids(kind: type[lp.InsertsInput | lp.NormalReference | lp.SelfReference]) -> tuple[str, ...]:

@@ -48,7 +48,7 @@ def is_row_local(plan: lp.TaskWrite) -> bool:
 
 
 def _takes_rows_apart(plan: lp.TaskWrite) -> bool:
-    """Whether rows inserted at one T do not meet; an input's view or condition is not checked."""
+    """Whether no statement combines rows of one T; an input's view or condition is not checked."""
     transaction = plan.transaction
     return (
         transaction.iterations == 1
@@ -76,7 +76,7 @@ def carry_time(transaction: lp.Transaction) -> lp.Transaction:
 def carry_time_below(
     rows: lp.InsertsInput | lp.ViewReference,
 ) -> lp.InsertsInput | lp.ViewReference:
-    """The same for what a body sees of its input."""
+    """The same for the view or condition of an input."""
     columns = (*rows.columns, TIME)
     if isinstance(rows, lp.InsertsInput):
         return replace(rows, columns=columns)
@@ -103,7 +103,7 @@ def only_loses_rows(plan: lp.TaskWrite) -> bool:
 
 
 def _lets_go_for_good(delete: lp.Delete) -> bool:
-    """Whether it deletes by a condition that is not true from some time on, (p) IS NOT TRUE."""
+    """Whether it deletes rows whose condition stays false once it is: ``(p) IS NOT TRUE``."""
     where = delete.where
     if where is None or where.relations or where.sql.nondeterministic or delete.ctes is not None:
         return False
@@ -126,7 +126,7 @@ def _lets_go_for_good(delete: lp.Delete) -> bool:
 
 
 def takes_rows_one_by_one(sql: SqlText) -> bool:
-    """Whether each row of a query is made of one row of its one relation and nothing else."""
+    """Whether each row of a query is computed from exactly one row of its one relation."""
     fixed = not (sql.clocks or sql.nondeterministic or sql.parameters)
     return fixed and len(sql.relations) == 1 and _is_plain(tokenise(sql.span))
 

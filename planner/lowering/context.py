@@ -87,5 +87,5 @@ class Context:
 
     def clock(self, call: ClockCall) -> str:
         """The text that replaces a clock call: the time T of this run."""
-        assert self.clock_at is not None  # otherwise nothing is replaced
+        assert self.clock_at is not None  # otherwise no clock call is replaced
         return call.kind.sql(self.clock_at)

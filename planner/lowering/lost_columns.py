@@ -1,4 +1,4 @@
-"""Names in a text that meant a column which its relation has lost, and now mean something else.
+"""Finds texts that read a column which its relation has lost.
 
 A foreign writer may drop or rename a column of a table. Spark refuses a text that names it, unless
 another relation or item of the SELECT has the name. Then the rows would silently be wrong.
@@ -28,8 +28,8 @@ class RelationRows:
     """The rows of a relation that a text reads."""
 
     frame: DataFrame
-    name: str = ""  # what the object is called
-    lost_columns: tuple[str, ...] = ()  # those that it had when the text was bound
+    name: str = ""  # the object's name
+    lost_columns: tuple[str, ...] = ()  # its columns when the text was bound
 
 
 def run_on(

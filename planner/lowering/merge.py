@@ -62,7 +62,7 @@ class _Lowering:
         return [c for c in self.node.clauses if c.when is when]
 
     def change(self, rows: DataFrame) -> list[tuple[DataFrame, DataFrame | None]]:
-        """Rows that clauses take away, each with what is proposed instead."""
+        """The rows that clauses remove, each with the proposed row."""
         frames = []
         if matched_clauses := self.of(MergeWhen.MATCHED):
             frames.append(self._split(self._match(rows, matched_clauses), matched_clauses))
@@ -123,7 +123,7 @@ class _Lowering:
         return pieces
 
     def keep(self, rows: DataFrame) -> DataFrame:
-        """The held rows that no clause is about."""
+        """The held rows to which no clause applies."""
         matched_clauses = self.of(MergeWhen.MATCHED)
         unmatched_clauses = self.of(MergeWhen.NOT_MATCHED_BY_SOURCE)
         if not matched_clauses and not unmatched_clauses:

@@ -22,12 +22,12 @@ from ctsql.planner.syntax.ast import RelationRef, SqlText
 
 @dataclass(frozen=True, slots=True)
 class OutputState:
-    """The output, part by part."""
+    """The rows of an output: base, victims and inserts."""
 
-    # those that are still there, with the columns that locate them; None for none.
+    # the remaining stored rows, with the columns that locate them; None for none
     stored_rows: DataFrame | None
-    inserts: DataFrame | None = None  # proposed rows that are still there; None for none
-    # stored rows that were taken away, with the columns that locate them.
+    inserts: DataFrame | None = None  # the remaining proposed rows; None for none
+    # the removed stored rows, with the columns that locate them
     victims: DataFrame | None = None
 
     def contents(self, own: SelfReference, context: Context) -> DataFrame:
@@ -40,7 +40,7 @@ class OutputState:
 
 
 def union_all(*frames: DataFrame | None) -> DataFrame | None:
-    """The rows of all that are there, as a multiset."""
+    """The union of all given rows, as a multiset."""
     union: DataFrame | None = None
     for frame in frames:
         if frame is not None:

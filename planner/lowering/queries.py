@@ -32,7 +32,7 @@ class ComposedText:
         return "".join(p if isinstance(p, str) else p.text for p in self.parts)
 
     def origin(self, offset: int) -> int:
-        """The place in the user's text; in a text of ours, where the next of the user's begins."""
+        """The place in the user's text; for ctsql's text, the begin of the user's next piece."""
         start, place = 0, 0
         for part in self.parts:
             length = len(part if isinstance(part, str) else part.text)
@@ -154,7 +154,7 @@ def run_text(
     after: str = "",
     parameters: Sequence[str] = (),
 ) -> DataFrame:
-    """Give Spark a text of the user's, with text of ours around it."""
+    """Give Spark a text of the user, with text of ctsql around it."""
     piece = rewrite_text(sql, names, context, parameters)
     return _run(ComposedText((before, piece, after)), sql.span, names, context)
 
@@ -162,7 +162,7 @@ def run_text(
 def run_pieces(
     pieces: Sequence[str | SqlText], names: dict[RelationRef, str], context: Context
 ) -> DataFrame:
-    """Give Spark a statement made of texts of ours and of the user's one text."""
+    """Give Spark a statement that combines texts of ctsql and one text of the user."""
     parts = tuple(p if isinstance(p, str) else rewrite_text(p, names, context) for p in pieces)
     spans = [p.span for p in pieces if isinstance(p, SqlText)]
     whole = Span(spans[0].source, min(s.start for s in spans), max(s.stop for s in spans))
@@ -172,7 +172,7 @@ def run_pieces(
 def rewrite_text(
     sql: SqlText, names: dict[RelationRef, str], context: Context, parameters: Sequence[str] = ()
 ) -> RewrittenText:
-    """A text of the user's with its relations and its clock calls replaced."""
+    """A text of the user with its relations and its clock calls replaced."""
     return rewrite(
         sql,
         relation=lambda ref: names[ref],
@@ -185,7 +185,7 @@ def rewrite_text(
 def spark_text(
     sql: SqlText, names: dict[RelationRef, str], context: Context, parameters: Sequence[str] = ()
 ) -> Iterator[str]:
-    """A text of the user's as Spark takes it; errors of Spark's inside are about the user's."""
+    """A text of the user in Spark's form; inside, Spark's errors refer to the user's text."""
     statement = ComposedText((rewrite_text(sql, names, context, parameters),))
     with _translated(statement, sql.span, names, context):
         yield statement.text

@@ -17,7 +17,7 @@ from ctsql.planner.nodes import Query, ViewWrite
 
 
 def lower_view(node: ViewWrite, context: Context) -> DataFrame:
-    """The desired contents as of ``context.at``; TYPE_MISMATCH if what it reads has other types."""
+    """The desired contents as of ``context.at``; raises TYPE_MISMATCH if types have changed."""
     rows = lower_query(node.desired, context)
     check_count(len(node.columns), rows, node.desired)
     for column, field in zip(node.columns, rows.schema.fields, strict=True):
@@ -61,7 +61,7 @@ def _store(value: SparkColumn, column: Column) -> SparkColumn:
 
 
 def check_contents(rows: DataFrame, node: ViewWrite) -> DataFrame:
-    """Rows of the view, whose evaluation fails where the view asserts that it has no such row."""
+    """Rows of the view whose evaluation fails for a row that the view's assertions exclude."""
     return fail_broken(_check_not_null(rows, node), node.failing)
 
 

@@ -37,7 +37,7 @@ _ALTERS = {
     f"{_CONSTRAINTS}, APPLY REPLACEMENT, RENAME TO",
     ObjectKind.MATERIALIZED_VIEW: f"SET, RESET, {_CONSTRAINTS}, APPLY REPLACEMENT, RENAME TO",
 }
-"""What stands behind ALTER and a name, for each kind that has more than RENAME TO."""
+"""The readers of what follows ALTER and a name, for each kind with more than RENAME TO."""
 _REPLACEABLE = (ObjectKind.MATERIALIZED_VIEW, ObjectKind.CONTINUAL_TASK)
 VIEW_OPTIONS = ("REFRESH", POLICY, NOT_NULL, *STORAGE_OPTIONS)
 

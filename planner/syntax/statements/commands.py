@@ -28,7 +28,7 @@ _SHOWN = {
     },
     "DATABASES": "schemas",
 }  # fmt: skip
-"""What SHOW shows, by its words."""
+"""The objects that SHOW lists, by its words."""
 _MEANT = {
     **dict.fromkeys(("TASK", "TASKS", "CONTINUAL_TASKS", "FLOWS"), "CONTINUAL TASKS"),
     **dict.fromkeys(("MATERIALIZED_VIEWS", "MVIEWS", "MVS"), "MATERIALIZED VIEWS"),
@@ -36,7 +36,7 @@ _MEANT = {
     **dict.fromkeys(("SCHEMA", "DATABASE"), "SCHEMAS"),
     **{f: f"{f}S" for f in ("TABLE", "VIEW", "OBJECT", "FUNCTION", "SUBSCRIPTION", "CONSTRAINT")},
 }
-"""Words that are no setting's name, by what SHOW takes instead."""
+"""Words that people type after SHOW, by the words that SHOW takes."""
 _NOT_A_PREDICATE = (
     "GROUP", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "HAVING", "LIMIT", "OFFSET", "QUALIFY",
     "UNION", "EXCEPT", "INTERSECT", "MINUS", "WINDOW", "LATERAL", "|>",

@@ -251,7 +251,7 @@ def _check_unique(assignments: list[st.Assignment]) -> tuple[st.Assignment, ...]
 
 
 def _is_qualifier(parts: tuple[str, ...], target: st.NamedSource) -> bool:
-    """May folded names qualify a column of a statement's target?
+    """Whether folded names may qualify a column of a statement's target.
 
     If the target is typed without a schema, its schema is not checked here.
     """
@@ -308,7 +308,7 @@ def changed_rows(
 def _value_edits(
     assignment: Assignment, group: tk.Tokens, name: str, default_of: Callable[[str], str]
 ) -> list[Edit]:
-    """What puts ``(value) AS name`` in place of ``column = value``."""
+    """The edits that replace ``column = value`` by ``(value) AS name``."""
     if assignment.value is None:
         text = f"({default_of(assignment.column)}) AS {name}"
         return [Edit(span=tk.span_of(group), text=text)]

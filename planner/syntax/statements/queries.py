@@ -52,7 +52,7 @@ def verb_behind_with(tokens: Tokens) -> int | None:
 
 
 def _is_as_of(tokens: Tokens, index: int) -> bool:
-    """AS OF with a time behind it, not an alias and not Spark's own clause."""
+    """Whether AS OF with a time follows, not an alias and not Spark's own clause."""
     if not tk.words_are(tokens, index, "AS", "OF"):
         return False
     if tk.upper_at(tokens, index - 1) in TIME_TRAVEL:

@@ -116,7 +116,7 @@ def read_flow(cursor: TokenCursor, *, or_replace: bool) -> st.CreateFlow:
 
 
 def _source(cursor: TokenCursor) -> st.RelationRef:
-    """``t``, ``STREAM t`` or ``STREAM(t)``: what a task reads of its input is a stream anyway."""
+    """``t``, ``STREAM t`` or ``STREAM(t)``; all mean the same, because a task follows changes."""
     stream = cursor.at("STREAM") and cursor.upper(1) not in ("", ".", "KEYS")
     if stream:
         cursor.take()

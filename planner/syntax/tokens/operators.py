@@ -50,14 +50,14 @@ class PieceReader:
         return self.text(ahead).upper()
 
     def accept(self, *words: str) -> bool:
-        """Go on behind some words if they are here."""
+        """Read some words if they come next."""
         if all(self.word(i) == word for i, word in enumerate(words)):
             self.at += len(words)
             return True
         return False
 
     def expect(self, word: str) -> None:
-        """Go on behind a word that must be here."""
+        """Read a word that must come next."""
         if not self.accept(word):
             raise self.unreadable()
 
@@ -82,7 +82,7 @@ class PieceReader:
         return bool(ahead) and self.word(ahead) in _QUERY_WORDS
 
     def skip(self) -> None:
-        """Go behind the parenthesis or bracket that closes the one here."""
+        """Skip to after the parenthesis or bracket that closes the next one."""
         closings = {"(": ")", "[": "]"}
         open_: list[str] = []
         while True:
@@ -115,7 +115,7 @@ class PieceReader:
             stop = self.at + ahead
 
     def type(self) -> None:
-        """Go behind a type."""
+        """Skip a type."""
         word = self.word()
         if word == "INTERVAL" and _UNIT_WORD.fullmatch(self.text(1)):
             self.at += 4 if self.word(2) == "TO" else 2
@@ -181,11 +181,11 @@ class Shape:
 
     @property
     def bare(self) -> "Shape":
-        """It without the parentheses around it."""
+        """The shape without its outer parentheses."""
         return self.inside[0].bare if self.kind == GROUP else self
 
     def descend(self) -> Iterator["Shape"]:
-        """It and all inside it."""
+        """The shape and all shapes inside it."""
         yield self
         for shape in self.inside:
             yield from shape.descend()

@@ -45,7 +45,7 @@ def analyse(
     cte_names: frozenset[str] = frozenset(),
     outer: Sequence[Scope] = (),
 ) -> SqlText:
-    """Find what a piece of SQL reads.
+    """Find the relations that a piece of SQL reads.
 
     Args:
         form: a query, a predicate (the text after WHERE), a DML statement, or a WITH clause alone.
