@@ -41,7 +41,7 @@ _PLACES_KEPT = 6  # above 38 digits Spark keeps so many decimal places
 
 
 def adds_exactly(data_type: str, digits_max: int) -> bool:
-    """Are numbers of a type added without rounding?
+    """Whether numbers of a type are added without rounding.
 
     >>> [adds_exactly(t, DIGITS_ADDED) for t in ("bigint", "decimal(38,6)", "decimal(37,7)")]
     [True, True, False]
@@ -55,7 +55,7 @@ def adds_exactly(data_type: str, digits_max: int) -> bool:
 
 
 def contains(data_type: T.DataType, *kinds: type[T.DataType]) -> bool:
-    """Is it, or a type within it, of one of these kinds?
+    """Whether a type, or a type within it, is of one of these kinds.
 
     >>> contains(T.ArrayType(T.VariantType()), T.VariantType), contains(T.LongType(), T.MapType)
     (True, False)
@@ -74,17 +74,17 @@ def contains(data_type: T.DataType, *kinds: type[T.DataType]) -> bool:
 
 
 def fits_arrow(data_type: T.DataType) -> bool:
-    """Can Arrow hold every value?"""
+    """Whether Arrow can hold every value."""
     return not contains(data_type, T.YearMonthIntervalType, T.CalendarIntervalType, T.VariantType)
 
 
 def is_comparable(data_type: T.DataType) -> bool:
-    """Can Spark compare two values?"""
+    """Whether Spark can compare two values."""
     return not contains(data_type, T.MapType, T.VariantType, T.CalendarIntervalType)
 
 
 def has_fixed_width(data_type: T.DataType) -> bool:
-    """Does every value take the same few bytes?
+    """Whether every value takes the same few bytes.
 
     >>> [has_fixed_width(t) for t in (T.IntegerType(), T.StringType())]
     [True, False]
@@ -95,12 +95,12 @@ def has_fixed_width(data_type: T.DataType) -> bool:
 
 
 def has_bitwise_equality(data_type: T.DataType) -> bool:
-    """Do equal values have equal bits, for Arrow as for Spark? Not fractions."""
+    """Whether equal values have equal bits, in Arrow and in Spark; fractions have not."""
     return isinstance(data_type, _BITWISE) or data_type == T.StringType()
 
 
 def is_flat(schema: T.StructType) -> bool:
-    """Does Arrow yield the values of all columns as Spark does?"""
+    """Whether Arrow returns the values of all columns as Spark does."""
     return all(
         isinstance(f.dataType, _FLAT) or (f.dataType == T.StringType() and not is_padded(f))
         for f in schema.fields
@@ -108,23 +108,23 @@ def is_flat(schema: T.StructType) -> bool:
 
 
 def has_order(data_type: T.DataType) -> bool:
-    """Do Python and Spark order the values alike, and compare them exactly?"""
+    """Whether Python and Spark order the values alike, and compare them exactly."""
     exact = (T.IntegralType, T.DecimalType, T.DateType)
     return isinstance(data_type, exact) or data_type == T.StringType()
 
 
 def has_equality_in_files(data_type: T.DataType) -> bool:
-    """Can a value in a Parquet file be compared with a key?"""
+    """Whether a value in a Parquet file can be compared with a key."""
     return isinstance(
         data_type, T.IntegralType | T.DecimalType | T.DateType | T.BooleanType | T.StringType
     )
 
 
 def has_written_bounds(data_type: T.DataType) -> bool:
-    """Do the statistics of a file written by the driver have bounds of the values?"""
+    """Whether the statistics of a file written by the driver have bounds of the values."""
     return isinstance(data_type, T.IntegralType | T.DateType | T.StringType)
 
 
 def has_read_bounds(data_type: T.DataType) -> bool:
-    """Are the bounds in a file's statistics read? Those of dates are not: Delta misreads some."""
+    """Whether the bounds in a file's statistics are read; not for dates, which Delta misreads."""
     return isinstance(data_type, T.IntegralType | T.StringType)

@@ -127,7 +127,7 @@ class SparkAnalyst:
         )
 
     def is_deterministic(self, query: Query) -> bool:
-        """Does Spark find no non-deterministic part?"""
+        """Whether Spark finds only deterministic parts in a query."""
         return self._is_definite(self._analyse(query))
 
     def _is_definite(self, rows: DataFrame) -> bool:
