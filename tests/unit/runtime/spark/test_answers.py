@@ -262,7 +262,7 @@ class Run:
                 return repr(thing)
             case Python():
                 return "python"
-            case _ if hasattr(thing, "__slots__"):
+            case _ if hasattr(type(thing), "__slots__"):
                 return f"{type(thing)}{[self._shown(getattr(thing, n)) for n in thing.__slots__]}"
             case _:
                 return f"{type(thing)}"
