@@ -30,11 +30,7 @@ from ctsql.runtime.engine import Engine
 from ctsql.runtime.pipelines.overlay import Overlay, PlannedNames
 from ctsql.runtime.pipelines.table_changes import TableChange, declared_columns, table_change
 from ctsql.runtime.statements.definitions.alter import with_comment
-from ctsql.runtime.statements.definitions.alter_task import (
-    TaskAlteration,
-    check_same_shape,
-    with_columns,
-)
+from ctsql.runtime.statements.definitions.alter_task import check_same_shape, replacing
 from ctsql.runtime.statements.definitions.create import (
     Creation,
     complete_outputs,
@@ -256,21 +252,12 @@ class FolderBinder:
                 item = with_first_rows(item, first)
             return _Bound([item, *complete_outputs(beside, item, plan)], plans=(plan,))
         columns = check_same_shape(names, old, definition_statement(self.engine, old), statement)
-        outputs = outputs_of(self.stored_catalog, old) or [old]
-        if columns != tuple(o.columns for o in outputs):
-            what = "more columns for a task that is there, together with other changes"
-            why = "Its table gets them before the definition is in force."
-            hint = "Type its statement first: CREATE OR REPLACE CONTINUAL TASK ..."
-            raise not_supported(definition.span, what, why=why, hint=hint)
-        parts = tuple(p for p in parts if p is not Part.COLUMNS)  # they are the same
+        parts = tuple(p for p in parts if p is not Part.COLUMNS)  # those that are there stay
+        if columns != tuple(o.columns for o in outputs_of(self.stored_catalog, old) or [old]):
+            parts = (*parts, Part.MORE_COLUMNS)
         if self._has_lost_columns(self.engine.relations.current(old)):
             parts = (*parts, Part.BELOW)
-        if not parts:
-            return _Bound([old])
-        text, body = with_columns(old, statement), statement.body
-        alteration = TaskAlteration(names)
-        item, away = alteration.redefined(old, text, definition.span, body=body)
-        return _Bound([item, *([away] if away else [])], parts)
+        return _Bound(replacing(names, old, statement, columns).items if parts else [old], parts)
 
     def _flow(
         self,

@@ -40,8 +40,8 @@ from ctsql.runtime.pipelines.plan import (
     PlannedStatus,
     PlanRefusal,
 )
-from ctsql.runtime.statements.definitions.alter import readers_of_dropped
 from ctsql.runtime.statements.definitions.create import check_columns_unread
+from ctsql.runtime.statements.definitions.dropped import readers_of_dropped
 from ctsql.runtime.statements.tables.columns_read import is_behind
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_followed, prepared_for, sentence_of_code
@@ -56,6 +56,7 @@ class PlannedFolder:
     """A plan with the bound definitions that it was made of."""
 
     plan: FolderPlan
+    stored_catalog: Catalog  # what it was planned on
     # of the folder, in order of what they read; those refused are not among them.
     objects: tuple[BoundObject, ...]
     # stored objects that are not in it and that a changed plain view changes.
@@ -115,6 +116,7 @@ class _Planning:
         )
         return PlannedFolder(
             plan=plan,
+            stored_catalog=self.stored_catalog,
             objects=tuple(self.objects),
             followers=tuple(followers),
             items_to_drop=tuple(items_to_drop),

@@ -27,8 +27,8 @@ from ctsql.runtime.maintenance.consumers import (
     noting_damaged,
     system_floor,
 )
+from ctsql.runtime.statements.definitions.cutover import forget_definitions
 from ctsql.runtime.statements.definitions.dropped import remove_dropped
-from ctsql.runtime.statements.definitions.task_change import Redefinition
 from ctsql.runtime.statements.objects.name_resolution import OnNames
 from ctsql.runtime.views.side_table import tables_beside
 from ctsql.runtime.warehouse.followed_tables import keep_logs
@@ -157,7 +157,7 @@ class Maintenance(OnNames):
             try:
                 if missing_table(self.engine.relations, closure(catalog, [task.id])) is not None:
                     continue
-                Redefinition(self.names).forget(task)
+                forget_definitions(self.engine, task)
             except CtsqlError as problem:
                 if problem.condition not in LOST:
                     raise

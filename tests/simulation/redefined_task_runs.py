@@ -9,17 +9,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
-from types import SimpleNamespace
-from typing import Any
 
 from ctsql.catalog.cutovers import cutover_of
 from ctsql.catalog.items import Item
-from ctsql.catalog.names import DEFAULT_SCHEMA
 from ctsql.catalog.stored_items import read_item
 from ctsql.runtime.log.actions import Commit
-from ctsql.runtime.statements.definitions.cutover import cut_over
-from ctsql.runtime.statements.definitions.task_change import Redefinition
-from ctsql.runtime.statements.objects.name_resolution import Namespace
+from ctsql.runtime.statements.definitions.cutover import advance_to_now, cut_over
 from ctsql.runtime.warehouse.stores.catalog_store import CUTOVER, OBJECT
 from ctsql.runtime.warehouse.times.timeline import TASKS, TaskState
 from tests.simulation.memory_store import Bag, Folder, SentCommit
@@ -33,6 +28,7 @@ from tests.simulation.swapped_task_runs import (
     Swapping,
     body_fails,
     body_text,
+    redefined,
     rows_at_place,
     shifted,
 )
@@ -102,14 +98,6 @@ class Redefining(Swapping):
         super()._finish()
 
 
-class _Redefinition(Redefinition):
-    """One that asks nobody what a text means."""
-
-    def bind(self, item: Item, *_: Any) -> Any:
-        """It reads what the one before it reads."""
-        return SimpleNamespace(reads=item.reads, task=SimpleNamespace(has_quarantine=False))
-
-
 class Redefiner(Swapper):
     """A process that also gives the task another body."""
 
@@ -122,19 +110,13 @@ class Redefiner(Swapper):
         self.doing = what.__name__
         what(engine)
 
-    def redefinition(self, engine: MemoryEngine) -> Redefinition:
-        """What changes definitions of tasks."""
-        return _Redefinition(Namespace(engine, DEFAULT_SCHEMA))
-
     def redefine(self, engine: MemoryEngine) -> None:
         """CREATE OR REPLACE CONTINUAL TASK, as its statement does it without binding texts."""
         simulation = self.simulation
         engine.mint()
         simulation.made_count += 1
         text = body_text(TASK, 100 * simulation.made_count, simulation.shape)
-        change = self.redefinition(engine)
-        self.simulation.stood_count += (
-            change.advance_to_now(engine.relations.item(TASK)) is not None
-        )
-        cut_over(engine, change.other_definition(engine.relations.item(TASK), text))
+        task = engine.relations.item(TASK)
+        self.simulation.stood_count += advance_to_now(engine, task) is not None
+        cut_over(engine, redefined(engine, task, text))
         simulation.definition_count += 1

@@ -15,7 +15,6 @@ from typing import Any
 from unittest import mock
 
 from ctsql.catalog.catalog import Catalog
-from ctsql.catalog.cutovers import Cutover
 from ctsql.catalog.dependencies import fingerprint_of
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, ObjectKind, Reading
@@ -23,14 +22,14 @@ from ctsql.catalog.names import DEFAULT_SCHEMA, Name
 from ctsql.catalog.schemas import Column, same_columns
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.log.actions import Commit
-from ctsql.runtime.statements.definitions.cutover import PreparedChange, cut_over
-from ctsql.runtime.statements.definitions.view_change import History, cutover_of_views
-from ctsql.runtime.statements.objects.refresh_view import write_new
+from ctsql.runtime.statements.definitions import cutover
+from ctsql.runtime.statements.definitions.cutover import Redefinition, cut_over
+from ctsql.runtime.statements.definitions.view_change import History
 from ctsql.runtime.views import sink
 from ctsql.runtime.warehouse import output_columns
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.versions import DEFINITION, REVISION
-from tests.helpers.items import an_item, changed
+from tests.helpers.items import an_item
 from tests.simulation import definitions as world
 from tests.simulation.memory_log import Rows
 from tests.simulation.memory_store import Bag, Folder, SentCommit, schema_text
@@ -82,6 +81,11 @@ def _find_missing_column(warehouse: Any, item: Item) -> CtsqlError | None:
     return error("STORED_DATA_INVALID", what=str(item.name), detail="It has other columns.")
 
 
+def _history(_: Any, old: Item, columns: Sequence[Column], **__: Any) -> History:
+    """No column is added before the cutover."""
+    return History.KEPT if same_columns(old.columns, columns) else History.CUT
+
+
 def _tagged(tag: str, rows: Bag) -> Bag:
     return Counter({(tag, *row): n for row, n in rows.items()})
 
@@ -91,14 +95,14 @@ class Replacing(Simulation):
 
     Attributes:
         anew: how often the table got other columns; refusal_count: how often a read was to be run
-            again.
+            again; loss_count: how often another process was first to replace it.
     """
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self.queries = ReplacingEngine()
         self.processes = [Replacer(self, p.number) for p in self.processes]
-        self.anew = self.refusal_count = 0
+        self.anew = self.refusal_count = self.loss_count = 0
         self.revision = 0
 
     @contextmanager
@@ -108,6 +112,7 @@ class Replacing(Simulation):
             super().patched(),
             mock.patch.object(output_columns, "begins_with", _begins_with),
             mock.patch.object(sink, "find_missing_column", _find_missing_column),
+            mock.patch.object(cutover, "give_columns", _history),
         ):
             yield
 
@@ -191,14 +196,10 @@ class Replacer(Process):
         """CREATE OR REPLACE MATERIALIZED VIEW, as its statement does it."""
         wanted = _item(self.simulation.rng.choice(DEFINITIONS))
 
-        def make(current: Catalog) -> Cutover:
-            now = current.items[VIEW]
-            item = changed(now, definition=wanted.definition.text, columns=wanted.columns)
-            is_same = same_columns(now.columns, wanted.columns)
-            history = History.KEPT if is_same else History.CUT
-            return cutover_of_views([(now, item, history)], is_paced=False)
-
-        cut_over(engine, PreparedChange(make=make, complete=lambda: write_new(engine, [VIEW])))
+        now = engine.refresh_catalog().items[VIEW]
+        definition = replace(wanted.definition, number=now.revision + 1)
+        item = replace(now, definition=definition, columns=wanted.columns)
+        cut_over(engine, Redefinition(bound_on=engine.catalog, changes=((now, item),)))
 
     def show(self, engine: MemoryEngine) -> None:
         """A strict read, by the definition that this process knows then."""
@@ -217,3 +218,9 @@ class Replacer(Process):
         alike = [t for t in DEFINITIONS if t[0] == item.columns[0].name]
         found = rows.bag()
         require(found in [_tagged(t, held) for t in alike], "another read", at, found, held)
+
+    def _explained(self, problem: CtsqlError) -> None:
+        if problem.condition == "ALTERED_MEANWHILE":  # of two that replace it at once the second
+            self.simulation.loss_count += 1
+            return
+        super()._explained(problem)

@@ -17,7 +17,7 @@ from typing import Any
 from unittest import mock
 
 from ctsql.catalog.catalog import Catalog
-from ctsql.catalog.cutovers import Cutover
+from ctsql.catalog.cutovers import Cutover, cutover_of
 from ctsql.catalog.declined import Declined
 from ctsql.catalog.dependencies import beside as goes_with, outputs_of, replacement_of
 from ctsql.catalog.errors import CtsqlError
@@ -28,25 +28,31 @@ from ctsql.planner.nodes import Insert, TaskWrite, Transaction
 from ctsql.runtime.delta.change_feed import added_rows
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.table_changes import tag
-from ctsql.runtime.statements.definitions.cutover import cut_over
+from ctsql.runtime.statements.definitions.cutover import (
+    Redefinition,
+    advance_to_now,
+    cut_over,
+    forget_definitions,
+    settle,
+)
 from ctsql.runtime.statements.definitions.first_rows import copy_of, fill
-from ctsql.runtime.statements.definitions.task_change import Redefinition
 from ctsql.runtime.statements.definitions.task_replacement import (
-    advance_beside,
+    advance_replacement,
     outputs_among,
-    swapped,
+    with_rows_of,
 )
 from ctsql.runtime.statements.definitions.view_replacement import check_alone
-from ctsql.runtime.statements.objects.name_resolution import Namespace
 from ctsql.runtime.tasks import proposals, sink
 from ctsql.runtime.tasks.constraints import CheckedRows
+from ctsql.runtime.tasks.progress import failure_of
 from ctsql.runtime.warehouse.query_engine import OutputProposal
+from ctsql.runtime.warehouse.stores.catalog_store import CUTOVER
 from ctsql.runtime.warehouse.times.timeline import CUTOVERS
 from tests.helpers.items import an_item, changed
 from tests.simulation import definitions as world
 from tests.simulation.memory_log import Rows
 from tests.simulation.memory_store import Bag, Folder, SentCommit
-from tests.simulation.model import TIMELINE, Model, require
+from tests.simulation.model import CATALOG, TIMELINE, Model, require
 from tests.simulation.model_engine import ModelEngine, failed, proposal_of
 from tests.simulation.process import EXPECTED, MemoryEngine, Process
 from tests.simulation.simulation import Simulation
@@ -122,6 +128,14 @@ def _items(
     return [task, *others]
 
 
+def redefined(engine: MemoryEngine, task: Item, text: str) -> Redefinition:
+    """The task by another text, which reads what the one before it reads."""
+    read = task.definition.reads
+    later = replace(task, definition=task.definition.followed_by(text, read))
+    span = Source("", "swap").whole()
+    return Redefinition(bound_on=engine.catalog, changes=((task, later),), span=span)
+
+
 def shifted(rows: Bag, added: int) -> Bag:
     return Counter({(k, v + added): n for (k, v), n in rows.items()})
 
@@ -154,6 +168,7 @@ class Swapping(Simulation):
 
     Attributes:
         cutovers: by name what one is: the T that is complete before it, and what the body adds.
+        begins: the first of these by the second.
         swaps: (T, ...the same) of those that are decided, in order. written_count: how many were.
         stood_count: how often the task had failed.
         applied_count: how often a registered one was applied.
@@ -167,6 +182,7 @@ class Swapping(Simulation):
         self.store.on_delete = self.model.on_delete
         self.processes = [Swapper(self, p.number) for p in self.processes]
         self.cutovers: dict[str, tuple[int, int]] = {}
+        self.begins: dict[int, int] = {}
         self.swaps: list[tuple[int, int, int]] = []
         self.seen_names: set[str] = set()
         self.made_count = self.written_count = self.loss_count = 0
@@ -201,6 +217,10 @@ class Swapping(Simulation):
                 if at is not None and name in self.cutovers and name not in self.seen_names:
                     self.seen_names.add(name)
                     self.swaps.append((at, *self.cutovers[name]))
+        if folder.location == CATALOG:
+            for domain, text in commit.domains:
+                if domain.startswith(CUTOVER) and text is not None:
+                    self._note_swap(cutover_of([(domain.removeprefix(CUTOVER), text)]))
         upper = dict(commit.transactions).get(f"ctsql:{folder.location}")
         if folder.location in self.places and upper is not None:
             place = self.places.index(folder.location)
@@ -208,6 +228,12 @@ class Swapping(Simulation):
             for other, name in enumerate(self.places[1:] if place == 0 else (), 1):
                 self._written_at(upper - 1, other, self.model._held_at(name, upper - 1))
             self.written_count += place == 0 and any(at == upper - 1 for at, *_ in self.swaps)
+
+    def _note_swap(self, cutover: Cutover) -> None:
+        for task in (i for i in cutover.items if i.id == TASK):
+            if any(made.copies_rows for made in task.revisions):
+                (added,) = map(int, set(re.findall(r"v \+ (\d+)", task.definition.text)))
+                self.cutovers[cutover.id] = (self.begins[added], added)
 
     def _written_at(self, at: int, place: int, rows: Bag) -> None:
         wanted = self.contents(at, place)
@@ -247,11 +273,11 @@ class Swapping(Simulation):
         engine.mint()
         last.tick(engine)
         if self.swaps:
-            last.redefinition(engine).settle(engine.relations.item(TASK))
+            settle(engine, engine.relations.item(TASK))
         for place, name in enumerate(self.places):
             held = self.store.folders[name].contents(self.store.folders[name].newest)
             require(held == self.contents(self.model.now, place), "not caught up", self.swaps)
-        last.redefinition(engine).forget(engine.relations.item(TASK))
+        forget_definitions(engine, engine.relations.item(TASK))
         read = {r.object_id for r in engine.refresh_catalog().items[TASK].reads}
         require(read <= {SOURCE}, "a replacement is left that was applied", read)
         left = [i for i in engine.catalog if i.replaces is not None]
@@ -338,10 +364,6 @@ class Swapper(Process):
         self.doing = what.__name__
         what(engine)
 
-    def redefinition(self, engine: MemoryEngine) -> Redefinition:
-        """What changes definitions of tasks."""
-        return Redefinition(Namespace(engine, DEFAULT_SCHEMA))
-
     def bring_up(self, engine: MemoryEngine) -> None:
         """What a read of the task does."""
         until = engine.mint()
@@ -351,7 +373,7 @@ class Swapper(Process):
         """REPLAY CONTINUAL TASK, as its statement does it without binding texts."""
         made = self._built(engine)
         if made is not None:
-            self._swap(engine, *made, is_known=False)
+            self._swap(engine, *made)
 
     def create_beside(self, engine: MemoryEngine) -> None:
         """CREATE REPLACEMENT CONTINUAL TASK ... FROM, likewise."""
@@ -377,13 +399,13 @@ class Swapper(Process):
         items = [beside, *goes_with(engine.catalog, beside)]
         if not read & {i.id for i in items}:
             self.simulation.applied_count += 1
-            self._swap(engine, task, items, is_known=True)
+            self._swap(engine, task, items)
 
     def _settled(self, engine: MemoryEngine) -> Item:
         engine.mint()
         task = engine.relations.item(TASK)
         if task.earlier:
-            self.redefinition(engine).settle(task)
+            settle(engine, task)
         return engine.relations.item(TASK)
 
     def _built(self, engine: MemoryEngine) -> tuple[Item, list[Item]] | None:
@@ -394,7 +416,7 @@ class Swapper(Process):
         simulation, task = self.simulation, self._settled(engine)
         if replacement_of(engine.catalog, TASK) is not None:
             return None
-        stands_at = self.redefinition(engine).advance_to_now(task)
+        stands_at = advance_to_now(engine, task)
         times = [t for t in simulation.model.times if t <= engine.timeline.now]
         start = simulation.rng.choice([simulation.created_at, *times])
         since = max(start - 1, simulation.created_at)
@@ -402,6 +424,7 @@ class Swapper(Process):
             return None  # what it held then is not known
         simulation.made_count += 1
         name, shape = f"beside{simulation.made_count}", simulation.shape
+        simulation.begins[100 * simulation.made_count] = since
         made = _items(name, 100 * simulation.made_count, since, shape, TASK)
         for place in shape.places(name):
             simulation.store.make(place)
@@ -412,36 +435,18 @@ class Swapper(Process):
         fill(engine, made, copy_of(made[0], own, theirs, follows, quarantine=quarantine), now)
         return task, made
 
-    def _swap(self, engine: MemoryEngine, task: Item, made: list[Item], *, is_known: bool) -> None:
-        statements, beside, simulation = self.redefinition(engine), made[0], self.simulation
-        if not is_known:
+    def _swap(self, engine: MemoryEngine, task: Item, made: list[Item]) -> None:
+        beside, simulation = made[0], self.simulation
+        if beside.id not in engine.refresh_catalog().items:
             for app in [k for k in self.known_uppers if beside.id in k]:
                 del self.known_uppers[app]  # opened anew
         added = int(beside.id.removeprefix("beside")) * 100
-        away = next((i for i in made if i.id == beside.quarantine), None)
-        outputs = outputs_of(engine.catalog, task) or [task]
-        copy = copy_of(
-            task,
-            outputs,
-            outputs_among(made),
-            engine.relations.item(SOURCE),
-            clears=True,
-            quarantine=away,
-        )
-        text, span = body_text(TASK, added, simulation.shape), Source("", "swap").whole()
-        change = statements.prepare(task, text, beside.reads, span, copy=copy)
-        advance_beside(engine, made, is_known=is_known)
+        change = redefined(engine, task, body_text(TASK, added, simulation.shape))
+        change = with_rows_of(engine, change, made, engine.relations.item(SOURCE))
+        advance_replacement(engine, made)
+        simulation.stood_count += failure_of(engine.warehouse, task) is not None
 
-        def make(current: Catalog) -> Cutover:
-            cutover = swapped(current, change, made, is_known=is_known)
-            simulation.cutovers[cutover.id] = (beside.created_at, added)
-            return cutover
-
-        cut_over(
-            engine,
-            change.part(make, lambda: statements.settle(engine.relations.item(TASK))),
-        )
-        simulation.stood_count += change.failed_at is not None
+        cut_over(engine, change)
 
     def _explained(self, problem: CtsqlError) -> None:
         if problem.condition in LOST and problem.condition not in EXPECTED:

@@ -4,11 +4,11 @@ DROP keeps the dropped objects (:mod:`ctsql.runtime.statements.definitions.dropp
 commits the catalog, then deletes the folders.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ctsql.catalog.catalog import Catalog, still_there
-from ctsql.catalog.dependencies import beside, flow_targets, going_with, replacement_of, subscribers
+from ctsql.catalog.dependencies import flow_targets, going_with
 from ctsql.catalog.errors import CtsqlError, error, not_supported
 from ctsql.catalog.items import (
     RECORDS,
@@ -26,7 +26,11 @@ from ctsql.catalog.schemas import get
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding.binder import qualify
 from ctsql.planner.syntax import ast as st
-from ctsql.runtime.statements.definitions.dropped import delete_folders, dropped
+from ctsql.runtime.statements.definitions.dropped import (
+    delete_folders,
+    dropped,
+    readers_of_dropped,
+)
 from ctsql.runtime.statements.objects.failed_task import retry_failed, skip_failed
 from ctsql.runtime.statements.objects.name_resolution import (
     OnNames,
@@ -231,22 +235,3 @@ def _without(
 def _items_to_drop(catalog: Catalog, item: Item, statement: st.DropObject) -> list[Item]:
     """What a statement drops by name: an object, or the task and the target of a flow."""
     return [item, *flow_targets(catalog, item)] if statement.flow else [item]
-
-
-def readers_of_dropped(
-    catalog: Catalog, items: Sequence[Item], others: Collection[str] = ()
-) -> list[str]:
-    """The readers of dropped objects, and of their outputs, as texts.
-
-    ``others`` are the ids of objects that are dropped as well.
-    """
-    parts = [p for item in items for p in (item, *beside(catalog, item))]
-    own = {p.id for p in parts} | set(others)
-    readers = {r.id: r for p in parts for r in catalog.readers(p.id) if r.id not in own}
-    followers = [s for p in parts for s in subscribers(catalog, p.id)]
-    waiting = (r for p in parts if (r := replacement_of(catalog, p.id)) and r.id not in own)
-    return [
-        *(f"{i.kind.value} {i.name}" for i in readers.values()),
-        *(f"its replacement {r.name}" for r in waiting),
-        *(f"subscription '{s.name}'" for s in followers),
-    ]

@@ -19,22 +19,23 @@ from ctsql.planner.syntax.statements.columns import column_text
 from ctsql.planner.syntax.statements.constraints import constraint_text, with_names
 from ctsql.planner.syntax.statements.options import KEPT_OPTIONS, fixed_options
 from ctsql.planner.syntax.tokens.tokenizer import words_of
-from ctsql.runtime.statements.definitions.cutover import PreparedChange, cut_over
+from ctsql.runtime.statements.definitions.cutover import Redefinition, cut_over
 from ctsql.runtime.statements.definitions.task_change import (
-    Redefinition,
-    bind_task_state,
     column_list,
+    redefinition,
     shape_of,
+    task_and_definition,
 )
 from ctsql.runtime.statements.dml.stored_rules import unknown_constraint
-from ctsql.runtime.statements.objects.name_resolution import Namespace
+from ctsql.runtime.statements.objects.name_resolution import Namespace, OnNames
 from ctsql.runtime.warehouse.output_columns import check_takes
+from ctsql.runtime.warehouse.times.timeline import TaskState
 
 DONE = "ALTER CONTINUAL TASK"
 _ELSEWHERE = "Make a task under another name, let its readers read that one, then drop this one."
 
 
-class TaskAlteration(Redefinition):
+class TaskAlteration(OnNames):
     """ALTER CONTINUAL TASK ... AS, SET, ADD, DROP, SUSPEND and so on; each returns the status."""
 
     def switch(self, statement: st.ControlTask) -> str:
@@ -42,62 +43,52 @@ class TaskAlteration(Redefinition):
         only = "A view is not suspended. To refresh it less often: "
         only += f"ALTER MATERIALIZED VIEW {statement.target.span.text} SET (REFRESH EVERY '1 day')"
         item = self.names.of_kind(statement.target, Task, only=only)
-        self.engine.mint()
-        suspends = statement.verb == "SUSPEND"
-        if self.engine.relations.is_suspended(item) == suspends:
+        engine, suspends = self.engine, statement.verb == "SUSPEND"
+        engine.mint()
+        if engine.relations.is_suspended(item) == suspends:
             return f"{DONE} (was {'suspended' if suspends else 'running'} already)"
-        bind_task_state(
-            self.engine,
-            item,
-            lambda state, now: replace(state, suspended=now if suspends else None),
-        )
+
+        def switch(state: TaskState, now: int) -> TaskState:
+            return replace(state, suspended=now if suspends else None)
+
+        sources, tick_ms = engine.relations.sources(), engine.tick_ms
+        engine.timeline.mint(sources, tasks={item.id: switch}, tick_ms=tick_ms)
         return DONE
 
     def replace_body(self, statement: st.ReplaceBody) -> str:
         """AS ( statements ): the new body runs from the next T on."""
-        item, old = self.definition(statement.target)
-        edits = [
-            *column_list(item, old),
-            st.Edit(span=old.body_span, text=statement.body_span.text),
-        ]
-        text = splice(old.span, edits).text
-        cut_over(self.engine, self.other_definition(item, text, body=statement.body))
-        return DONE
+        item, old = task_and_definition(self.names, statement.target)
+        edit = st.Edit(span=old.body_span, text=statement.body_span.text)
+        return self._edit(item, old, [*column_list(item, old), edit], statement.body)
 
-    def replacing(self, statement: st.CreateContinualTask) -> PreparedChange | None:
+    def replacing(self, statement: st.CreateContinualTask) -> Redefinition | None:
         """CREATE OR REPLACE of an existing task; None if the statement changes nothing.
 
         Raises:
             NOT_SUPPORTED: other inputs or outputs, columns that do not begin with the present ones,
                 or another schema for its names; nothing is changed.
         """
-        item, old = self.definition(statement.target)
+        item, old = task_and_definition(self.names, statement.target)
         columns = check_same_shape(self.names, item, old, statement)
-        for output, new_columns in zip(self.outputs(item), columns, strict=True):
-            if new_columns != output.columns:
-                check_takes(self.engine.warehouse, output, new_columns)
         new_item = item if item.outputs else replace(item, columns=columns[0])
         if _words(new_item, statement) == _words(item, old):
             return None
-        text = with_columns(new_item, statement)
-        return self.other_definition(item, text, body=statement.body, columns=columns)
+        return replacing(self.names, item, statement, columns)
 
     def says_the_same(self, statement: st.CreateContinualTask) -> bool:
         """Whether a statement has the words of the definition that is there."""
-        item, old = self.definition(statement.target)
+        item, old = task_and_definition(self.names, statement.target)
         return _words(item, statement) == _words(item, old)
 
     def set_options(self, statement: st.SetOptions) -> str:
         """SET (option = value, ...), or RESET (option, ...)."""
-        item, old = self.definition(statement.target)
+        item, old = task_and_definition(self.names, statement.target)
         options = merged_options(old, statement.options, reset=statement.reset)
-        edits = [*column_list(item, old), options_edit(old, options)]
-        cut_over(self.engine, self.other_definition(item, splice(old.span, edits).text))
-        return DONE
+        return self._edit(item, old, [*column_list(item, old), options_edit(old, options)])
 
     def change_constraints(self, statement: st.ChangeConstraints) -> str:
         """ADD a constraint or DROP CONSTRAINT: for what is written from the next T on."""
-        item, old = self.definition(statement.target)
+        item, old = task_and_definition(self.names, statement.target)
         if old.outputs:
             what = "another constraint for a task with OUTPUTS (...)"
             why = "It says nothing of which output."
@@ -106,9 +97,32 @@ class TaskAlteration(Redefinition):
             )
             raise not_supported(statement.target.span, what, why=why, hint=hint)
         edits = _columns_edit(item, old, statement)
-        if edits is not None:
-            cut_over(self.engine, self.other_definition(item, splice(old.span, edits).text))
+        return DONE if edits is None else self._edit(item, old, edits)
+
+    def _edit(
+        self,
+        item: Task,
+        old: st.CreateContinualTask,
+        edits: Sequence[st.Edit],
+        body: tuple[st.BodyStatement, ...] | None = None,
+    ) -> str:
+        text = splice(old.span, edits).text
+        cut_over(self.engine, redefinition(self.names, item, text, body=body))
         return DONE
+
+
+def replacing(
+    names: Namespace, item: Task, statement: st.CreateContinualTask, columns: tuple[Schema, ...]
+) -> Redefinition:
+    """A task by another statement, with the columns that each output has by it."""
+    for output, new_columns in zip(
+        outputs_of(names.engine.catalog, item) or [item], columns, strict=True
+    ):
+        if new_columns != output.columns:
+            check_takes(names.engine.warehouse, output, new_columns)
+    new_item = item if item.outputs else replace(item, columns=columns[0])
+    text = splice(statement.span, column_list(new_item, statement)).text
+    return redefinition(names, item, text, body=statement.body, columns=columns)
 
 
 def check_same_shape(
@@ -189,11 +203,6 @@ def _check_not_null(output: Item, columns: Sequence[Column], span: Span) -> None
             why = f'Rows that "{output.name}" holds may have NULL in it.'
             hint = f"Leave out NOT NULL, and add CHECK ({column.name} IS NOT NULL) to the columns."
             raise not_supported(span, what, why=why, hint=hint)
-
-
-def with_columns(item: Item, statement: st.CreateContinualTask) -> str:
-    """The text of a definition with the task's columns, which may have been inferred."""
-    return splice(statement.span, column_list(item, statement)).text
 
 
 def _words(item: Item, statement: st.CreateContinualTask) -> list[str]:

@@ -12,8 +12,7 @@ from dataclasses import replace
 
 from ctsql.catalog import times
 from ctsql.catalog.catalog import Catalog, still_there
-from ctsql.catalog.cutovers import Cutover
-from ctsql.catalog.dependencies import all_readers, check_no_cycle
+from ctsql.catalog.dependencies import all_readers, check_no_cycle, quarantine_of
 from ctsql.catalog.errors import DataError, bad_option, error, not_supported
 from ctsql.catalog.items import (
     Definition,
@@ -63,22 +62,13 @@ from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.log.failures import FOR_ROWS_AT_FAULT, is_failure_of
 from ctsql.runtime.spark.failures.errors import conflict_errors, translate_spark_errors
 from ctsql.runtime.statements.definitions.alter_task import TaskAlteration
-from ctsql.runtime.statements.definitions.cutover import (
-    PreparedChange,
-    as_prepared,
-    check_reads,
-    cut_over,
-)
+from ctsql.runtime.statements.definitions.cutover import Redefinition, check_reads, cut_over
 from ctsql.runtime.statements.definitions.first_rows import backfill_of, fill, source_of
 from ctsql.runtime.statements.definitions.output_tables import (
     create_table_text,
     undo_on_failure,
 )
-from ctsql.runtime.statements.definitions.view_change import (
-    changed_views,
-    prepare_view,
-    with_quarantine,
-)
+from ctsql.runtime.statements.definitions.view_change import with_quarantine
 from ctsql.runtime.statements.dml.dml import run_on_table, target_table
 from ctsql.runtime.statements.dml.stored_rules import stored_constraints
 from ctsql.runtime.statements.objects.name_resolution import (
@@ -91,7 +81,6 @@ from ctsql.runtime.statements.objects.name_resolution import (
 )
 from ctsql.runtime.statements.objects.refresh_view import (
     check_not_finished,
-    end_if_followed,
     expect_follower,
 )
 from ctsql.runtime.statements.tables.alter_table import COMMITTED_BESIDE, store_constraints
@@ -196,7 +185,7 @@ class Creation(OnNames):
         columns = columns_of(rows.schema)
         check_table_columns(columns, query.span)
         there, new = replace(old, columns=before), replace(old, columns=columns)
-        self.check_replacement(engine.catalog, there, new, span)
+        check_columns_unread(engine, engine.catalog, there, new, span)
 
         def note(current: Catalog) -> Catalog:
             item = replace(
@@ -251,6 +240,7 @@ class Creation(OnNames):
 
     def create_view(self, statement: st.CreateView) -> str:
         """CREATE [OR REPLACE] VIEW."""
+        engine = self.engine
         old = self._find_old(statement.target, View, statement.or_replace)
         name = (
             old.name
@@ -265,24 +255,13 @@ class Creation(OnNames):
             return "CREATE VIEW"
         if says_the_same(old, statement, bound):
             return "CREATE VIEW (unchanged)"
-        span = statement.target.span
-        self.check_replacement(self.engine.catalog, old, item, span)
-        self.check_no_input(old, span)
-        readers = all_readers(self.engine.catalog, old.id)
-        then = self.engine.catalog.with_items([item])
-        for reader in readers:
+        change = self._redefinition([(old, item)], statement.target.span)
+        self.check_no_input(old, statement.target.span)
+        then = engine.catalog.with_items([item])
+        for reader in all_readers(engine.catalog, old.id):
             if isinstance(reader, MaterializedView):
-                check_followed(self.engine.warehouse, bind_stored(reader, then).view)
-        for reader in readers:
-            end_if_followed(self.engine, reader)
-
-        def make(current: Catalog) -> Cutover:
-            self._check_reads(current, item)
-            self.check_replacement(current, as_prepared(current, old), item, span)
-            return Cutover(items=(item,))
-
-        # Stored readers of it follow at their next T.
-        cut_over(self.engine, PreparedChange(make=make))
+                check_followed(engine.warehouse, bind_stored(reader, then).view)
+        cut_over(engine, change)  # stored readers of it follow at their next T
         return "CREATE VIEW"
 
     def view(
@@ -308,10 +287,32 @@ class Creation(OnNames):
             raise old.wrong_kind(record.kind.value, hint, ref.span)
         return old
 
-    def check_replacement(self, catalog: Catalog, old: Item, new: Item, span: Span) -> None:
-        """Raise RECURSIVE_DEFINITION or COLUMNS_IN_USE where a view cannot be replaced."""
-        check_no_cycle(catalog, old, new.reads, span)
-        check_columns_unread(self.engine, catalog, old, new, span)
+    def _redefinition(
+        self,
+        pairs: Sequence[tuple[Item, Item]],
+        span: Span,
+        new: Sequence[Item] = (),
+        drop: Sequence[Item] = (),
+    ) -> Redefinition:
+        """Views by other definitions, each before and after, and what is new or dropped with them.
+
+        Raises RECURSIVE_DEFINITION or COLUMNS_IN_USE where one cannot be replaced.
+        """
+
+        def check(current: Catalog) -> None:
+            for old, item in pairs:
+                check_no_cycle(current, old, item.reads, span)
+                check_columns_unread(self.engine, current, old, item, span)
+
+        check(self.engine.catalog)
+        return Redefinition(
+            bound_on=self.names.bound_by or self.engine.catalog,
+            changes=tuple(pairs),
+            new=tuple(new),
+            drop=tuple(drop),
+            check=check,
+            span=span,
+        )
 
     def check_no_input(self, old: Item, span: Span) -> None:
         """Refuse a view that a task follows: its rows come from changes that the view showed."""
@@ -362,26 +363,21 @@ class Creation(OnNames):
 
     def replacing(
         self, old: MaterializedView, statement: st.CreateMaterializedView
-    ) -> PreparedChange:
-        """Prepare that a view has another query (:mod:`.view_change`)."""
-        engine, span = self.engine, statement.target.span
+    ) -> Redefinition:
+        """That a view has another query (:mod:`.view_change`)."""
         self.check_goes_on(old, statement)
         later, away, _ = self.materialized_view(statement, old.name, old)
         if self.alters:
             columns = commented(old.columns, later.columns)
             later = replace(later, columns=columns, comment=old.comment)
-        pairs = changed_views(engine.catalog, old, later, away)
-        for there, new in pairs:
-            self.check_replacement(engine.catalog, there, new, span)
-        change = prepare_view(engine, old, later, away, span)
-
-        def make(current: Catalog) -> Cutover:
-            self._check_reads(current, later)
-            for there, new in pairs:
-                self.check_replacement(current, there, new, span)
-            return change.on_top(current)
-
-        return change.part(make)
+        before = quarantine_of(self.engine.catalog, old)
+        pairs = [(old, later), *([(before, away)] if before and away else [])]
+        return self._redefinition(
+            pairs,
+            statement.target.span,
+            [away] if away and not before else [],
+            [before] if before and not away else [],
+        )
 
     def check_goes_on(self, old: MaterializedView, statement: st.CreateMaterializedView) -> None:
         """Raise where a view gets no rows by another definition now, or none ever."""

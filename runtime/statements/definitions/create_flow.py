@@ -6,8 +6,6 @@ EXISTS then creates the view.
 
 from dataclasses import replace
 
-from ctsql.catalog.catalog import Catalog
-from ctsql.catalog.cutovers import Cutover
 from ctsql.catalog.dependencies import flow_targets
 from ctsql.catalog.errors import CtsqlError, not_supported
 from ctsql.catalog.items import Item, ObjectKind, Task, made_by_flow
@@ -19,7 +17,7 @@ from ctsql.planner.syntax.tokens.tokenizer import say_the_same
 from ctsql.runtime.statements.definitions.alter import Alteration
 from ctsql.runtime.statements.definitions.alter_task import TaskAlteration
 from ctsql.runtime.statements.definitions.create import Creation
-from ctsql.runtime.statements.definitions.cutover import PreparedChange, as_prepared, cut_over
+from ctsql.runtime.statements.definitions.cutover import Redefinition, cut_over
 from ctsql.runtime.statements.objects.name_resolution import Namespace
 
 
@@ -77,15 +75,12 @@ def _replace(names: Namespace, statement: st.CreateFlow, task: Item) -> str:
         creation.create_materialized_view(view)
         views = flow_targets(names.engine.catalog, task)
     change = TaskAlteration(names).replacing(new_task)
-
-    def make(current: Catalog) -> Cutover:
-        cutover = change.make(current) if change else Cutover(items=(as_prepared(current, task),))
-        flow = clauses_of(statement)
-        items = (made_by_flow(i, flow) if i.id == task.id else i for i in cutover.items)
-        return replace(cutover, items=tuple(items))
-
-    task_change = replace(change, make=make) if change else PreparedChange(make=make)
-    cut_over(names.engine, task_change, creation.replacing(views[0], view))
+    if change is None:
+        change = Redefinition(bound_on=names.engine.catalog, changes=((task, task),))
+    (before, after), *others = change.changes
+    after = made_by_flow(after, clauses_of(statement))
+    change = replace(change, changes=((before, after), *others))
+    cut_over(names.engine, change, creation.replacing(views[0], view))
     return "CREATE FLOW (replaced)"
 
 

@@ -1,7 +1,10 @@
 """A cutover: several objects get other definitions at one T, or none of them does.
 
-    prepare    make tables of new objects and add columns at the end; advance objects to now by
-               their old definitions. It may take long, and no reader sees it
+Each statement that changes definitions makes :class:`Redefinition` values. :func:`cut_over` takes
+any number of them:
+
+    prepare    advance objects to now by their old definitions; make tables of new objects and add
+               columns at the end. It may take long, and no reader sees it
     commit     the catalog stores the cutover, which no reader sees; the timeline binds it to a T,
                which decides; the catalog gets its changes. One commit each
     complete   views get the rows that differ; tasks run on from where they failed
@@ -14,84 +17,279 @@ another process changes that first, it is made again, and raises if it no longer
 Source: docs/decisions/0107-definitions-at-one-t.md.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from ctsql.catalog.catalog import Catalog, still_there
 from ctsql.catalog.cutovers import Cutover, together
-from ctsql.catalog.errors import CatalogError, error
+from ctsql.catalog.dependencies import (
+    beside as goes_with,
+    closure,
+    outputs_of,
+    replacement_of,
+    writer_of,
+)
+from ctsql.catalog.errors import CatalogError, DataError, error
 from ctsql.catalog.items import (
+    Definition,
     Item,
+    Maintained,
     MaterializedView,
     Reading,
     Record,
     Table,
     Task,
+    TaskOutput,
     View,
     altered_meanwhile,
     was_dropped,
 )
-from ctsql.catalog.schemas import keeps_columns
+from ctsql.catalog.schemas import keeps_columns, same_columns
 from ctsql.catalog.spans import Span
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults
-from ctsql.runtime.statements.definitions.output_tables import undo_on_failure
+from ctsql.runtime.log.write_handle import NO_UPPER
+from ctsql.runtime.statements.definitions.dropped import check_unread, dropped
+from ctsql.runtime.statements.definitions.output_tables import make_table, undo_on_failure
+from ctsql.runtime.statements.definitions.view_change import (
+    History,
+    check_history,
+    counts_anew,
+    cutover_of_views,
+    give_columns,
+    refresh_of,
+)
+from ctsql.runtime.statements.objects.failed_task import retry_failed
 from ctsql.runtime.statements.objects.name_resolution import check_free
-from ctsql.runtime.tasks.progress import mended_from
+from ctsql.runtime.statements.objects.refresh_view import (
+    FAILED,
+    advance_by_old_definition,
+    check_not_finished,
+    end_if_followed,
+    refresh_view,
+)
+from ctsql.runtime.statements.tables.columns_read import readers_of
+from ctsql.runtime.tasks.progress import complete_through, failure_of, mended_from
+from ctsql.runtime.tasks.sink import TaskSink
+from ctsql.runtime.warehouse.output_columns import ensure_columns
+from ctsql.runtime.warehouse.replaced_views import is_redefined
 from ctsql.runtime.warehouse.times.timeline import TaskState
 
 TRIES_MAX = 20
 
 
-def nothing() -> None:
-    """There is nothing to complete."""
+def allow(_: Catalog) -> None:
+    """Nothing else forbids it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedChange:
-    """A part of a cutover, as it was prepared."""
+class Redefinition:
+    """Objects as they are to be from one T on.
 
-    # what changes on top of a catalog; it is called again where another process changed the catalog
-    # meanwhile, and raises where it no longer fits.
-    make: Callable[[Catalog], Cutover]
-    new: tuple[Item, ...] = ()  # objects whose tables were made; they go if the cutover fails
-    # by the id of a task, the T at which it failed; its new definition replaces the failed one.
-    failed_at: Mapping[str, int | None] = field(default_factory=dict)
-    # writes what differs, or runs what waited for the new definition.
-    complete: Callable[[], None] = nothing
+    Attributes:
+        bound_on: the catalog on which they were bound. changes: stored objects as they were then,
+            and by their new definitions, columns and comments. new: objects that are created at the
+            T; those with a T of creation have their tables. drop: objects that are dropped.
+        copy: the definition by which the task first gets the rows of its replacement.
+        check: raises where a newer catalog forbids it. make_table: makes the table of a new object.
+    """
+
+    bound_on: Catalog
+    changes: tuple[tuple[Item, Item], ...] = ()
+    new: tuple[Item, ...] = ()
+    drop: tuple[Item, ...] = ()
+    schemas: tuple[str, ...] = ()
+    copy: Definition | None = None
+    check: Callable[[Catalog], None] = allow
+    make_table: Callable[[Engine, Item], Item] = make_table
+    span: Span | None = None
+
+    @property
+    def items(self) -> tuple[Item, ...]:
+        """All of them as they are to be."""
+        return (*(after for _, after in self.changes), *self.new)
 
 
-def cut_over(engine: Engine, *changes: PreparedChange) -> None:
-    """Bring changes into force at one T, and complete them.
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A stored object before and after, and what preparing found out."""
+
+    before: Item
+    after: Item
+    history: History = History.KEPT  # the action for a view's rows
+    failed_at: int | None = None  # the T at which a task had failed
+
+    @property
+    def is_redefined(self) -> bool:
+        """Whether it gets another definition; comments and an output's columns are none."""
+        return self.before.revision != self.after.revision
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A redefinition whose objects are advanced and whose tables are made."""
+
+    engine: Engine
+    wanted: Redefinition
+    changes: tuple[_Change, ...]
+    new: tuple[Item, ...]
+
+    @property
+    def changed_ids(self) -> set[str]:
+        """The ids of what gets another definition, and of what is new with it."""
+        new = self.new if self.changes else ()
+        return {c.after.id for c in self.changes if c.is_redefined} | {i.id for i in new}
+
+    def on_top(self, current: Catalog) -> Cutover:
+        """The changes of a catalog.
+
+        Raises:
+            ALTERED_MEANWHILE, UNKNOWN_RELATION: another process has changed or dropped an object.
+                OBJECT_EXISTS: the name of a new one is taken. VIEW_FINISHED: a view has no more
+                refreshes. And what the check of the redefinition raises.
+        """
+        wanted, new = self.wanted, self.new
+        changes = [replace(c, before=as_prepared(current, c.before)) for c in self.changes]
+        wanted.check(current)
+        for item in new:
+            check_free(current, item.name, wanted.span, quiet=False)
+        views = [
+            (change.before, change.after, change.history)
+            for change in changes
+            if isinstance(change.before, MaterializedView)
+            and isinstance(change.after, MaterializedView)
+            and change.is_redefined
+        ]
+        view_ids = {now.id for now, _, _ in views}
+        others = [self._later(current, c) for c in changes if c.after.id not in view_ids]
+        kinds = (Maintained, TaskOutput)
+        begun_ids = {i.id for i in new if isinstance(i, kinds) and not i.created_at}
+        drop = [still_there(current, item) for item in wanted.drop]
+        rest = Cutover(
+            items=(*others, *new),
+            new_ids=frozenset(begun_ids),
+            drop=dropped(current, drop) if drop else None,
+            schemas=wanted.schemas,
+        )
+        return together([rest, self._views(current, views)]) if views else rest
+
+    def _later(self, current: Catalog, change: _Change) -> Item:
+        """An object by its new definition, on top of the newest catalog."""
+        now, after = change.before, change.after
+        definition = replace(now.definition, flow=after.flow)
+        later = replace(now, columns=after.columns, comment=after.comment, definition=definition)
+        if not change.is_redefined:
+            return later
+        if not isinstance(later, Task):
+            return replace(later, definition=after.definition)
+        outputs, new = outputs_of(current, now) or [now], {i.id: i for i in self.wanted.items}
+        before = tuple(o.columns for o in outputs)
+        columns = tuple(new.get(o.id, o).columns for o in outputs)
+        earlier = now.revisions
+        if not all(map(same_columns, before, columns)):
+            earlier = tuple(replace(r, columns=r.columns or before) for r in earlier)
+        number, copy = now.revision + 1, self.wanted.copy
+        if copy is not None:
+            earlier, number = (*earlier, replace(copy, number=number)), number + 1
+        definition = replace(after.definition, number=number)
+        return replace(later, definition=definition, earlier=earlier, quarantine=after.quarantine)
+
+    def _views(
+        self, current: Catalog, views: Sequence[tuple[MaterializedView, MaterializedView, History]]
+    ) -> Cutover:
+        """Views by their new definitions; a view and its quarantine have the same refresh times."""
+        histories = [history for _, _, history in views]
+        if any(isinstance(item, MaterializedView) for item in self.new):
+            histories.append(History.CUT)  # it has none
+        for now, _, history in views:
+            check_not_finished(self.engine, now)
+            check_history(self.engine.warehouse, current, now, history)
+        is_paced = any(
+            counts_anew(refresh_of(now), refresh_of(after), histories) for now, after, _ in views
+        )
+        return cutover_of_views(views, is_paced=is_paced)
+
+
+def cut_over(engine: Engine, *wanted: Redefinition) -> None:
+    """Bring redefinitions into force at one T, and complete them.
 
     Raises:
-        With nothing in force: the error of a change that no longer fits, or DEFINITIONS_CHANGED if
-            other processes were first each time. With the changes in force: the errors of
-            completing.
+        With nothing in force: the error of one that does not fit, or DEFINITIONS_CHANGED if other
+            processes were first each time. With them in force: the errors of completing.
     """
-    bring_into_force(engine, *changes)
-    for change in changes:
-        change.complete()
+    complete(engine, bring_into_force(engine, *wanted))
 
 
-def bring_into_force(engine: Engine, *changes: PreparedChange) -> None:
-    """Bring changes into force at one T; the caller completes them."""
-    with undo_on_failure(engine, [item for change in changes for item in change.new]):
-        _commit(engine, changes)
+def bring_into_force(engine: Engine, *wanted: Redefinition) -> set[str]:
+    """Bring redefinitions into force at one T; returns the ids of the objects to complete."""
+    made: list[Item] = []
+    with undo_on_failure(engine, made):
+        ids = _commit(engine, [_prepare(engine, one, made) for one in wanted])
+    for item in (item for one in wanted for item in one.drop):
+        if item.location is not None:
+            engine.gateway.forget(item.location)
+    return ids
 
 
-def _commit(engine: Engine, changes: Sequence[PreparedChange]) -> None:
+def _prepare(engine: Engine, wanted: Redefinition, made: list[Item]) -> _Prepared:
+    """Advance what changes, and make the tables of new objects; these are added to ``made``."""
+    current = engine.refresh_catalog()
+    for before, _ in wanted.changes:
+        as_prepared(current, before)
+    wanted.check(current)
+    changes = [_prepare_change(engine, before, after) for before, after in wanted.changes]
+    new = []
+    for item in wanted.new:
+        if not item.created_at and item.location is not None:
+            made.append(item)
+            item = wanted.make_table(engine, item)
+        new.append(item)
+    return _Prepared(engine, wanted, tuple(changes), tuple(new))
+
+
+def _prepare_change(engine: Engine, before: Item, after: Item) -> _Change:
+    change = _Change(before, after)
+    if isinstance(after, Task) and change.is_redefined:
+        change = replace(change, failed_at=advance_to_now(engine, before))
+    if isinstance(after, Task | TaskOutput):
+        if not same_columns(before.columns, after.columns):
+            ensure_columns(engine.warehouse, before, after.columns)
+    elif isinstance(after, MaterializedView) and change.is_redefined:
+        end_if_followed(engine, before)
+        is_read = bool(engine.catalog.readers(before.id))
+        history = give_columns(engine.warehouse, before, after.columns, is_read=is_read)
+        change = replace(change, history=history)
+    elif isinstance(after, View) and change.is_redefined:
+        for reader in readers_of(engine.catalog, before):
+            end_if_followed(engine, reader)
+    return change
+
+
+def _commit(engine: Engine, prepared: Sequence[_Prepared]) -> set[str]:
     def make(catalog: Catalog) -> Cutover:
-        return together(change.make(catalog) for change in changes)
+        cutover = together(one.on_top(catalog) for one in prepared)
+        there = catalog.with_items(item for one in prepared for item in one.new)
+        for wanted in (one.wanted for one in prepared):
+            for item in wanted.items:
+                check_reads(wanted.bound_on, there, item.definition.reads)
+        drop = () if cutover.drop is None else cutover.drop.items
+        check_unread(catalog.with_items(cutover.items), drop, prepared[0].wanted.span)
+        return cutover
 
-    tables = [i for change in changes for i in change.new if isinstance(i, Table)]
-    failed_at = {task: at for change in changes for task, at in change.failed_at.items()}
+    failed_at = {
+        change.after.id: change.failed_at
+        for one in prepared
+        if one.wanted.copy is None  # else the task is taken past the Ts from which it failed
+        for change in one.changes
+    }
+    tables = [i for one in prepared for i in one.new if isinstance(i, Table)]
+    changed_ids = {id for one in prepared for id in one.changed_ids}
     for _ in range(TRIES_MAX):
         cutover, catalog = engine.catalog_store.add_cutover(make)
         engine.refresh_catalog()  # a table that was made meanwhile gets its Ts, too
         if cutover.is_no_change(catalog):
-            return
+            return changed_ids
         faults.point("cutover_stored")
         sources = engine.relations.sources()
         sources |= {i.id: (i.name.qualified(), engine.relations.table(i)) for i in tables}
@@ -109,7 +307,7 @@ def _commit(engine: Engine, changes: Sequence[PreparedChange]) -> None:
             continue
         faults.point("cutover_bound")
         engine.change_catalog(lambda catalog: catalog)  # which writes what is in force
-        return
+        return changed_ids
     raise error("DEFINITIONS_CHANGED")
 
 
@@ -128,33 +326,22 @@ def as_prepared(current: Catalog, item: Record) -> Record:
     return now
 
 
-def check_reads(bound_by: Catalog, current: Catalog, reads: Iterable[Reading]) -> None:
+def check_reads(bound_on: Catalog, current: Catalog, reads: Iterable[Reading]) -> None:
     """Check that a new definition reads the objects that it was bound to.
 
     Args:
-        bound_by: the catalog by which it was bound. current: the newest.
+        bound_on: the catalog on which it was bound. current: the newest.
 
     Raises:
         UNKNOWN_RELATION: one was dropped. ALTERED_MEANWHILE: a view among them has other columns.
     """
     for reading in reads:
-        before, now = (c.items.get(reading.object_id) for c in (bound_by, current))
+        before, now = (c.items.get(reading.object_id) for c in (bound_on, current))
         if now is None:
             raise was_dropped(reading.name, "meanwhile")
         is_view = isinstance(now, View | MaterializedView)
         if before and is_view and not keeps_columns(before.columns, now.columns):
             raise altered_meanwhile(now)
-
-
-def beginning(current: Catalog, item: Item | None, span: Span | None) -> Cutover:
-    """The part of a cutover that creates an object at its T; none for None.
-
-    Raises OBJECT_EXISTS if another object has the name.
-    """
-    if item is None:
-        return Cutover()
-    check_free(current, item.name, span, quiet=False)
-    return Cutover(items=(item,), new_ids=frozenset({item.id}))
 
 
 def new_starts(
@@ -188,3 +375,97 @@ def _put_in_force(
 ) -> TaskState:
     begin = mended_from(engine.warehouse, after, failed_at.get(after.id), state, now)
     return replace(state, revisions=(*state.revisions, *new_starts(before, after, begin, now)))
+
+
+def advance_to_now(engine: Engine, task: Item) -> int | None:
+    """Run a task's old definition up to now; returns the T at which it failed, if any.
+
+    A suspended task runs its remaining Ts later, each by the definition in force at it.
+    """
+    if not engine.relations.is_suspended(task):
+        advance_by_old_definition(engine, task, FAILED)
+    else:
+        engine.mint()
+    failure = failure_of(engine.warehouse, task)
+    return None if failure is None else failure.time
+
+
+def complete(engine: Engine, changed_ids: Collection[str], others: Iterable[str] = ()) -> None:
+    """Write first contents and differences of objects, those below first.
+
+    Args:
+        others: the ids of objects that are unchanged, but may be left by a process that was killed.
+
+    Raises:
+        The first error of an object that cannot be computed, after all others are written.
+    """
+    ids, problems = {*changed_ids, *others}, list[DataError]()
+    catalog = engine.refresh_catalog()
+    for item in closure(catalog, (i for i in ids if i in catalog.items)):
+        if item.id in ids and isinstance(item, Maintained):
+            try:
+                _complete(engine, item, is_changed=item.id in changed_ids)
+            except DataError as problem:
+                problems.append(problem)
+            if isinstance(item, Task) and item.earlier:
+                forget_definitions(engine, item)
+    if problems:
+        raise problems[0]
+
+
+def _complete(engine: Engine, item: Maintained, *, is_changed: bool) -> None:
+    if engine.relations.is_suspended(item):
+        return
+    is_unwritten = engine.relations.output(item).fetch_recent_upper() == NO_UPPER
+    if isinstance(item, Task):
+        failure = failure_of(engine.warehouse, item)
+        starts = {start for start, _ in engine.timeline.task(item.id).revisions}
+        if failure is not None and failure.time in starts:
+            retry_failed(engine, item)  # it was changed because it had failed
+        elif is_unwritten or is_changed:
+            engine.advance([item], engine.mint_for([item]))
+    elif is_changed or is_redefined(engine.warehouse, item):
+        refresh_view(engine, item, full=True, replaced=True)
+    elif is_unwritten:
+        engine.advance([item], engine.mint_for([item]))
+
+
+def settle(engine: Engine, task: Task) -> None:
+    """Complete a cutover of a task after a process was killed."""
+    try:
+        complete(engine, [task.id])
+    except DataError as problem:
+        if problem.condition != "TASK_FAILED":
+            raise  # what changes it next may mend it
+
+
+def forget_definitions(engine: Engine, item: Item) -> None:
+    """Drop a task's definitions that no later T runs with, and the replacement that was applied."""
+    engine.timeline.refresh()
+    engine.refresh_catalog()  # after it: what it says to be in force is in the catalog then
+    if item.id not in engine.catalog.items:
+        return
+    item = engine.relations.item(item.id)
+    TaskSink(engine.warehouse, item).settle(complete_through(engine.warehouse, [item]))
+    stored_until = engine.versions.stored_upper(item) - 1
+    spans = engine.timeline.task(item.id).spans(
+        stored_until, max(stored_until + 1, engine.timeline.now)
+    )
+    oldest = min(number for _, _, number in spans)
+
+    def prune(current: Catalog) -> Catalog:
+        now = current.items.get(item.id)
+        if not isinstance(now, Task):
+            return current
+        later = replace(now, earlier=tuple(r for r in now.earlier if r.number >= oldest))
+        catalog, read = current.with_items([later]), {r.object_id for r in later.reads}
+        ids = [r.object_id for r in now.reads if r.object_id not in read]
+        there = [i for i in map(current.items.get, ids) if i is not None]
+        replacement = replacement_of(current, item.id)
+        if replacement is None or replacement not in [writer_of(current, i) for i in there]:
+            return catalog
+        return catalog.with_dropped(
+            dropped(current, [replacement, *goes_with(current, replacement)])
+        )
+
+    engine.change_catalog(prune)

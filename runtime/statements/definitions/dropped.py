@@ -6,13 +6,14 @@ MAINTAIN removes the entry, then the folders.
 """
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from ctsql.catalog.catalog import Catalog, DropEntry
-from ctsql.catalog.dependencies import replacement_of, subscribers
+from ctsql.catalog.dependencies import beside, replacement_of, subscribers
 from ctsql.catalog.errors import CtsqlError, capitalised, error, unknown_relation
-from ctsql.catalog.items import Item, ObjectKind, Table
+from ctsql.catalog.items import Item, ObjectKind, Table, in_use
 from ctsql.catalog.names import Name, fold, quote
+from ctsql.catalog.spans import Span
 from ctsql.catalog.times import to_iso
 from ctsql.planner.binding.binder import qualify
 from ctsql.planner.syntax import ast as st
@@ -33,6 +34,34 @@ def dropped(catalog: Catalog, items: Iterable[Item], schema: str = "") -> DropEn
         subscriptions=tuple(readers),
         schema=schema,
     )
+
+
+def readers_of_dropped(
+    catalog: Catalog, items: Iterable[Item], others: Collection[str] = ()
+) -> list[str]:
+    """The readers of dropped objects, and of their outputs, as texts.
+
+    ``others`` are the ids of objects that are dropped as well.
+    """
+    parts = [p for item in items for p in (item, *beside(catalog, item))]
+    own = {p.id for p in parts} | set(others)
+    readers = {r.id: r for p in parts for r in catalog.readers(p.id) if r.id not in own}
+    followers = [s for p in parts for s in subscribers(catalog, p.id)]
+    waiting = (r for p in parts if (r := replacement_of(catalog, p.id)) and r.id not in own)
+    return [
+        *(f"{i.kind.value} {i.name}" for i in readers.values()),
+        *(f"its replacement {r.name}" for r in waiting),
+        *(f"subscription '{s.name}'" for s in followers),
+    ]
+
+
+def check_unread(catalog: Catalog, items: Sequence[Item], span: Span | None) -> None:
+    """Raise DEPENDENT_OBJECTS where something reads one of some objects that go together."""
+    for item in items:
+        readers = readers_of_dropped(catalog, [item], [i.id for i in items])
+        if readers:
+            kind = "replacement" if item.replaces else ""
+            raise in_use(item, f"It is read by {', '.join(readers)}.", span, kind=kind)
 
 
 def delete_folders(engine: Engine, items: Sequence[Item]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from zlib import crc32
 
-from ctsql.catalog.items import Item, Record
+from ctsql.catalog.items import Item
 from ctsql.catalog.names import table_at
 from ctsql.runtime.delta.table import KEEPS_LOG
 from ctsql.runtime.delta.table_rows import ENABLE_VECTORS
@@ -36,12 +36,11 @@ def create_table_text(item: Item, *, has_vectors: bool) -> str:
     return f"CREATE TABLE {table_at(item.location)} ({columns}) USING delta TBLPROPERTIES ({text})"
 
 
-def make_table(engine: Engine, item: Record) -> Record:
-    """Make the table of a quarantine whose owner is there; returns the item as it is stored."""
+def make_table(engine: Engine, item: Item, *, has_vectors: bool = True) -> Item:
+    """Make the table of a new output; returns the item as it is stored."""
     with translate_spark_errors():
-        engine.session.sql(create_table_text(item, has_vectors=True))
+        engine.session.sql(create_table_text(item, has_vectors=has_vectors))
     faults.point("catalog_table_made")
-    engine.relations.add([item])
     return identify(engine.relations, item)
 
 

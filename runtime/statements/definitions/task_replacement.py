@@ -19,8 +19,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from ctsql.catalog import times
-from ctsql.catalog.catalog import Catalog, still_there
-from ctsql.catalog.cutovers import Cutover, together
+from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.dependencies import (
     all_readers,
     beside as goes_with,
@@ -52,39 +51,36 @@ from ctsql.runtime.log.failures import is_failure_of
 from ctsql.runtime.maintenance.vacuum import check_history
 from ctsql.runtime.statements.definitions.alter_task import merged_options, options_edit
 from ctsql.runtime.statements.definitions.create import Creation, complete_outputs, keeps_vectors
-from ctsql.runtime.statements.definitions.cutover import as_prepared, check_reads, cut_over
+from ctsql.runtime.statements.definitions.cutover import (
+    Redefinition,
+    advance_to_now,
+    as_prepared,
+    check_reads,
+    cut_over,
+    settle,
+)
+from ctsql.runtime.statements.definitions.dropped import check_unread
 from ctsql.runtime.statements.definitions.first_rows import copy_of, followed_by
 from ctsql.runtime.statements.definitions.task_change import (
-    Redefinition,
-    TaskChange,
     column_list,
     definition_statement,
+    redefinition,
+    task_and_definition,
 )
 from ctsql.runtime.statements.definitions.view_replacement import (
     check_alone,
     check_same_columns,
-    check_unfollowed,
     exists_already,
     of_another,
 )
 from ctsql.runtime.statements.inspect.show import rename_edits
-from ctsql.runtime.statements.objects.name_resolution import check_free, new_quarantine
+from ctsql.runtime.statements.objects.name_resolution import OnNames, check_free, new_quarantine
 from ctsql.runtime.tasks.progress import check_not_suspended, failure_of
 from ctsql.runtime.warehouse.times.refresh_times import Schedule
 
 _KIND = ObjectKind.CONTINUAL_TASK
 _BEGINS = ("SNAPSHOT", *STORAGE_OPTIONS)
 """Options that a task keeps, whatever replaces it: how it began, and where its rows are."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Beginning:
-    """What a replacement begins with."""
-
-    since: int | None = None  # the T at which it begins; None for the newest
-    # the definition by which it then holds its first rows; None where its own body takes in what
-    # the inputs hold.
-    first: Definition | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +91,7 @@ class _Draft:
     bound: BoundDefinition
 
 
-class TaskReplacement(Redefinition):
+class TaskReplacement(OnNames):
     """Builds, applies and replays; each method returns the status line."""
 
     def create(self, statement: st.CreateContinualTask) -> str:
@@ -111,15 +107,14 @@ class TaskReplacement(Redefinition):
             return "CREATE REPLACEMENT CONTINUAL TASK (exists already)"
         task, old = self._replaceable(statement.replaces)
         draft = self._replacement(task, old, name, statement)
-        begins = self._beginning(task, draft, statement)
-        with self._built(draft, begins, old) as items:
+        with self._built(task, draft, statement, old) as items:
             Creation(self.names).register(*items, check=check_alone)
         return "CREATE REPLACEMENT CONTINUAL TASK"
 
     def bound(self, statement: st.CreateContinualTask, name: Name) -> BoundDefinition:
         """A replacement as it would be, for EXPLAIN."""
         assert statement.replaces is not None  # else it is no replacement
-        task, old = self.definition(statement.replaces)
+        task, old = task_and_definition(self.names, statement.replaces)
         return self._replacement(task, old, name, statement).bound
 
     def apply(self, statement: st.ApplyReplacement) -> str:
@@ -153,8 +148,7 @@ class TaskReplacement(Redefinition):
         definition = _parse(splice(old.span, edits).text, task.name)
         name = Name(task.name.schema, f"{task.name.name}_replay_{uuid.uuid4().hex[:8]}")
         draft = self._bound(task, old, definition, name, statement)
-        begins = self._beginning(task, draft, statement)
-        with self._built(draft, begins, old) as items:
+        with self._built(task, draft, statement, old) as items:
             self._swap(task, old, items, statement.target.span)
         return "REPLAY CONTINUAL TASK"
 
@@ -162,10 +156,10 @@ class TaskReplacement(Redefinition):
 
     def _settle(self, ref: st.RelationRef) -> tuple[Task, st.CreateContinualTask]:
         """A task and its definition, after what an APPLY that was killed may have left."""
-        task, old = self.definition(ref)
+        task, old = task_and_definition(self.names, ref)
         if task.earlier:
-            self.settle(task)
-            return self.definition(ref)
+            settle(self.engine, task)
+            return task_and_definition(self.names, ref)
         return task, old
 
     def _replaceable(self, ref: st.RelationRef) -> tuple[Task, st.CreateContinualTask]:
@@ -299,7 +293,7 @@ class TaskReplacement(Redefinition):
 
     def _applied_text(self, task: Task, old: st.CreateContinualTask, beside: Sequence[Item]) -> str:
         """The definition that a task gets from its replacement."""
-        current = _current(self, beside[0])
+        current = _current(self.engine, beside[0])
         options = [*current.options, *(o for o in old.options if o.name in _BEGINS)]
         own = [task, *outputs_of(self.engine.catalog, task)]
         was = [beside[0], *(i for i in beside if i.id in beside[0].outputs)]
@@ -310,12 +304,16 @@ class TaskReplacement(Redefinition):
 
     def _beginning(
         self, task: Task, draft: _Draft, statement: st.CreateContinualTask | st.ReplayTask
-    ) -> _Beginning:
-        """What a replacement begins with; raises AS_OF_OUT_OF_RANGE, TASK_FAILED, HISTORY_LOST."""
+    ) -> tuple[int | None, Definition | None]:
+        """The T at which a replacement begins, and the definition by which it has its first rows.
+
+        None: at the newest T; its own body takes in what the inputs hold. Raises
+        AS_OF_OUT_OF_RANGE, TASK_FAILED, HISTORY_LOST.
+        """
         begin, engine, item = statement.begin, self.engine, draft.items[0]
         if begin is None:
-            return self._snapshot(task, draft, statement.target.span)
-        self.advance_to_now(task)
+            return self._snapshot(task, draft, statement.target.span), None
+        advance_to_now(engine, task)
         start, now = times.parse_time(begin.value, span=begin.span), engine.timeline.now
         if start > now:
             hint = "Begin with a T that there was. For what comes: "
@@ -334,32 +332,31 @@ class TaskReplacement(Redefinition):
         outputs = written_by(engine.catalog, task)
         check_history(engine, reads if is_whole else [*outputs, *reads], since)
         if is_whole:
-            return _Beginning(since=since)
-        first = copy_of(
+            return since, None
+        return since, copy_of(
             item,
             outputs_among(draft.items),
             outputs_of(engine.catalog, task) or [task],
             followed_by(self.names, _parse(item.definition.text, item.name)),
             quarantine=engine.catalog.items.get(task.quarantine or ""),
         )
-        return _Beginning(since=since, first=first)
 
-    def _snapshot(self, task: Task, draft: _Draft, span: Span) -> _Beginning:
-        """The first contents of a replacement with SNAPSHOT.
+    def _snapshot(self, task: Task, draft: _Draft, span: Span) -> int | None:
+        """The T at which a replacement with SNAPSHOT begins; None for the newest.
 
-        With COALESCE these are the inputs' rows at the end of the last interval: later changes wait
-        for the end of the next one, as for the task.
+        With COALESCE it is the end of the last interval: later changes wait for the end of the next
+        one, as for the task.
         """
         every = draft.bound.task.coalesce
         if every is None:
-            return _Beginning()
+            return None
         engine, item = self.engine, draft.items[0]
         engine.mint()
         since = Schedule.of([every], task.created_at).last_at_or_before(engine.timeline.now)
         assert since is not None  # the first one is its creation
         self._check_followed(task, item, since, span)
         check_history(engine, stored_reads(engine.catalog, item), since)
-        return _Beginning(since=since)
+        return since
 
     def _check_followed(self, task: Task, item: Item, since: int, span: Span) -> None:
         """Refuse a view as an input unless every T after ``since`` is stored."""
@@ -384,20 +381,20 @@ class TaskReplacement(Redefinition):
 
     @contextmanager
     def _built(
-        self, draft: _Draft, begins: _Beginning, old: st.CreateContinualTask
+        self,
+        task: Task,
+        draft: _Draft,
+        statement: st.CreateContinualTask | st.ReplayTask,
+        old: st.CreateContinualTask,
     ) -> Iterator[list[Item]]:
-        """Inside, a replacement holds all up to now, and no catalog knows it.
+        """Inside, a replacement holds all up to now, and no catalog has it.
 
         Raises REPLAY_FAILED where its body cannot be computed at some T.
         """
         item, *others = draft.items
+        since, first = self._beginning(task, draft, statement)
         building = Creation(self.names).built(
-            item,
-            draft.bound,
-            others,
-            has_vectors=keeps_vectors(old),
-            first=begins.first,
-            since=begins.since,
+            item, draft.bound, others, has_vectors=keeps_vectors(old), first=first, since=since
         )
         with ExitStack() as stack:
             try:
@@ -413,64 +410,52 @@ class TaskReplacement(Redefinition):
     # ---- the swap
 
     def _swap(
-        self, task: Task, old: st.CreateContinualTask, beside: Sequence[Item], span: Span
+        self, task: Task, old: st.CreateContinualTask, items: Sequence[Item], span: Span
     ) -> None:
-        """Give a task the rows and the definition of its replacement from one T on.
-
-        ``beside``: the replacement and its auxiliary objects.
-        """
-        engine = self.engine
-        is_known = beside[0].id in engine.refresh_catalog().items
-        text = self._applied_text(task, old, beside)
-        definition = _parse(text, task.name)
-        reads = self.bind(task, definition).reads
-        away = next((i for i in beside if i.id == beside[0].quarantine), None)
-        copy = copy_of(
-            task,
-            self.outputs(task),
-            outputs_among(beside),
-            followed_by(self.names.in_schema(task.search_schema), definition),
-            clears=True,
-            quarantine=away,
-        )
-        own = None
-        if away is not None and task.quarantine is None:
-            own = new_quarantine(self.names, task, span)
-        change = self.prepare(task, text, reads, span, quarantine=own, copy=copy)
-        advance_beside(engine, beside, is_known=is_known)
-
-        cut_over(
-            engine,
-            change.part(
-                lambda current: swapped(current, change, beside, is_known=is_known),
-                lambda: self.settle(engine.relations.item(task.id)),
-            ),
-        )
+        """Give a task the rows and the definition of its replacement, the first of the items."""
+        text = self._applied_text(task, old, items)
+        change = replace(redefinition(self.names, task, text), span=span)
+        follows = followed_by(self.names.in_schema(task.search_schema), _parse(text, task.name))
+        change = with_rows_of(self.engine, change, items, follows)
+        advance_replacement(self.engine, items)
+        cut_over(self.engine, change)
 
 
-def swapped(
-    current: Catalog, change: TaskChange, beside: Sequence[Item], *, is_known: bool
-) -> Cutover:
-    """The changes of a catalog by which a task takes over the rows of its replacement.
+def with_rows_of(
+    engine: Engine, change: Redefinition, items: Sequence[Item], follows: Item
+) -> Redefinition:
+    """A task that also gets the rows of its replacement.
 
     Args:
-        beside: the replacement and its auxiliary objects. is_known: whether the catalog has them,
-            or gets them until the task has its rows.
+        items: the replacement and its auxiliary objects. Until the task has its rows, the catalog
+            has them.
+        follows: the first of the task's inputs.
 
-    Raises:
-        The errors of :meth:`TaskChange.on_top`. DEPENDENT_OBJECTS: an object reads the replacement.
-        REPLACEMENT_EXISTS: another one was created meanwhile.
+    Raises when it is checked:
+        DEPENDENT_OBJECTS: an object reads the replacement. REPLACEMENT_EXISTS: another one was
+        created meanwhile. And the errors of its creation.
     """
-    cutover, task, span = change.on_top(current), change.task, change.span
-    check_reads(current, current, change.reads)
-    _check_fits(current, beside, task, span)
-    if is_known:
-        check_unfollowed(current, as_prepared(current, beside[0]), span)
-        return cutover
-    check_alone(current, beside[0])
-    for item in beside:
-        check_free(current, item.name, span, quiet=False)
-    return together([cutover, Cutover(items=tuple(beside))])
+    (_, task), span, there = change.changes[0], change.span, engine.catalog
+    replacement = items[0]
+    is_stored = replacement.id in there.items
+    copy = copy_of(
+        task,
+        outputs_of(there, task) or [task],
+        outputs_among(items),
+        follows,
+        clears=True,
+        quarantine=next((i for i in items if i.id == replacement.quarantine), None),
+    )
+
+    def check(current: Catalog) -> None:
+        _check_fits(current, items, task, span)
+        if is_stored:
+            check_unread(current, [as_prepared(current, replacement)], span)
+        else:
+            check_alone(current, replacement)
+
+    new = (*change.new, *(() if is_stored else items))
+    return replace(change, new=new, copy=copy, check=check)
 
 
 def outputs_among(items: Sequence[Item]) -> list[Item]:
@@ -478,25 +463,15 @@ def outputs_among(items: Sequence[Item]) -> list[Item]:
     return [i for i in items if i.id in items[0].outputs] or [items[0]]
 
 
-def advance_beside(engine: Engine, items: Sequence[Item], *, is_known: bool) -> None:
-    """Run a replacement up to now.
-
-    Args:
-        items: the replacement and its auxiliary objects. is_known: whether the catalog has them.
-
-    Raises:
-        UNKNOWN_RELATION: it, or an object it reads, was dropped by another process.
-    """
-    beside, there = items[0], engine.refresh_catalog().items
-    now = engine.mint_for([there[r.object_id] for r in beside.reads if r.object_id in there])
-    if is_known:
-        still_there(engine.catalog, beside)
-    check_reads(
-        engine.catalog, engine.catalog, (r for r in beside.reads if r.object_id != beside.id)
-    )
-    if not is_known:
+def advance_replacement(engine: Engine, items: Sequence[Item]) -> None:
+    """Run a replacement, the first of the items, up to now; UNKNOWN_RELATION if it was dropped."""
+    replacement, there = items[0], engine.refresh_catalog().items
+    now = engine.mint_for([there[r.object_id] for r in replacement.reads if r.object_id in there])
+    others = (r for r in replacement.reads if r.object_id != replacement.id)
+    check_reads(engine.catalog, engine.catalog, others)
+    if replacement.id not in there:
         engine.relations.add(items)
-    engine.advance([beside], now)
+    engine.advance([replacement], now)
 
 
 def _check_fits(catalog: Catalog, items: Sequence[Item], task: Item, span: Span | None) -> None:
@@ -513,11 +488,11 @@ def _parse(text: str, name: Name) -> st.CreateContinualTask:
     return parse_as(st.CreateContinualTask, text, f"definition of {name}")
 
 
-def _current(statements: Redefinition, beside: Item) -> st.CreateContinualTask:
+def _current(engine: Engine, replacement: Item) -> st.CreateContinualTask:
     """The definition of a replacement with current names, be it registered or not."""
-    if beside.id in statements.engine.catalog.items:
-        return definition_statement(statements.engine, beside)
-    return _parse(beside.definition.text, beside.name)
+    if replacement.id in engine.catalog.items:
+        return definition_statement(engine, replacement)
+    return _parse(replacement.definition.text, replacement.name)
 
 
 def _name(item: Item, task: Task) -> str:

@@ -1,53 +1,39 @@
 """Another definition of a materialized view, and of its quarantine with it.
 
-CREATE OR REPLACE, ALTER MATERIALIZED VIEW, APPLY REPLACEMENT and a folder all prepare a
-:class:`ViewChange`.
+CREATE OR REPLACE, ALTER MATERIALIZED VIEW, APPLY REPLACEMENT and a folder all make a
+:class:`ctsql.runtime.statements.definitions.cutover.Redefinition` of the view and its quarantine.
 
 The view keeps its table. Preparing adds columns at its end; with other columns all rows are written
 again, and a view without readers then counts as created at the cutover. Changed refresh times count
 from the cutover; unchanged ones go on.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from enum import Enum
 from functools import partial
 
 from ctsql.catalog.catalog import Catalog
-from ctsql.catalog.cutovers import Cutover, together
-from ctsql.catalog.dependencies import quarantine_of, subscribers
+from ctsql.catalog.cutovers import Cutover
+from ctsql.catalog.dependencies import quarantine_of
 from ctsql.catalog.errors import not_supported
 from ctsql.catalog.items import (
     Definition,
     Item,
     MaterializedView,
     altered_meanwhile,
-    in_use,
 )
 from ctsql.catalog.names import quarantine_name, quote
 from ctsql.catalog.refreshes import RefreshPart, Stretch
 from ctsql.catalog.schemas import Schema, keeps_columns, quote_text, same_columns
-from ctsql.catalog.spans import Source, Span
+from ctsql.catalog.spans import Source
 from ctsql.planner.binding.binder import refresh_parts
 from ctsql.planner.binding.constraints import QUARANTINE_REASON, quarantine_query
 from ctsql.planner.syntax import ast as st, parse, parse_as
 from ctsql.planner.syntax.statements.constraints import constraint_text
 from ctsql.planner.syntax.statements.options import NOT_NULL, STORAGE_OPTIONS
-from ctsql.runtime.engine import Engine
 from ctsql.runtime.log.table_metadata import is_on
-from ctsql.runtime.statements.definitions.cutover import (
-    PreparedChange,
-    as_prepared,
-    beginning,
-)
-from ctsql.runtime.statements.definitions.dropped import dropped
-from ctsql.runtime.statements.definitions.output_tables import make_table
 from ctsql.runtime.statements.objects.name_resolution import Namespace, check_free
-from ctsql.runtime.statements.objects.refresh_view import (
-    check_not_finished,
-    end_if_followed,
-    write_new,
-)
 from ctsql.runtime.warehouse.output_columns import ensure_columns
 from ctsql.runtime.warehouse.replaced_views import awaits_columns, is_outdated, table_schema
 from ctsql.runtime.warehouse.warehouse import Warehouse
@@ -67,114 +53,6 @@ class History(Enum):
     CONTINUED = "continued"
     CUT = "cut"
     WAITS = "waits"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ViewChange:
-    """A view that gets another definition, as it was prepared."""
-
-    engine: Engine
-    # the view, and the quarantine that it has before and after: each as it was, as it will be, and
-    # the action for its rows.
-    views: tuple[tuple[MaterializedView, MaterializedView, History], ...]
-    # the one that it gets, whose table was made; None where it has or gets none.
-    quarantine: MaterializedView | None
-    is_paced: bool  # whether refresh times count from the cutover
-    span: Span
-    # the ids of objects that change in the same cutover, and read its quarantine no longer.
-    changing_ids: frozenset[str] = frozenset()
-
-    def on_top(self, current: Catalog) -> Cutover:
-        """The changes of a catalog.
-
-        Raises:
-            ALTERED_MEANWHILE, UNKNOWN_RELATION: another process has changed or dropped the view.
-                VIEW_FINISHED: it has no more refreshes. DEPENDENT_OBJECTS: an object reads its
-                quarantine, which is dropped. OBJECT_EXISTS: the name of a new quarantine is taken.
-        """
-        there = [(as_prepared(current, before), after, h) for before, after, h in self.views]
-        view, _, history = there[0]
-        check_not_finished(self.engine, view)
-        check_history(self.engine.warehouse, current, view, history)
-        changed = cutover_of_views(
-            ((now, _redefined(now, after), h) for now, after, h in there), is_paced=self.is_paced
-        )
-        away = quarantine_of(current, view)
-        if away is None:
-            return together([changed, beginning(current, self.quarantine, self.span)])
-        if len(there) == 1:  # it has none by its new definition
-            check_quarantine_unread(current, away, self.span, self.changing_ids)
-            return together([changed, Cutover(drop=dropped(current, [away]))])
-        return changed
-
-    def part(self, make: Callable[[Catalog], Cutover] | None = None) -> PreparedChange:
-        """This change as a part of a cutover, completed by writing the rows that differ.
-
-        ``make`` adds checks to :meth:`on_top`.
-        """
-        new = () if self.quarantine is None else (self.quarantine,)
-        ids = [after.id for _, after, _ in self.views] + [item.id for item in new]
-        return PreparedChange(
-            make=make or self.on_top, new=new, complete=lambda: write_new(self.engine, ids)
-        )
-
-
-def changed_views(
-    catalog: Catalog,
-    view: MaterializedView,
-    later: MaterializedView,
-    quarantine: MaterializedView | None,
-) -> list[tuple[MaterializedView, MaterializedView]]:
-    """A view, and the quarantine that it has before and after: as it is, and as it will be."""
-    pairs, before = [(view, later)], quarantine_of(catalog, view)
-    if before is not None and quarantine is not None:
-        pairs.append((before, quarantine))
-    return pairs
-
-
-def prepare_view(
-    engine: Engine,
-    view: MaterializedView,
-    later: MaterializedView,
-    quarantine: MaterializedView | None,
-    span: Span,
-) -> ViewChange:
-    """Prepare another definition of a view; a followed one is advanced to now.
-
-    Args:
-        later: the view with that definition, its columns and its comment.
-        quarantine: its new quarantine; None for none.
-
-    Raises:
-        ALTERED_MEANWHILE: a newer definition has written. Or the error of columns that no table can
-            have, before any change.
-    """
-    views, made = [], None
-    for there, new in changed_views(engine.catalog, view, later, quarantine):
-        end_if_followed(engine, there)
-        is_read = bool(engine.catalog.readers(there.id))
-        history = give_columns(engine.warehouse, there, new.columns, is_read=is_read)
-        views.append((there, new, history))
-    histories = [history for _, _, history in views]
-    if quarantine is not None and len(views) == 1:
-        made = make_table(engine, replace(quarantine, created_at=engine.timeline.now))
-        histories.append(History.CUT)  # it has none
-    is_paced = counts_anew(refresh_of(view), refresh_of(later), histories)
-    return ViewChange(
-        engine=engine, views=tuple(views), quarantine=made, is_paced=is_paced, span=span
-    )
-
-
-def _redefined(now: MaterializedView, later: MaterializedView) -> MaterializedView:
-    """A view by the newest catalog under another definition, which gets its number later."""
-    return replace(
-        now,
-        definition=replace(later.definition, number=now.revision),
-        columns=later.columns,
-        comment=later.comment,
-        built_beside=later.built_beside,
-        quarantine=later.quarantine,
-    )
 
 
 def with_quarantine(
@@ -198,22 +76,10 @@ def with_quarantine(
     assert isinstance(parsed, st.CreateMaterializedView)  # as it was written
     own = there or names.new(MaterializedView, name, source, None)
     bound = names.binder().bind_materialized_view(parsed, own)
-    typed = Definition(text=text, search_schema=names.search_schema, number=own.revision)
+    number = 0 if there is None else there.revision + 1
+    typed = Definition(text=text, search_schema=names.search_schema, number=number)
     away = replace(own, definition=typed).bound(bound.columns, bound.reads)
     return replace(view, quarantine=away.id), away
-
-
-def check_quarantine_unread(
-    current: Catalog, there: Item, span: Span, without: Collection[str] = ()
-) -> None:
-    """Raise DEPENDENT_OBJECTS where something reads the quarantine of a view, which is to go.
-
-    ``without`` are the ids of readers that do not count.
-    """
-    readers = [str(i.name) for i in current.readers(there.id) if i.id not in without]
-    readers += [f"subscription '{s.name}'" for s in subscribers(current, there.id)]
-    if readers:
-        raise in_use(there, f"It is read by {', '.join(readers)}.", span, kind="quarantine")
 
 
 def give_columns(warehouse: Warehouse, old: Item, columns: Schema, *, is_read: bool) -> History:
@@ -225,7 +91,9 @@ def give_columns(warehouse: Warehouse, old: Item, columns: Schema, *, is_read: b
     Args:
         is_read: whether an object reads the view.
 
-    Raises: as :func:`prepare_view`.
+    Raises:
+        ALTERED_MEANWHILE: a newer definition has written. Or the error of columns that no table can
+            have, before any change.
     """
     if awaits_columns(warehouse, old):
         return History.WAITS if is_read else History.CUT
@@ -269,15 +137,22 @@ def cutover_of_views(
             at the cutover's T. is_paced: whether their refresh times count from that T.
     """
     items, begun_ids = [], set()
-    for now, item, history in views:
-        continues = item.following.continues or history is History.CONTINUED
-        stretches = item.following.stretches
+    for now, after, history in views:
+        continues = now.following.continues or history is History.CONTINUED
+        stretches = now.following.stretches
         if is_paced:
-            stretches = (*now.following.stretches, Stretch(now.created_at, refresh_of(now)))
+            stretches = (*stretches, Stretch(now.created_at, refresh_of(now)))
         if history is History.CUT:
             continues, stretches = False, ()
-        following = replace(item.following, continues=continues, stretches=stretches)
-        later = replace(item, following=following)
+        later = replace(
+            now,
+            definition=replace(after.definition, number=now.revision),
+            columns=after.columns,
+            comment=after.comment,
+            built_beside=after.built_beside,
+            quarantine=after.quarantine,
+            following=replace(now.following, continues=continues, stretches=stretches),
+        )
         if is_paced or history is History.CUT:
             begun_ids.add(now.id)
         if later != now or now.id in begun_ids:

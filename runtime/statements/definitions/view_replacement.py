@@ -12,13 +12,12 @@ the difference to the replacement's rows, so followers of the view see only that
 from dataclasses import replace
 
 from ctsql.catalog.catalog import Catalog
-from ctsql.catalog.cutovers import Cutover, together
 from ctsql.catalog.dependencies import (
     beside as goes_with,
     check_no_cycle,
     owner_of_quarantine,
+    quarantine_of,
     replacement_of,
-    subscribers,
 )
 from ctsql.catalog.errors import CtsqlError, error, not_supported
 from ctsql.catalog.items import (
@@ -28,7 +27,6 @@ from ctsql.catalog.items import (
     Reading,
     Task,
     TaskOutput,
-    in_use,
     was_dropped,
 )
 from ctsql.catalog.schemas import Column, same_columns, shown_columns
@@ -37,10 +35,8 @@ from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.planner.syntax.statements.options import STORAGE_OPTIONS
 from ctsql.runtime.log import clock
 from ctsql.runtime.statements.definitions.create import Creation, check_refresh_times
-from ctsql.runtime.statements.definitions.cutover import as_prepared, cut_over
-from ctsql.runtime.statements.definitions.dropped import dropped
+from ctsql.runtime.statements.definitions.cutover import Redefinition, as_prepared, cut_over
 from ctsql.runtime.statements.definitions.view_change import (
-    prepare_view,
     view_text,
     with_quarantine,
 )
@@ -132,20 +128,26 @@ class Replacement(OnNames):
         self._check_fits(beside, view, statement.replacement.span)
         check_not_suspended(engine.warehouse, beside)
         check_not_suspended(engine.warehouse, view)
-        views = [view, *goes_with(engine.catalog, view)]
-        views += [beside, *goes_with(engine.catalog, beside)]
-        engine.advance(views, engine.mint_for(views))
+        parts, going = goes_with(engine.catalog, view), goes_with(engine.catalog, beside)
+        engine.advance(
+            [view, *parts, beside, *going], engine.mint_for([view, *parts, beside, *going])
+        )
+        catalog, span = engine.catalog, statement.replacement.span
         later, away = self._later(view, beside)
-        change = prepare_view(engine, view, later, away, statement.replacement.span)
 
-        def make(current: Catalog) -> Cutover:
-            going = as_prepared(current, beside)
-            check_unfollowed(current, going, statement.replacement.span)
-            check_no_cycle(current, view, going.reads, statement.replacement.span, _READS_IT)
-            goes = Cutover(drop=dropped(current, [going, *goes_with(current, going)]))
-            return together([change.on_top(current), goes])
+        def check(current: Catalog) -> None:
+            check_no_cycle(current, view, as_prepared(current, beside).reads, span, _READS_IT)
 
-        cut_over(engine, change.part(make))
+        before = quarantine_of(catalog, view)
+        change = Redefinition(
+            bound_on=catalog,
+            changes=((view, later), *([(before, away)] if before and away else [])),
+            new=(away,) if away and not before else (),
+            drop=(beside, *going, *([before] if before and not away else [])),
+            check=check,
+            span=span,
+        )
+        cut_over(engine, change)
         return "ALTER MATERIALIZED VIEW"
 
     def _later(
@@ -157,7 +159,7 @@ class Replacement(OnNames):
         later = replace(
             view,
             definition=replace(
-                view.definition, text=definition, search_schema=beside.search_schema, reads=reads
+                view.definition.followed_by(definition, reads), search_schema=beside.search_schema
             ),
             columns=_with_comments(beside.columns, view.columns),
             built_beside=(beside.id, view.revision + 1),
@@ -165,7 +167,7 @@ class Replacement(OnNames):
         names = self.names.in_schema(beside.search_schema)
         later, away = with_quarantine(names, later, statement)
         if away is not None and view.quarantine is not None and beside.quarantine is not None:
-            away = replace(away, built_beside=(beside.quarantine, away.revision + 1))
+            away = replace(away, built_beside=(beside.quarantine, away.revision))
         return later, away
 
     def _definition(self, view: Item, beside: Item) -> tuple[str, tuple[Reading, ...]]:
@@ -213,24 +215,6 @@ def check_same_columns(item: Item, of: Item, span: Span | None) -> None:
             before=shown_columns(of.columns),
             after=shown_columns(item.columns),
         )
-
-
-def check_unfollowed(catalog: Catalog, beside: Item, span: Span | None) -> None:
-    """Raise DEPENDENT_OBJECTS where something follows a replacement, which is to go."""
-    own = [beside, *goes_with(catalog, beside)]
-    readers = [(i, r) for i in own for r in catalog.readers(i.id) if r not in own]
-    followers = [f"{r.kind.value} {r.name} reads {_it(i, beside)}." for i, r in readers]
-    followers += [
-        f"Subscription '{s.name}' follows {_it(i, beside)}."
-        for i in own
-        for s in subscribers(catalog, i.id)
-    ]
-    if followers:
-        raise in_use(beside, followers[0], span, kind="replacement")
-
-
-def _it(item: Item, beside: Item) -> str:
-    return "it" if item.id == beside.id else str(item.name)
 
 
 def exists_already(of: Item, there: Item, span: Span | None) -> CtsqlError:

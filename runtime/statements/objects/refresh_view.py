@@ -15,7 +15,7 @@ a view must see every commit from the T at which it begins:
 If the task is never created, the views are written at every T for a day, which only costs time.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from ctsql.catalog.catalog import Catalog, still_there
@@ -29,7 +29,8 @@ from ctsql.runtime.warehouse.replaced_views import is_closed_by_another, is_rede
 from ctsql.runtime.warehouse.table_checks import check_tables
 from ctsql.runtime.warehouse.times.replaced_tables import LOST
 
-MENDED = ("VIEW_FAILED", "TASK_FAILED", *LOST)
+FAILED = ("VIEW_FAILED", "TASK_FAILED")
+MENDED = (*FAILED, *LOST)
 """Conditions of an object that another definition may mend."""
 
 
@@ -70,18 +71,15 @@ def refresh_view(engine: Engine, item: Item, *, full: bool, replaced: bool = Fal
         until = engine.mint_fresh()
 
 
-def write_new(engine: Engine, view_ids: Iterable[str]) -> None:
-    """Write the difference of views with a new definition, unless they were dropped."""
-    for object_id in view_ids:
-        refresh_view(engine, engine.relations.item(object_id), full=True, replaced=True)
+def advance_by_old_definition(engine: Engine, item: Item, mended: Collection[str] = MENDED) -> None:
+    """Advance an object to now by its definition of now, which changes at a later T.
 
-
-def advance_by_old_definition(engine: Engine, item: Item) -> None:
-    """Advance an object to now by its definition of now, which changes at a later T."""
+    ``mended``: the conditions of errors that do not matter.
+    """
     try:
         engine.advance([item], engine.mint())
     except CtsqlError as problem:
-        if problem.condition not in MENDED:
+        if problem.condition not in mended:
             raise
 
 

@@ -10,7 +10,7 @@ from ctsql.api import Connection, connect as open_connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.statements.definitions import view_change
+from ctsql.runtime.statements.definitions import cutover
 from ctsql.runtime.views.refresh_policy import Strategy
 from tests.conftest import TEST_MASTER
 from tests.helpers.opened import item_of
@@ -140,7 +140,7 @@ def _die(*_: object, **__: object) -> None:
 def awaiting(shop: Connection, monkeypatch: pytest.MonkeyPatch) -> Iterator[Connection]:
     """Another connection, after the one that replaced the view died before it wrote."""
     with monkeypatch.context() as dying:
-        dying.setattr(view_change, "write_new", _die)
+        dying.setattr(cutover, "complete", _die)
         with pytest.raises(KeyboardInterrupt):
             _replace(shop)
     with open_connection(shop.warehouse, master=TEST_MASTER) as other:

@@ -9,7 +9,7 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.planner.literals import literal
-from ctsql.runtime.statements.definitions import view_change
+from ctsql.runtime.statements.definitions import cutover
 from tests.conftest import VECTORS
 from tests.helpers.table_folder import data_files, folder, log, orphans, rows_at
 from tests.helpers.view_reports import said
@@ -224,7 +224,7 @@ def test_a_replaced_query_takes_over_whoever_dies(
     con.execute("CREATE CONTINUAL TASK seen ON INPUT m AS (INSERT INTO seen SELECT k FROM m)")
     assert_rows(other.execute("SELECT * FROM seen").fetchall(), [(1,), (2,)], "before")
     with monkeypatch.context() as dying:
-        dying.setattr(view_change, "write_new", _die)
+        dying.setattr(cutover, "complete", _die)
         with pytest.raises(KeyboardInterrupt):
             con.execute("CREATE OR REPLACE MATERIALIZED VIEW m AS SELECT k * 10 AS k FROM t")
     assert_rows(other.execute("SELECT * FROM m").fetchall(), [(10,), (20,)], "after")
