@@ -364,8 +364,14 @@ class Creation(OnNames):
     def replacing(
         self, old: MaterializedView, statement: st.CreateMaterializedView
     ) -> Redefinition:
-        """That a view has another query (:mod:`.view_change`)."""
+        """That a view, which still gets rows, has another query (:mod:`.view_change`)."""
         self.check_goes_on(old, statement)
+        return self.redefined(old, statement)
+
+    def redefined(
+        self, old: MaterializedView, statement: st.CreateMaterializedView
+    ) -> Redefinition:
+        """That a view, and its quarantine, have another query."""
         later, away, _ = self.materialized_view(statement, old.name, old)
         if self.alters:
             columns = commented(old.columns, later.columns)

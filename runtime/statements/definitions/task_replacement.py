@@ -71,7 +71,7 @@ from ctsql.runtime.statements.definitions.view_replacement import (
     check_alone,
     check_same_columns,
     exists_already,
-    of_another,
+    to_apply,
 )
 from ctsql.runtime.statements.inspect.show import rename_edits
 from ctsql.runtime.statements.objects.name_resolution import OnNames, check_free, new_quarantine
@@ -124,15 +124,10 @@ class TaskReplacement(OnNames):
             REPLACEMENT_OF_ANOTHER: it is none, or is for another task. DEPENDENT_OBJECTS: an object
                 follows it. TASK_FAILED, TASK_SUSPENDED: it does not advance; nothing changes.
         """
-        place = statement.replacement.span
-        task, old = self._settle(statement.target)
-        beside = self.names.of_kind(statement.replacement, Task)
-        if beside.replaces != task.id:
-            raise of_another(self.engine.catalog, beside, task, place)
-        check_not_suspended(self.engine.warehouse, beside)
-        check_not_suspended(self.engine.warehouse, task)
-        items = [beside, *goes_with(self.engine.catalog, beside)]
-        self._swap(task, old, items, place)
+        _, old = self._settle(statement.target)
+        task, replacement = to_apply(self.names, statement, Task)
+        items = [replacement, *goes_with(self.engine.catalog, replacement)]
+        self._swap(task, old, items, statement.replacement.span)
         return "ALTER CONTINUAL TASK"
 
     def replay(self, statement: st.ReplayTask) -> str:

@@ -26,10 +26,9 @@ from ctsql.catalog.items import (
 from ctsql.catalog.names import quarantine_name, quote
 from ctsql.catalog.refreshes import RefreshPart, Stretch
 from ctsql.catalog.schemas import Schema, keeps_columns, quote_text, same_columns
-from ctsql.catalog.spans import Source
 from ctsql.planner.binding.binder import refresh_parts
 from ctsql.planner.binding.constraints import QUARANTINE_REASON, quarantine_query
-from ctsql.planner.syntax import ast as st, parse, parse_as
+from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.planner.syntax.statements.constraints import constraint_text
 from ctsql.planner.syntax.statements.options import NOT_NULL, STORAGE_OPTIONS
 from ctsql.runtime.log.table_metadata import is_on
@@ -71,10 +70,8 @@ def with_quarantine(
         return replace(view, quarantine=None), None
     if there is None:
         check_free(catalog, name, statement.target.span, quiet=False)
-    source = Source(text, f"quarantine of {view.name}").whole()
-    parsed = parse(source)
-    assert isinstance(parsed, st.CreateMaterializedView)  # as it was written
-    own = there or names.new(MaterializedView, name, source, None)
+    parsed = parse_as(st.CreateMaterializedView, text, f"quarantine of {view.name}")
+    own = there or names.new(MaterializedView, name, parsed.span, None)
     bound = names.binder().bind_materialized_view(parsed, own)
     number = 0 if there is None else there.revision + 1
     typed = Definition(text=text, search_schema=names.search_schema, number=number)
@@ -225,16 +222,6 @@ def quarantine_text(
 
 
 def _with(options: Sequence[st.Option]) -> list[str]:
-    return [f"WITH ({', '.join(map(_option_text, options))})"] if options else []
-
-
-def _option_text(option: st.Option) -> str:
-    value = option.value
-    if isinstance(value, RefreshPart):
-        return f"REFRESH {value.text}"
-    if option.name == NOT_NULL:
-        return f"{NOT_NULL} {quote(str(value))}"
-    if option.name in STORAGE_OPTIONS:
-        text = quote_text(value) if isinstance(value, str) else str(value).lower()
-        return f"{option.name} = {text}"
-    return f"{option.name} {value}" if value == "ON COMMIT" else f"{option.name} = {value}"
+    # The columns of one ASSERT NOT NULL are options with one text.
+    texts = dict.fromkeys(option.span.text for option in options)
+    return [f"WITH ({', '.join(texts)})"] if texts else []

@@ -16,7 +16,6 @@ from ctsql.catalog.dependencies import (
     beside as goes_with,
     check_no_cycle,
     owner_of_quarantine,
-    quarantine_of,
     replacement_of,
 )
 from ctsql.catalog.errors import CtsqlError, error, not_supported
@@ -24,27 +23,24 @@ from ctsql.catalog.items import (
     Item,
     MaterializedView,
     ObjectKind,
-    Reading,
+    Record,
     Task,
     TaskOutput,
     was_dropped,
 )
-from ctsql.catalog.schemas import Column, same_columns, shown_columns
+from ctsql.catalog.schemas import same_columns, shown_columns
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.planner.syntax.statements.options import STORAGE_OPTIONS
-from ctsql.runtime.log import clock
-from ctsql.runtime.statements.definitions.create import Creation, check_refresh_times
-from ctsql.runtime.statements.definitions.cutover import Redefinition, as_prepared, cut_over
+from ctsql.runtime.statements.definitions.create import Creation
+from ctsql.runtime.statements.definitions.cutover import as_prepared, cut_over
 from ctsql.runtime.statements.definitions.view_change import (
     view_text,
-    with_quarantine,
 )
 from ctsql.runtime.statements.inspect.show import view_definition
-from ctsql.runtime.statements.objects.name_resolution import OnNames
+from ctsql.runtime.statements.objects.name_resolution import Namespace, OnNames
 from ctsql.runtime.statements.objects.refresh_view import check_not_finished
 from ctsql.runtime.tasks.progress import check_not_suspended
-from ctsql.runtime.views.change_plans import check_followed
 
 _KIND = ObjectKind.MATERIALIZED_VIEW
 _READS_IT = "The query of its replacement reads it, directly or through other views."
@@ -66,21 +62,16 @@ class Replacement(OnNames):
         if name is None:
             return "CREATE REPLACEMENT MATERIALIZED VIEW (exists already)"
         self._check_replaceable(self.engine.catalog, view, statement.replaces.span)
-        check_refresh_times(statement, clock.now_ms())
         for option in statement.options:
             if option.name in STORAGE_OPTIONS:
                 what = f"{option.name} of a replacement"
                 why = "The view keeps its own table, and how that is stored."
                 hint = "Leave it out."
                 raise not_supported(option.span, what, why=why, hint=hint)
-        item = self.names.new(MaterializedView, name, statement.span, statement.comment)
-        item = replace(item, replaces=view.id)
-        bound = self.names.binder().bind_materialized_view(statement, item)
-        item = item.bound(bound.columns, bound.reads)
-        self._check_fits(item, view, statement.query.span)
-        check_followed(self.engine.warehouse, bound.view)
         creation = Creation(self.names)
-        item, away = with_quarantine(self.names, item, statement)
+        item, away, bound = creation.materialized_view(statement, name, None)
+        item = replace(item, replaces=view.id)
+        self._check_fits(item, view, statement.query.span)
         beside = [away] if away else []
         with creation.built(item, bound, beside, has_vectors=True) as items:
             creation.register(*items, check=self._check_alone)
@@ -120,69 +111,57 @@ class Replacement(OnNames):
             REPLACEMENT_OF_ANOTHER: it is none, or is for another view. DEPENDENT_OBJECTS: an object
                 follows the replacement. VIEW_FAILED: its query cannot be computed; nothing changes.
         """
-        engine = self.engine
-        view = self.names.of_kind(statement.target, MaterializedView)
-        beside = self.names.of_kind(statement.replacement, MaterializedView)
-        if beside.replaces != view.id:
-            raise of_another(engine.catalog, beside, view, statement.replacement.span)
-        self._check_fits(beside, view, statement.replacement.span)
-        check_not_suspended(engine.warehouse, beside)
-        check_not_suspended(engine.warehouse, view)
-        parts, going = goes_with(engine.catalog, view), goes_with(engine.catalog, beside)
-        engine.advance(
-            [view, *parts, beside, *going], engine.mint_for([view, *parts, beside, *going])
-        )
-        catalog, span = engine.catalog, statement.replacement.span
-        later, away = self._later(view, beside)
+        engine, span = self.engine, statement.replacement.span
+        view, replacement = to_apply(self.names, statement, MaterializedView)
+        self._check_fits(replacement, view, span)
+        going = [replacement, *goes_with(engine.catalog, replacement)]
+        views = [view, *goes_with(engine.catalog, view), *going]
+        engine.advance(views, engine.mint_for(views))
+        names = self.names.in_schema(replacement.search_schema)
+        change = Creation(names, alters=True).redefined(view, self._definition(view, replacement))
+        built = {view.id: replacement.id, view.quarantine: replacement.quarantine}
+
+        def with_rows_there(item: Item) -> Item:
+            origin = built[item.id]
+            if origin is None or not isinstance(item, MaterializedView):
+                return item
+            return replace(item, built_beside=(origin, item.revision))
+
+        changes = [(before, with_rows_there(after)) for before, after in change.changes]
 
         def check(current: Catalog) -> None:
-            check_no_cycle(current, view, as_prepared(current, beside).reads, span, _READS_IT)
+            reads = as_prepared(current, replacement).reads
+            check_no_cycle(current, view, reads, span, _READS_IT)
 
-        before = quarantine_of(catalog, view)
-        change = Redefinition(
-            bound_on=catalog,
-            changes=((view, later), *([(before, away)] if before and away else [])),
-            new=(away,) if away and not before else (),
-            drop=(beside, *going, *([before] if before and not away else [])),
-            check=check,
-            span=span,
-        )
+        drop = (*going, *change.drop)
+        change = replace(change, changes=tuple(changes), drop=drop, check=check, span=span)
         cut_over(engine, change)
         return "ALTER MATERIALIZED VIEW"
 
-    def _later(
-        self, view: MaterializedView, beside: MaterializedView
-    ) -> tuple[MaterializedView, MaterializedView | None]:
-        """A view, and its quarantine, by the definition of the replacement, which has the rows."""
-        definition, reads = self._definition(view, beside)
-        statement = parse_as(st.CreateMaterializedView, definition, f"definition of {view.name}")
-        later = replace(
-            view,
-            definition=replace(
-                view.definition.followed_by(definition, reads), search_schema=beside.search_schema
-            ),
-            columns=_with_comments(beside.columns, view.columns),
-            built_beside=(beside.id, view.revision + 1),
-        )
-        names = self.names.in_schema(beside.search_schema)
-        later, away = with_quarantine(names, later, statement)
-        if away is not None and view.quarantine is not None and beside.quarantine is not None:
-            away = replace(away, built_beside=(beside.quarantine, away.revision))
-        return later, away
-
-    def _definition(self, view: Item, beside: Item) -> tuple[str, tuple[Reading, ...]]:
-        """The statement that makes the view by its replacement's query, where it is stored now.
-
-        And what that reads, under the names that the statement has: those of now.
-        """
-        definition = view_definition(self.engine, beside)
+    def _definition(self, view: Item, replacement: Item) -> st.CreateMaterializedView:
+        """The statement that makes the view by its replacement's query, where it is stored now."""
+        definition = view_definition(self.engine, replacement)
         before = view_definition(self.engine, view)
-        storage_options = [o for o in before.options if o.name in STORAGE_OPTIONS]
-        text = view_text(
-            definition, [*definition.options, *storage_options], name=view.name.qualified()
-        )
-        items = self.engine.catalog.items
-        return text, tuple(replace(r, name=items[r.object_id].name) for r in beside.reads)
+        kept_options = [o for o in before.options if o.name in STORAGE_OPTIONS]
+        options, name = [*definition.options, *kept_options], view.name.qualified()
+        text = view_text(definition, options, name=name)
+        return parse_as(st.CreateMaterializedView, text, f"definition of {view.name}")
+
+
+def to_apply(
+    names: Namespace, statement: st.ApplyReplacement, record: type[Record]
+) -> tuple[Record, Record]:
+    """An object and its replacement, as ALTER ... APPLY REPLACEMENT names them.
+
+    Raises REPLACEMENT_OF_ANOTHER, and TASK_SUSPENDED where one of them does not advance.
+    """
+    item = names.of_kind(statement.target, record)
+    replacement = names.of_kind(statement.replacement, record)
+    if replacement.replaces != item.id:
+        raise _of_another(names.engine.catalog, replacement, item, statement.replacement.span)
+    check_not_suspended(names.engine.warehouse, replacement)
+    check_not_suspended(names.engine.warehouse, item)
+    return item, replacement
 
 
 def check_alone(current: Catalog, item: Item) -> None:
@@ -229,7 +208,7 @@ def exists_already(of: Item, there: Item, span: Span | None) -> CtsqlError:
     )
 
 
-def of_another(catalog: Catalog, beside: Item, of: Item, span: Span) -> CtsqlError:
+def _of_another(catalog: Catalog, beside: Item, of: Item, span: Span) -> CtsqlError:
     """REPLACEMENT_OF_ANOTHER; the caller raises it."""
     keyword = of.kind.keyword
     detail, hint = f"It is a {beside.kind.value} of its own.", ""
@@ -248,11 +227,4 @@ def of_another(catalog: Catalog, beside: Item, of: Item, span: Span) -> CtsqlErr
         of=str(of.name),
         detail=detail,
         hint=hint,
-    )
-
-
-def _with_comments(columns: tuple[Column, ...], before: tuple[Column, ...]) -> tuple[Column, ...]:
-    """Columns with the comments that they had, where they have none now."""
-    return tuple(
-        replace(c, comment=c.comment or old.comment) for c, old in zip(columns, before, strict=True)
     )
