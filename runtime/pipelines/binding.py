@@ -108,7 +108,13 @@ class FolderBinder:
                 if change is not None:
                     bound = _Bound([replace(old, columns=change.columns)], change.parts)
             elif parts or self._is_over_others(old):
-                bound = self._bind(definition, old, parts)
+                try:
+                    bound = self._bind(definition, old, parts)
+                except StatementError as problem:
+                    if not parts:
+                        hint = "What it reads has other columns now: change its words in the "
+                        problem.hint = problem.hint or f"{hint}folder, or give the columns back."
+                    raise
         warehouse = PlannedNames(self.overlay, definition.schema).warehouse()
         for read_id in (read.object_id for plan in bound.plans for read in plan.reads):
             if read_id in self.overlay.catalog.items:  # else it is its own

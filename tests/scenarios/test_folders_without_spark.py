@@ -14,6 +14,7 @@ from ctsql.api import Connection
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.errors import EnvironmentProblem
 from ctsql.catalog.items import Task
+from ctsql.catalog.names import Name
 from ctsql.catalog.spans import Source
 from ctsql.planner.folder import read_folder
 from ctsql.planner.lowering import lost_columns
@@ -253,3 +254,44 @@ def test_a_suspended_task_keeps_the_columns_that_it_still_reads(warehouse: Conne
     warehouse.execute("ALTER CONTINUAL TASK k SUSPEND; INSERT INTO f VALUES (1); SELECT * FROM f")
     plan = _plan(warehouse, tables + objects.format(columns="a", last="a"))
     assert _refused(plan) == {"v": "COLUMNS_IN_USE"}
+
+
+SHAPES = {
+    "its own output": "CREATE CONTINUAL TASK k (a INT{}) ON INPUT t AS (INSERT INTO k {});",
+    "one of its outputs": """CREATE CONTINUAL TASK w OUTPUTS (j (a INT), k (a INT{}))
+        ON INPUT t AS (
+        INSERT INTO j SELECT a FROM t; INSERT INTO k {});""",
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_task_gets_columns_at_its_end_together_with_their_readers(
+    warehouse: Connection, shape: str
+) -> None:
+    """Rows from before have NULL in them, and a new view reads them at once."""
+    before, after = ("", "SELECT a FROM t"), (", b INT", "SELECT a, b FROM t")
+    _apply(warehouse, TABLE + SHAPES[shape].format(*before))
+    warehouse.execute("INSERT INTO t VALUES (1, 7)")
+    above = "CREATE MATERIALIZED VIEW above AS SELECT b FROM k;"
+    _apply(warehouse, TABLE + SHAPES[shape].format(*after) + above)
+    warehouse.execute("INSERT INTO t VALUES (2, 8)")
+    assert sorted(warehouse.execute("SELECT * FROM k").fetchall()) == [(1, None), (2, 8)]
+    held = [row[0] for row in warehouse.execute("SELECT * FROM above").fetchall()]
+    assert sorted(held, key=str) == [8, None]
+
+
+def test_a_view_that_another_writer_broke_says_what_to_do(warehouse: Connection) -> None:
+    """Its words are those that are stored; a column of its table is gone."""
+    text = "CREATE MATERIALIZED VIEW m AS SELECT b FROM t; CREATE VIEW p AS SELECT b FROM t;"
+    warehouse.execute("CREATE TABLE t (a INT, b INT)")
+    _apply(warehouse, text)
+    engine = warehouse._opened()
+    table: Any = engine.relations.table(engine.catalog.get(Name("default", "t"), span=None))
+    table.folder.schemas[-1] = table.folder.schemas[-1].replace('"b"', '"c"')
+    plan = _plan(warehouse, text)
+    assert _refused(plan) == {"m": "UNKNOWN_COLUMN", "p": "UNKNOWN_COLUMN"}
+    hints = {c.refusal.hint for c in plan.refused_changes if c.refusal is not None}
+    assert hints == {
+        "What it reads has other columns now: change its words in the folder, or give the columns "
+        "back."
+    }

@@ -1,14 +1,19 @@
 """From which T the definitions of a task are in force that come with a cutover; and its parts."""
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
 
 import pytest
 
 from ctsql.catalog.catalog import Catalog, DropEntry
 from ctsql.catalog.cutovers import Cutover, together
-from ctsql.catalog.items import Definition, Item, ObjectKind
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.items import Definition, Item, ObjectKind, Reading
 from ctsql.catalog.names import Name
-from ctsql.runtime.statements.definitions.cutover import new_starts
+from ctsql.runtime.statements.definitions import cutover
+from ctsql.runtime.statements.definitions.cutover import Redefinition, new_starts
 from ctsql.runtime.warehouse.times.timeline import TaskState
 from tests.helpers.items import an_item, changed
 
@@ -83,3 +88,64 @@ def test_no_change() -> None:
     assert together([]).is_no_change(catalog)
     assert not Cutover(items=(item,), new_ids=frozenset({"v"})).is_no_change(catalog)
     assert not Cutover(items=(changed(item, definition="w"),)).is_no_change(catalog)
+
+
+class _Stored(Exception):
+    """The cutover has come as far as the store."""
+
+
+def test_readers_are_advanced_before_a_view_below_them_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also through other plain views, and whether or not the statement names them."""
+    text = {"definition": "CREATE VIEW v AS SELECT 1"}
+    below = an_item(ObjectKind.VIEW, "below", **text)
+    between = an_item(ObjectKind.VIEW, "between", reads=(_reading(below),), **text)
+    above = an_item(
+        ObjectKind.MATERIALIZED_VIEW, "above", reads=(_reading(between),), location="file:/a"
+    )
+    ended: list[str] = []
+    monkeypatch.setattr(cutover, "end_if_followed", lambda _, item: ended.append(item.name.name))
+    known = Catalog.of([below, between, above])
+
+    def add_cutover(_: object) -> None:
+        raise _Stored
+
+    engine: Any = SimpleNamespace(
+        refresh_catalog=lambda: known,
+        catalog=known,
+        catalog_store=SimpleNamespace(add_cutover=add_cutover),
+    )
+    later = replace(below, definition=below.definition.followed_by("", ()))
+    with pytest.raises(_Stored):
+        cutover.cut_over(engine, Redefinition(bound_on=known, changes=((below, later),)))
+    assert "above" in ended
+
+
+def _reading(item: Item) -> Reading:
+    return Reading(name=item.name, object_id=item.id, columns=())
+
+
+def test_a_definition_fits_only_what_it_was_bound_to() -> None:
+    """Of a task as of a view: what its new definition reads may be dropped while it is prepared."""
+    table = an_item(ObjectKind.TABLE, "t", location="file:/t")
+    for kind in (ObjectKind.CONTINUAL_TASK, ObjectKind.VIEW):
+        item = an_item(kind, "x", definition="")
+        bound_on = Catalog.of([table, item])
+        later = replace(item, definition=item.definition.followed_by("", (_reading(table),)))
+        current = bound_on.without([table.id])
+
+        def add_cutover(make: Any, current: Catalog = current) -> None:
+            make(current)
+
+        engine: Any = SimpleNamespace(
+            refresh_catalog=lambda bound_on=bound_on: bound_on,
+            catalog=bound_on,
+            catalog_store=SimpleNamespace(add_cutover=add_cutover),
+        )
+        with (
+            mock.patch.object(cutover, "advance_to_now", return_value=None),
+            pytest.raises(CtsqlError) as caught,
+        ):
+            cutover.cut_over(engine, Redefinition(bound_on=bound_on, changes=((item, later),)))
+        assert caught.value.condition == "UNKNOWN_RELATION"
