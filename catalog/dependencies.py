@@ -138,7 +138,7 @@ def quarantine_of(catalog: Catalog, view: MaterializedView) -> MaterializedView 
     return quarantine if isinstance(quarantine, MaterializedView) else None
 
 
-def beside(catalog: Catalog, task: Item) -> list[Item]:
+def parts_of(catalog: Catalog, task: Item) -> list[Item]:
     """The objects dropped and restored with a task or view: its outputs, and its quarantine."""
     quarantine = [] if task.quarantine is None else [catalog.items[task.quarantine]]
     return [*outputs_of(catalog, task), *quarantine]
@@ -147,7 +147,7 @@ def beside(catalog: Catalog, task: Item) -> list[Item]:
 def written_by(catalog: Catalog, task: Item) -> list[Item]:
     """The outputs that a task writes, the leading one first."""
     own = [] if task.outputs else [task]
-    return [*own, *beside(catalog, task)]
+    return [*own, *parts_of(catalog, task)]
 
 
 def writer_of(catalog: Catalog, item: Item) -> Item:

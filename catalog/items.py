@@ -260,7 +260,7 @@ class MaterializedView(Maintained):
     following: Following = field(default_factory=Following)  # the Ts at which it is readable
     # where a replacement was applied the replacement's id, and the number of the definition that
     # this made: its rows are there already.
-    built_beside: tuple[str, int] | None = None
+    staged_in: tuple[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -81,14 +81,14 @@ def run_tests(
             for n in range(1, count)
         ]
         with ThreadPoolExecutor(count, thread_name_prefix="ctsql-test") as pool:
-            beside = [pool.submit(run.work, warehouses.beside(other)) for other in others]
+            futures = [pool.submit(run.work, warehouses.with_connection(other)) for other in others]
             try:
                 run.work(warehouses)  # here, so a signal can cancel
             except BaseException:
                 for other in others:
                     other.cancel()
                 raise
-        for future in beside:
+        for future in futures:
             future.result()
     return run.outcomes
 

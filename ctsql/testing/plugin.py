@@ -31,7 +31,7 @@ class _Texts:
     """The files of a folder, and perhaps a file elsewhere with tests of their objects."""
 
     folder: Path
-    beside: Path | None = None
+    test_file: Path | None = None
 
 
 @dataclass
@@ -58,8 +58,8 @@ class _Run:
         from ctsql.testing.collecting import collect
 
         if texts not in self.suites:
-            beside = [] if texts.beside is None else [sql_file(texts.beside)]
-            self.suites[texts] = collect([*self.folders[texts.folder], *beside])
+            test_file = [] if texts.test_file is None else [sql_file(texts.test_file)]
+            self.suites[texts] = collect([*self.folders[texts.folder], *test_file])
         return self.suites[texts]
 
     def run(self, case: "Case", texts: _Texts) -> "Outcome":

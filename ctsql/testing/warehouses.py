@@ -47,7 +47,7 @@ class Warehouses:
     _numbers: "itertools.count[int]" = field(default_factory=partial(itertools.count, 1))
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
-    def beside(self, connection: Connection) -> "Warehouses":
+    def with_connection(self, connection: Connection) -> "Warehouses":
         """The same run's, for another thread, with its own connection."""
         return replace(self, connection=connection)
 

@@ -284,7 +284,7 @@ class _Marking:
                 if child is node.right and node.operator.lower().startswith("except"):
                     return None
                 equal = [_same(c) for c in zip(node.columns, child.columns, strict=True)]
-                return self._beside(node, below, equal, pairs)
+                return self._join_input(node, below, equal, pairs)
             case alg.UnionAll():
                 branch = next(b for b in node.branches if b.node is child)
                 return rename(below, (*branch.cols, *self.marks), (*node.columns, *self.marks))
@@ -292,7 +292,7 @@ class _Marking:
                 return self._window(node, below, pairs)
             case alg.Limit():
                 equal = [_same((c, c)) for c in node.columns]
-                return self._beside(node, below, equal, pairs)
+                return self._join_input(node, below, equal, pairs)
             case alg.Temporal():
                 raise _Untold("the query compares with the clock")
             case _:
@@ -317,7 +317,7 @@ class _Marking:
     def _group(self, node: alg.Aggregate, below: alg.Node, pairs: Pairs) -> alg.Node:
         equal = [_same((key.col, key.source)) for key in node.keys]
         if node.sets is None:
-            return self._beside(node, below, equal, pairs)
+            return self._join_input(node, below, equal, pairs)
         absent = [
             alg.AggregateCall(
                 expr=alg.Expr.of("grouping (", key.source, ")"),
@@ -328,7 +328,7 @@ class _Marking:
         ]
         aggregate = replace(node, calls=(*node.calls, *absent))
         either = [replace(e, instead=call.col) for e, call in zip(equal, absent, strict=True)]
-        return self._beside(aggregate, below, either, ())
+        return self._join_input(aggregate, below, either, ())
 
     def _window(self, node: alg.Window, below: alg.Node, pairs: Pairs) -> alg.Node:
         parts = dict.fromkeys(call.over for call in node.calls)
@@ -345,7 +345,7 @@ class _Marking:
             text += [")"]
         return alg.Join(children=(node, side), conditions=(alg.Expr.of(*text[1:]),))
 
-    def _beside(
+    def _join_input(
         self, node: alg.Node, below: alg.Node, equal: Sequence["_Equal"], pairs: Pairs
     ) -> alg.Node:
         """What an operator gives, each row joined with the marked rows of its input."""

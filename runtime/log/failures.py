@@ -99,7 +99,7 @@ class Failure:
             return Failure(time=int(raw["t"]), place=place, revision=revision, **plain)
         except (ValueError, KeyError, TypeError) as problem:
             hint = "Drop the object and create it again."
-            what = "the failure recorded beside an output"
+            what = "the failure recorded for an output"
             raise not_readable(what, problem, hint) from problem
 
     def _span(self, item: Item) -> Span | None:

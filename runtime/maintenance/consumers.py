@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ctsql.catalog.dependencies import beside, check_outlined, stored_reads
+from ctsql.catalog.dependencies import check_outlined, parts_of, stored_reads
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item, Maintained, MaterializedView, Table
 from ctsql.runtime.delta.files import first_logged
@@ -120,7 +120,7 @@ def reads_kept(engine: Engine, item: Item, keep_from: int) -> Iterator[tuple[Ite
         if problem.condition not in LOST:
             raise
         through = log_time = 0  # its needs are unknown, so everything is kept
-    for read in [*stored_reads(engine.catalog, item), *beside(engine.catalog, item)]:
+    for read in [*stored_reads(engine.catalog, item), *parts_of(engine.catalog, item)]:
         yield read, through, min(log_time, through)
 
 

@@ -27,7 +27,7 @@ from ctsql.runtime.log import clock
 from ctsql.runtime.log.actions import Commit, StoredFile, is_elsewhere
 from ctsql.runtime.maintenance import retention
 from ctsql.runtime.maintenance.consumers import Needs, needs, noting_damaged, system_floor
-from ctsql.runtime.views.side_table import tables_beside
+from ctsql.runtime.views.side_table import side_tables_of
 from ctsql.runtime.warehouse.table_checks import check_tables
 
 _MADE_BY_CREATE = re.compile(r"\w+-[0-9a-f]{8}", re.ASCII)
@@ -107,10 +107,10 @@ def log_floors(
             if item.location is not None and item.managed:
                 aged = system_floor(engine.relations.table(item), before_ms=before_ms)
                 floors[item.location] = min(aged, needs[item.id].log_floor)
-            for beside in tables_beside(engine.warehouse, item):
+            for side_table in side_tables_of(engine.warehouse, item):
                 with noting_damaged({}, item.id):  # its compaction reports it
-                    aged = system_floor(beside.table, before_ms=before_ms)
-                    floors[beside.table.location] = min(aged, beside.log_floor)
+                    aged = system_floor(side_table.table, before_ms=before_ms)
+                    floors[side_table.table.location] = min(aged, side_table.log_floor)
     timeline, catalog = engine.timeline.table, engine.catalog_store.table
     aged = system_floor(timeline, before_ms=before_ms)
     floors[timeline.location] = min(aged, engine.timeline.archived_to)

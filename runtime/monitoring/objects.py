@@ -204,20 +204,20 @@ def storage(reader: LogReader, items: Iterable[Item]) -> Iterator[StorageRow]:
     Raises NeedsSpark if a table has too many files for its log alone to list them.
     """
     import_pyspark()
-    from ctsql.runtime.views.side_table import tables_beside  # imports Spark
+    from ctsql.runtime.views.side_table import side_tables_of  # imports Spark
 
     for item in sorted(items, key=lambda i: i.name.key):
         if item.location is None or item.problem:
             continue
         try:
             yield _row(item, ROWS, reader.relations.table(item))
-            side_tables = list(tables_beside(reader.warehouse, item))
+            side_tables = list(side_tables_of(reader.warehouse, item))
         except CtsqlError as problem:
             if problem.condition not in UNREADABLE:
                 raise
             continue
-        for beside in side_tables:
-            yield _row(item, beside.kind.value, beside.table)
+        for side_table in side_tables:
+            yield _row(item, side_table.kind.value, side_table.table)
 
 
 def _row(item: Item, part: str, table: "DeltaTable") -> StorageRow:

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ctsql.catalog.dependencies import (
-    beside,
     check_no_cycle,
     flow_targets,
     outputs_of,
+    parts_of,
     with_plain_views,
 )
 from ctsql.catalog.errors import CatalogError, NotSupported, StatementError, not_supported
@@ -121,7 +121,7 @@ class FolderBinder:
                 check_not_suspended(warehouse, self.overlay.catalog.items[read_id])
         items, has_other_comments = list[Item](), False
         catalog = self.overlay.catalog.with_items(bound.items)
-        parts_of_it = beside(catalog, bound.items[0])  # some of them unchanged
+        parts_of_it = parts_of(catalog, bound.items[0])  # some of them unchanged
         for item in {i.id: i for i in (*bound.items, *parts_of_it)}.values():
             there = stored.items.get(item.id)
             if there is not None:  # comments are not a part of a definition
@@ -252,11 +252,11 @@ class FolderBinder:
     ) -> _Bound:
         names = PlannedNames(self.overlay, definition.schema)
         if old is None:
-            item, beside, plan, first = Creation(names, flow).new_task(definition.name, statement)
+            item, made, plan, first = Creation(names, flow).new_task(definition.name, statement)
             item = item.bound(item.columns, plan.reads)
             if first is not None:
                 item = with_first_rows(item, first)
-            return _Bound([item, *complete_outputs(beside, item, plan)], plans=(plan,))
+            return _Bound([item, *complete_outputs(made, item, plan)], plans=(plan,))
         columns = check_same_shape(names, old, definition_statement(self.engine, old), statement)
         parts = tuple(p for p in parts if p is not Part.COLUMNS)  # those that are there stay
         if columns != tuple(o.columns for o in outputs_of(self.stored_catalog, old) or [old]):

@@ -37,7 +37,7 @@ from ctsql.runtime.maintenance.vacuum import trim_logs
 from ctsql.runtime.service.events import Event, EventKind
 from ctsql.runtime.spark.failures.errors import is_lost, translate_spark_errors
 from ctsql.runtime.spark.internals.sessions import active
-from ctsql.runtime.views.side_table import tables_beside
+from ctsql.runtime.views.side_table import side_tables_of
 from ctsql.runtime.warehouse.advance_context import AdvanceContext
 from ctsql.runtime.warehouse.stores.location import SYSTEM_FOLDER
 
@@ -183,8 +183,8 @@ def _compact(
 def _tables(engine: Engine, item: Item) -> Iterator[tuple[DeltaTable, str]]:
     """The tables of an output, each with its name in events."""
     yield engine.relations.table(item), ""
-    for beside in tables_beside(engine.warehouse, item):
-        yield beside.table, f" of its {beside.kind.value}"
+    for side_table in side_tables_of(engine.warehouse, item):
+        yield side_table.table, f" of its {side_table.kind.value}"
 
 
 LOG = logging.getLogger("ctsql.maintenance")

@@ -54,7 +54,7 @@ class WorkerPool:
         mine = self._engine_for(engine, item.id)
         # Only the engine that binds has found them.
         mine.timeline.damaged_sources = {*engine.timeline.damaged_sources}
-        return self._pool.submit(self.advance_beside, mine, item.id, now, group)
+        return self._pool.submit(self.advance_separately, mine, item.id, now, group)
 
     def _engine_for(self, engine: Engine, object_id: str) -> Engine:
         """Take an idle engine, preferably the one that had the object last, or make one."""
@@ -73,7 +73,7 @@ class WorkerPool:
         if self._pool is not None:
             self._pool.shutdown(wait=True)
 
-    def advance_beside(
+    def advance_separately(
         self, mine: Engine, object_id: str, now: int, group: str | None
     ) -> CtsqlError | None:
         """Refresh one object to a T by a separate engine; returns the error, if any."""

@@ -101,7 +101,7 @@ def _expiry_search(warehouse: Warehouse, query: PreparedQuery) -> str:
         item = warehouse.relations.item(query.read_tables[name].object_id)
         delta_table = warehouse.relations.table(item)
         counts.append(delta_table.rows_count(delta_table.version()))
-    where = "expiry tables beside the view"
+    where = "expiry tables of the view"
     if not any(map(expiry_table.is_worth, counts)):
         where = f"all rows, while these are fewer than {expiry_table.ROWS_MIN:,}"
     return f"as time passes: rows of {', '.join(query.plan.windows)} are looked for in {where}"

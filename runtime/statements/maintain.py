@@ -30,7 +30,7 @@ from ctsql.runtime.maintenance.consumers import (
 from ctsql.runtime.statements.definitions.cutover import forget_definitions
 from ctsql.runtime.statements.definitions.dropped import remove_dropped
 from ctsql.runtime.statements.objects.name_resolution import OnNames
-from ctsql.runtime.views.side_table import tables_beside
+from ctsql.runtime.views.side_table import side_tables_of
 from ctsql.runtime.warehouse.followed_tables import keep_logs
 from ctsql.runtime.warehouse.stores.location import SYSTEM_FOLDER
 from ctsql.runtime.warehouse.table_checks import check_tables, missing_table
@@ -167,26 +167,26 @@ class Maintenance(OnNames):
         catalog = self.engine.refresh_catalog()
         if statement.target is not None:
             for item in self._named_items(statement):
-                yield from self._with_tables_beside(item)
+                yield from self._with_side_tables(item)
             return
         for item in sorted(catalog, key=lambda i: i.name.key):
             is_kept = statement.everything and item.managed and item.location and not item.problem
             with noting_damaged(problems, str(item.name)):
                 is_there = missing_table(self.engine.relations, [item]) is None
                 if (item.is_output or is_kept) and is_there:
-                    yield from self._with_tables_beside(item)
+                    yield from self._with_side_tables(item)
         for name, table in (
             ("catalog", self.engine.catalog_store.table),
             ("timeline", self.engine.timeline.table),
         ):
             yield _Work(table=table, name=(SYSTEM_FOLDER, name, "system table"))
 
-    def _with_tables_beside(self, item: Item) -> Iterator[_Work]:
+    def _with_side_tables(self, item: Item) -> Iterator[_Work]:
         name = (item.name.schema, item.name.name, item.kind.value)
         yield _Work(table=self.engine.relations.table(item), name=name, item=item)
-        for beside in tables_beside(self.engine.warehouse, item):
-            name = (item.name.schema, item.name.name, beside.kind.value)
-            yield _Work(table=beside.table, name=name)
+        for side_table in side_tables_of(self.engine.warehouse, item):
+            name = (item.name.schema, item.name.name, side_table.kind.value)
+            yield _Work(table=side_table.table, name=name)
 
     def _named_items(self, statement: Maintain | Show) -> list[Item]:
         """The named object, or the outputs of a task with several."""

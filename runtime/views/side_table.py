@@ -316,7 +316,7 @@ class SideTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class NamedSideTable:
     """An auxiliary table of a view, as named by the view's last commit."""
 
     kind: SideTableKind
@@ -332,7 +332,7 @@ class Beside:
         return int(metadata.get("version_read", self.pointer.version))
 
 
-def tables_beside(warehouse: Warehouse, item: Item) -> Iterator[Beside]:
+def side_tables_of(warehouse: Warehouse, item: Item) -> Iterator[NamedSideTable]:
     """The auxiliary tables that a view's last commit names."""
     if not isinstance(item, MaterializedView) or item.location is None:
         return
@@ -351,4 +351,4 @@ def tables_beside(warehouse: Warehouse, item: Item) -> Iterator[Beside]:
     for kind, pointer in pointers:
         location = f"{item.location}/{kind.folder}/{pointer.digest}"
         if pointer.refusal is None and warehouse.gateway.exists(location):
-            yield Beside(kind, warehouse.gateway.table(location), pointer)
+            yield NamedSideTable(kind, warehouse.gateway.table(location), pointer)

@@ -73,21 +73,21 @@ class StagedBatch:
     # another process.
     report: Mapping[str, object] = field(default_factory=dict)
     # the auxiliary tables of the view; none for such a batch.
-    beside: tuple[ViewState | ExpiryTables, ...] = ()
+    side_tables: tuple[ViewState | ExpiryTables, ...] = ()
 
     def describe(self) -> str:
         """Hand the batch on as a text; its appender has no auxiliary table of the view."""
-        self.discard_beside()
+        self.discard_side_tables()
         return self.batch.describe()
 
     def discard(self) -> None:
         """Delete what is staged."""
         self.batch.discard()
-        self.discard_beside()
+        self.discard_side_tables()
 
-    def discard_beside(self) -> None:
+    def discard_side_tables(self) -> None:
         """Delete what is staged for the auxiliary tables of the view."""
-        for one in self.beside:
+        for one in self.side_tables:
             one.discard()
 
 
@@ -309,7 +309,7 @@ class ViewSink:
                 case Write():
                     at = self.warehouse.schedules.shown_at(self.item, description.upper - 1)
                     assert at is not None  # as when it was written
-                    for one in write.beside:
+                    for one in write.side_tables:
                         metadata = {**metadata, **one.commit(at)}
                     metadata = {**self.warehouse.versions.reads_at(self.item, at), **metadata}
                     return self._append([batch], upper, description.upper, metadata)
@@ -328,7 +328,7 @@ class ViewSink:
         return outcome
 
     def _drop(self, write: StagedBatch) -> Appended:
-        write.discard_beside()
+        write.discard_side_tables()
         return self.output.drop(write.batch)
 
     def _is_overtaken(self, batch: OutputBatch) -> bool:

@@ -19,7 +19,7 @@ from unittest import mock
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.cutovers import Cutover, cutover_of
 from ctsql.catalog.declined import Declined
-from ctsql.catalog.dependencies import beside as goes_with, outputs_of, replacement_of
+from ctsql.catalog.dependencies import outputs_of, parts_of, replacement_of
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item, ObjectKind, Reading
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name
@@ -396,7 +396,7 @@ class Swapper(Process):
         read = {r.object_id for r in task.reads}
         if beside is None:
             return
-        items = [beside, *goes_with(engine.catalog, beside)]
+        items = [beside, *parts_of(engine.catalog, beside)]
         if not read & {i.id for i in items}:
             self.simulation.applied_count += 1
             self._swap(engine, task, items)

@@ -62,8 +62,8 @@ def shown_under(rows: DataFrame, there: Schema, columns: Schema) -> DataFrame:
         columns_under.append(
             F.col(backtick(column.name)).alias(column.name) if known else _null(column)
         )
-    beside = (backtick(c) for c in rows.columns if fold(c) not in by_name)
-    return rows.select(*columns_under, *beside)
+    others = (backtick(c) for c in rows.columns if fold(c) not in by_name)
+    return rows.select(*columns_under, *others)
 
 
 def _later_column(

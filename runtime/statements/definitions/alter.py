@@ -225,7 +225,7 @@ def _with_quarantine_renamed(catalog: Catalog, before: Item) -> Catalog:
 def _without(
     current: Catalog, items: Sequence[Item], statement: st.DropObject, schema: str = ""
 ) -> Catalog:
-    """The catalog without objects that are dropped; without PURGE it keeps them beside."""
+    """The catalog without objects that are dropped; without PURGE it keeps them among its drops."""
     drop = dropped(current, items, schema)
     catalog = current.with_dropped(drop).without(i.id for i in items)
     is_kept = (drop.items or schema) and not statement.purge

@@ -226,7 +226,7 @@ def _spell(columns: Sequence[Column]) -> list[Column]:
 def merged_options(
     old: st.CreateContinualTask, options: Sequence[st.Option], reset: Sequence[str] = ()
 ) -> list[st.Option]:
-    """The options of a definition with others in their place, or beside them."""
+    """The options of a definition with others in their place, or added."""
     by_name = {o.name: o for o in old.options if o.name not in reset}
     by_name.update((o.name, o) for o in options)
     return list(by_name.values())

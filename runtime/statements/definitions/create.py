@@ -83,7 +83,7 @@ from ctsql.runtime.statements.objects.refresh_view import (
     check_not_finished,
     expect_follower,
 )
-from ctsql.runtime.statements.tables.alter_table import COMMITTED_BESIDE, store_constraints
+from ctsql.runtime.statements.tables.alter_table import COMMITTED_MEANWHILE, store_constraints
 from ctsql.runtime.statements.tables.columns_read import columns_with_readers, readers_of_changed
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_followed
@@ -190,7 +190,9 @@ class Creation(OnNames):
         def note(current: Catalog) -> Catalog:
             item = replace(
                 self.as_stored(still_there(current, old)),
-                definition=self._typed(statement.span.text),
+                definition=Definition(
+                    text=statement.span.text, search_schema=self.names.search_schema
+                ),
                 comment=statement.comment,
                 alterations=(),
             )
@@ -198,13 +200,13 @@ class Creation(OnNames):
 
         with alone(engine.timeline, old, engine.mint) as location, engine.leaving_intents():
             if engine.relations.columns_now(old) != before:
-                raise altered_meanwhile(old, COMMITTED_BESIDE)
+                raise altered_meanwhile(old, COMMITTED_MEANWHILE)
             try:
                 with translate_spark_errors():
                     writer = rows.write.format("delta").mode("overwrite")
                     writer.option("overwriteSchema", "true").save(location)
             except conflict_errors() as problem:
-                raise altered_meanwhile(old, COMMITTED_BESIDE) from problem
+                raise altered_meanwhile(old, COMMITTED_MEANWHILE) from problem
             faults.point("source_committed")
             engine.change_catalog(note)
         engine.mint()
@@ -233,10 +235,6 @@ class Creation(OnNames):
         """Add the columns and the id of the stored table."""
         relations = self.engine.relations
         return replace(identify(relations, item), columns=relations.stored_columns(item))
-
-    def _typed(self, text: str) -> Definition:
-        """The first definition of a new object, before it is bound."""
-        return Definition(text=text, search_schema=self.names.search_schema)
 
     def create_view(self, statement: st.CreateView) -> str:
         """CREATE [OR REPLACE] VIEW."""
@@ -337,8 +335,8 @@ class Creation(OnNames):
         if name is None:
             return "CREATE MATERIALIZED VIEW (exists already)"
         item, away, bound = self.materialized_view(statement, name, None)
-        beside = [away] if away else []
-        with self.built(item, bound, beside, has_vectors=keeps_vectors(statement)) as items:
+        parts = [away] if away else []
+        with self.built(item, bound, parts, has_vectors=keeps_vectors(statement)) as items:
             self.register(*items)
         return "CREATE MATERIALIZED VIEW"
 
@@ -354,8 +352,11 @@ class Creation(OnNames):
         else:
             check_no_quarantine(engine.catalog, old, statement.target.span)
             self._check_same_storage(old, statement)
-            typed = self._typed(statement.span.text)
-            typed = replace(typed, number=old.revision + 1, flow=self.flow)
+            typed = replace(
+                old.definition.followed_by(statement.span.text, ()),
+                search_schema=names.search_schema,
+                flow=self.flow,
+            )
             item = replace(old, definition=typed, comment=statement.comment)
         bound = names.binder().bind_materialized_view(statement, item)
         check_followed(names.warehouse(), bound.view)
@@ -390,10 +391,6 @@ class Creation(OnNames):
         check_refresh_times(statement, clock.now_ms())
         check_not_finished(self.engine, old)
         check_not_suspended(self.engine.warehouse, old)
-
-    def _check_reads(self, current: Catalog, item: Item) -> None:
-        """Check that the newest catalog has the objects that a definition was bound to."""
-        check_reads(self.names.bound_by or current, current, item.reads)
 
     def _check_same_storage(self, old: Item, statement: st.CreateMaterializedView) -> None:
         """Raise NOT_SUPPORTED where a view's table would have to be stored otherwise."""
@@ -449,9 +446,9 @@ class Creation(OnNames):
             return f"CREATE CONTINUAL TASK (exists already{'' if same else ', otherwise defined'})"
         for output in statement.outputs:
             self.names.free(output.target, ObjectKind.TASK_OUTPUT, quiet=False)
-        item, beside, bound, first = self.new_task(name, statement)
+        item, parts, bound, first = self.new_task(name, statement)
         vectors = keeps_vectors(statement)
-        with self.built(item, bound, beside, has_vectors=vectors, first=first) as items:
+        with self.built(item, bound, parts, has_vectors=vectors, first=first) as items:
             self.register(*items)
         return "CREATE CONTINUAL TASK"
 
@@ -463,27 +460,27 @@ class Creation(OnNames):
         The last value copies its first rows; None without BACKFILL FROM.
         """
         item = self.names.new(Task, name, statement.span, statement.comment)
-        beside = self.names.new_outputs(statement)
+        parts = self.names.new_outputs(statement)
         item = self._placed(item, statement)
-        if beside:
-            item = replace(item, storage=None, outputs=tuple(o.id for o in beside))
-        bound = bind_task(self.names.binder(), statement, item, beside)
+        if parts:
+            item = replace(item, storage=None, outputs=tuple(o.id for o in parts))
+        bound = bind_task(self.names.binder(), statement, item, parts)
         if bound.task.has_quarantine:
             quarantine = new_quarantine(self.names, item, statement.target.span)
             item = replace(item, quarantine=quarantine.id)
-            beside = [*beside, quarantine]
+            parts = [*parts, quarantine]
         item = replace(item, columns=bound.columns)
         first = backfill_of(self.names, statement, item)
         if statement.backfill is not None:
             item = replace(item, backfill=source_of(self.names, statement.backfill).id)
-        return item, beside, bound, first
+        return item, parts, bound, first
 
     @contextmanager
     def built(
         self,
         item: Item,
         bound: BoundDefinition,
-        beside: Sequence[Item] = (),
+        parts: Sequence[Item] = (),
         *,
         has_vectors: bool,
         first: Definition | None = None,
@@ -494,7 +491,7 @@ class Creation(OnNames):
         Yields what to register. If the block raises, unregistered tables are deleted.
 
         Args:
-            beside: the outputs and the quarantine of a task.
+            parts: the outputs and the quarantine of a task.
             first: the definition that copies a task's first rows. since: the T at which it begins;
                 None for the newest.
         """
@@ -518,7 +515,7 @@ class Creation(OnNames):
                 break
         begin = now if since is None else since
         item = replace(item.bound(bound.columns, bound.reads), created_at=begin)
-        items = [item, *complete_outputs(beside, item, bound)]
+        items = [item, *complete_outputs(parts, item, bound)]
         with undo_on_failure(engine, items):
             for output in items:
                 if output.location is not None:
@@ -541,7 +538,7 @@ class Creation(OnNames):
             for item in items:
                 check_free(current, item.name, None, quiet=False)
                 check(current, item)
-                self._check_reads(catalog, item)
+                check_reads(self.names.bound_by or catalog, catalog, item.reads)
             return catalog
 
         self.engine.change_catalog(add_items)
@@ -618,17 +615,17 @@ def _telling_of_new(item: Item) -> Iterator[None]:
         raise
 
 
-def complete_outputs(beside: Sequence[Item], task: Item, bound: BoundDefinition) -> list[Item]:
+def complete_outputs(parts: Sequence[Item], task: Item, bound: BoundDefinition) -> list[Item]:
     """Complete the outputs of a task, and its quarantine, after it was bound."""
-    if not beside:
+    if not parts:
         return []
     if isinstance(task, MaterializedView):
-        return [replace(o, created_at=task.created_at) for o in beside]
+        return [replace(o, created_at=task.created_at) for o in parts]
     columns = {o.object_id: o.columns for o in bound.task.outputs}
     owner = Reading(name=task.name, object_id=task.id, columns=())
     return [
         replace(o.bound(columns.get(o.id, o.columns), (owner,)), created_at=task.created_at)
-        for o in beside
+        for o in parts
     ]
 
 

@@ -24,9 +24,9 @@ from functools import partial
 from ctsql.catalog.catalog import Catalog, still_there
 from ctsql.catalog.cutovers import Cutover, together
 from ctsql.catalog.dependencies import (
-    beside as goes_with,
     closure,
     outputs_of,
+    parts_of,
     replacement_of,
     writer_of,
 )
@@ -465,7 +465,7 @@ def forget_definitions(engine: Engine, item: Item) -> None:
         if replacement is None or replacement not in [writer_of(current, i) for i in there]:
             return catalog
         return catalog.with_dropped(
-            dropped(current, [replacement, *goes_with(current, replacement)])
+            dropped(current, [replacement, *parts_of(current, replacement)])
         )
 
     engine.change_catalog(prune)

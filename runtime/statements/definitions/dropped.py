@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Collection, Iterable, Sequence
 
 from ctsql.catalog.catalog import Catalog, DropEntry
-from ctsql.catalog.dependencies import beside, replacement_of, subscribers
+from ctsql.catalog.dependencies import parts_of, replacement_of, subscribers
 from ctsql.catalog.errors import CtsqlError, capitalised, error, unknown_relation
 from ctsql.catalog.items import Item, ObjectKind, Table, in_use
 from ctsql.catalog.names import Name, fold, quote
@@ -43,7 +43,7 @@ def readers_of_dropped(
 
     ``others`` are the ids of objects that are dropped as well.
     """
-    parts = [p for item in items for p in (item, *beside(catalog, item))]
+    parts = [p for item in items for p in (item, *parts_of(catalog, item))]
     own = {p.id for p in parts} | set(others)
     readers = {r.id: r for p in parts for r in catalog.readers(p.id) if r.id not in own}
     followers = [s for p in parts for s in subscribers(catalog, p.id)]

@@ -1,10 +1,7 @@
 """Another definition of a task, from a T on.
 
-CREATE OR REPLACE, ALTER CONTINUAL TASK, APPLY REPLACEMENT, REPLAY and a folder all make a
-:class:`ctsql.runtime.statements.definitions.cutover.Redefinition` of the task by a text. The old
-definition advances the task to now; if it failed at some T, the new one starts at that T. New
-columns are added to the tables before the cutover.
-
+CREATE OR REPLACE, ALTER CONTINUAL TASK, APPLY REPLACEMENT, REPLAY and a folder make a
+:class:`ctsql.runtime.statements.definitions.cutover.Redefinition` of the task by a text.
 If a replacement has built the rows, the cutover has two definitions:
 
     at its T                  DELETE FROM task; INSERT INTO task SELECT ... FROM replacement

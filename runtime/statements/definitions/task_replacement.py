@@ -22,10 +22,10 @@ from ctsql.catalog import times
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.dependencies import (
     all_readers,
-    beside as goes_with,
     check_no_cycle,
     closure,
     outputs_of,
+    parts_of,
     replacement_of,
     stored_reads,
     written_by,
@@ -126,7 +126,7 @@ class TaskReplacement(OnNames):
         """
         _, old = self._settle(statement.target)
         task, replacement = to_apply(self.names, statement, Task)
-        items = [replacement, *goes_with(self.engine.catalog, replacement)]
+        items = [replacement, *parts_of(self.engine.catalog, replacement)]
         self._swap(task, old, items, statement.replacement.span)
         return "ALTER CONTINUAL TASK"
 
@@ -286,12 +286,12 @@ class TaskReplacement(OnNames):
             items.append(self.names.new(TaskOutput, new_name, span, None))
         return items
 
-    def _applied_text(self, task: Task, old: st.CreateContinualTask, beside: Sequence[Item]) -> str:
+    def _applied_text(self, task: Task, old: st.CreateContinualTask, items: Sequence[Item]) -> str:
         """The definition that a task gets from its replacement."""
-        current = _current(self.engine, beside[0])
+        current = _current(self.engine, items[0])
         options = [*current.options, *(o for o in old.options if o.name in _BEGINS)]
         own = [task, *outputs_of(self.engine.catalog, task)]
-        was = [beside[0], *(i for i in beside if i.id in beside[0].outputs)]
+        was = [items[0], *(i for i in items if i.id in items[0].outputs)]
         head = f"CREATE CONTINUAL TASK {_name(task, task)}"
         return _renamed_text(current, head, options, was, own)
 

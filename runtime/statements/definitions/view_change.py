@@ -146,7 +146,7 @@ def cutover_of_views(
             definition=replace(after.definition, number=now.revision),
             columns=after.columns,
             comment=after.comment,
-            built_beside=after.built_beside,
+            staged_in=after.staged_in,
             quarantine=after.quarantine,
             following=replace(now.following, continues=continues, stretches=stretches),
         )

@@ -13,9 +13,9 @@ from dataclasses import replace
 
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.dependencies import (
-    beside as goes_with,
     check_no_cycle,
     owner_of_quarantine,
+    parts_of,
     replacement_of,
 )
 from ctsql.catalog.errors import CtsqlError, error, not_supported
@@ -72,8 +72,8 @@ class Replacement(OnNames):
         item, away, bound = creation.materialized_view(statement, name, None)
         item = replace(item, replaces=view.id)
         self._check_fits(item, view, statement.query.span)
-        beside = [away] if away else []
-        with creation.built(item, bound, beside, has_vectors=True) as items:
+        parts = [away] if away else []
+        with creation.built(item, bound, parts, has_vectors=True) as items:
             creation.register(*items, check=self._check_alone)
         return "CREATE REPLACEMENT MATERIALIZED VIEW"
 
@@ -114,8 +114,8 @@ class Replacement(OnNames):
         engine, span = self.engine, statement.replacement.span
         view, replacement = to_apply(self.names, statement, MaterializedView)
         self._check_fits(replacement, view, span)
-        going = [replacement, *goes_with(engine.catalog, replacement)]
-        views = [view, *goes_with(engine.catalog, view), *going]
+        going = [replacement, *parts_of(engine.catalog, replacement)]
+        views = [view, *parts_of(engine.catalog, view), *going]
         engine.advance(views, engine.mint_for(views))
         names = self.names.in_schema(replacement.search_schema)
         change = Creation(names, alters=True).redefined(view, self._definition(view, replacement))
@@ -125,7 +125,7 @@ class Replacement(OnNames):
             origin = built[item.id]
             if origin is None or not isinstance(item, MaterializedView):
                 return item
-            return replace(item, built_beside=(origin, item.revision))
+            return replace(item, staged_in=(origin, item.revision))
 
         changes = [(before, with_rows_there(after)) for before, after in change.changes]
 
@@ -208,21 +208,21 @@ def exists_already(of: Item, there: Item, span: Span | None) -> CtsqlError:
     )
 
 
-def _of_another(catalog: Catalog, beside: Item, of: Item, span: Span) -> CtsqlError:
+def _of_another(catalog: Catalog, replacement: Item, of: Item, span: Span) -> CtsqlError:
     """REPLACEMENT_OF_ANOTHER; the caller raises it."""
     keyword = of.kind.keyword
-    detail, hint = f"It is a {beside.kind.value} of its own.", ""
-    if beside.replaces is not None:
-        name = catalog.items[beside.replaces].name
+    detail, hint = f"It is a {replacement.kind.value} of its own.", ""
+    if replacement.replaces is not None:
+        name = catalog.items[replacement.replaces].name
         detail = f'It is one for "{name}".'
-        hint = f"Type: ALTER {keyword} {name} APPLY REPLACEMENT {beside.name}"
+        hint = f"Type: ALTER {keyword} {name} APPLY REPLACEMENT {replacement.name}"
     there = replacement_of(catalog, of.id)
     if not hint and there is not None:
         hint = f"Type: ALTER {keyword} {of.name} APPLY REPLACEMENT {there.name}"
     return error(
         "REPLACEMENT_OF_ANOTHER",
         span=span,
-        name=str(beside.name),
+        name=str(replacement.name),
         kind=of.kind.value,
         of=str(of.name),
         detail=detail,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from ctsql.catalog.catalog import Catalog
-from ctsql.catalog.dependencies import behind_needs, beside, outputs_of, owner_of_quarantine
+from ctsql.catalog.dependencies import behind_needs, outputs_of, owner_of_quarantine, parts_of
 from ctsql.catalog.errors import NotSupported, StatementError
 from ctsql.catalog.items import Item, Table, TaskOutput
 from ctsql.catalog.names import DEFAULT_SCHEMA, fold, quote
@@ -65,7 +65,7 @@ def _text(engine: Engine, item: Item) -> str:
             definition, changes = splice(statement.span, [edit]).text, []
     lines = [f"USE {quote(item.search_schema)};", f"{definition};", *changes]
     comments = _typed_comments(engine.catalog, item, definition)
-    for one in (item, *beside(engine.catalog, item)):
+    for one in (item, *parts_of(engine.catalog, item)):
         lines += _comments(engine, one, comments.get(one.id, {}))
     if engine.relations.is_suspended(item):
         lines.append(f"ALTER CONTINUAL TASK {item.name.qualified()} SUSPEND;")

@@ -340,7 +340,7 @@ def current_definition(engine: LogReader, item: Item) -> str:
     body: tuple[st.BodyStatement, ...] = ()
     targets: list[st.RelationRef] = []
     meaning: dict[Name, Item] = {}
-    beside: list[tuple[st.RelationRef | None, str | None]] = []
+    named: list[tuple[st.RelationRef | None, str | None]] = []
     edits: list[st.Edit] = []
     items = engine.catalog.items
     match statement:
@@ -348,7 +348,7 @@ def current_definition(engine: LogReader, item: Item) -> str:
             texts, targets = [statement.query], [statement.target]
         case st.CreateMaterializedView():
             texts, targets = [statement.query], [statement.target]
-            beside = [(statement.replaces, item.replaces)]
+            named = [(statement.replaces, item.replaces)]
         case st.CreateContinualTask():
             outputs = [o.target for o in statement.outputs]
             for ref, output in zip(outputs, outputs_of(engine.catalog, item), strict=True):
@@ -359,7 +359,7 @@ def current_definition(engine: LogReader, item: Item) -> str:
             texts = [text for part in body for text in st.texts_of(part)]
             texts += [i.rows for i in statement.inputs if i.rows is not None]
             backfill = item.backfill if isinstance(item, Task) else None
-            beside = [(statement.replaces, item.replaces), (statement.backfill, backfill)]
+            named = [(statement.replaces, item.replaces), (statement.backfill, backfill)]
             gone = statement.backfill is not None and backfill not in items
             if gone and statement.beginning_span is not None:
                 edits.append(_without(statement.beginning_span))
@@ -371,10 +371,10 @@ def current_definition(engine: LogReader, item: Item) -> str:
     meaning[own] = item
     for reading in item.reads:
         meaning[reading.name] = items[reading.object_id]
-    for beside_ref, object_id in beside:  # named, and not read
-        if beside_ref is not None and object_id in items:
-            targets.append(beside_ref)
-            meaning.setdefault(qualify(beside_ref, item.search_schema), items[str(object_id)])
+    for named_ref, object_id in named:  # named, and not read
+        if named_ref is not None and object_id in items:
+            targets.append(named_ref)
+            meaning.setdefault(qualify(named_ref, item.search_schema), items[str(object_id)])
     if targets and item.name == own:
         edits += _in_its_letters(targets[0], item)
     edits += rename_edits(targets, texts, body, item.search_schema, meaning, span)

@@ -46,7 +46,7 @@ from ctsql.runtime.statements.tables.effects_on_readers import check_readers
 from ctsql.runtime.warehouse.times.multi_table_commit import alone
 
 _DONE = "ALTER TABLE"
-COMMITTED_BESIDE = "A writer of its folder committed at the same time."
+COMMITTED_MEANWHILE = "A writer of its folder committed at the same time."
 
 
 def store_constraints(
@@ -97,7 +97,7 @@ class TableConstraints(OnNames):
                     f"DROP CONSTRAINT IF EXISTS {quote(constraint.name)}",
                 )
         except conflict_errors() as problem:
-            raise altered_meanwhile(item, COMMITTED_BESIDE) from problem
+            raise altered_meanwhile(item, COMMITTED_MEANWHILE) from problem
         engine.mint()
         return _DONE
 
@@ -186,7 +186,7 @@ class TableAlteration(OnNames):
             if engine.refresh_catalog() is not catalog:
                 check_readers(engine, item, columns, after, statement.span)
             if engine.relations.columns_now(item) != columns:
-                raise altered_meanwhile(item, COMMITTED_BESIDE)
+                raise altered_meanwhile(item, COMMITTED_MEANWHILE)
             self._commit(item, location, change, new_features)
             faults.point("source_committed")
             self._note(item, statement, columns)  # under the lock: in the order of the commits
@@ -247,9 +247,9 @@ class TableAlteration(OnNames):
                 faults.point("table_prepared")
             self._change(location, change, columns)
         except conflict_errors() as problem:
-            raise altered_meanwhile(item, COMMITTED_BESIDE) from problem
+            raise altered_meanwhile(item, COMMITTED_MEANWHILE) from problem
         except Conflict as problem:
-            raise altered_meanwhile(item, COMMITTED_BESIDE) from problem
+            raise altered_meanwhile(item, COMMITTED_MEANWHILE) from problem
 
     def _turn_on(self, location: str, new_features: Sequence[Feature]) -> None:
         properties = ", ".join(f"'{f.name}' = '{f.value}'" for f in new_features)

@@ -28,7 +28,7 @@ def headline(plan: ChangePlan, sentence_of: Telling) -> str | None:
         sentence = "change of the view, added to the groups it holds where these are certain"
         if plan.kept_state is None:
             return sentence
-        return f"{sentence}, and from a state table beside it once rows have gone"
+        return f"{sentence}, and from its state table once rows have gone"
     if plan.inexact is None:
         return None
     return f"change of the view by the stored rows of its keys ({sentence_of(plan.inexact)})"

@@ -24,7 +24,7 @@ def recompute(context: RefreshContext) -> None:
     with translated_failure(item, context.time), discard_on_error([batch]):
         outputs = {item.id: (item, batch.version_read)}
         small, sources = _is_small(context), StoredSources(warehouse)
-        desired: AnyRows = _built_beside(context, at)
+        desired: AnyRows = _staged_rows(context, at)
         if desired is None:
             desired = warehouse.queries.view_rows(context.view, sources, at, small=small)
         stored_rows = None
@@ -39,14 +39,14 @@ def recompute(context: RefreshContext) -> None:
         warehouse.queries.stage(context.staging, desired, stored_rows, context.columns, small=small)
 
 
-def _built_beside(context: RefreshContext, at: int) -> DataFrame | None:
+def _staged_rows(context: RefreshContext, at: int) -> DataFrame | None:
     """The rows of a replacement that was applied, if they are those as of T; else None."""
     warehouse, item = context.warehouse, context.item
-    if not isinstance(item, MaterializedView) or item.built_beside is None:
+    if not isinstance(item, MaterializedView) or item.staged_in is None:
         return None
     if not is_redefined(warehouse, item):
         return None
-    replacement_id, revision = item.built_beside
+    replacement_id, revision = item.staged_in
     replacements = (i for _, i in warehouse.catalog.all_dropped() if i.id == replacement_id)
     replacement = next(replacements, None)
     if replacement is None or revision != item.revision:

@@ -39,7 +39,7 @@ def headline(plan: ChangePlan, _sentence_of: Telling) -> str | None:
     state = plan.kept_state
     if state is None or state[1] is not StateNeed.ALWAYS:
         return None
-    return "change of the view, from the state table beside it"
+    return "change of the view, from its state table"
 
 
 def way(context: RefreshContext, changes: FollowedChanges) -> Way:

@@ -55,16 +55,16 @@ def write_file(gateway: Gateway, rows: DataFrame, file: FileRef, *, overwrite: b
         options.setdefault("compression", _CODECS.get(name, name))
     writer = writer.format(file.format).options(**options)
     target = target.rstrip("/")
-    beside = f"{target.rpartition('/')[0]}/_ctsql-{uuid.uuid4().hex}"
+    temporary = f"{target.rpartition('/')[0]}/_ctsql-{uuid.uuid4().hex}"
     try:
-        writer.save(beside)
+        writer.save(temporary)
         if is_file:
-            (part,) = gateway.glob(f"{pattern_of(beside)}/part-*")
+            (part,) = gateway.glob(f"{pattern_of(temporary)}/part-*")
             gateway.move_file(part, target)
         else:
-            _put_folder(gateway, beside, target)
+            _put_folder(gateway, temporary, target)
     finally:
-        gateway.delete_tree(beside)
+        gateway.delete_tree(temporary)
     return int(observation.get["n"])
 
 

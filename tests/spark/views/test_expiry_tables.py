@@ -12,7 +12,7 @@ from ctsql.runtime.spark.internals.sessions import active
 from ctsql.runtime.views import expiry_table
 from ctsql.runtime.views.expiry_table import ADDED, FILLED, FOUND, OF_FEW, ROWS_MIN
 from ctsql.runtime.views.mint import Description
-from ctsql.runtime.views.side_table import SideTableKind, tables_beside
+from ctsql.runtime.views.side_table import SideTableKind, side_tables_of
 from ctsql.runtime.views.sink import ViewSink
 from tests.conftest import TEST_MASTER
 from tests.crash.test_faults import STATE_COMMITTED
@@ -38,7 +38,7 @@ def _how(con: Connection, view: str) -> set[str]:
 
 
 def _folders(con: Connection, view: str) -> list[str]:
-    found = tables_beside(engine_of(con).warehouse, item_of(con, view))
+    found = side_tables_of(engine_of(con).warehouse, item_of(con, view))
     return [beside.table.location for beside in found if beside.kind is SideTableKind.EXPIRIES]
 
 
@@ -80,7 +80,7 @@ def test_what_is_said_of_them(
     explain = "EXPLAIN MATERIALIZED VIEW m"
     assert f"all rows, while these are fewer than {ROWS_MIN:,}" in _text(con, explain)
     monkeypatch.setattr(expiry_table, "ROWS_MIN", 0)
-    assert "expiry tables beside the view" in _text(con, explain)
+    assert "expiry tables of the view" in _text(con, explain)
     for minutes, how in ((1, FILLED), (2, FOUND)):
         ahead.ahead = minutes * MINUTE + SECOND
         assert len(con.execute("SELECT * FROM m").fetchall()) == minutes + 1

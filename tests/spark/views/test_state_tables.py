@@ -9,7 +9,7 @@ import pytest
 from ctsql.api import Connection
 from ctsql.runtime.spark.job_metrics import Meter
 from ctsql.runtime.views.refresh_policy import Costs, Strategy
-from ctsql.runtime.views.side_table import tables_beside
+from ctsql.runtime.views.side_table import side_tables_of
 from ctsql.runtime.views.state_table import ViewState
 from tests.crash.test_faults import STATE_COMMITTED
 from tests.helpers.opened import engine_of
@@ -51,7 +51,7 @@ def folder(con: Connection, view: str = "averages") -> str:
     """Where the state table of a view is."""
     warehouse = engine_of(con).warehouse
     item = next(i for i in warehouse.catalog if i.name.name == view)
-    (found,) = tables_beside(warehouse, item)
+    (found,) = side_tables_of(warehouse, item)
     return found.table.location
 
 

@@ -22,7 +22,7 @@ def _item(name: str, **given: object) -> Item:
 
 CUTOVER = Cutover(
     id="p",
-    items=(_item("new"), _item("old", definition="b", replaces="x", built_beside=("y", 2))),
+    items=(_item("new"), _item("old", definition="b", replaces="x", staged_in=("y", 2))),
     new_ids=frozenset({"new"}),
     drop=DropEntry(id="d", at_ms=7, items=(_item("gone"),)),
     schemas=("s",),

@@ -58,7 +58,7 @@ def test_an_output_goes_to_the_engine_that_has_its_plans(monkeypatch: pytest.Mon
         assert may_end[object_id].wait(10)
         pool.idle.append(engine)
 
-    monkeypatch.setattr(workers.WorkerPool, "advance_beside", advance)
+    monkeypatch.setattr(workers.WorkerPool, "advance_separately", advance)
     pool = workers.WorkerPool(workers=2, stop=threading.Event(), on_commit=lambda *_: None)
     own: Any = _Engine("own", [])
     items: dict[str, Any] = {name: SimpleNamespace(id=name) for name in "abc"}

@@ -18,10 +18,10 @@ CERTAIN = "change of the view, added to the groups it holds where these are cert
 HEADLINES = {
     "SELECT k, v FROM t": "change of the view",
     "SELECT k, count(*) AS n, sum(v) AS s FROM t GROUP BY k": (
-        f"{CERTAIN}, and from a state table beside it once rows have gone"
+        f"{CERTAIN}, and from its state table once rows have gone"
     ),
     "SELECT DISTINCT k FROM t": "change of the view",
-    "SELECT count(*) AS n FROM t": "change of the view, from the state table beside it",
+    "SELECT count(*) AS n FROM t": "change of the view, from its state table",
     "SELECT k, v FROM t ORDER BY v LIMIT 3": "change of the view by the first rows (LIMIT_TIES)",
     "SELECT k, sum(f) AS s FROM t GROUP BY k": (
         "change of the view by the stored rows of its keys (FLOAT_AGGREGATE_NESTED)"
