@@ -53,13 +53,13 @@ def main() -> None:
         connection.execute("SELECT 1").fetchall()
         session = connection.spark
 
-        def tell(outcome: Outcome) -> None:
+        def report(outcome: Outcome) -> None:
             assert outcome.passed, outcome.failures
             totals.append((jobs_started(session), calls.count))
 
         start = time.perf_counter()
         selection = Selection(suite=collect([Source(text, "tests.sql")]))
-        run_tests(connection, selection, tell, workers=options.workers)
+        run_tests(connection, selection, report, workers=options.workers)
         seconds = time.perf_counter() - start
     print(f"{count} tests: {seconds:.1f} s")
     if count > WARM_UP:

@@ -97,7 +97,7 @@ def run(
 
         def follow() -> None:
             with ExitStack() as stack:
-                observers, pulse = [_teller(runner.settings, as_json=as_json)], None
+                observers, pulse = [_reporter(runner.settings, as_json=as_json)], None
                 if on_event is not None:
                     observers.insert(0, on_event)
                 if metrics is not None:
@@ -131,10 +131,10 @@ def run(
     perform(work, create=False, log_format=LogFormat(log_format), **given)
 
 
-def _teller(settings: OutputSettings, *, as_json: bool) -> "Callable[[Event], object]":
+def _reporter(settings: OutputSettings, *, as_json: bool) -> "Callable[[Event], object]":
     """The function that reports events, as JSON on standard output or in the log."""
 
-    def tell(event: "Event") -> None:
+    def report(event: "Event") -> None:
         if as_json:
             with settings.progress.hide():
                 settings.out.write(event.to_json() + "\n")
@@ -142,7 +142,7 @@ def _teller(settings: OutputSettings, *, as_json: bool) -> "Callable[[Event], ob
         elif not settings.quiet:
             settings.log(event.line, event.to_log)
 
-    return tell
+    return report
 
 
 def _until_stopped(runner: Runner, follow: Callable[[], None], stop: threading.Event) -> int:

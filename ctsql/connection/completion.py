@@ -185,8 +185,8 @@ def _kind_before(tokens: Sequence[str]) -> str | None:
     words = [fold(token) for token in tokens]
     for kind, name in sorted(_KINDS.items(), key=lambda pair: -len(pair[0])):
         if tuple(words[-len(kind) :]) == kind:
-            is_told = len(words) > len(kind) and words[-len(kind) - 1] in _ON_KIND
-            return name if is_told else None
+            is_named = len(words) > len(kind) and words[-len(kind) - 1] in _ON_KIND
+            return name if is_named else None
     return None
 
 

@@ -82,7 +82,7 @@ def run(
         on_commit=committed,
         pulse=pulse or Pulse(),
     )
-    with con._maintaining(service.tell, stop):
+    with con._maintaining(service.report, stop):
         service.run(once=once, interval=INTERVAL_SECONDS if interval is None else interval)
 
 

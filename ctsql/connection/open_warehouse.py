@@ -64,7 +64,7 @@ class OpenWarehouse:
         self._reader: LocalLogReader | None = None
         self._reader_lock = threading.Lock()
         self._maintenance: ConnectionMaintenance | None = None
-        self._tell: Callable[[Event], None] | None = None
+        self._report: Callable[[Event], None] | None = None
 
     def __repr__(self) -> str:
         mode = " read-only" if self.read_only else ""
@@ -187,7 +187,7 @@ class OpenWarehouse:
                         yield engine
                         if self._maintains and not engine.read_only:
                             assert self._maintenance is not None  # with the engine
-                            self._maintenance.start_if_due(engine, self._tell)
+                            self._maintenance.start_if_due(engine, self._report)
                 except CtsqlError as problem:
                     if problem.condition == "TASK_FAILED":
                         show_rows(engine, problem)
@@ -214,18 +214,18 @@ class OpenWarehouse:
 
     @contextmanager
     def _maintaining(
-        self, tell: "Callable[[Event], None]", stop: threading.Event
+        self, report: "Callable[[Event], None]", stop: threading.Event
     ) -> Iterator[None]:
         """Maintain what the block writes; at its end running maintenance is awaited, or cancelled.
 
         Args:
-            tell: called with what is done. stop: set to cancel running maintenance.
+            report: called with what is done. stop: set to cancel running maintenance.
         """
-        maintained_before, self._maintains, self._tell = self._maintains, True, tell
+        maintained_before, self._maintains, self._report = self._maintains, True, report
         try:
             yield
         finally:
-            self._maintains, self._tell = maintained_before, None
+            self._maintains, self._report = maintained_before, None
             if self._maintenance is not None:
                 if stop.is_set():
                     self._maintenance.cancel()
@@ -266,7 +266,7 @@ class ConnectionLock:
     def __enter__(self) -> None:
         if getattr(self._thread, "is_called_back", False):
             # Not a CtsqlError, which would count as a failure of the running object.
-            message = "on_event cannot use the connection that waits until it is told"
+            message = "on_event cannot use the connection that waits for it"
             raise InterfaceError(f"{message}: use another one, ctsql.connect(...)")
         self._lock.acquire()
 

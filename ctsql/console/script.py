@@ -109,7 +109,7 @@ class Runner:
         self._results_count = 0
         self._worker = Worker()
         self._pages: Pages | None = None
-        self._told_new = False
+        self._reported_new = False
 
     def guard(
         self,
@@ -231,7 +231,7 @@ class Runner:
         try:
             result = self.connection.run_statement(span)
         finally:
-            self._tell_new()
+            self._report_new()
         if result.live is not None:
             self._live = result.live
             settings.progress.pause()
@@ -258,10 +258,10 @@ class Runner:
         for notice in result.notices:
             settings.note(f"NOTICE: {notice}")
 
-    def _tell_new(self) -> None:
+    def _report_new(self) -> None:
         """Print once that this connection created the warehouse: its name may be misspelt."""
-        if self.connection.is_new and not self._told_new and not self.settings.quiet:
-            self._told_new = True
+        if self.connection.is_new and not self._reported_new and not self.settings.quiet:
+            self._reported_new = True
             self.settings.note(f"made a new warehouse at {self.connection.warehouse}")
 
     def run_source(self, source: Source) -> int:

@@ -92,7 +92,7 @@ class Repl:
             "copy": self._copy,
             "read": self._read_file,
             "output": self._set_output,
-            "connection": lambda _: self._tell_connection(),
+            "connection": lambda _: self._show_connection(),
             "shell": self._run_system_command,
             "help": lambda _: self._say(commands.help_text()),
         }
@@ -102,7 +102,7 @@ class Repl:
         session = prompt_session(self._completer)
         self.runner.confirm = ask_to_confirm
         self._starter.begin()
-        Thread(target=self._tell_failures, daemon=True).start()
+        Thread(target=self._report_failures, daemon=True).start()
         mode = ", read-only" if self.runner.connection.read_only else ""
         self._say(f"ctsql on {self.runner.connection.warehouse}{mode}. Type \\? for help.")
         if rc_file is not None and not self._feed_settings(rc_file):
@@ -256,13 +256,13 @@ class Repl:
     def _say(self, text: str) -> None:
         self.settings.note(text)
 
-    def _tell_failures(self) -> None:
+    def _report_failures(self) -> None:
         """List the failed objects; unreadable ones are left to the statements that read them."""
         with suppress(Error, OSError):
             for line in failure_lines(self.runner.connection.status().to_dicts()):
                 self._say(line)
 
-    def _tell_connection(self) -> None:
+    def _show_connection(self) -> None:
         self._wait_for_spark("")
         connection = self.runner.connection
         facts = [

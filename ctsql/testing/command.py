@@ -52,14 +52,14 @@ def workers_for(cases: int) -> int:
 def run_tests(
     connection: Connection,
     selection: Selection,
-    tell: Callable[[Outcome], None],
+    report: Callable[[Outcome], None],
     *,
     workers: int | None = None,
 ) -> list[Outcome]:
     """Run tests in temporary warehouses; the outcomes in the order of the tests.
 
     Args:
-        tell: called with each outcome in that order, one at a time; after an error also with the
+        report: called with each outcome in that order, one at a time; after an error also with the
             outcomes that are left.
         workers: the number of parallel tests, at least one; None: chosen by the machine.
 
@@ -68,7 +68,7 @@ def run_tests(
     """
     cases, folder = selection.suite.cases, selection.suite.folder
     count = workers_for(len(cases)) if workers is None else min(workers, len(cases))
-    run = CommandRun(cases, tell)
+    run = CommandRun(cases, report)
     with (
         tempfile.TemporaryDirectory(prefix="ctsql-test-", ignore_cleanup_errors=True) as root,
         ExitStack() as stack,
@@ -94,13 +94,13 @@ def run_tests(
 
 
 class CommandRun:
-    """Tests; each is run by one worker. ``tell`` is as for :func:`run_tests`."""
+    """Tests; each is run by one worker. ``report`` is as for :func:`run_tests`."""
 
-    def __init__(self, cases: Sequence[Case], tell: Callable[[Outcome], None]) -> None:
+    def __init__(self, cases: Sequence[Case], report: Callable[[Outcome], None]) -> None:
         self.outcomes: list[Outcome] = []
         self._waiting = deque(enumerate(cases))
         self._outcome_of: dict[int, Outcome] = {}
-        self._tell = tell
+        self._report = report
         self._has_raised = False
         self._lock = threading.Lock()
 
@@ -115,19 +115,19 @@ class CommandRun:
                 outcome = run_case(case, warehouses.folder, warehouses)
                 with self._lock:
                     self._outcome_of[number] = outcome
-                    self._tell_done()
+                    self._report_done()
         except BaseException:
             with self._lock:
                 self._waiting.clear()
                 self._has_raised = True
-                self._tell_done()
+                self._report_done()
             raise
 
-    def _tell_done(self) -> None:
+    def _report_done(self) -> None:
         for number in sorted(self._outcome_of):
             if number == len(self.outcomes) or self._has_raised:
                 self.outcomes.append(self._outcome_of.pop(number))
-                self._tell(self.outcomes[-1])
+                self._report(self.outcomes[-1])
 
 
 def run_and_report(
@@ -143,13 +143,13 @@ def run_and_report(
     start = time.monotonic()
     has_styles = out.isatty()
 
-    def tell(outcome: Outcome) -> None:
+    def report(outcome: Outcome) -> None:
         pause()
         for line in outcome_lines(outcome, has_styles=has_styles):
             out.write(f"{line}\n")
         out.flush()
 
-    outcomes = run_tests(connection, selection, tell, workers=workers)
+    outcomes = run_tests(connection, selection, report, workers=workers)
     seconds = time.monotonic() - start
     if junit_file is not None:
         junit_file.write_text(junit(outcomes, seconds), encoding="utf-8")

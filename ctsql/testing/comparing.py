@@ -216,8 +216,8 @@ def compare(
     Raises what computing the rows raises; errors of expected rows get ``span`` if they have none.
     """
     schema = there.schema
-    left = _told_apart(row_set(there))
-    right = None if expected is None else _told_apart(row_set(expected))
+    left = _distinct(row_set(there))
+    right = None if expected is None else _distinct(row_set(expected))
     if all(fits_arrow(f.dataType) for f in schema.fields):
         mine = theirs = left.collect()
         try:
@@ -238,7 +238,7 @@ def compare(
     return _of_any(schema, there, nothing if right is None else right.frame.toDF(*names), names)
 
 
-def _told_apart(rows: RowSet) -> RowSet:
+def _distinct(rows: RowSet) -> RowSet:
     """The rows with distinct column names; a query may return equal ones."""
     names = rows.schema.names
     if len({fold(name) for name in names}) == len(names):

@@ -109,7 +109,7 @@ def _legend(difference: Difference) -> str:
 
 
 def _cell(value: object, kind: str) -> str:
-    """A value as a table shows it; a text in quotes, to tell it from NULL and blanks.
+    """A value as a table shows it; a text in quotes, to distinguish it from NULL and blanks.
 
     >>> _cell(None, "string"), _cell("NULL", "string"), _cell("it's ", "string"), _cell(1, "int")
     ('NULL', "'NULL'", "'it''s '", '1')

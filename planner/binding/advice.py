@@ -61,7 +61,7 @@ def _on_text(
         if token.upper == "LIMIT" and not _is_ordered(tokens, index):
             yield Advice(
                 "LIMIT without ORDER BY takes whichever rows come first",
-                "Type ORDER BY with columns that tell all rows apart in front of it.",
+                "Type ORDER BY with columns that no two rows share in front of it.",
                 token.span,
             )
         if token.upper in _ANY_ROW and tk.upper_at(tokens, index + 1) == "(":

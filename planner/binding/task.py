@@ -211,7 +211,7 @@ def _infer_columns(
     queries = [query for s in statement.body if (query := _inserted_query(s)) is not None]
     if not queries:
         message = "a task without an INSERT needs a column list"
-        detail = "Its columns cannot be told from another statement."
+        detail = "Its columns cannot be distinguished from another statement."
         raise invalid(statement.target.span, message, detail, _columns_hint(statement))
     alone = [q for q in queries if not any(binder.own_of(r) for r in q.relations)]
     if alone:

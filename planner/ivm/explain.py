@@ -15,12 +15,12 @@ from ctsql.planner.ivm.rules.context import RuleUse
 from ctsql.planner.ivm.sql.spark import join_texts
 from ctsql.planner.syntax.ast import ClockKind
 
-Telling = Callable[[Declined], str]
+ReasonPrinter = Callable[[Declined], str]
 
 
 def explain(
     plan: ChangePlan,
-    print_reason: Telling = reason_text,
+    print_reason: ReasonPrinter = reason_text,
     headline: str = "change of the view",
 ) -> str:
     """The plan, from the top, children indented by two.
@@ -43,7 +43,7 @@ def _walk(
     node: alg.Node,
     depth: int,
     rules: Mapping[alg.Node, RuleUse],
-    print_reason: Telling,
+    print_reason: ReasonPrinter,
     lines: list[str],
 ) -> None:
     rule_use = rules.get(node)

@@ -67,9 +67,9 @@ class Contribution:
     table: str
     operators: tuple[str, ...]  # what they go through, from the result down
     # their locations (``FILE_COLUMN``, ``ROW_COLUMN``), each once; it reads the step ``WANTED``.
-    # None if they cannot be told.
+    # None if they cannot be determined.
     rows: Text | None
-    why_untold: str = ""  # why they cannot be told
+    why_unknown: str = ""  # why they cannot be determined
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def lineage(query: alg.Node) -> Lineage:
     step = alg.Step(name=WANTED, columns=wanted_columns(len(places)))
     pairs = tuple(zip((query.columns[i] for i in places), step.columns, strict=True))
     contributions = []
-    query, tables = _told_apart(query)
+    query, tables = _renamed_apart(query)
     for scan in [n for n in descend(query) if isinstance(n, alg.Scan)]:
         table = tables[scan.table]
         path = tuple(label(n) for n in _path(query, scan) if not isinstance(n, alg.Project))[:-1]
@@ -142,7 +142,7 @@ def lineage(query: alg.Node) -> Lineage:
             marked_query = _Marking(scan, step, query).of(query, pairs)
         except _Untold as why:
             contributions.append(
-                Contribution(table=table, operators=path, rows=None, why_untold=str(why))
+                Contribution(table=table, operators=path, rows=None, why_unknown=str(why))
             )
             continue
         if marked_query is not None:
@@ -160,7 +160,7 @@ def lineage(query: alg.Node) -> Lineage:
     return Lineage(tuple(contributions), places, others)
 
 
-def _told_apart(query: alg.Node) -> tuple[alg.Node, dict[str, str]]:
+def _renamed_apart(query: alg.Node) -> tuple[alg.Node, dict[str, str]]:
     """The query with another name for the table at each place where one is read, and the tables.
 
     A common table expression that is used twice is copied, with equal column numbers.
@@ -219,7 +219,7 @@ def _inexact_columns(query: alg.Node) -> frozenset[alg.Col]:
 
 
 class _Untold(Exception):
-    """Where rows come from cannot be told; its text says why."""
+    """Where rows come from cannot be determined; its text says why."""
 
 
 @dataclass(frozen=True, slots=True)

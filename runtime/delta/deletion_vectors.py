@@ -51,7 +51,7 @@ class Vectors:
         self.remember(file.vector_id, bitmap, len(data))
         return bitmap
 
-    def tell_apart(self, before: DataFile, after: DataFile) -> bool:
+    def distinguish(self, before: DataFile, after: DataFile) -> bool:
         """Whether the difference of two vectors of a file is short enough for a task."""
         if before.deleted_count + after.deleted_count <= ALWAYS_SHORT:
             return True

@@ -146,11 +146,13 @@ class DeltaRows(TableLog):
         """
         versions = range(first, last + 1)
         coarse = not all(
-            self._has_feed(v) and self._tells_vectors(v, coarse=False) for v in versions
+            self._has_feed(v) and self._are_vectors_distinct(v, coarse=False) for v in versions
         )
         is_alike = self.versions.read_alike(max(first - 1, 0), last)
-        is_told = not coarse or all(self._tells_vectors(v, coarse=True) for v in versions)
-        if not is_alike or not is_told:
+        is_distinct = not coarse or all(
+            self._are_vectors_distinct(v, coarse=True) for v in versions
+        )
+        if not is_alike or not is_distinct:
             return self._difference(first - 1, last)
         snapshot = self.snapshot_in_jvm(self.versions.read_like(last))
         return self.handle.change_feed(first, last, snapshot, coarse=coarse)
@@ -161,7 +163,7 @@ class DeltaRows(TableLog):
         is_kept = bool(is_on(configuration, "delta.enableChangeDataFeed"))
         return is_kept or bool(self.commit_at(version).change_paths)
 
-    def _tells_vectors(self, version: int, *, coarse: bool) -> bool:
+    def _are_vectors_distinct(self, version: int, *, coarse: bool) -> bool:
         """Whether the vectors of a commit's deleted rows are short enough for tasks.
 
         With ``coarse`` Delta computes vectors only of files that had one before.
@@ -172,7 +174,7 @@ class DeltaRows(TableLog):
         removes = {file.path: file for file in commit.removes if file.data_change}
         both = [(removes[a.path], a) for a in commit.adds if a.data_change and a.path in removes]
         return all(
-            self.vectors.tell_apart(before, after)
+            self.vectors.distinguish(before, after)
             for before, after in both
             if not coarse or (before.vector_id and after.vector_id)
         )
@@ -225,7 +227,7 @@ def locate_in(table: DeltaRows, files: Iterable[DataFile], version: int) -> Data
             why += "deletion vectors, so that Delta does not number its rows."
             hint = f"Type in Spark: ALTER TABLE {table_at(table.location)} SET TBLPROPERTIES "
             hint += f"('{ENABLE_VECTORS}' = 'true')"
-            raise not_supported(None, "to tell the rows of this table apart", why=why, hint=hint)
+            raise not_supported(None, "to distinguish the rows of this table", why=why, hint=hint)
     rows = table.frame_of(file_list, version)
     if paths:
         return table.add_locations(rows)

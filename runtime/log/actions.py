@@ -379,14 +379,14 @@ def _commit(version: int, actions: Sequence[dict[str, Any]], modified_ms: int) -
             if fields is not None:  # some writers name all kinds in each line
                 by_kind[kind].append(fields)
     info = by_kind["commitInfo"][-1] if by_kind["commitInfo"] else {}
-    told_ms = info.get("inCommitTimestamp")
+    in_commit_ms = info.get("inCommitTimestamp")
     domains = (
         (d["domain"], None if d.get("removed", False) else d["configuration"])
         for d in by_kind["domainMetadata"]
     )
     return Commit(
         version=version,
-        time_ms=modified_ms if told_ms is None else int(told_ms),
+        time_ms=modified_ms if in_commit_ms is None else int(in_commit_ms),
         adds=tuple(map(DataFile.of, by_kind["add"])),
         removes=tuple(map(DataFile.of, by_kind["remove"])),
         change_paths=tuple(change["path"] for change in by_kind["cdc"]),

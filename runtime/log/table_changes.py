@@ -155,7 +155,7 @@ def parse_partition(file: StagedFile) -> int:
     """The number of the Spark partition that a file was written from, by its name."""
     match = _PARTITION.match(file.path)
     if match is None:
-        raise broken("a written file's name tells its partition", file.path)
+        raise broken("a written file's name has its partition", file.path)
     return int(match[1])
 
 

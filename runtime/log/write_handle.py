@@ -193,7 +193,7 @@ class Commits:
                     epoch=expected if new is None else new,
                     metadata=json.dumps(
                         {
-                            **_told(batches, parts, new, metadata),
+                            **_commit_metadata(batches, parts, new, metadata),
                             "lower": expected,
                             "token": attempt.token,
                             "writer": self.writer,
@@ -255,20 +255,20 @@ class Commits:
         raise problem
 
 
-def _told(
+def _commit_metadata(
     batches: Sequence[OutputBatch],
     parts: Sequence[BatchPart],
     new: int | None,
     metadata: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The metadata of a commit: its upper, its Ts, and the ids of batches read from texts."""
-    told = {**metadata, **({} if new is None else {"upper": new})}
+    stored = {**metadata, **({} if new is None else {"upper": new})}
     times = sorted({part.time for part in parts})
     if new is not None and times not in ([], [new - 1]):
-        told["times"] = times  # the upper alone does not determine them
+        stored["times"] = times  # the upper alone does not determine them
     if batch_ids := [batch.text.batch_id for batch in batches if batch.travelled]:
-        told["batches"] = [*told.get("batches", ()), *batch_ids]
-    return told
+        stored["batches"] = [*stored.get("batches", ()), *batch_ids]
+    return stored
 
 
 DISTURBED_TRIES_MAX = 50

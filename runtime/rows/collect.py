@@ -201,7 +201,7 @@ def mark_wide(rows: DataFrame, bounds: Bounds) -> DataFrame | Declined:
     fields = rows.schema.fields
     kinds = (*_TEXT, *_NESTED)
     if not all(has_fixed_width(f.dataType) or isinstance(f.dataType, kinds) for f in fields):
-        return Declined("the width of a column cannot be told")
+        return Declined("the width of a column cannot be determined")
     # Where a row is stored is a path of a few hundred bytes.
     names = {f.name for f in fields if not has_fixed_width(f.dataType) and f.name != FILE_COLUMN}
     if not names:

@@ -93,7 +93,7 @@ def _due(versions: Mapping[str, tuple[int, int]], every: int) -> tuple[str, ...]
 
 
 def maintain(
-    engine: Engine, due: DueMaintenance, tell: Callable[[Event], None], stop: threading.Event
+    engine: Engine, due: DueMaintenance, report: Callable[[Event], None], stop: threading.Event
 ) -> None:
     """Do the due maintenance.
 
@@ -104,11 +104,11 @@ def maintain(
     for object_id in due.objects:
         item = engine.catalog.items.get(object_id)
         if item is not None:
-            _report_problems(tell, item, partial(_compact, engine, item, tell, stop))
+            _report_problems(report, item, partial(_compact, engine, item, report, stop))
     if due.trim:
         _check_goes_on(stop)
         before_ms = clock.now_ms() - LOG_RETAIN_DEFAULT_MS
-        _report_problems(tell, None, partial(trim_logs, engine, before_ms))
+        _report_problems(report, None, partial(trim_logs, engine, before_ms))
 
 
 def _check_goes_on(stop: threading.Event) -> None:
@@ -142,7 +142,7 @@ def maintenance_lock(warehouse: str, *, wait_seconds: float) -> Iterator[bool]:
 
 
 def _report_problems(
-    tell: Callable[[Event], None], item: Item | None, act: Callable[[], object]
+    report: Callable[[Event], None], item: Item | None, act: Callable[[], object]
 ) -> None:
     """Call it; report errors, except those that end everything."""
     try:
@@ -151,11 +151,11 @@ def _report_problems(
         if problem.condition == "STATEMENT_CANCELLED" or is_lost(problem):
             raise
         name = None if item is None else str(item.name)
-        tell(Event.of_failure(problem, at=clock.now_ms(), name=name))
+        report(Event.of_failure(problem, at=clock.now_ms(), name=name))
 
 
 def _compact(
-    engine: Engine, item: Item, tell: Callable[[Event], None], stop: threading.Event
+    engine: Engine, item: Item, report: Callable[[Event], None], stop: threading.Event
 ) -> None:
     for table, what in _tables(engine, item):
         compaction = None
@@ -168,7 +168,7 @@ def _compact(
         if compaction is None or compaction.version is None:
             continue
         ended_at = clock.now_ms()
-        tell(
+        report(
             Event(
                 kind=EventKind.COMPACTED,
                 at=ended_at,
@@ -207,10 +207,10 @@ class ConnectionMaintenance:
         """Record a commit of an output."""
         self._upkeep.note(object_id, entry.version)
 
-    def start_if_due(self, engine: Engine, tell: Callable[[Event], None] | None = None) -> None:
+    def start_if_due(self, engine: Engine, report: Callable[[Event], None] | None = None) -> None:
         """Begin the due maintenance; while a thread works, the rest waits for a later call.
 
-        ``tell`` is called in the thread with each event; by default it is logged.
+        ``report`` is called in the thread with each event; by default it is logged.
         """
         if self.thread is not None and self.thread.is_alive():
             return
@@ -228,7 +228,7 @@ class ConnectionMaintenance:
         # A new group for each thread: a cancelled group also cancels its later jobs.
         self._group = f"ctsql-maintenance-{uuid.uuid4().hex}"
         self.thread = threading.Thread(
-            target=self._work, args=(self._engine, due, tell or _log), name="ctsql-maintenance"
+            target=self._work, args=(self._engine, due, report or _log), name="ctsql-maintenance"
         )
         self.thread.start()
 
@@ -250,21 +250,21 @@ class ConnectionMaintenance:
             self.thread.join()
         self._engine = None
 
-    def _work(self, mine: Engine, due: DueMaintenance, tell: Callable[[Event], None]) -> None:
+    def _work(self, mine: Engine, due: DueMaintenance, report: Callable[[Event], None]) -> None:
         try:
             with translate_spark_errors():  # Spark may be gone by the end
                 mine.session.sparkContext.setJobGroup(
                     self._group, "maintenance", interruptOnCancel=True
                 )
                 with active(mine.session):
-                    is_done = self._do_alone(mine, due, tell)
+                    is_done = self._do_alone(mine, due, report)
             if not is_done:
                 LOG.info("left to another process, which is at it")
         except CtsqlError as problem:
             if not self._stop.is_set():
                 LOG.warning("%s: %s", problem.condition, problem.message)
 
-    def _do_alone(self, mine: Engine, due: DueMaintenance, tell: Callable[[Event], None]) -> bool:
+    def _do_alone(self, mine: Engine, due: DueMaintenance, report: Callable[[Event], None]) -> bool:
         """Do the due maintenance once no other process does; returns whether."""
         until = time.monotonic() + WAIT_SECONDS
         while not self._stop.is_set():
@@ -272,7 +272,7 @@ class ConnectionMaintenance:
             with maintenance_lock(mine.location, wait_seconds=seconds) as is_ours:
                 if is_ours:
                     mine.refresh_catalog()
-                    maintain(mine, due, tell, self._stop)
+                    maintain(mine, due, report, self._stop)
                     return True
             if time.monotonic() >= until:
                 return False

@@ -304,7 +304,7 @@ class Service:
             return
         self._say(event)
 
-    def tell(self, event: Event) -> None:
+    def report(self, event: Event) -> None:
         """Report work done in the background, from any thread."""
         with self._telling:
             try:
@@ -315,7 +315,7 @@ class Service:
     def _say(self, event: Event) -> None:
         with self._telling:
             self._events_sent += 1
-        self.tell(event)
+        self.report(event)
 
 
 def _table_of(engine: Engine, item: Item) -> DeltaTable | None:

@@ -236,6 +236,6 @@ class Explanation(OnNames):
     def explain_last_refresh(self, statement: st.Explain) -> list[str]:
         """The lines of :func:`last_refresh` for a stored view."""
         assert statement.target is not None  # EXPLAIN ANALYZE has no other form
-        only = "EXPLAIN ANALYZE tells how a materialized view was refreshed. Leave ANALYZE out."
+        only = "EXPLAIN ANALYZE shows how a materialized view was refreshed. Leave ANALYZE out."
         item = self.names.of_kind(statement.target, MaterializedView, only=only)
         return last_refresh(self.engine.warehouse, item)

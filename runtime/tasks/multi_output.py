@@ -125,9 +125,9 @@ class OutputBatches:
         for part in parts:
             if part is self.lead and len(self.read) > 1:
                 faults.point("outputs_halfway")
-            batch, told = part.batch, {**metadata, **part.metadata}
+            batch, metadata_of_part = part.batch, {**metadata, **part.metadata}
             outcome = part.output.compare_and_append(
-                [batch], expected=batch.lower, new=self._upper, metadata=told
+                [batch], expected=batch.lower, new=self._upper, metadata=metadata_of_part
             )
             self._context.committed(part.object_id, outcome, self._upper)
             if not isinstance(outcome, Committed) and part.output.upper < self._upper:

@@ -274,7 +274,7 @@ class RunInputs:
                 signed_rows.where(f"{DIFF} > 0") if inserts else signed_rows, stack
             )
             return None if signed_rows.isEmpty() else InputChange(nothing, net_change=signed_rows)
-        more = Declined("the log tells of more rows")
+        more = Declined("the log counts more rows")
         local_rows = warehouse.queries.collect_bounded(rows) if is_small else more
         if isinstance(local_rows, Declined):
             return InputChange(nothing, rows)

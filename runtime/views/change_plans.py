@@ -398,7 +398,7 @@ class _GuardSources(UnknownSources):
 
 
 class _NamedSources(UnknownSources):
-    """Tables which no plan mistakes: a comparison with its own id tells each from any other."""
+    """Tables which no plan mistakes: each has a comparison with its own id."""
 
     def contents(self, object_id: str, at: int) -> DataFrame:
         rows = super().contents(object_id, at)

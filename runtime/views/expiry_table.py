@@ -60,8 +60,8 @@ def is_worth(rows: int | None) -> bool:
 def expires_within(statistics: str | None, after: int, until: int | None) -> bool:
     """May a file with these statistics (JSON) have an expiry in (after, until]?
 
-    >>> told = '{"minValues": {"expiry": 5}, "maxValues": {"expiry": 7}}'
-    >>> [expires_within(told, *span) for span in ((0, 4), (4, 5), (6, None), (7, 9))]
+    >>> statistics = '{"minValues": {"expiry": 5}, "maxValues": {"expiry": 7}}'
+    >>> [expires_within(statistics, *span) for span in ((0, 4), (4, 5), (6, None), (7, 9))]
     [False, True, True, False]
     >>> expires_within(None, 7, 9)
     True

@@ -65,7 +65,7 @@ class PlanRunner:
         self._check = lambda: None
 
     def _pick(self, selection: PickedColumns) -> LocalRows | Declined:
-        """Columns of rows that the driver holds; distinct where it can tell which are equal."""
+        """Columns of rows that the driver holds; distinct where it can compare them."""
         parts = []
         for use, columns in selection.columns:
             rows = self._input(use).local

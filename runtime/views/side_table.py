@@ -325,7 +325,7 @@ class NamedSideTable:
 
     @property
     def log_floor(self) -> int:
-        """The oldest version whose commit tells that the table may be used [only-what-is-named]."""
+        """The oldest version by whose commit the table may be used [only-what-is-named]."""
         if not self.table.has(self.pointer.version):
             return self.table.version()
         metadata = self.table.commit_at(self.pointer.version).metadata

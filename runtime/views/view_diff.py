@@ -70,7 +70,7 @@ def stage_signed_rows(
 
 
 def stored_key(view: ViewWrite) -> Hashable:
-    """All that a view's columns are stored by; its name where a row that it refuses is told."""
+    """All that a view's columns are stored by; its name where a row that it refuses is reported."""
     columns = tuple((c.name, c.type) for c in view.columns)
     rules = tuple((c.name, c.rule) for c in view.failing)
     name = str(view.name) if view.not_null else None

@@ -9,7 +9,7 @@ from ctsql.catalog.declined import Declined
 from ctsql.catalog.spans import Span
 
 REFUSALS = {
-    "AMBIGUOUS_COLUMN": "a column is in more than one relation, as far as can be told here",
+    "AMBIGUOUS_COLUMN": "a column is in more than one relation, as far as is known here",
     "CLAUSE_UNSUPPORTED": "a clause that has no change rule",
     "CLOCK_ABOVE_TABLE": "the clock is compared with what is computed from several rows or tables, "
     "so which rows expire is known from all of them only",
@@ -31,7 +31,7 @@ REFUSALS = {
     "NONDETERMINISTIC": "the result is not a function of the tables",
     "RECURSIVE_QUERY": "a recursive query has no change rule",
     "RELATION_UNKNOWN": "a relation whose columns are not known",
-    "ROW_ORDER_TIES": "rows that ORDER BY ties are told apart arbitrarily, and the former choice "
+    "ROW_ORDER_TIES": "rows that ORDER BY ties are ordered arbitrarily, and the former choice "
     "must be known again",
     "SAMPLE": "a sample is not a function of the table",
     "SUBQUERY_PLACE": "a subquery has no change rule at this place",

@@ -360,7 +360,7 @@ def _conjuncts(shape: operators.Shape) -> Iterator[operators.Shape]:
 
 
 def is_constant(expr: Expr) -> bool:
-    """Whether the value is the same for all rows of a query, as its text alone tells."""
+    """Whether the value is the same for all rows of a query, by its text alone."""
     return all(isinstance(part, str) for part in expr.parts)
 
 

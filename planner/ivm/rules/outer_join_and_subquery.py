@@ -282,7 +282,7 @@ def _guard(subquery: alg.Subquery, changes: DeltaDerivation) -> alg.Expr | None:
     old = replace(subquery, node=changes.old(subquery.node), left=None)
     new = replace(subquery, left=None)
     if subquery.kind is alg.SubqueryKind.SCALAR:
-        # 0.0 and -0.0 are equal, and so are texts by a collation: then their plain texts tell.
+        # 0.0 and -0.0 are equal, and so are texts by a collation: then their plain texts decide.
         texts = ("CAST (", old, "AS STRING ) <=> CAST (", new, "AS STRING )")
         same = () if is_same_if_equal(subquery.node.columns[0]) else ("AND", *texts)
         return alg.Expr.of("NOT (", old, "<=>", new, *same, ")")

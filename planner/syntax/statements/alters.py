@@ -49,7 +49,7 @@ def read_alter(cursor: TokenCursor) -> st.Statement:
         # What a script types instead works for missing objects too.
         hint = f"Type: CREATE OR REPLACE {kind.keyword} ..., which makes it or changes it."
         if kind is ObjectKind.TABLE:
-            hint = "Leave IF EXISTS out; SHOW TABLES LIKE '...' tells whether the table is there."
+            hint = "Leave IF EXISTS out; SHOW TABLES LIKE '...' shows whether the table exists."
         raise not_supported(cursor.here, f"ALTER {kind.keyword} IF EXISTS", hint=hint)
     target = cursor.relation("the name of what to alter")
     if kind is ObjectKind.CONTINUAL_TASK:

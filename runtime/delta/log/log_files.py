@@ -362,10 +362,10 @@ def log_cache() -> BoundedCache[Commit | dict[str, DataFile]]:
     At most 64 MB, or ``CTSQL_LOG_CACHE_MB``; raises INVALID_USAGE if that is no whole number above
     zero.
     """
-    told = os.environ.get(BYTES_SETTING) or str(MB_DEFAULT)
-    if not told.isascii() or not told.isdigit() or int(told) == 0:
-        raise misuse(f"{BYTES_SETTING} is no number of megabytes", f"It is {told!r}.")
-    return BoundedCache(int(told) * 1024 * 1024)
+    given = os.environ.get(BYTES_SETTING) or str(MB_DEFAULT)
+    if not given.isascii() or not given.isdigit() or int(given) == 0:
+        raise misuse(f"{BYTES_SETTING} is no number of megabytes", f"It is {given!r}.")
+    return BoundedCache(int(given) * 1024 * 1024)
 
 
 def commit_versions(names: Iterable[str]) -> set[int]:

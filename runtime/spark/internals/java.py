@@ -86,7 +86,7 @@ def _rows_of(jvm: Any) -> Any:
 def has_java_session(session: SparkSession) -> bool:
     """Whether a session has a JVM in this process; one of Spark Connect has none.
 
-    No public API tells them apart. Needed: without it, a session of Spark Connect fails later.
+    No public API distinguishes them. Needed: without it, a session of Spark Connect fails later.
     """
     return hasattr(session, "_jsparkSession")
 
@@ -102,7 +102,7 @@ def has_class(session: SparkSession, name: str) -> bool:
 def has_java_frame(thing: object) -> bool:
     """Whether a value of any kind is a DataFrame of a session with a JVM.
 
-    No public API tells DataFrames of Spark Connect apart. Needed: without it, these fail later.
+    No public API distinguishes DataFrames of Spark Connect. Needed: without it, these fail later.
     """
     return hasattr(thing, "_jdf")
 
@@ -209,8 +209,8 @@ _CHAIN_MAX = 12
 def causes(problem: PySparkException | Py4JJavaError) -> list[JavaObject]:
     """The Java throwable of an exception and its causes, outermost first; none of Python's own.
 
-    No public API gives the causes. Needed: without it, an error on a row could not be told from
-    other errors of a job.
+    No public API gives the causes. Needed: without it, an error on a row would look like
+    any other error of a job.
     """
     if isinstance(problem, Py4JJavaError):
         return list(_chain(problem.java_exception))

@@ -374,7 +374,7 @@ def _download_hint() -> str:
 
 
 def _cause_line(text: str) -> str:
-    """The most telling line: the last ``Caused by``, else the first exception, else the first."""
+    """The best line: the last ``Caused by``, else the first exception, else the first."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith("Caused by:")]
     exceptions = [line for line in lines if re.search(r"(Exception|Error)\b", line)]

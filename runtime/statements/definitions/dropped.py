@@ -224,7 +224,7 @@ class Undropping(OnNames):
             detail = f"{item.kind.value} {item.name} reads {readings[0].name}, which is gone."
             raise _blocked_error(statement, capitalised(detail), "Create both again.")
         if isinstance(read, Table) or read.problem:
-            return  # its columns are those of its log now; what is missing is told by what reads
+            return  # its columns are those of its log now; its readers report what is missing
         names = {fold(c.name) for c in read.columns}
         missing_columns = [c for r in readings for c in r.columns if fold(c) not in names]
         if missing_columns:

@@ -186,9 +186,9 @@ def describe(engine: LogReader, statement: st.Describe, search_schema: str) -> R
             ),
         ]
         if item.is_output or outputs:
-            details.append(("created at T", _told_time(item.created_at)))
+            details.append(("created at T", _time_text(item.created_at)))
             upper = engine.versions.stored_upper(item)
-            details.append(("upper", "closed" if upper == times.CLOSED else _told_time(upper)))
+            details.append(("upper", "closed" if upper == times.CLOSED else _time_text(upper)))
             details += _refreshes(engine, item)
         details += _constraints(engine, item)
         rows.append(("", "", "", None))
@@ -201,7 +201,7 @@ def _described(column: Column, of: str = "") -> tuple[object, ...]:
     return f"{of}{column.name}", column.type, nullability, column.comment
 
 
-def _told_time(time: int) -> str:
+def _time_text(time: int) -> str:
     return f"{time} ({times.to_iso(time)})"
 
 

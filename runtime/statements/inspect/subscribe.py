@@ -104,5 +104,5 @@ def _start(engine: Engine, item: Item, statement: Subscribe, now: int) -> Positi
     if first <= at <= now:
         return Position(at, snapshot=True)
     detail = f"It is known from T = {first} on." if at < first else f"The newest T is {now}."
-    hint = "FROM takes any time: the changes at or after it are told."
+    hint = "FROM takes any time: the changes at or after it are sent."
     raise out_of_range(item.name, at, detail, hint, as_of.span)

@@ -170,7 +170,7 @@ class RowLineage:
         whole = whole_query(text.text, relations)
         why = reader.refusal(step.query, whole)
         if why is not None or isinstance(whole, Declined):
-            self._tell(level, step.item, step.at, _VIA, f"cannot be told: {why}")
+            self._add(level, step.item, step.at, _VIA, f"cannot be determined: {why}")
             return
         lineage = trace(whole, step.casts)
         target_rows = _compute_once(
@@ -186,7 +186,7 @@ class RowLineage:
             came = self._contributing(one, reader.nodes, step, target_rows)
             if isinstance(came, str):
                 item = self.engine.relations.item(_read_id(reader.nodes[one.table]))
-                self._tell(level, item, None, via, came)
+                self._add(level, item, None, via, came)
             elif came is not None and self._show(came, level, via, note):
                 groups.setdefault(came.item.id, []).append(came)
         for parts in groups.values():
@@ -201,7 +201,7 @@ class RowLineage:
     ) -> TracedRows | str | None:
         """The rows at one place; a sentence if unknown, None if there are none."""
         if one.rows is None:
-            return f"cannot be told: {one.why_untold}"
+            return f"cannot be determined: {one.why_unknown}"
         try:
             inputs = self._inputs(one.rows, nodes, step, target_rows)
             if isinstance(inputs, str):
@@ -214,7 +214,7 @@ class RowLineage:
         except CtsqlError as problem:
             if not _is_lost(problem):
                 raise
-            return f"cannot be told: {problem.message}"
+            return f"cannot be determined: {problem.message}"
         rows = stored_rows.rows.join(places, [FILE_COLUMN, ROW_COLUMN], "left_semi")
         return TracedRows(stored_rows.item, stored_rows, rows, step.at)
 
@@ -246,7 +246,7 @@ class RowLineage:
         item, at = self.engine.relations.item(_read_id(node)), step.at
         is_view = isinstance(item, MaterializedView)
         if is_view and not StoredSources(self.warehouse).is_exact(item, at):
-            return f"cannot be told: {item.name} was not written at T = {at}"
+            return f"cannot be determined: {item.name} was not written at T = {at}"
         key = (item.id, at)
         if key not in self._contents:
             self._contents[key] = located_contents(self.warehouse, item, at)
@@ -267,7 +267,7 @@ class RowLineage:
             self._line(level, traced_rows.item, time, version, via, row, count, notes)
         return count
 
-    def _tell(self, level: int, item: Item, time: int | None, via: str, note: str) -> None:
+    def _add(self, level: int, item: Item, time: int | None, via: str, note: str) -> None:
         self._line(level, item, time, None, via, None, None, note)
 
     def _line(

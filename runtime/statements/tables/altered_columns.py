@@ -1,8 +1,8 @@
 """The columns after an ALTER TABLE, and Delta's statements for it. Pure.
 
 Delta needs column mapping to drop and rename columns without rewriting files, type widening, or
-defaults. Each is a property that stays on and excludes older readers or writers, so the user is
-told.
+defaults. Each is a property that stays on and excludes older readers or writers, so the
+statement reports it.
 
 Source: the Delta protocol, "Column Mapping", "Type Widening", "Default Columns".
 """

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ctsql.catalog.declined import Declined
 from ctsql.planner.ivm import ChangePlan
-from ctsql.planner.ivm.explain import Telling
+from ctsql.planner.ivm.explain import ReasonPrinter
 from ctsql.runtime.views.outcomes import Outcome, Way
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
@@ -28,7 +28,7 @@ class RefreshStrategy:
     name: Strategy  # how a commit and EXPLAIN ANALYZE call it
     way: Callable[[RefreshContext, FollowedChanges], Way]
     # how EXPLAIN calls it, None for a plan that is not followed in this way to begin with.
-    headline: Callable[[ChangePlan, Telling], str | None]
+    headline: Callable[[ChangePlan, ReasonPrinter], str | None]
 
 
 STRATEGIES = tuple(

@@ -5,7 +5,7 @@ from functools import partial
 from ctsql.catalog.declined import Declined
 from ctsql.catalog.schemas import plain_type
 from ctsql.planner.ivm import ChangePlan
-from ctsql.planner.ivm.explain import Telling
+from ctsql.planner.ivm.explain import ReasonPrinter
 from ctsql.planner.ivm.sql.queries import CertainTexts, KeyedTexts
 from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.rows.row_set import RowSet
@@ -22,7 +22,7 @@ KEYS_COUNTED_MIN = 2_000
 """Rows of a view from which on the number of keys says how much of it is computed again."""
 
 
-def headline(plan: ChangePlan, sentence_of: Telling) -> str | None:
+def headline(plan: ChangePlan, sentence_of: ReasonPrinter) -> str | None:
     """How EXPLAIN calls it, for a view that shows the keys of its topmost operator."""
     if plan.adds_groups:
         sentence = "change of the view, added to the groups it holds where these are certain"

@@ -4,7 +4,7 @@ from functools import partial
 
 from ctsql.catalog.declined import Declined
 from ctsql.planner.ivm import ChangePlan, TopTexts
-from ctsql.planner.ivm.explain import Telling
+from ctsql.planner.ivm.explain import ReasonPrinter
 from ctsql.runtime.rows.types import is_comparable
 from ctsql.runtime.views.outcomes import Outcome, StagedDiff, Way
 from ctsql.runtime.views.plan_runner import PlanRunner, is_true
@@ -15,7 +15,7 @@ from ctsql.runtime.views.view_diff import stage_rows, stored_form
 NAME = Strategy.FIRST_ROWS
 
 
-def headline(plan: ChangePlan, sentence_of: Telling) -> str | None:
+def headline(plan: ChangePlan, sentence_of: ReasonPrinter) -> str | None:
     """How EXPLAIN calls it, for a view that holds the first rows of others."""
     if plan.inexact is None or not plan.is_limited:
         return None

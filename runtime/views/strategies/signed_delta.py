@@ -5,7 +5,7 @@ from functools import partial
 from ctsql.catalog.declined import Declined
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.ivm import ChangePlan
-from ctsql.planner.ivm.explain import Telling
+from ctsql.planner.ivm.explain import ReasonPrinter
 from ctsql.planner.lowering.view import cast_to_stored
 from ctsql.runtime.views.outcomes import Outcome, StagedDiff, Way
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
@@ -15,7 +15,7 @@ from ctsql.runtime.views.view_diff import stage_delta
 NAME = Strategy.INCREMENTAL
 
 
-def headline(plan: ChangePlan, _sentence_of: Telling) -> str | None:
+def headline(plan: ChangePlan, _sentence_of: ReasonPrinter) -> str | None:
     """How EXPLAIN calls it, for a plan that has a signed change."""
     return "change of the view" if plan.inexact is None else None
 

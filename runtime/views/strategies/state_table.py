@@ -14,7 +14,7 @@ from ctsql.planner.ivm import (
     Text,
     TopTexts,
 )
-from ctsql.planner.ivm.explain import Telling
+from ctsql.planner.ivm.explain import ReasonPrinter
 from ctsql.planner.ivm.sql.queries import StateSteps
 from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.rows.row_set import RowSet
@@ -34,7 +34,7 @@ OTHERS_FIRST = Declined("other rows may be the first ones now")
 Made = TypeVar("Made")
 
 
-def headline(plan: ChangePlan, _sentence_of: Telling) -> str | None:
+def headline(plan: ChangePlan, _sentence_of: ReasonPrinter) -> str | None:
     """How EXPLAIN calls it, for a plan that always keeps a state table."""
     state = plan.kept_state
     if state is None or state[1] is not StateNeed.ALWAYS:

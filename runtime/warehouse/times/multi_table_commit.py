@@ -247,8 +247,8 @@ def _telling(intents: dict[str, Any], problems: Mapping[str, Any]) -> dict[str, 
     overwrite each other's texts forever.
     """
     new = {g for g in problems if g in intents and not _is_told(intents[g], problems[g])}
-    told = {g: {**intents[g], STUCK: problems[g]} for g in new}
-    return {**intents, **told} if told else None
+    marked = {g: {**intents[g], STUCK: problems[g]} for g in new}
+    return {**intents, **marked} if marked else None
 
 
 def _is_told(intent: Mapping[str, Any], problem: Mapping[str, Any]) -> bool:

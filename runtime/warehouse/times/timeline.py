@@ -499,19 +499,19 @@ def _between(bindings: Sequence[Binding], after: int, until: int) -> list[Bindin
 
 def check_not_stuck(timeline: Timeline, source: str) -> None:
     """Raise TRANSACTION_STUCK if a transaction that changes a source cannot end."""
-    told = _told_of_stuck(timeline, source)
-    if told is not None:
+    stuck = _stuck_transaction(timeline, source)
+    if stuck is not None:
         raise error(
-            "TRANSACTION_STUCK", table=told["table"], detail=told["detail"], hint=told["hint"]
+            "TRANSACTION_STUCK", table=stuck["table"], detail=stuck["detail"], hint=stuck["hint"]
         )
 
 
 def is_stuck(timeline: Timeline, source: str) -> bool:
     """Whether a transaction that changes a source has not ended; the caller tries again."""
-    return _told_of_stuck(timeline, source) is not None
+    return _stuck_transaction(timeline, source) is not None
 
 
-def _told_of_stuck(timeline: Timeline, source: str) -> Mapping[str, str] | None:
+def _stuck_transaction(timeline: Timeline, source: str) -> Mapping[str, str] | None:
     intents = timeline.intents.values()
     return next((i[STUCK] for i in intents if source in i["tables"] and STUCK in i), None)
 

@@ -87,7 +87,7 @@ def test_what_cannot_be_told(con: Connection) -> None:
     assert found[1:] == [
         (1, "feed", '{"k":null,"v":"NaN"}', "v is not compared, as it depends on the order of rows")
     ]
-    untold = (1, "short", None, "cannot be told: Spark may read this query otherwise")
+    untold = (1, "short", None, "cannot be determined: Spark may read this query otherwise")
     assert _why(con, "WHY short WHERE n = 1")[1:] == [untold]
 
 
