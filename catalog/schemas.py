@@ -113,13 +113,18 @@ def names(columns: Iterable[Column]) -> tuple[str, ...]:
     return tuple(column.name for column in columns)
 
 
-def same_columns(one: Sequence[Column], other: Sequence[Column]) -> bool:
+def same_columns(one: Sequence[Column], other: Sequence[Column], *, nullable: bool = False) -> bool:
     """Whether the same rows fit both lists: names without case, and types, in order.
+
+    ``nullable``: compare NOT NULL, too.
 
     >>> same_columns([Column("k", "int", nullable=False)], [Column("K", "int")])
     True
+    >>> same_columns([Column("k", "int", nullable=False)], [Column("K", "int")], nullable=True)
+    False
     """
-    return signature(one) == signature(other)
+    is_same = signature(one) == signature(other)
+    return is_same and not (nullable and [c.nullable for c in one] != [c.nullable for c in other])
 
 
 def keeps_columns(old: Sequence[Column], new: Sequence[Column]) -> bool:

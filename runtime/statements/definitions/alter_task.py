@@ -174,12 +174,12 @@ def _check_columns(
     for output, new_output in zip(outputs, plan.all_outputs, strict=True):
         count = len(output.columns)
         prefix, extra = new_output.columns[:count], new_output.columns[count:]
-        if not same_columns(_spell(output.columns), _spell(prefix)):
+        is_listed = bool(new.columns or new.outputs)
+        if not same_columns(_spell(output.columns), _spell(prefix), nullable=is_listed):
             what = "other columns for a continual task that is there"
-            why = f"It writes {shape_of(output)}. Columns may be added at the end."
+            why = f"It writes {shape_of(output)}. Columns may be added at the end; for NOT NULL of "
+            why += "a column that is there, CHECK (... IS NOT NULL)."
             raise not_supported(new.target.span, what, why=why, hint=_ELSEWHERE)
-        if new.columns or new.outputs:
-            _check_not_null(output, prefix, new.target.span)
         column = next((c for c in extra if not c.nullable), None)
         if column is not None:
             what = f'a NOT NULL column "{column.name}" for a continual task that is there'
@@ -188,21 +188,6 @@ def _check_columns(
             raise not_supported(new.target.span, what, why=why, hint=hint)
         schemas.append((*output.columns, *extra))
     return tuple(schemas)
-
-
-def _check_not_null(output: Item, columns: Sequence[Column], span: Span) -> None:
-    """Raise NOT_SUPPORTED where a column is NOT NULL by one definition, and not by the other."""
-    for column, there in zip(columns, output.columns, strict=True):
-        if column.nullable and not there.nullable:
-            what = f'a column "{column.name}" that is no longer NOT NULL'
-            raise not_supported(
-                span, what, why=f'"{output.name}" refuses NULL in it.', hint=_ELSEWHERE
-            )
-        if there.nullable and not column.nullable:
-            what = f'NOT NULL for a column "{column.name}" that is there'
-            why = f'Rows that "{output.name}" holds may have NULL in it.'
-            hint = f"Leave out NOT NULL, and add CHECK ({column.name} IS NOT NULL) to the columns."
-            raise not_supported(span, what, why=why, hint=hint)
 
 
 def _words(item: Item, statement: st.CreateContinualTask) -> list[str]:

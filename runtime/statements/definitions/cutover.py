@@ -56,8 +56,8 @@ from ctsql.runtime.statements.definitions.view_change import (
     History,
     check_history,
     counts_anew,
-    cutover_of_views,
     give_columns,
+    redefined_view,
     refresh_of,
 )
 from ctsql.runtime.statements.objects.failed_task import retry_failed
@@ -79,10 +79,6 @@ from ctsql.runtime.warehouse.times.timeline import TaskState
 TRIES_MAX = 20
 
 
-def allow(_: Catalog) -> None:
-    """Nothing else forbids it."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redefinition:
     """Objects as they are to be from one T on.
@@ -101,7 +97,7 @@ class Redefinition:
     drop: tuple[Item, ...] = ()
     schemas: tuple[str, ...] = ()
     copy: Definition | None = None
-    check: Callable[[Catalog], None] = allow
+    check: Callable[[Catalog], None] = lambda _: None
     make_table: Callable[[Engine, Item], Item] = make_table
     span: Span | None = None
 
@@ -125,6 +121,11 @@ class _Change:
         """Whether it gets another definition; comments and an output's columns are none."""
         return self.before.revision != self.after.revision
 
+    @property
+    def is_view(self) -> bool:
+        """Whether it is a materialized view that gets another definition."""
+        return self.is_redefined and isinstance(self.after, MaterializedView)
+
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
@@ -134,6 +135,7 @@ class _Prepared:
     wanted: Redefinition
     changes: tuple[_Change, ...]
     new: tuple[Item, ...]
+    is_paced: bool  # whether the refresh times of its views count from the cutover
 
     @property
     def changed_ids(self) -> set[str]:
@@ -154,25 +156,18 @@ class _Prepared:
         wanted.check(current)
         for item in new:
             check_free(current, item.name, wanted.span, quiet=False)
-        views = [
-            (change.before, change.after, change.history)
-            for change in changes
-            if isinstance(change.before, MaterializedView)
-            and isinstance(change.after, MaterializedView)
-            and change.is_redefined
-        ]
-        view_ids = {now.id for now, _, _ in views}
-        others = [self._later(current, c) for c in changes if c.after.id not in view_ids]
-        kinds = (Maintained, TaskOutput)
-        begun_ids = {i.id for i in new if isinstance(i, kinds) and not i.created_at}
+        begun_ids = {
+            i.id for i in new if isinstance(i, Maintained | TaskOutput) and not i.created_at
+        } | {
+            c.after.id for c in changes if c.is_view and (self.is_paced or c.history is History.CUT)
+        }
         drop = [still_there(current, item) for item in wanted.drop]
-        rest = Cutover(
-            items=(*others, *new),
+        return Cutover(
+            items=(*(self._later(current, change) for change in changes), *new),
             new_ids=frozenset(begun_ids),
             drop=dropped(current, drop) if drop else None,
             schemas=wanted.schemas,
         )
-        return together([rest, self._views(current, views)]) if views else rest
 
     def _later(self, current: Catalog, change: _Change) -> Item:
         """An object by its new definition, on top of the newest catalog."""
@@ -181,6 +176,10 @@ class _Prepared:
         later = replace(now, columns=after.columns, comment=after.comment, definition=definition)
         if not change.is_redefined:
             return later
+        if isinstance(now, MaterializedView) and isinstance(after, MaterializedView):
+            check_not_finished(self.engine, now)
+            check_history(self.engine.warehouse, current, now, change.history)
+            return redefined_view(now, after, change.history, is_paced=self.is_paced)
         if not isinstance(later, Task):
             return replace(later, definition=after.definition)
         outputs, new = outputs_of(current, now) or [now], {i.id: i for i in self.wanted.items}
@@ -194,21 +193,6 @@ class _Prepared:
             earlier, number = (*earlier, replace(copy, number=number)), number + 1
         definition = replace(after.definition, number=number)
         return replace(later, definition=definition, earlier=earlier, quarantine=after.quarantine)
-
-    def _views(
-        self, current: Catalog, views: Sequence[tuple[MaterializedView, MaterializedView, History]]
-    ) -> Cutover:
-        """Views by their new definitions; a view and its quarantine have the same refresh times."""
-        histories = [history for _, _, history in views]
-        if any(isinstance(item, MaterializedView) for item in self.new):
-            histories.append(History.CUT)  # it has none
-        for now, _, history in views:
-            check_not_finished(self.engine, now)
-            check_history(self.engine.warehouse, current, now, history)
-        is_paced = any(
-            counts_anew(refresh_of(now), refresh_of(after), histories) for now, after, _ in views
-        )
-        return cutover_of_views(views, is_paced=is_paced)
 
 
 def cut_over(engine: Engine, *wanted: Redefinition) -> None:
@@ -245,7 +229,12 @@ def _prepare(engine: Engine, wanted: Redefinition, made: list[Item]) -> _Prepare
             made.append(item)
             item = wanted.make_table(engine, item)
         new.append(item)
-    return _Prepared(engine, wanted, tuple(changes), tuple(new))
+    # A view and its quarantine, which may be new, have the same refresh times.
+    views = [change for change in changes if change.is_view]
+    histories = [change.history for change in views]
+    histories += [History.CUT for item in new if isinstance(item, MaterializedView)]
+    is_paced = any(counts_anew(refresh_of(c.before), refresh_of(c.after), histories) for c in views)
+    return _Prepared(engine, wanted, tuple(changes), tuple(new), is_paced)
 
 
 def _prepare_change(engine: Engine, before: Item, after: Item) -> _Change:
@@ -255,7 +244,7 @@ def _prepare_change(engine: Engine, before: Item, after: Item) -> _Change:
     if isinstance(after, Task | TaskOutput):
         if not same_columns(before.columns, after.columns):
             ensure_columns(engine.warehouse, before, after.columns)
-    elif isinstance(after, MaterializedView) and change.is_redefined:
+    elif change.is_view:
         end_if_followed(engine, before)
         is_read = bool(engine.catalog.readers(before.id))
         history = give_columns(engine.warehouse, before, after.columns, is_read=is_read)

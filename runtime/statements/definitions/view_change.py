@@ -8,13 +8,12 @@ again, and a view without readers then counts as created at the cutover. Changed
 from the cutover; unchanged ones go on.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from enum import Enum
 from functools import partial
 
 from ctsql.catalog.catalog import Catalog
-from ctsql.catalog.cutovers import Cutover
 from ctsql.catalog.dependencies import quarantine_of
 from ctsql.catalog.errors import not_supported
 from ctsql.catalog.items import (
@@ -124,39 +123,33 @@ def counts_anew(
     return before != after or (after is not None and History.CUT in histories)
 
 
-def cutover_of_views(
-    views: Iterable[tuple[MaterializedView, MaterializedView, History]], *, is_paced: bool
-) -> Cutover:
-    """The cutover to other definitions of views.
+def redefined_view(
+    now: MaterializedView, after: MaterializedView, history: History, *, is_paced: bool
+) -> MaterializedView:
+    """A view by its new definition, on top of the newest catalog.
 
     Args:
-        views: each before and after, with the action for its rows. One whose history is cut begins
-            at the cutover's T. is_paced: whether their refresh times count from that T.
+        history: the action for its rows. is_paced: whether its refresh times count from the
+            cutover.
     """
-    items, begun_ids = [], set()
-    for now, after, history in views:
-        continues = now.following.continues or history is History.CONTINUED
-        stretches = now.following.stretches
-        if is_paced:
-            stretches = (*stretches, Stretch(now.created_at, refresh_of(now)))
-        if history is History.CUT:
-            continues, stretches = False, ()
-        later = replace(
-            now,
-            definition=replace(after.definition, number=now.revision),
-            columns=after.columns,
-            comment=after.comment,
-            staged_in=after.staged_in,
-            quarantine=after.quarantine,
-            following=replace(now.following, continues=continues, stretches=stretches),
-        )
-        if is_paced or history is History.CUT:
-            begun_ids.add(now.id)
-        if later != now or now.id in begun_ids:
-            definition = replace(later.definition, number=now.revision + 1)
-            later = replace(later, definition=definition)
-        items.append(later)
-    return Cutover(items=tuple(items), new_ids=frozenset(begun_ids))
+    continues = now.following.continues or history is History.CONTINUED
+    stretches = now.following.stretches
+    if is_paced:
+        stretches = (*stretches, Stretch(now.created_at, refresh_of(now)))
+    if history is History.CUT:
+        continues, stretches = False, ()
+    later = replace(
+        now,
+        definition=replace(after.definition, number=now.revision),
+        columns=after.columns,
+        comment=after.comment,
+        staged_in=after.staged_in,
+        quarantine=after.quarantine,
+        following=replace(now.following, continues=continues, stretches=stretches),
+    )
+    if later == now and not is_paced and history is not History.CUT:
+        return now  # no process has to write it
+    return replace(later, definition=replace(later.definition, number=now.revision + 1))
 
 
 def check_history(warehouse: Warehouse, catalog: Catalog, item: Item, history: History) -> None:

@@ -181,10 +181,8 @@ def check_alone(current: Catalog, item: Item) -> None:
 
 def check_same_columns(item: Item, of: Item, span: Span | None) -> None:
     """Raise REPLACEMENT_COLUMNS_DIFFER where a replacement has others than what it is for."""
-    is_same = same_columns(item.columns, of.columns)
-    if is_same and isinstance(of, Task | TaskOutput):  # a view's columns are nullable by its query
-        is_same = [c.nullable for c in item.columns] == [c.nullable for c in of.columns]
-    if not is_same:
+    is_declared = isinstance(of, Task | TaskOutput)  # a view's query says what is nullable
+    if not same_columns(item.columns, of.columns, nullable=is_declared):
         raise error(
             "REPLACEMENT_COLUMNS_DIFFER",
             span=span,

@@ -1,20 +1,26 @@
 """When the refresh times of a view that is replaced count anew, and what it keeps."""
 
+from typing import Any
+from unittest import mock
+
 import pytest
 
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import Name
 from ctsql.catalog.refreshes import At, Cron, Every, RefreshPart, Stretch
+from ctsql.runtime.statements.definitions import cutover
+from ctsql.runtime.statements.definitions.cutover import Redefinition, _Change, _Prepared
 from ctsql.runtime.statements.definitions.view_change import (
     History,
     counts_anew,
-    cutover_of_views,
+    redefined_view,
     refresh_of,
 )
 from tests.helpers.items import an_item, changed
 
 HOURLY = Every(3_600_000)
+REDEFINITION = Redefinition(bound_on=Catalog.of([]))
 
 
 def _view(options: str, created_at: int = 10) -> Item:
@@ -71,8 +77,13 @@ def test_what_a_view_keeps(history: History, is_paced: bool, wanted: tuple[objec
     """By the catalog that is changed; a stretch is of the definition that ends."""
     now = changed(_view("WITH (REFRESH EVERY '1 hour')", 20), stretches=(Stretch(10, None),))
     other = changed(now, definition=_view("").definition.text)
-    cutover = cutover_of_views([(now, other, history)], is_paced=is_paced)
-    later = cutover.in_force(Catalog.of([now]), 90).items["v"]
+    change = _Change(now, changed(other, revision=1), history)
+    engine: Any = mock.MagicMock()
+    engine.schedules.is_closed.return_value = False
+    prepared = _Prepared(engine, REDEFINITION, (change,), (), is_paced)
+    with mock.patch.object(cutover, "check_history"):
+        begun = prepared.on_top(Catalog.of([now]))
+    later = begun.in_force(Catalog.of([now]), 90).items["v"]
     stretches = tuple((s.start, s.parts) for s in later.following.stretches)
     assert (later.created_at, later.following.continues, stretches) == wanted
     assert later.revision == 1
@@ -81,6 +92,4 @@ def test_what_a_view_keeps(history: History, is_paced: bool, wanted: tuple[objec
 def test_a_view_that_stays_as_it_is() -> None:
     """Nothing changes then, and no process has to write it."""
     now = _view("")
-    assert cutover_of_views([(now, now, History.KEPT)], is_paced=False).is_no_change(
-        Catalog.of([now])
-    )
+    assert redefined_view(now, now, History.KEPT, is_paced=False) == now
