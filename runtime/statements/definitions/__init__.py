@@ -1,13 +1,12 @@
 """Creates, changes and removes objects.
 
 A definition never changes. To change objects is to give them their next definitions from one T on:
-a *cutover* (:mod:`.cutover`). These modules prepare a view_change for each view and its quarantine,
-and a task_change for each task and its outputs:
+a *cutover* (:mod:`.cutover`). Each of these modules makes a :class:`.cutover.Redefinition`:
 
     CREATE OR REPLACE [MATERIALIZED] VIEW, FLOW  create, create_flow
     ALTER MATERIALIZED VIEW SET, CONSTRAINT      alter_view, which writes the statement for create
     CREATE OR REPLACE, ALTER CONTINUAL TASK      alter_task
-    CREATE REPLACEMENT, APPLY, REPLAY            view_replacement, task_replacement
+    APPLY REPLACEMENT, REPLAY                    view_replacement, task_replacement
     ctsql apply                                  runtime/pipelines/applying
 
 CREATE, DROP, UNDROP, RENAME and COMMENT (create, alter, dropped) are one commit of the catalog and
