@@ -524,7 +524,7 @@ class Creation(OnNames):
             faults.point("catalog_table_made")
             engine.relations.add(items)
             items = [identify(engine.relations, i) for i in items]
-            with _telling_of_new(item):
+            with _advise_on_new(item):
                 fill(engine, items, first, now)
             yield items
 
@@ -601,8 +601,8 @@ def task_that_follows(engine: Engine, view: Item) -> Item | None:
 
 
 @contextmanager
-def _telling_of_new(item: Item) -> Iterator[None]:
-    """Say of a task that fails over its first rows what to do: none of that name is there yet."""
+def _advise_on_new(item: Item) -> Iterator[None]:
+    """Add advice to the error of a task that fails over its first rows: it does not exist yet."""
     try:
         yield
     except DataError as problem:
