@@ -424,8 +424,8 @@ def settle(engine: Engine, task: Task) -> None:
     try:
         complete(engine, [task.id])
     except DataError as problem:
-        if problem.condition != "TASK_FAILED":
-            raise  # what changes it next may mend it
+        if problem.condition not in FAILED:  # what changes it next may mend it
+            raise
 
 
 def forget_definitions(engine: Engine, item: Item) -> None:
