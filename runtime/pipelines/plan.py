@@ -147,8 +147,8 @@ def read_plan(text: str, name: str) -> Mapping[str, Any]:
         _actions(raw)  # which fails unless all is there that is compared
         return {key: raw[key] for key in ("warehouse", "folder", "changes")}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
-        is_told = isinstance(problem, ValueError)  # no JSON, or another format
-        detail = f"{problem}." if is_told else "What ctsql plan -o writes is not in it."
+        is_explained = isinstance(problem, ValueError)  # no JSON, or another format
+        detail = f"{problem}." if is_explained else "What ctsql plan -o writes is not in it."
         message = f'"{name}" is not a saved plan'
         raise error("PLAN_UNUSABLE", message=message, detail=detail, cause=problem) from problem
 

@@ -93,13 +93,13 @@ class Service:
         self._say(Event(kind=EventKind.STARTED, at=clock.now_ms(), message=message))
 
     def _follow(self, *, once: bool, pace: Pace) -> None:
-        is_told = once
+        is_reported = once
         while not self.stop.is_set():
             try:
                 with self.open_engine() as engine:
-                    if not is_told:
+                    if not is_reported:
                         self._tell_start(engine)
-                        is_told = True
+                        is_reported = True
                     moved = self._look(engine)
                     self.pulse.looks += 1
                     self.pulse.looked_at = time.monotonic()

@@ -246,12 +246,12 @@ def _telling(intents: dict[str, Any], problems: Mapping[str, Any]) -> dict[str, 
     Two processes may word one problem differently. Only the hints are compared, so they do not
     overwrite each other's texts forever.
     """
-    new = {g for g in problems if g in intents and not _is_told(intents[g], problems[g])}
+    new = {g for g in problems if g in intents and not _is_marked(intents[g], problems[g])}
     marked = {g: {**intents[g], STUCK: problems[g]} for g in new}
     return {**intents, **marked} if marked else None
 
 
-def _is_told(intent: Mapping[str, Any], problem: Mapping[str, Any]) -> bool:
+def _is_marked(intent: Mapping[str, Any], problem: Mapping[str, Any]) -> bool:
     return STUCK in intent and intent[STUCK]["hint"] == problem["hint"]
 
 
