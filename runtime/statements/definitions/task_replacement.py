@@ -26,7 +26,6 @@ from ctsql.catalog.dependencies import (
     closure,
     outputs_of,
     parts_of,
-    replacement_of,
     stored_reads,
     written_by,
 )
@@ -69,8 +68,8 @@ from ctsql.runtime.statements.definitions.task_change import (
 )
 from ctsql.runtime.statements.definitions.view_replacement import (
     check_alone,
+    check_replaceable,
     check_same_columns,
-    exists_already,
     to_apply,
 )
 from ctsql.runtime.statements.inspect.show import rename_edits
@@ -161,21 +160,11 @@ class TaskReplacement(OnNames):
         """A task that can be replaced, and its definition."""
         task, old = self._settle(ref)
         span = ref.span
-        there = replacement_of(self.engine.catalog, task.id)
-        if there is not None:
-            raise exists_already(task, there, span)
-        why = ""
-        if task.replaces is not None:
-            why = "It is a replacement itself."
-        elif task.flow:
-            why = "It is made of flows, and each has taken in what was there at a T of its own."
-        elif fold(self.names.search_schema) != fold(task.search_schema):
-            why = f'Its names are looked up in "{task.search_schema}".'
-        if why:
-            hint = "Make a task under another name, and let its readers read that one."
-            if "looked up" in why:
-                hint = f"Type first: USE {quote(task.search_schema)}"
+        check_replaceable(self.engine.catalog, task, span)
+        if fold(self.names.search_schema) != fold(task.search_schema):
             what = f'a replacement for "{task.name}"'
+            why = f'Its names are looked up in "{task.search_schema}".'
+            hint = f"Type first: USE {quote(task.search_schema)}"
             raise not_supported(span, what, why=why, hint=hint)
         check_not_suspended(self.engine.warehouse, task)
         return task, old

@@ -61,7 +61,8 @@ class Replacement(OnNames):
         name = self.names.free(statement.target, _KIND, quiet=statement.if_not_exists)
         if name is None:
             return "CREATE REPLACEMENT MATERIALIZED VIEW (exists already)"
-        self._check_replaceable(self.engine.catalog, view, statement.replaces.span)
+        check_replaceable(self.engine.catalog, view, statement.replaces.span)
+        check_not_finished(self.engine, view)
         for option in statement.options:
             if option.name in STORAGE_OPTIONS:
                 what = f"{option.name} of a replacement"
@@ -74,29 +75,8 @@ class Replacement(OnNames):
         self._check_fits(item, view, statement.query.span)
         parts = [away] if away else []
         with creation.built(item, bound, parts, has_vectors=True) as items:
-            creation.register(*items, check=self._check_alone)
+            creation.register(*items, check=check_alone)
         return "CREATE REPLACEMENT MATERIALIZED VIEW"
-
-    def _check_alone(self, current: Catalog, item: Item) -> None:
-        """Raise where another process was first to make a replacement, or dropped the view."""
-        check_alone(current, item)
-        if item.replaces is not None:
-            self._check_replaceable(current, current.items[item.replaces], None)
-
-    def _check_replaceable(self, catalog: Catalog, view: Item, span: Span | None) -> None:
-        there = replacement_of(catalog, view.id)
-        if there is not None:
-            raise exists_already(view, there, span)
-        detail = "It is a replacement itself." if view.replaces is not None else ""
-        owner = owner_of_quarantine(catalog, view)
-        if owner is not None:
-            detail = f'It is the quarantine of "{owner.name}", which is replaced with that.'
-        if view.flow:
-            detail = "It is the target of a flow, which is replaced by CREATE OR REPLACE FLOW."
-        if detail:
-            what = f'a replacement for "{view.name}"'
-            raise not_supported(span, what, why=detail)
-        check_not_finished(self.engine, view)
 
     def _check_fits(self, item: Item, view: Item, span: Span | None) -> None:
         """Raise where a view cannot get the definition of a replacement, or is finished."""
@@ -146,6 +126,21 @@ class Replacement(OnNames):
         options, name = [*definition.options, *kept_options], view.name.qualified()
         text = view_text(definition, options, name=name)
         return parse_as(st.CreateMaterializedView, text, f"definition of {view.name}")
+
+
+def check_replaceable(catalog: Catalog, item: Item, span: Span | None) -> None:
+    """Raise REPLACEMENT_EXISTS, or NOT_SUPPORTED for what is a part of something else."""
+    there = replacement_of(catalog, item.id)
+    if there is not None:
+        raise exists_already(item, there, span)
+    why = "It is a replacement itself." if item.replaces is not None else ""
+    owner = owner_of_quarantine(catalog, item)
+    if owner is not None:
+        why = f'It is the quarantine of "{owner.name}", which is replaced with that.'
+    if item.flow:
+        why = "It is a part of a flow, which is replaced by CREATE OR REPLACE FLOW."
+    if why:
+        raise not_supported(span, f'a replacement for "{item.name}"', why=why)
 
 
 def to_apply(
