@@ -254,6 +254,7 @@ class Creation(OnNames):
         if says_the_same(old, statement, bound):
             return "CREATE VIEW (unchanged)"
         change = self._redefinition([(old, item)], statement.target.span)
+        change.check(engine.catalog)
         self.check_no_input(old, statement.target.span)
         then = engine.catalog.with_items([item])
         for reader in all_readers(engine.catalog, old.id):
@@ -294,7 +295,7 @@ class Creation(OnNames):
     ) -> Redefinition:
         """Views by other definitions, each before and after, and what is new or dropped with them.
 
-        Raises RECURSIVE_DEFINITION or COLUMNS_IN_USE where one cannot be replaced.
+        The cutover raises RECURSIVE_DEFINITION or COLUMNS_IN_USE where one cannot be replaced.
         """
 
         def check(current: Catalog) -> None:
@@ -302,7 +303,6 @@ class Creation(OnNames):
                 check_no_cycle(current, old, item.reads, span)
                 check_columns_unread(self.engine, current, old, item, span)
 
-        check(self.engine.catalog)
         return Redefinition(
             bound_on=self.names.bound_by or self.engine.catalog,
             changes=tuple(pairs),

@@ -207,7 +207,11 @@ def cut_over(engine: Engine, *wanted: Redefinition) -> None:
 
 def bring_into_force(engine: Engine, *wanted: Redefinition) -> set[str]:
     """Bring redefinitions into force at one T; returns the ids of the objects to complete."""
-    made: list[Item] = []
+    current, made = engine.refresh_catalog(), list[Item]()
+    for one in wanted:
+        for before, _ in one.changes:
+            as_prepared(current, before)
+        one.check(current)
     with undo_on_failure(engine, made):
         ids = _commit(engine, [_prepare(engine, one, made) for one in wanted])
     for item in (item for one in wanted for item in one.drop):
@@ -218,10 +222,6 @@ def bring_into_force(engine: Engine, *wanted: Redefinition) -> set[str]:
 
 def _prepare(engine: Engine, wanted: Redefinition, made: list[Item]) -> _Prepared:
     """Advance what changes, and make the tables of new objects; these are added to ``made``."""
-    current = engine.refresh_catalog()
-    for before, _ in wanted.changes:
-        as_prepared(current, before)
-    wanted.check(current)
     changes = [_prepare_change(engine, before, after) for before, after in wanted.changes]
     new = []
     for item in wanted.new:
