@@ -1,9 +1,8 @@
 """Finds rows by key, and reads few rows with Arrow instead of Spark, for a task's run or a refresh.
 
     keys --> driver --> files whose statistics allow one of them
-                    --> on a local disk: Arrow reads the rows that are not deleted
-                    --> elsewhere: one scan, without deletion vectors, joined with the keys
-                        --> driver --> rows that a deletion vector marks are dropped
+                    --> Arrow reads the rows that are not deleted
+                    --> columns that Arrow reads otherwise: Spark's scan, joined with the keys
 
 Exact for types with bitwise equality: integers, decimals, texts, dates, instants, booleans. Spark
 handles other types and more rows. A file's statistics need not be tight; without usable ones it may
@@ -28,20 +27,19 @@ from pyspark.sql import DataFrame, functions as F, types as T
 
 from ctsql.catalog.declined import Declined
 from ctsql.catalog.names import backtick
-from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN, KEY_, ROW_COLUMN
+from ctsql.catalog.reserved_columns import DIFF, KEY_
 from ctsql.planner.lowering.spark_types import is_padded
 from ctsql.runtime.delta.local_scan import (
     PLACES,
     ROWS_MAX,
     TOO_MANY_HERE,
-    find_deleted,
     local_change,
     local_rows,
     move_local_rows,
-    rows_with_deleted,
 )
 from ctsql.runtime.delta.parquet.parquet_reader import KeySet, NumberRange, having, meets
 from ctsql.runtime.delta.table import DeltaTable
+from ctsql.runtime.delta.table_rows import locate_in
 from ctsql.runtime.log.actions import DataFile
 from ctsql.runtime.log.table_changes import VersionChange
 from ctsql.runtime.rows.collect import collect_bounded
@@ -54,6 +52,7 @@ from ctsql.runtime.rows.types import (
     has_read_bounds,
     is_flat,
 )
+from ctsql.runtime.spark.failures.errors import translate_spark_errors
 
 
 class KeyRanges:
@@ -153,11 +152,15 @@ def find_with_keys(
             return LocalRows(table.gateway.session, schema, rows) if rows.num_rows else None
         # Spark reads the files, or raises if they are damaged.
     equal = (F.col(backtick(c)) == F.col(_name(i)) for i, c in enumerate(columns))
-    all_rows = rows_with_deleted(table, files, version)
+    with translate_spark_errors():
+        all_rows = locate_in(table, files, version)
     matches = collect_bounded(
         all_rows.join(F.broadcast(keys.frame), reduce(and_, equal), "left_semi")
     )
-    return matches if isinstance(matches, Declined) else _alive(table, version, matches)
+    if isinstance(matches, Declined):
+        return matches
+    found = LocalRows.of(matches)
+    return None if found.is_empty else found
 
 
 def _name(place: int) -> str:
@@ -177,15 +180,6 @@ def _are_exact(schema: T.StructType, columns: Sequence[str], keys: Keys) -> bool
         and not (is_padded(schema[column]) or is_padded(key))
         for column, key in zip(columns, keys.fields, strict=True)
     )
-
-
-def _alive(table: DeltaTable, version: int, frame: DataFrame) -> LocalRows | None:
-    rows = LocalRows.of(frame)
-    files, numbers = (rows.arrow.column(c).to_pylist() for c in (FILE_COLUMN, ROW_COLUMN))
-    places = list(zip(files, numbers, strict=True))
-    deleted_numbers = find_deleted(table, version, group_by_file(places))
-    alive = [i for i, (file, number) in enumerate(places) if number not in deleted_numbers[file]]
-    return rows.take(alive) if alive else None
 
 
 def group_by_file(places: Iterable[tuple[str, int]]) -> dict[str, "array[int]"]:

@@ -8,7 +8,6 @@ from collections.abc import Collection, Mapping, Sequence
 
 import pyarrow as pa
 from pyroaring import BitMap64
-from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from ctsql.catalog.declined import Declined
@@ -23,8 +22,6 @@ from ctsql.runtime.delta.parquet.parquet_reader import (
     find,
 )
 from ctsql.runtime.delta.table import DeltaTable
-from ctsql.runtime.delta.table_rows import locate_in
-from ctsql.runtime.delta.transaction import files_by_name, relative_path
 from ctsql.runtime.log.actions import DataFile, select_changed
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
 from ctsql.runtime.rows.row_set import LocalRows
@@ -40,15 +37,6 @@ TOO_MANY_HERE = Declined("more rows, or bytes, than this process reads")
 
 
 Changed = tuple[pa.Table, pa.Table]  # inserted and deleted rows
-
-
-def rows_with_deleted(table: DeltaTable, files: Sequence[DataFile], version: int) -> DataFrame:
-    """The located rows of files, deleted ones included, by a version's metadata."""
-    paths = table.plain_paths([file.path for file in files], version)
-    if paths is not None:
-        return table.add_locations(table.plain_rows(paths, version))
-    with translate_spark_errors():
-        return locate_in(table, (file.without_vector() for file in files), version)
 
 
 def local_rows(
@@ -181,16 +169,3 @@ def _with_columns(rows: pa.Table, more: pa.Table) -> pa.Table:
         if field.name not in places:
             rows = rows.append_column(field, more.column(field.name))
     return rows
-
-
-def find_deleted(
-    table: DeltaTable, version: int, places: Mapping[str, Sequence[int]]
-) -> dict[str, BitMap64]:
-    """The rows, by full path of their file, that are deleted at a version."""
-    by_name = files_by_name(table, version)
-    deleted_numbers = {}
-    with translate_spark_errors():
-        for path, rows in places.items():
-            file = by_name[relative_path(path, table.location)]
-            deleted_numbers[path] = table.vectors.deleted_rows(file) & BitMap64(rows)
-    return deleted_numbers

@@ -27,7 +27,7 @@ from ctsql.runtime.log.table_changes import added_files
 from ctsql.runtime.log.table_metadata import compare_columns, is_on
 
 CHANGE_TYPE = "_change_type"
-PLAIN_FILES_MAX = 32
+PLAIN_FILES_MAX = 32  # appended files up to which Parquet is read without Delta
 ENABLE_VECTORS = "delta.enableDeletionVectors"
 
 
@@ -97,22 +97,12 @@ class DeltaRows(TableLog):
         ``times``: the Ts of the last version that count, if several share it; None for all.
         """
         adds = list(added_files(self.commit_at, versions, times))
-        last = versions[-1]
-        if not any(a.deleted_count for a in adds):
-            paths = self.plain_paths([a.path for a in adds], last)
-            if paths is not None:
-                return self.plain_rows(paths, last)
+        paths, last = [a.path for a in adds], versions[-1]
+        # Delta plans each scan with a query over the list of files: slow for a few small files.
+        is_plain = 0 < len(paths) <= PLAIN_FILES_MAX and not any(a.deleted_count for a in adds)
+        if is_plain and self._are_plain(paths, last):
+            return self.plain_rows([f"{self.location}/{unquote(p)}" for p in paths], last)
         return self.frame_of(adds, last)
-
-    def plain_paths(self, paths: Sequence[str], version: int) -> list[str] | None:
-        """The full paths of files that a plain Parquet scan reads as Delta would; otherwise None.
-
-        Delta plans each scan with a query over the list of files, which is slow for a few small
-        files. Deletion vectors are ignored.
-        """
-        if not 0 < len(paths) <= PLAIN_FILES_MAX or not self._are_plain(paths, version):
-            return None
-        return [f"{self.location}/{unquote(p)}" for p in paths]
 
     def paths_in_store(
         self, files: Iterable[DataFile], version: int

@@ -118,12 +118,6 @@ class DataFile:
             action["stats"] = json.dumps({**json.loads(self.statistics), "tightBounds": False})
         return type(self).of(action)
 
-    def without_vector(self) -> Self:
-        """The same file with all its rows."""
-        if self.vector is None:
-            return self
-        return type(self).of({k: v for k, v in self.action.items() if k != "deletionVector"})
-
 
 def _records_count(statistics: str) -> int | None:
     # The bounds of the columns take longer to read than all the rest of a commit.

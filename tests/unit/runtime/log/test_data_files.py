@@ -22,7 +22,6 @@ def test_a_file_without_a_vector() -> None:
     plain = file()
     assert (plain.path, plain.vector_id, plain.deleted_count) == ("a%20b.parquet", "", 0)
     assert (plain.records_count, plain.rows_count) == (5, 5)
-    assert plain.without_vector() is plain
 
 
 def test_a_file_with_a_vector() -> None:
@@ -32,7 +31,6 @@ def test_a_file_with_a_vector() -> None:
     assert (with_one.records_count, with_one.deleted_count, with_one.rows_count) == (5, 2, 3)
     inline = {"storageType": "i", "pathOrInlineDv": "wi5b=", "sizeInBytes": 4, "cardinality": 1}
     assert file(deletionVector=inline).vector_id == "iwi5b="
-    assert "deletionVector" not in json.loads(with_one.without_vector().line)["add"]
 
 
 def test_another_vector() -> None:
