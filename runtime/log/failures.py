@@ -26,7 +26,6 @@ from ctsql.catalog.spans import Source, Span
 from ctsql.runtime.log.protocol import LogTable
 from ctsql.runtime.log.write_handle import FAILURE, Committed, Output, OutputBatch
 
-FEATURE = "domainMetadata"
 FOR_ROWS_AT_FAULT = "with try_cast or coalesce, or a WHERE that leaves the rows at fault out"
 CAUSE = "cause"
 """Key in ``given`` of TASK_FAILED and VIEW_FAILED: the condition of the original error."""
@@ -212,9 +211,7 @@ def note_view_failure(output: Output, item: Item, problem: CtsqlError) -> None:
 
 
 def record(output: Output, failure: Failure) -> bool:
-    """Try once to record a failure; True if recorded, or impossible for this table."""
-    if not output.table.has_feature(FEATURE):
-        return True  # created by an old version of ctsql
+    """Try once to record a failure; True if recorded."""
     batch = output.open(output.upper)
     if not isinstance(batch, OutputBatch) or failure.time < output.upper:
         return False

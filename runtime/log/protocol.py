@@ -105,9 +105,6 @@ class LogTable(Protocol):
     def domains(self) -> tuple[int, dict[str, str]]:
         """The newest version and its domain metadata."""
 
-    def has_feature(self, name: str) -> bool:
-        """Whether the table's protocol lists a table feature."""
-
     def rows_count(self, version: int) -> int | None:
         """The number of rows at a version; None if the log lacks it."""
 

@@ -36,7 +36,7 @@ from ctsql.catalog.errors import CtsqlError, DataError
 from ctsql.catalog.items import Item
 from ctsql.catalog.times import CLOSED
 from ctsql.runtime.log import fault_points as faults
-from ctsql.runtime.log.failures import FEATURE, Failure, find_recorded, is_final
+from ctsql.runtime.log.failures import Failure, find_recorded, is_final
 from ctsql.runtime.log.staging import OutputBatch, discard_on_error
 from ctsql.runtime.log.write_handle import (
     FAILURE,
@@ -188,8 +188,6 @@ class ViewSink:
         cause = problem.__cause__
         if not isinstance(cause, CtsqlError) or not is_final(cause):
             return False
-        if not self.output.table.has_feature(FEATURE):
-            return False  # made by a version that recorded nothing
         if awaits_columns(self.warehouse, self.item):
             self._mint = Mint(since=self.item.created_at)
             return not is_last  # the next that can be computed gives the table its columns

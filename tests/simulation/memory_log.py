@@ -267,10 +267,6 @@ class MemoryTable:
         """The same, as the log writes them."""
         return self.folder.schemas[self.update()]
 
-    def has_feature(self, name: str) -> bool:
-        """Every feature is there."""
-        return True
-
     def files(self, version: int) -> dict[str, File]:
         """The live files at a version."""
         return self.folder.live[version]

@@ -55,18 +55,10 @@ class Decisions(Protocol):
         """Close a cutover that is not in force; returns the T from which it is, if it is."""
 
 
-class _NoDecisions:
-    """Used until the timeline is open: no cutover is read before that."""
-
-    def decided(self, cutover: str) -> int | None:
-        """None."""
-
-    def close(self, cutover: str) -> int | None:
-        """None."""
-
-
 class DeltaCatalog:
     """The catalog of one warehouse, in the Delta table ``table``."""
+
+    decisions: Decisions  # the timeline's; set when it is open, before a cutover can be read
 
     def __init__(self, gateway: "Gateway", location: str, warehouse: str) -> None:
         self.table = gateway.table(location)
@@ -74,7 +66,6 @@ class DeltaCatalog:
         self._check_format(warehouse)
         self._contents: StoredCatalog | None = None
         self._version = -1
-        self.decisions: Decisions = _NoDecisions()
 
     @staticmethod
     def create(gateway: "Gateway", location: str) -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from ctsql.api import Connection, connect as connect_to
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.runtime.log.failures import FEATURE
 from ctsql.runtime.log.write_handle import FAILURE, OutputBatch
 from ctsql.runtime.spark_engine import SparkEngine
 from ctsql.runtime.tasks import sink as ct
@@ -209,7 +208,6 @@ def test_replicas_that_fail_together_record_once(connect: Callable[[], Connectio
     second = expect_error(rival, "SELECT * FROM ratios", "TASK_FAILED")
     assert str(second) == str(first)
     assert len(_records(table)) == 1
-    assert output.table.has_feature(FEATURE)
 
 
 def test_readers_of_a_failed_task_name_it_and_others_go_on(con: Connection) -> None:
