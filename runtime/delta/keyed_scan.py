@@ -94,22 +94,8 @@ class KeyRanges:
         )
 
 
-@dataclass(frozen=True)
-class Keys:
-    """The wanted keys: columns of few rows, in order; a column may occur twice."""
-
-    rows: LocalRows
-    columns: Sequence[str]
-
-    @property
-    def fields(self) -> list[T.StructField]:
-        """The key columns with their types."""
-        return [self.rows.schema[name] for name in self.columns]
-
-    @property
-    def frame(self) -> DataFrame:
-        """The keys, with numbered column names."""
-        return place_columns(self.rows.plain_frame, self.columns)
+KeyPairs = tuple[LocalRows, Sequence[tuple[str, str]]]
+"""Few rows, and pairs of a table's column and a column of these; either may occur twice."""
 
 
 def place_columns(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
@@ -118,30 +104,27 @@ def place_columns(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
 
 
 def find_with_keys(
-    table: DeltaTable,
-    version: int,
-    columns: Sequence[str],
-    keys: Keys,
-    *,
-    only_keys: bool = False,
+    table: DeltaTable, version: int, keys: KeyPairs, *, only_keys: bool = False
 ) -> LocalRows | Declined | None:
-    """The rows at a version whose columns equal, in order, those of a key; None for no rows.
+    """The rows at a version that have one of the keys, without NULL; None for no rows.
 
     Declined if there are too many, or the types are not supported. ``only_keys``: the other columns
     are not needed; rows found by Spark have them anyway.
     """
-    if not table.is_stored(version) or not _are_exact(table.schema_at(version), columns, keys):
+    few, pairs = keys
+    columns = [mine for mine, _ in pairs]
+    if not table.is_stored(version) or not _are_exact(table.schema_at(version), few.schema, pairs):
         return Declined("Spark compares keys of these types, or says that there is no such column")
     # Types whose values can be compared as files store them.
-    plain = [i for i, key in enumerate(keys.fields) if has_equality_in_files(key.dataType)]
-    values = {columns[i]: keys.rows.arrow.column(keys.columns[i]) for i in plain}
+    plain = [pair for pair in pairs if has_equality_in_files(few.schema[pair[1]].dataType)]
+    values = {mine: few.arrow.column(theirs) for mine, theirs in plain}
     files = list(table.files(version).values())
     if not table.metadata_at(version).maps_columns:
         ranges = KeyRanges.of(table.schema_at(version), values)
         files = [file for file in files if ranges.may_hold(file.statistics)]
     if not files:
         return None
-    if len(values) == len(columns):
+    if len(values) == len(pairs):
         read = columns if only_keys else table.schema_at(version).names
         rows = local_rows(table, files, version, [KeySet(values)], read)
         if rows is TOO_MANY_HERE:
@@ -154,8 +137,9 @@ def find_with_keys(
     equal = (F.col(backtick(c)) == F.col(_name(i)) for i, c in enumerate(columns))
     with translate_spark_errors():
         all_rows = locate_in(table, files, version)
+    key_rows = place_columns(few.plain_frame, [theirs for _, theirs in pairs])
     matches = collect_bounded(
-        all_rows.join(F.broadcast(keys.frame), reduce(and_, equal), "left_semi")
+        all_rows.join(F.broadcast(key_rows), reduce(and_, equal), "left_semi")
     )
     if isinstance(matches, Declined):
         return matches
@@ -167,18 +151,18 @@ def _name(place: int) -> str:
     return f"{KEY_}{place}"
 
 
-def _are_exact(schema: T.StructType, columns: Sequence[str], keys: Keys) -> bool:
+def _are_exact(schema: T.StructType, keys: T.StructType, pairs: Sequence[tuple[str, str]]) -> bool:
     """Whether each column exists and has its key's type, with bitwise equality.
 
     Another writer may have dropped or renamed a column.
     """
-    if not {*columns} <= {*schema.names} or not {*keys.columns} <= {*keys.rows.schema.names}:
+    if not all(mine in schema.names and theirs in keys.names for mine, theirs in pairs):
         return False
     return all(
-        schema[column].dataType == key.dataType
-        and has_bitwise_equality(key.dataType)
-        and not (is_padded(schema[column]) or is_padded(key))
-        for column, key in zip(columns, keys.fields, strict=True)
+        schema[mine].dataType == keys[theirs].dataType
+        and has_bitwise_equality(keys[theirs].dataType)
+        and not (is_padded(schema[mine]) or is_padded(keys[theirs]))
+        for mine, theirs in pairs
     )
 
 
@@ -196,8 +180,6 @@ FILES_MAX = 10_000  # the most files whose statistics are searched for keys
 OTHER_KEYS_SHARE = 1 / 8  # the share of keys that may differ from an earlier lookup
 
 _NOT_READ = Declined("no rows of such keys were read, at a version that is read alike")
-KeyPairs = tuple[LocalRows, Sequence[tuple[str, str]]]
-"""Few rows, and pairs of a table's column and a column of these."""
 
 
 def change_of(

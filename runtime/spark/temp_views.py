@@ -2,31 +2,18 @@
 
 from collections.abc import Hashable
 from contextlib import ExitStack
-from types import TracebackType
-from typing import Self
 
 from pyspark.sql import DataFrame
 
 from ctsql.planner.lowering.context import temporary_view
 
 
-class TemporaryNames:
+class TemporaryNames(ExitStack):
     """A context manager: inside, :meth:`of` gives each thing one name."""
 
     def __init__(self) -> None:
-        self._stack = ExitStack()
+        super().__init__()
         self._names: dict[Hashable, str] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stack.close()
 
     def name_of(self, thing: Hashable) -> str | None:
         """The name of a thing that was given one."""
@@ -36,5 +23,5 @@ class TemporaryNames:
         """The name of a thing; a new name means ``rows``."""
         name = self._names.get(thing)
         if name is None:
-            name = self._names[thing] = self._stack.enter_context(temporary_view(rows))
+            name = self._names[thing] = self.enter_context(temporary_view(rows))
         return name

@@ -29,7 +29,7 @@ from ctsql.catalog.reserved_columns import BROKEN, FILE_COLUMN, KEY_, ROW_COLUMN
 from ctsql.planner.lowering.constraints import AS_JSON
 from ctsql.planner.nodes import Constraint
 from ctsql.planner.syntax.ast import OnViolation
-from ctsql.runtime.delta.keyed_scan import Keys, find_with_keys, place_columns
+from ctsql.runtime.delta.keyed_scan import find_with_keys, place_columns
 from ctsql.runtime.rows.multiset import keys as values_of
 from ctsql.runtime.rows.row_set import AnyRows, LocalRows, RowSet, SparkRows, persisted, row_set
 from ctsql.runtime.rows.types import fits_arrow
@@ -65,8 +65,8 @@ class Surroundings:
         if version is None:
             return None
         table = self.warehouse.relations.table(item)
-        keys = Keys(few, constraint.key)
-        rows = find_with_keys(table, version, constraint.key, keys, only_keys=True)
+        pairs = [(column, column) for column in constraint.key]
+        rows = find_with_keys(table, version, (few, pairs), only_keys=True)
         if rows is None or isinstance(rows, Declined):
             return rows
         return self._without_victims(rows)

@@ -18,7 +18,7 @@ from ctsql.planner.lowering.queries import lower_query
 from ctsql.planner.nodes import ChangesInput, DeletesInput, InsertsInput
 from ctsql.planner.rules import transform
 from ctsql.runtime.delta.change_feed import InputChange
-from ctsql.runtime.delta.keyed_scan import Keys, find_with_keys, place_columns, rows_of
+from ctsql.runtime.delta.keyed_scan import find_with_keys, place_columns, rows_of
 from ctsql.runtime.rows.collect import collect_bounded
 from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
@@ -193,12 +193,13 @@ class StoredSources:
             return Declined("the change may be large, or there is nothing to look in")
         change = self.inputs[lookup.of.object_id]
         if isinstance(lookup.of, InsertsInput) and change.few is not None:
-            keys = Keys(change.few, lookup.keys)
+            few, names = change.few, list(lookup.keys)
         else:
             rows = getattr(change, _ROWS_READ[type(lookup.of)])
             few_keys = collect_bounded(place_columns(rows, lookup.keys))
             if isinstance(few_keys, Declined):
                 return few_keys
-            keys = Keys(LocalRows.of(few_keys), few_keys.columns)
+            few, names = LocalRows.of(few_keys), few_keys.columns
         table = self.warehouse.relations.table(item)
-        return find_with_keys(table, version, lookup.columns, keys)
+        pairs = list(zip(lookup.columns, names, strict=True))
+        return find_with_keys(table, version, (few, pairs))
