@@ -48,38 +48,30 @@ class Refresh:
     process: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class OutputOf:
-    """An output, and its task or view."""
-
-    item: Item
-    output: Item
-
-
 def refreshes(reader: LogReader, items: Iterable[Item]) -> Iterator[Refresh]:
     """The commits of tasks and views, the newest first, by the cached catalog.
 
     Each log is read backwards as far as the caller takes rows.
     """
-    by_output = [_of_output(reader, one) for one in _outputs(reader, items)]
+    by_output = [_of_output(reader, *both) for both in _outputs(reader, items)]
     return merge(*by_output, key=lambda refresh: refresh.at, reverse=True)
 
 
-def _outputs(reader: LogReader, items: Iterable[Item]) -> list[OutputOf]:
+def _outputs(reader: LogReader, items: Iterable[Item]) -> list[tuple[Item, Item]]:
     """The outputs of some tasks and views, without missing tables, in order of name."""
     outputs = [
-        OutputOf(i, output)
+        (i, output)
         for i in tasks_and_views(items)
         for output in outputs_of(reader.catalog, i) or [i]
     ]
-    return [one for one in outputs if are_there(reader.relations, [one.output])]
+    return [both for both in outputs if are_there(reader.relations, [both[1]])]
 
 
-def _of_output(reader: LogReader, one: OutputOf) -> Iterator[Refresh]:
-    table = reader.relations.table(one.output)
+def _of_output(reader: LogReader, item: Item, output: Item) -> Iterator[Refresh]:
+    table = reader.relations.table(output)
     version = table.version()
     while (commit := table.find_commit(version)) is not None:
-        refresh = refresh_of(one, commit)
+        refresh = refresh_of(item, output, commit)
         if refresh is not None:
             yield refresh
         version -= 1
@@ -97,9 +89,9 @@ def _detail_of(metadata: Mapping[str, Any]) -> str | None:
     )
 
 
-def refresh_of(one: OutputOf, commit: Commit) -> Refresh | None:
+def refresh_of(item: Item, output: Item, commit: Commit) -> Refresh | None:
     """The row of a commit; None if it moves no upper, as a compaction."""
-    upper = commit.transaction(one.output.app)
+    upper = commit.transaction(output.app)
     if upper is None:
         return None
     metadata = commit.metadata
@@ -110,13 +102,13 @@ def refresh_of(one: OutputOf, commit: Commit) -> Refresh | None:
     removed_paths = {r.path for r in commit.removes}
     new_files = [a for a in commit.adds if a.data_change and a.path not in removed_paths]
     return Refresh(
-        object=str(one.item.name),
-        output=str(one.output.name),
-        kind=one.item.kind.value,
+        object=str(item.name),
+        output=str(output.name),
+        kind=item.kind.value,
         t=t,
         at=datetime.fromtimestamp(commit.time_ms / 1000, UTC),
         version=commit.version,
-        strategy=_strategy(one.item, commit),
+        strategy=_strategy(item, commit),
         reason=metadata.get("why"),
         detail=_detail_of(metadata),
         changed=tuple(metadata.get("changed", ())),

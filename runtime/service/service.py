@@ -30,7 +30,7 @@ from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.actions import rows_changed
 from ctsql.runtime.log.write_handle import Entry
-from ctsql.runtime.monitoring.refreshes import OutputOf, refresh_of
+from ctsql.runtime.monitoring.refreshes import refresh_of
 from ctsql.runtime.monitoring.status import Pulse
 from ctsql.runtime.service.at_rest import AtRest
 from ctsql.runtime.service.backoff import Pace, Trouble
@@ -297,7 +297,7 @@ class Service:
                 inserted=insert_count,
                 deleted=delete_count,
                 seconds=seconds,
-                refresh=refresh_of(OutputOf(owner, item), commit),
+                refresh=refresh_of(owner, item, commit),
                 quarantine_of=None if aside is None else str(aside.name),
             )
         else:

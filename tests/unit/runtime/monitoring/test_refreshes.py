@@ -14,7 +14,7 @@ from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import Name
 from ctsql.catalog.times import CLOSED
 from ctsql.runtime.log.actions import Commit, parse_commit
-from ctsql.runtime.monitoring.refreshes import OutputOf, refresh_of, refreshes
+from ctsql.runtime.monitoring.refreshes import refresh_of, refreshes
 from tests.helpers.items import an_item
 
 APP = "ctsql:m"
@@ -119,10 +119,10 @@ def test_a_commit_as_a_row(
     item: Item, upper: int, metadata: dict[str, object], expected: dict[str, object]
 ) -> None:
     """A row has what the commit says, and NULL for what an old commit does not say."""
-    row = refresh_of(OutputOf(item, item), made(3, 1_000, upper, metadata, ADD))
+    row = refresh_of(item, item, made(3, 1_000, upper, metadata, ADD))
     assert row is not None
     assert {name: getattr(row, name) for name in expected} == expected
 
 
 def test_a_compaction_is_no_refresh() -> None:
-    assert refresh_of(OutputOf(VIEW, VIEW), made(3, 1_000, None)) is None
+    assert refresh_of(VIEW, VIEW, made(3, 1_000, None)) is None
