@@ -18,7 +18,6 @@ import os
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 from urllib.parse import unquote, urlparse
 
@@ -246,11 +245,6 @@ class DeltaTable(DeltaRows):
         self.gateway = gateway
         super().__init__(location)
 
-    @cached_property
-    def jpath(self) -> Any:
-        """The folder, for Hadoop."""
-        return self.gateway.path(self.location)
-
     def _open_log(self) -> LogFiles:
         self.handle = DeltaHandle(self.gateway, self._delta_log)
         self.vectors = Vectors(self.gateway, self.handle)
@@ -266,10 +260,6 @@ class DeltaTable(DeltaRows):
             store = HadoopStore(self.gateway, self.handle, self.store)
         return LogFiles(self.location, store, self._check_protocol)
 
-    @property
-    def _fs(self) -> Any:
-        return self.handle.file_system
-
     def _delta_log(self) -> Any:
         """Delta's own handle; raises STORED_DATA_INVALID as :meth:`LogFiles.check_whole`."""
         try:
@@ -284,11 +274,6 @@ class DeltaTable(DeltaRows):
         """Let Delta decide whether it reads a table of this protocol."""
         if not snapshot.is_understood:
             self.snapshot_in_jvm(snapshot.version)
-
-    def snapshot_in_jvm(self, version: int) -> Any:
-        """Delta's own snapshot of a version."""
-        mark = self.log_files.mark(version)
-        return self.handle.snapshot_at(version, None if mark is None else mark[0])
 
     def _read_log_anew(self) -> None:
         self.gateway.forget_log(self.jpath)
@@ -322,12 +307,6 @@ class DeltaTable(DeltaRows):
         if len(files) > FILES_COUNTED_MAX:
             return None
         return sum_known(file.rows_count for file in files.values())
-
-    def discard(self, paths: Iterable[str]) -> None:
-        """Delete files by path below the table; a missing one is no error."""
-        with translate_spark_errors():
-            for path in paths:
-                self._fs.delete(self.gateway.path(self.jpath, path), False)
 
     def missing(self, paths: Iterable[str]) -> list[str]:
         """The files, by path below the table, that do not exist."""

@@ -4,8 +4,8 @@ Each read names the version whose metadata defines how files are read
 (:mod:`ctsql.runtime.log.table_metadata`).
 """
 
-from abc import abstractmethod
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Any
 from urllib.parse import unquote
 
@@ -25,6 +25,7 @@ from ctsql.runtime.delta.stores.file_stores import FileStore, path_in_store, pat
 from ctsql.runtime.log.actions import DataFile, is_elsewhere, select_changed
 from ctsql.runtime.log.table_changes import added_files
 from ctsql.runtime.log.table_metadata import compare_columns, is_on
+from ctsql.runtime.spark.failures.errors import translate_spark_errors
 
 CHANGE_TYPE = "_change_type"
 PLAIN_FILES_MAX = 32  # appended files up to which Parquet is read without Delta
@@ -42,13 +43,25 @@ class DeltaRows(TableLog):
     metadata_read: tuple[Any, dict[str, Any]] | None = None
     """The ``metaData`` action last read by a transaction: Delta's object, and JSON."""
 
-    @abstractmethod
+    @cached_property
+    def jpath(self) -> Any:
+        """The folder, for Hadoop."""
+        return self.gateway.path(self.location)
+
+    @property
+    def _fs(self) -> Any:
+        return self.handle.file_system
+
     def snapshot_in_jvm(self, version: int) -> Any:
         """Delta's own snapshot of a version."""
+        mark = self.log_files.mark(version)
+        return self.handle.snapshot_at(version, None if mark is None else mark[0])
 
-    @abstractmethod
     def discard(self, paths: Iterable[str]) -> None:
-        """Delete files by path below the table."""
+        """Delete files by path below the table; a missing one is no error."""
+        with translate_spark_errors():
+            for path in paths:
+                self._fs.delete(self.gateway.path(self.jpath, path), False)
 
     def files(self, version: int) -> dict[str, DataFile]:
         """The live files at a version, by path as the log writes it."""
