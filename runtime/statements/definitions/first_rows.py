@@ -12,7 +12,7 @@ from ctsql.catalog.errors import bad_option, error, not_supported
 from ctsql.catalog.items import Definition, Item, Maintained, ObjectKind, Reading, Table, Task
 from ctsql.catalog.names import fold, quote
 from ctsql.catalog.schemas import shown_columns
-from ctsql.planner.binding.binder import BoundDefinition, qualify
+from ctsql.planner.binding.binder import qualify
 from ctsql.planner.binding.task import bind_task
 from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.planner.syntax.statements.constraints import constraint_text
@@ -40,7 +40,7 @@ def copy_of(
     """
     body = []
     for output, source in zip(outputs, sources, strict=True):
-        own, columns = output.name.qualified(), _column_list(output)
+        own, columns = output.name.qualified(), ", ".join(quote(c.name) for c in output.columns)
         if clears:
             body.append(f"DELETE FROM {own}")
         rows = f"SELECT {columns} FROM contents({source.name.qualified()})"
@@ -58,10 +58,6 @@ def copy_of(
         flow=task.flow,
         copies_rows=True,
     )
-
-
-def _column_list(output: Item) -> str:
-    return ", ".join(quote(c.name) for c in output.columns)
 
 
 def _definition(
@@ -130,11 +126,22 @@ def backfill_of(
         detail = "The task begins with the rows of BACKFILL FROM, and not with its inputs' rows."
         raise bad_option(option.span, "SNAPSHOT", detail, hint="Leave one of the two out.")
     source = source_of(names, statement.backfill)
-    _check_columns(item, source, statement.backfill)
+    if {fold(c.name) for c in item.columns} != {fold(c.name) for c in source.columns}:
+        raise error(
+            "BACKFILL_COLUMNS_DIFFER",
+            span=place,
+            table=str(source.name),
+            name=str(item.name),
+            there=shown_columns(source.columns),
+            wanted=shown_columns(item.columns),
+        )
     follows = followed_by(names, statement)
     copy = copy_of(item, [item], [source], follows, constraints=statement.constraints)
+    # It is bound for the first time, so that rows which do not fit are refused at once.
+    copying = parse_as(st.CreateContinualTask, copy.text, f"BACKFILL FROM of {item.name}")
+    bound = bind_task(names.binder(), copying, item, [])
     # Constraints may read more than the rows.
-    read = {r.object_id: r for r in (*_bind(names, item, copy).reads, *copy.reads)}
+    read = {r.object_id: r for r in (*bound.reads, *copy.reads)}
     return replace(copy, reads=tuple(read.values()))
 
 
@@ -154,23 +161,3 @@ def with_first_rows(item: Task, first: Definition) -> Task:
 
 
 _ONLY_TABLES = "A task begins with the rows of a table. Make one of it: CREATE TABLE ... AS SELECT"
-
-
-def _bind(names: Namespace, item: Item, revision: Definition) -> BoundDefinition:
-    """Bind the definition for the first time, so that rows which do not fit are refused at once."""
-    title = f"BACKFILL FROM of {item.name}"
-    statement = parse_as(st.CreateContinualTask, revision.text, title)
-    return bind_task(names.binder(), statement, item, [])
-
-
-def _check_columns(item: Item, source: Item, ref: st.RelationRef) -> None:
-    if {fold(c.name) for c in item.columns} == {fold(c.name) for c in source.columns}:
-        return
-    raise error(
-        "BACKFILL_COLUMNS_DIFFER",
-        span=ref.span,
-        table=str(source.name),
-        name=str(item.name),
-        there=shown_columns(source.columns),
-        wanted=shown_columns(item.columns),
-    )
