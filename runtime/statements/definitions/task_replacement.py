@@ -419,8 +419,8 @@ def with_rows_of(
         DEPENDENT_OBJECTS: an object reads the replacement. REPLACEMENT_EXISTS: another one was
         created meanwhile. And the errors of its creation.
     """
-    (_, task), span, there = change.changes[0], change.span, engine.catalog
-    replacement = items[0]
+    (_, task), span, replacement = change.changes[0], change.span, items[0]
+    there = engine.refresh_catalog()  # without what is being built
     is_stored = replacement.id in there.items
     copy = copy_of(
         task,
