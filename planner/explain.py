@@ -36,8 +36,6 @@ def _walk(node: lp.Node, depth: int, lines: list[str]) -> None:
 def line(node: lp.Node) -> str:
     """A node's own line."""
     match node:
-        case lp.Get():
-            return f"Get {node.name} ({node.role.value})"
         case lp.InsertsInput():
             snapshot = ", on the first run the snapshot" if node.with_snapshot else ""
             return f"InsertsInput {node.name}: the rows inserted at T{snapshot}"

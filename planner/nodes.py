@@ -6,25 +6,13 @@ at a time T; a :class:`Query` is the user's own SQL over them; a :class:`TaskWri
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import Enum
-from typing import Any
 
 from ctsql.catalog.names import Name
 from ctsql.catalog.refreshes import Every, RefreshPart
 from ctsql.catalog.schemas import Column
 from ctsql.planner.syntax.ast import MergeAction, MergeWhen, OnViolation, RelationRef, SqlText
-
-
-class Role(Enum):
-    """How a statement uses a relation."""
-
-    INPUT = "input"
-    DELETES = "deletes"
-    CHANGES = "changes"
-    REFERENCE = "reference"
-    SELF = "self"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,13 +22,6 @@ class Relation:
     object_id: str
     name: Name
     columns: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Get(Relation):
-    """A bound relation: its object and its role. The rules replace every ``Get``."""
-
-    role: Role
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +122,7 @@ class Insert:
 class Delete:
     """Propose to delete the output's rows for which the predicate is true."""
 
-    of: "Node"
+    of: SelfReference
     alias: str
     where: Query | None
     ctes: Query | None = None
@@ -159,7 +140,7 @@ class Assign:
 class Update:
     """Propose other values for the output's rows for which the predicate is true."""
 
-    of: "Node"
+    of: SelfReference
     alias: str
     assignments: tuple[Assign, ...]
     where: Query | None
@@ -181,7 +162,7 @@ class MergeClause:
 class Merge:
     """Propose by the first clause that applies; a held row matched by several is an error."""
 
-    of: "Node"
+    of: SelfReference
     alias: str
     source: Query
     source_alias: str
@@ -194,7 +175,6 @@ def output_of(statement: Insert | Delete | Update | Merge) -> str:
     """The id of the output that a statement writes."""
     if isinstance(statement, Insert):
         return statement.object_id
-    assert isinstance(statement.of, SelfReference)  # the rules have run
     return statement.of.object_id
 
 
@@ -290,7 +270,7 @@ class TaskWrite:
     outputs: tuple[WrittenOutput, ...] = ()
     inputs: tuple["Node", ...]
     input_views: tuple[ViewReference, ...] = ()
-    times: "Node | None"
+    times: "Node"
     transaction: Transaction
     snapshot: bool
     skip_errors: bool = False  # ON ERROR = 'skip'
@@ -348,8 +328,8 @@ class ViewWrite:
 
 
 Node = (
-    Get | InsertsInput | DeletesInput | ChangesInput | NormalReference | SelfReference | External
-    | Query | ViewReference | Assign | Insert | Delete | Update | MergeClause | Merge | Constraint
+    InsertsInput | DeletesInput | ChangesInput | NormalReference | SelfReference | External | Query
+    | ViewReference | Assign | Insert | Delete | Update | MergeClause | Merge | Constraint
     | Transaction | TimesExtract | TimesReduce | WrittenOutput | TaskWrite | ViewWrite
 )  # fmt: skip
 
@@ -368,19 +348,3 @@ def descend(node: Node) -> Iterator[Node]:
     yield node
     for child in children(node):
         yield from descend(child)
-
-
-def map_nodes(node: Node, change: Callable[[Node], Node]) -> Node:
-    """The plan with ``change`` applied to every node, leaves first; itself if unchanged."""
-    changes: dict[str, Any] = {}
-    for field in dataclasses.fields(node):
-        value = getattr(node, field.name)
-        if isinstance(value, tuple):
-            values = tuple(map_nodes(v, change) if isinstance(v, Node) else v for v in value)
-            if any(a is not b for a, b in zip(values, value, strict=True)):
-                changes[field.name] = values
-        elif isinstance(value, Node):
-            below = map_nodes(value, change)
-            if below is not value:
-                changes[field.name] = below
-    return change(dataclasses.replace(node, **changes) if changes else node)

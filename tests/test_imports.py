@@ -29,7 +29,6 @@ def _loaded_after(statement: str, root: Path) -> set[str]:
         "ctsql.catalog.items",
         "ctsql.planner.ivm",
         "ctsql.planner.nodes",
-        "ctsql.planner.rules",
         "ctsql.planner.syntax.ast",
         "ctsql.planner.binding",
     ],

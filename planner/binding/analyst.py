@@ -16,11 +16,11 @@ class Analyst(Protocol):
     def is_deterministic(self, query: Query) -> bool:
         """Whether a query returns the same result for the same data, according to Spark."""
 
-    def check_predicate(self, delete: Delete, columns: Sequence[Column]) -> None:
+    def check_predicate(self, node: Delete, columns: Sequence[Column]) -> None:
         """The predicate of a DELETE over a table with these columns must be a condition."""
 
     def assigned_types(
-        self, statement: Update | Merge, columns: Sequence[Column]
+        self, node: Update | Merge, columns: Sequence[Column]
     ) -> list[tuple[str, ...]]:
         """The types of the values a statement assigns to ``columns``, a list for each clause."""
 

@@ -23,7 +23,6 @@ from ctsql.planner.binding.constraints import (
 )
 from ctsql.planner.binding.definitions import definition_of, is_no_definition, reading_definition
 from ctsql.planner.bodies.row_local import takes_rows_one_by_one
-from ctsql.planner.rules import transform
 from ctsql.planner.syntax import ast as st, parse
 from ctsql.planner.syntax.statements.options import POLICY
 from ctsql.planner.syntax.tokens.qualified_names import QualifiedNames
@@ -32,10 +31,13 @@ DIFF_NAME = "diff"  # the name of the last column of ``changes(t)``
 
 NO_TARGETS: Mapping[st.RelationRef, Sequence[str] | None] = {}
 
-_CHANGE_ROLES = {
-    st.ChangeKind.INSERTS: lp.Role.INPUT,
-    st.ChangeKind.DELETES: lp.Role.DELETES,
-    st.ChangeKind.CHANGES: lp.Role.CHANGES,
+Leaf = lp.InsertsInput | lp.DeletesInput | lp.ChangesInput | lp.NormalReference | lp.SelfReference
+Role = type[Leaf]
+"""What an object's name stands for in a plan."""
+_CHANGE_ROLES: dict[st.ChangeKind, Role] = {
+    st.ChangeKind.INSERTS: lp.InsertsInput,
+    st.ChangeKind.DELETES: lp.DeletesInput,
+    st.ChangeKind.CHANGES: lp.ChangesInput,
 }
 
 
@@ -98,6 +100,7 @@ class Binder:
         self.runs_once = runs_once
         self.own: dict[Name, Item] = {}  # the outputs being defined, by name in the definition
         self.inputs: dict[str, st.TaskInput] = {}  # of a task, by the id of the source
+        self.with_snapshot = False  # on its first run a task reads the contents of its inputs
         self._stored_reads = {r.name: r for r in reads}
         self.reads: dict[str, Reading] = {}
 
@@ -132,11 +135,11 @@ class Binder:
         name = qualify(ref, self.search_schema)
         return None if name in self._stored_reads else self.own.get(name)
 
-    def relation(self, ref: st.RelationRef, roles: dict[str, lp.Role]) -> lp.Node:
+    def relation(self, ref: st.RelationRef, roles: dict[str, Role]) -> lp.Node:
         """The node of a reference; ``roles`` gives the roles of the inputs and the output."""
         source = self._source_called(ref) or ref
         name = qualify(source, self.search_schema)
-        in_body = lp.Role.SELF in roles.values()
+        in_body = lp.SelfReference in roles.values()
         if ref.change is not None and not in_body:
             message = f"{ref.change.value}(...) may stand in the body of a task only"
             detail = "Elsewhere there is no change at hand, only contents."
@@ -150,43 +153,49 @@ class Binder:
             if ref.change in _CHANGE_ROLES:
                 raise _no_change_of(ref, "is the output")
             columns = tuple(c.name for c in own.columns)
-            return lp.Get(object_id=own.id, name=own.name, columns=columns, role=lp.Role.SELF)
+            return lp.SelfReference(object_id=own.id, name=own.name, columns=columns)
         if ref.file is not None or self._is_external(source, name):
             return self._external(ref, name, "the body of a task" if in_body else "a view")
         item = self.resolve(source)
         columns = self._column_names(item, name)
-        role = roles.get(item.id, lp.Role.REFERENCE)
+        role = roles.get(item.id, lp.NormalReference)
         if ref.change is st.ChangeKind.CONTENTS:
-            role = lp.Role.REFERENCE
+            role = lp.NormalReference
         elif ref.change is not None:
-            if role is not lp.Role.INPUT:
+            if role is not lp.InsertsInput:
                 raise _no_change_of(ref, "is no input of the task")
             role = _CHANGE_ROLES[ref.change]
         self.reads[item.id] = Reading(name=name, object_id=item.id, columns=columns)
-        if role is lp.Role.REFERENCE and item.id in self.inputs:
+        if role is lp.NormalReference and item.id in self.inputs:
             return self.rows_of(item, name, role)
-        if isinstance(item, View) and role is lp.Role.REFERENCE:
+        if isinstance(item, View) and role is lp.NormalReference:
             return self._as_known(self.view(item, {} if in_body else roles), columns)
-        if role is lp.Role.CHANGES:
+        if role is lp.ChangesInput:
             columns = (*columns, _diff_of(ref, columns))
-        return lp.Get(object_id=item.id, name=item.name, columns=columns, role=role)
+        return self._leaf(item, columns, role)
+
+    def _leaf(self, item: Item, columns: tuple[str, ...], role: Role) -> Leaf:
+        node = role(object_id=item.id, name=item.name, columns=columns)
+        if self.with_snapshot and isinstance(node, lp.InsertsInput | lp.ChangesInput):
+            return replace(node, with_snapshot=True)
+        return node
 
     def _column_names(self, item: Item, name: Name) -> tuple[str, ...]:
         read = self._stored_reads.get(name)
         return read.columns if read else tuple(c.name for c in self.columns_of(item))
 
-    def rows_of(self, item: Item, name: Name, role: lp.Role) -> lp.Get | lp.ViewReference:
+    def rows_of(self, item: Item, name: Name, role: Role) -> Leaf | lp.ViewReference:
         """The rows of a task's input that the body sees in a role, through its view or WHERE."""
         columns = self._column_names(item, name)
         if self.analyst is not None:  # SELECT * of the present columns; the body names its own
             there = {fold(c.name) for c in self.columns_of(item)}
             columns = tuple(c for c in columns if fold(c) in there)
         self.reads[item.id] = Reading(name=name, object_id=item.id, columns=columns)
-        rows: lp.Get | lp.ViewReference
+        rows: Leaf | lp.ViewReference
         if isinstance(item, View):
             rows = self.view(item, {self.followed_item(item).id: role})
         else:
-            rows = lp.Get(object_id=item.id, name=item.name, columns=columns, role=role)
+            rows = self._leaf(item, columns, role)
         text = self.inputs[item.id].rows
         if text is None:
             return rows
@@ -241,9 +250,10 @@ class Binder:
         place = f"in {where}"
         raise error("NOT_DURABLE", span=ref.span, what=text, where=place, detail=detail, hint=hint)
 
-    def view(self, item: Item, roles: dict[str, lp.Role]) -> lp.ViewReference:
+    def view(self, item: Item, roles: dict[str, Role]) -> lp.ViewReference:
         """A plain view, with its query bound by the names of its own definition."""
         below = Binder(self.catalog, item.search_schema, None, reads=item.reads)
+        below.with_snapshot = self.with_snapshot
         with reading_definition(item):
             query = below.query(_query_of(item), roles)
         columns = tuple(c.name for c in item.columns)
@@ -265,14 +275,14 @@ class Binder:
             query = replace(query, columns=self.analyst.columns(query))
         return replace(rows, columns=tuple(columns), query=query)
 
-    def query(self, sql: st.SqlText, roles: dict[str, lp.Role] | None = None) -> lp.Query:
+    def query(self, sql: st.SqlText, roles: dict[str, Role] | None = None) -> lp.Query:
         """A query with its relations and the types of its result."""
         query = self.piece(sql, roles)
         if self.analyst is None:
             return query
         return replace(query, columns=self.analyst.columns(query))
 
-    def piece(self, sql: st.SqlText, roles: dict[str, lp.Role] | None = None) -> lp.Query:
+    def piece(self, sql: st.SqlText, roles: dict[str, Role] | None = None) -> lp.Query:
         """A query with its relations; raises AMBIGUOUS_COLUMN."""
         nodes = tuple(self.relation(ref, roles or {}) for ref in sql.relations)
         return self._resolved(lp.Query(sql=sql, relations=nodes))
@@ -306,7 +316,7 @@ class Binder:
             external_kind=self.external_kind,
             runs_once=True,
         )
-        return transform(trusting.query(statement.query))
+        return trusting.query(statement.query)
 
     def bind_view(self, statement: st.CreateView) -> BoundDefinition:
         """CREATE VIEW."""
@@ -349,26 +359,21 @@ class Binder:
                 checks.refuse_nondeterministic(
                     constraint, "materialized view", self.analyst.is_deterministic
                 )
-        sql = without_broken(statement, [c.name for c in columns])
+        names = tuple(c.name for c in columns)
+        sql = without_broken(statement, names)
         query = replace(self.piece(sql), columns=query.columns)
-        stored_node = lp.Get(
-            object_id=own.id,
-            name=own.name,
-            columns=tuple(c.name for c in columns),
-            role=lp.Role.REFERENCE,
-        )
         plan = lp.ViewWrite(
             object_id=own.id,
             name=own.name,
             columns=columns,
             desired=query,
-            stored=stored_node,
+            stored=lp.NormalReference(object_id=own.id, name=own.name, columns=names),
             refresh=refresh_parts(statement),
             not_null=not_null,
             constraints=constraints,
             policy=refresh_policy(statement),
         )
-        return BoundDefinition(transform(plan), columns, tuple(self.reads.values()))
+        return BoundDefinition(plan, columns, tuple(self.reads.values()))
 
 
 def _query_of(view: Item) -> st.SqlText:

@@ -45,7 +45,7 @@ def bind_constraint(
     )
     if analyst is not None and bound.predicate is not None:
         names = tuple(c.name for c in own.columns)
-        rows = lp.Get(object_id=own.id, name=own.name, columns=names, role=lp.Role.SELF)
+        rows = lp.SelfReference(object_id=own.id, name=own.name, columns=names)
         check = lp.Delete(of=rows, alias=PROPOSED, where=bound.predicate)
         analyst.check_predicate(check, own.columns)
     return bound

@@ -11,11 +11,10 @@ from ctsql.catalog.names import Name, fold
 from ctsql.catalog.refreshes import Every
 from ctsql.catalog.schemas import Column, check_unique, plain_type, same_columns
 from ctsql.planner import nodes as lp
-from ctsql.planner.binding.binder import Binder, BoundDefinition, qualify
+from ctsql.planner.binding.binder import Binder, BoundDefinition, Leaf, Role, qualify
 from ctsql.planner.binding.checks import check_storable, name_unnamed, refuse_nondeterministic
 from ctsql.planner.binding.definitions import definition_of, is_no_definition, reading_definition
 from ctsql.planner.binding.writes import BodyBinder
-from ctsql.planner.rules import transform
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.options import FIXPOINT, ITERATIONS_MAX
 
@@ -37,8 +36,11 @@ def bind_task(
         output_items = list(outputs)
     binder.own = dict(zip(column_defs, output_items, strict=True))
     inputs = _inputs(binder, statement, own)
+    wants_snapshot = option_of(statement, "SNAPSHOT") is not False
+    binder.with_snapshot = wants_snapshot and statement.backfill is None
     binder.inputs = dict(zip((i.id for i in inputs), statement.inputs, strict=True))
-    roles = {i.id: lp.Role.INPUT for i in inputs} | {o.id: lp.Role.SELF for o in output_items}
+    roles: dict[str, Role] = {i.id: lp.InsertsInput for i in inputs}
+    roles |= {o.id: lp.SelfReference for o in output_items}
     for name, output in binder.own.items():
         binder.own[name] = _with_columns(binder, statement, output, column_defs[name], roles)
     output_items = list(binder.own.values())
@@ -54,9 +56,10 @@ def bind_task(
     )
     columns = () if statement.outputs else output_items[0].columns
     input_nodes = [
-        binder.rows_of(i, qualify(task_input.ref, binder.search_schema), lp.Role.INPUT)
+        binder.rows_of(i, qualify(task_input.ref, binder.search_schema), lp.InsertsInput)
         for i, task_input in zip(inputs, statement.inputs, strict=True)
     ]
+    changes = _find_changes(input_nodes, transaction)
     plan = lp.TaskWrite(
         object_id=own.id,
         name=own.name,
@@ -66,11 +69,11 @@ def bind_task(
             for o in output_items
             if statement.outputs
         ),
-        inputs=_find_changes(input_nodes, transaction),
+        inputs=changes,
         input_views=tuple(node for node in input_nodes if isinstance(node, lp.ViewReference)),
-        times=None,
+        times=lp.TimesReduce(times=lp.TimesExtract(inputs=changes)),
         transaction=transaction,
-        snapshot=option_of(statement, "SNAPSHOT") is not False and statement.backfill is None,
+        snapshot=binder.with_snapshot,
         skip_errors=option_of(statement, "ON ERROR") == "skip",
         quarantine_errors=option_of(statement, "ON ERROR") == "quarantine",
         trim=_every(statement, "TRIM EVERY"),
@@ -78,7 +81,6 @@ def bind_task(
     )
     if binder.analyst is not None:
         refuse_nondeterministic(plan, "continual task", binder.analyst.is_deterministic)
-    plan = transform(plan)
     return BoundDefinition(plan, columns, tuple(binder.reads.values()))
 
 
@@ -117,7 +119,7 @@ def _with_columns(
     statement: st.CreateContinualTask,
     output: Item,
     column_list: Sequence[st.ColumnDef],
-    roles: dict[str, lp.Role],
+    roles: dict[str, Role],
 ) -> Item:
     """An output with its columns, which are inferred if the definition has no list."""
     if binder.analyst is None:
@@ -184,25 +186,28 @@ def _inputs(binder: Binder, statement: st.CreateContinualTask, own: Item) -> lis
 
 
 def _find_changes(
-    nodes: Sequence[lp.Get | lp.ViewReference], transaction: lp.Transaction
+    nodes: Sequence[Leaf | lp.ViewReference], transaction: lp.Transaction
 ) -> tuple[lp.Node, ...]:
     """The changes that a task runs for: its inputs' inserts, and deletes where it reads deletes."""
     reads_deletes = {
         n.object_id
         for n in lp.descend(transaction)
-        if isinstance(n, lp.Get) and n.role in (lp.Role.DELETES, lp.Role.CHANGES)
+        if isinstance(n, lp.DeletesInput | lp.ChangesInput)
     }
     changes: list[lp.Node] = []
     for rows in nodes:
-        node = next(n for n in lp.descend(rows) if isinstance(n, lp.Get))
+        node = next(n for n in lp.descend(rows) if isinstance(n, lp.InsertsInput))
         changes.append(node)
         if rows.object_id in reads_deletes:
-            changes.append(replace(node, role=lp.Role.DELETES))
+            deletes = lp.DeletesInput(
+                object_id=node.object_id, name=node.name, columns=node.columns
+            )
+            changes.append(deletes)
     return tuple(changes)
 
 
 def _infer_columns(
-    binder: Binder, statement: st.CreateContinualTask, own: Item, roles: dict[str, lp.Role]
+    binder: Binder, statement: st.CreateContinualTask, own: Item, roles: dict[str, Role]
 ) -> tuple[Column, ...]:
     """The columns of the first INSERT's query, nullable, because later rows may have NULL.
 
@@ -232,7 +237,7 @@ def _infer_columns(
 
 
 def _fits(
-    binder: Binder, query: st.SqlText, roles: dict[str, lp.Role], columns: Sequence[Column]
+    binder: Binder, query: st.SqlText, roles: dict[str, Role], columns: Sequence[Column]
 ) -> bool:
     """Whether a query that reads an output with these columns returns these columns."""
     try:
@@ -255,9 +260,7 @@ def _inserted_query(statement: st.BodyStatement) -> st.SqlText | None:
     return None
 
 
-def _query_columns(
-    binder: Binder, query: st.SqlText, roles: dict[str, lp.Role]
-) -> tuple[Column, ...]:
+def _query_columns(binder: Binder, query: st.SqlText, roles: dict[str, Role]) -> tuple[Column, ...]:
     query_columns = name_unnamed(binder.query(query, roles).columns or (), query)
     columns = [replace(c, type=plain_type(c.type), nullable=True) for c in query_columns]
     return check_unique(columns, [query.span])

@@ -10,7 +10,7 @@ from ctsql.catalog.names import fold, quote
 from ctsql.catalog.schemas import Column, check_unique
 from ctsql.catalog.spans import Span
 from ctsql.planner import nodes as lp
-from ctsql.planner.binding.binder import Binder
+from ctsql.planner.binding.binder import Binder, Role
 from ctsql.planner.binding.checks import not_assignable, refuse_nondeterministic
 from ctsql.planner.binding.constraints import bind_constraint, check_key
 from ctsql.planner.syntax import ast as st
@@ -23,18 +23,15 @@ class BodyBinder:
         self,
         binder: Binder,
         own: Item,
-        roles: dict[str, lp.Role],
+        roles: dict[str, Role],
         column_defs: Sequence[st.ColumnDef],
     ) -> None:
         self.binder = binder
         self.analyst = binder.analyst
         self.own = own
         self.roles = roles
-        self.self_node = lp.Get(
-            object_id=own.id,
-            name=own.name,
-            columns=tuple(c.name for c in own.columns),
-            role=lp.Role.SELF,
+        self.self_node = lp.SelfReference(
+            object_id=own.id, name=own.name, columns=tuple(c.name for c in own.columns)
         )
         self.names = binder.names((), ())
         self.defaults = {fold(c.name): c.default for c in column_defs if c.default is not None}

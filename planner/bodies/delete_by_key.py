@@ -43,7 +43,7 @@ def sole_lookup(body: lp.Transaction, output: str) -> KeyLookup | None:
 def key_lookup(delete: lp.Delete) -> KeyLookup | None:
     """Return how a DELETE finds its rows, if it is by key."""
     where, output = delete.where, delete.of
-    if where is None or delete.ctes is not None or not isinstance(output, lp.SelfReference):
+    if where is None or delete.ctes is not None:
         return None
     if len(where.relations) != 1 or where.sql.edits or where.sql.parameters:
         return None

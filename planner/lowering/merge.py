@@ -20,7 +20,7 @@ from ctsql.planner.lowering.constraints import row_text
 from ctsql.planner.lowering.output_state import OutputState, StatementView, union_all
 from ctsql.planner.lowering.queries import lower_query
 from ctsql.planner.lowering.store_assignment import as_stored
-from ctsql.planner.nodes import Merge, MergeClause, Query, SelfReference
+from ctsql.planner.nodes import Merge, MergeClause, Query
 from ctsql.planner.syntax.ast import MergeAction, MergeWhen
 
 Pieces = list[str | Query]
@@ -179,7 +179,6 @@ class _Lowering:
             pieces += [" AND (", before.condition, ") IS NOT TRUE"]
         if clause.condition is not None:
             pieces += [" AND (", clause.condition, ")"]
-        assert isinstance(node.of, SelfReference)  # the rules made it one
         contents = self.view.output.contents(node.of, self.view.context)
         rows = self.view.run(pieces, {"source": self.source, "held": contents})
         return rows.select(
@@ -190,7 +189,6 @@ class _Lowering:
 def assigned_values(node: Merge, view: StatementView) -> list[DataFrame]:
     """For each clause the values it assigns as they are written, for their types."""
     lowering = _Lowering(node, view)
-    assert isinstance(node.of, SelfReference)  # the rules made it one
     contents = view.output.contents(node.of, view.context)
     frames = []
     for clause in node.clauses:

@@ -62,7 +62,6 @@ class StoredVersion:
 
 def due_changes(plan: TaskWrite) -> dict[str, frozenset[RowChange]]:
     """The kinds of changes that make a run due, by input."""
-    assert plan.times is not None  # the rules have run
     kinds_by_input: dict[str, frozenset[RowChange]] = {}
     for node in watched_inputs(plan.times):
         kinds = kinds_by_input.get(node.object_id, frozenset[RowChange]())
@@ -91,7 +90,6 @@ def due_version_changes(
             (m, time, 1) for time, m, change in waiting[node.object_id] if change in shown_kinds
         )
 
-    assert plan.times is not None  # the rules have run
     times = {time for time, _ in due_times(plan.times, changes)}
     for object_id, kinds in due_changes(plan).items():
         for time, version_change, change in waiting[object_id]:

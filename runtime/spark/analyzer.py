@@ -19,8 +19,7 @@ from ctsql.planner.lowering.merge import assigned_values
 from ctsql.planner.lowering.output_state import OutputState, StatementView
 from ctsql.planner.lowering.queries import lower_query, run_text
 from ctsql.planner.lowering.spark_types import declared_type, type_name
-from ctsql.planner.nodes import Delete, Get, Merge, Node, Query, Role, Update, descend
-from ctsql.planner.rules import transform
+from ctsql.planner.nodes import Delete, Merge, Node, Query, SelfReference, Update, descend
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.internals.plans import (
     empty,
@@ -147,7 +146,7 @@ class SparkAnalyst:
         key = (query.sql, query.relations, tuple(self._sources.own.items()))
         if key not in self._frames:
             with translate_spark_errors():
-                rows = lower_query(transform(query), self._context, self._own(query))
+                rows = lower_query(query, self._context, self._own(query))
             self._frames[key] = rows
         return self._frames[key]
 
@@ -156,10 +155,10 @@ class SparkAnalyst:
         return {
             i: self._like(node)
             for i, node in enumerate(query.relations)
-            if isinstance(node, Get) and node.role is Role.SELF
+            if isinstance(node, SelfReference)
         }
 
-    def _like(self, node: Get) -> DataFrame:
+    def _like(self, node: SelfReference) -> DataFrame:
         if node.object_id not in self._sources.own:
             raise error(
                 "INTERNAL_ERROR",
@@ -172,9 +171,8 @@ class SparkAnalyst:
         """Set the columns of an output that is being defined."""
         self._sources.own[object_id] = tuple(columns)
 
-    def check_predicate(self, delete: Delete, columns: Sequence[Column]) -> None:
+    def check_predicate(self, node: Delete, columns: Sequence[Column]) -> None:
         """A DELETE's predicate must be a condition over the output's columns."""
-        node = transform(delete)
         if node.where is None:
             return
         rows = self._sources.like(columns)
@@ -186,10 +184,9 @@ class SparkAnalyst:
             self._check_definite(node, selection)
 
     def assigned_types(
-        self, statement: Update | Merge, columns: Sequence[Column]
+        self, node: Update | Merge, columns: Sequence[Column]
     ) -> list[tuple[str, ...]]:
         """The types of assigned values; conditions are analysed too."""
-        node = transform(statement)
         ctes = node.ctes if isinstance(node, Update) else None
         view = StatementView(OutputState(None, self._sources.like(columns)), self._context, ctes)
         with translate_spark_errors():

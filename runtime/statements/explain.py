@@ -13,7 +13,6 @@ from ctsql.planner.binding.task import bind_task
 from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import explain
 from ctsql.planner.nodes import Node, ViewWrite
-from ctsql.planner.rules import transform
 from ctsql.planner.syntax import ast as st, parse
 from ctsql.runtime.log.actions import Commit, rows_changed
 from ctsql.runtime.log.write_handle import Entry
@@ -199,7 +198,7 @@ class Explanation(OnNames):
         if isinstance(inner, st.Select):
             return self.names.binder().bind_select(inner)
         if isinstance(inner, st.CreateView):
-            return transform(self.names.binder().bind_view(inner).query)
+            return self.names.binder().bind_view(inner).query
         if isinstance(inner, st.CreateMaterializedView | st.CreateContinualTask):
             name = qualify(inner.target, self.names.search_schema)
             if isinstance(inner, st.CreateContinualTask) and inner.replaces is not None:

@@ -8,7 +8,6 @@ from ctsql.planner.binding.constraints import kept_texts, over_query
 from ctsql.planner.binding.definitions import definition_of
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.queries import lower_query
-from ctsql.planner.rules import transform
 from ctsql.planner.syntax import ast as st
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.warehouse.sources import StoredSources
@@ -31,7 +30,7 @@ def count_broken(warehouse: Warehouse, item: Item) -> tuple[dict[str, int], int]
     names = [c.name for c in view.columns]
     checks = ", ".join(f"{text} AS n{i}" for i, text in enumerate(kept_texts(definition)))
     binder = Binder(warehouse.catalog, item.search_schema, None, reads=item.reads)
-    query = transform(binder.query(over_query(definition, names, checks)))
+    query = binder.query(over_query(definition, names, checks))
     with translate_spark_errors():
         context = Context(warehouse.gateway.session, StoredSources(warehouse), at, clock_at=at)
         sums = (F.expr(f"count_if(NOT n{i})") for i in range(len(definition.constraints)))

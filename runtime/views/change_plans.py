@@ -39,7 +39,6 @@ from ctsql.planner.ivm.algebra.reasons import NOTES, REFUSALS
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.queries import lower_query
 from ctsql.planner.nodes import NormalReference, Query, ViewReference, ViewWrite, descend
-from ctsql.planner.rules import transform
 from ctsql.planner.syntax import RewrittenText, rewrite
 from ctsql.runtime.rows.row_set import RowSet, SparkRows
 from ctsql.runtime.spark.analyzer import ColumnsOf, UnknownSources
@@ -370,7 +369,7 @@ def same_rows(session: SparkSession, one: Query, other: Query, columns_of: Colum
         return False
     sources = _NamedSources(session, columns_of)
     plans = [
-        optimized_plan(lower_query(transform(query), Context(session, sources, 0, clock_at=0)))
+        optimized_plan(lower_query(query, Context(session, sources, 0, clock_at=0)))
         for query in (one, other)
     ]
     return same_plan(*plans)

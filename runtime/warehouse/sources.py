@@ -16,7 +16,6 @@ from ctsql.planner.bodies.delete_by_key import KeyLookup
 from ctsql.planner.lowering.context import EMPTY, Context
 from ctsql.planner.lowering.queries import lower_query
 from ctsql.planner.nodes import ChangesInput, DeletesInput, InsertsInput
-from ctsql.planner.rules import transform
 from ctsql.runtime.delta.change_feed import InputChange
 from ctsql.runtime.delta.keyed_scan import find_with_keys, place_columns, rows_of
 from ctsql.runtime.rows.collect import collect_bounded
@@ -100,7 +99,7 @@ class StoredSources:
 
     def view_contents(self, item: Item, at: int) -> DataFrame:
         """The rows of a plain view's query as of T; the view need not be in the catalog."""
-        query = transform(self.warehouse.relations.bound(item).query)
+        query = self.warehouse.relations.bound(item).query
         rows = lower_query(query, Context(self.warehouse.gateway.session, self, at))
         return rows.toDF(*(c.name for c in item.columns))
 

@@ -27,7 +27,6 @@ from ctsql.catalog.spans import Span
 from ctsql.planner.binding.binder import Binder, qualify
 from ctsql.planner.lowering.context import Context, temporary_view
 from ctsql.planner.lowering.queries import register_views, relation_rows, spark_text
-from ctsql.planner.rules import resolve_roles
 from ctsql.planner.syntax.ast import Dml, Edit, RelationRef, SqlText
 from ctsql.planner.syntax.statements.merges import changed_rows
 from ctsql.runtime.delta.clones import complete, constants
@@ -120,7 +119,7 @@ def run_on_table(
         external_kind=engine.external.kind,
         runs_once=True,
     )
-    nodes = [resolve_roles(binder.relation(ref, {})) for ref in text.relations]
+    nodes = [binder.relation(ref, {}) for ref in text.relations]
     items = [engine.relations.item(i) for node in nodes for i in read_objects(node)]
     as_of, own_writes = (None, {}) if within is None else (within.at, within.own_writes)
     at = engine.advance_to_read(items, as_of=as_of) if items else 0

@@ -30,7 +30,6 @@ from ctsql.planner.ivm.algebra.reasons import REFUSALS
 from ctsql.planner.ivm.lineage import Contribution, trace, wanted_columns, whole_query
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.queries import lower_query, rewrite_text
-from ctsql.planner.rules import transform
 from ctsql.planner.syntax import RewrittenText
 from ctsql.planner.syntax.ast import RelationRef, RowQuestion, Select
 from ctsql.runtime.engine import Engine
@@ -148,8 +147,7 @@ class RowLineage:
         count = len(first) if len(first) < SHOWN_MAX else rows.count()
         for (row,) in first:
             self._line(0, item, None, None, "", row, count, None if row else _WIDE)
-        query = transform(self.engine.relations.bound(item).query)
-        assert isinstance(query, lp.Query)  # it stays one
+        query = self.engine.relations.bound(item).query
         columns = [c.name for c in item.columns]
         self._trace(_Step(query, columns, item.columns, item, at), rows, 1)
 

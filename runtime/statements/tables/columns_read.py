@@ -26,7 +26,6 @@ from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.queries import lower_query, lower_relation
 from ctsql.planner.lowering.transaction import lower_transaction
 from ctsql.planner.nodes import Query, TaskWrite, ViewWrite
-from ctsql.planner.rules import transform
 from ctsql.planner.syntax import ast as st
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.spark.analyzer import ColumnsOf, UnknownSources
@@ -94,16 +93,15 @@ class _Sources(UnknownSources):
 def _frames(plan: Query | TaskWrite | ViewWrite, context: Context) -> Iterator[DataFrame]:
     match plan:
         case Query():
-            yield lower_query(transform(plan), context)
+            yield lower_query(plan, context)
         case ViewWrite():
-            yield lower_query(transform(plan.desired), context)
+            yield lower_query(plan.desired, context)
         case TaskWrite():
-            task = transform(plan)
-            for proposed_rows in lower_transaction(task.transaction, context).values():
+            for proposed_rows in lower_transaction(plan.transaction, context).values():
                 yield from (
                     f for f in (proposed_rows.inserts, proposed_rows.victims) if f is not None
                 )
-            for view in task.input_views:  # which rows there are; the body says which columns
+            for view in plan.input_views:  # which rows there are; the body says which columns
                 yield lower_relation(view, context).select(F.lit(1))
 
 

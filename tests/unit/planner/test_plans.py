@@ -1,4 +1,4 @@
-"""The rules, before and after, as the text that EXPLAIN prints."""
+"""Bound plans, as the text that EXPLAIN prints."""
 
 import textwrap
 import typing
@@ -6,49 +6,25 @@ from collections.abc import Callable
 
 import pytest
 
-from ctsql.catalog.names import Name
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Source
 from ctsql.planner.explain import explain
 from ctsql.planner.nodes import (
     Delete,
-    Get,
     Insert,
     InsertsInput,
     Node,
     NormalReference,
     Query,
-    Role,
+    Relation,
     SelfReference,
-    TaskWrite,
-    TimesExtract,
     Transaction,
     children,
     descend,
-    map_nodes,
-)
-from ctsql.planner.rules import (
-    RELATION_OF_ROLE,
-    RULES,
-    extract_times,
-    mark_snapshot,
-    reduce_times,
-    resolve_roles,
-    transform,
 )
 from ctsql.planner.syntax import parse
 from ctsql.planner.syntax.ast import Select
 from tests.unit.planner.binding.catalog_by_hand import bind
-
-
-def _get(name: str, role: Role) -> Get:
-    return Get(object_id=name, name=Name("default", name), columns=("k",), role=role)
-
-
-def _inserts(*, with_snapshot: bool = False) -> InsertsInput:
-    return InsertsInput(
-        object_id="feed", name=Name("default", "feed"), columns=("k",), with_snapshot=with_snapshot
-    )
 
 
 def _query(sql: str, *relations: Node) -> Query:
@@ -57,124 +33,39 @@ def _query(sql: str, *relations: Node) -> Query:
     return Query(sql=statement.query, relations=relations)
 
 
-def _task(source: Node, *, snapshot: bool, times: Node | None = None) -> TaskWrite:
-    insert = Insert(
-        object_id="log",
-        query=_query("SELECT k FROM feed", source),
-        into=("k",),
-        target=(Column("k", "int"),),
+def test_each_way_to_read_a_relation() -> None:
+    """An input by what of its change is read, another table as a reference, the task as itself."""
+    bound = bind(
+        "CREATE CONTINUAL TASK x (key INT) ON INPUT feed AS (\n"
+        "  INSERT INTO x SELECT key FROM inserts(feed), pages, x;\n"
+        "  INSERT INTO x SELECT key FROM deletes(feed), changes(feed), contents(feed);\n)"
     )
-    return TaskWrite(
-        object_id="log",
-        name=Name("default", "log"),
-        columns=(Column("k", "int"),),
-        inputs=(source,),
-        times=times,
-        transaction=Transaction(statements=(insert,)),
-        snapshot=snapshot,
+    wanted = """\
+        InsertsInput feed: the rows inserted at T, on the first run the snapshot
+        NormalReference pages: contents as of T
+        SelfReference x: contents as of T - 1, stepped forward to T
+        DeletesInput feed: the rows deleted at T
+        ChangesInput feed: the rows changed at T with diff, on the first run the snapshot
+        NormalReference feed: contents as of T
+        """
+    nodes = [n for n in descend(bound.task.transaction) if isinstance(n, Relation)]
+    assert "\n".join(map(explain, nodes)) == textwrap.dedent(wanted).rstrip("\n")
+
+
+@pytest.mark.parametrize("options", ["WITH (SNAPSHOT = false)", "BACKFILL FROM pages"])
+def test_snapshot_is_left_out_when_not_wanted(options: str) -> None:
+    """Then the first run is the first change."""
+    bound = bind(
+        f"CREATE CONTINUAL TASK x (key INT) ON INPUT feed {options} "
+        "AS (INSERT INTO x SELECT key FROM feed)"
     )
-
-
-QUERY = _query(
-    "SELECT * FROM feed JOIN log JOIN pages",
-    _get("feed", Role.INPUT),
-    _get("log", Role.SELF),
-    _get("pages", Role.REFERENCE),
-)
-JOIN = "Query SELECT * FROM feed JOIN log JOIN pages\n"
-CASES: dict[str, tuple[Callable[[Node], Node], Node, str]] = {
-    "input, self, reference": (
-        resolve_roles,
-        QUERY,
-        JOIN
-        + "  InsertsInput feed: the rows inserted at T\n"
-        + "  SelfReference log: contents as of T - 1, stepped forward to T\n"
-        + "  NormalReference pages: contents as of T\n",
-    ),
-    "deletes": (
-        resolve_roles,
-        _query("SELECT * FROM feed", _get("feed", Role.DELETES)),
-        "Query SELECT * FROM feed\n  DeletesInput feed: the rows deleted at T\n",
-    ),
-    "changes": (
-        resolve_roles,
-        _query("SELECT * FROM feed", _get("feed", Role.CHANGES)),
-        "Query SELECT * FROM feed\n  ChangesInput feed: the rows changed at T with diff\n",
-    ),
-    "mark_snapshot": (
-        mark_snapshot,
-        _task(_inserts(), snapshot=True),
-        """\
-        TaskWrite log (k int): one commit at each due T; Ts that wait share a job and a commit
-          InsertsInput feed: the rows inserted at T, on the first run the snapshot
-          Transaction: statements in order, consolidated
-            Insert (k)
-              Query SELECT k FROM feed
-                InsertsInput feed: the rows inserted at T, on the first run the snapshot
-        """,
-    ),
-    "extract_times": (
-        extract_times,
-        _task(_inserts(), snapshot=False),
-        """\
-        TaskWrite log (k int): one commit at each due T; Ts that wait share a job and a commit
-          InsertsInput feed: the rows inserted at T
-          TimesExtract: the times at which the input's inserts changed, from its log
-            InsertsInput feed: the rows inserted at T
-          Transaction: statements in order, consolidated
-            Insert (k)
-              Query SELECT k FROM feed
-                InsertsInput feed: the rows inserted at T
-        """,
-    ),
-    "reduce_times": (
-        reduce_times,
-        _task(_inserts(), snapshot=False, times=TimesExtract(inputs=(_inserts(),))),
-        """\
-        TaskWrite log (k int): one commit at each due T; Ts that wait share a job and a commit
-          InsertsInput feed: the rows inserted at T
-          TimesReduce: one update a time
-            TimesExtract: the times at which the input's inserts changed, from its log
-              InsertsInput feed: the rows inserted at T
-          Transaction: statements in order, consolidated
-            Insert (k)
-              Query SELECT k FROM feed
-                InsertsInput feed: the rows inserted at T
-        """,
-    ),
-}
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_rule(name: str) -> None:
-    """Before becomes after, and after stays as it is: the same object."""
-    rule, before, after = CASES[name]
-    made = rule(before)
-    assert explain(made) == textwrap.dedent(after).rstrip("\n")
-    assert rule(made) is made
-
-
-@pytest.mark.parametrize("rule", RULES, ids=lambda r: r.__name__)
-def test_a_rule_that_does_not_apply_gives_the_same_object(rule: Callable[[Node], Node]) -> None:
-    """So that "changed" can be asked by ``is not``."""
-    plan = _query("SELECT 1")
-    assert rule(plan) is plan
-
-
-def test_every_rule_is_tested() -> None:
-    """A rule without a pair of plans here is not done."""
-    assert set(RULES) == {rule for rule, _, _ in CASES.values()}
-    assert set(RELATION_OF_ROLE) == set(Role)
-
-
-def test_snapshot_is_left_out_when_not_wanted() -> None:
-    """Without the option the first run is the first change."""
-    plan = _task(_inserts(), snapshot=False)
-    assert mark_snapshot(plan) is plan
+    inputs = [n for n in descend(bound.plan) if isinstance(n, InsertsInput)]
+    assert len(inputs) == 3
+    assert not any(n.with_snapshot for n in inputs)
 
 
 def test_the_upsert_recipe() -> None:
-    """The whole way: text, binding, rules."""
+    """The whole way: text and binding."""
     bound = bind(
         "CREATE CONTINUAL TASK upsert (key INT, val STRING) ON INPUT feed AS (\n"
         "  DELETE FROM upsert WHERE key IN (SELECT key FROM feed);\n"
@@ -257,7 +148,9 @@ def test_every_node_is_small_and_frozen() -> None:
 
 def test_children_and_descend_reach_everything() -> None:
     """Leaves included, each place once."""
-    plan = transform(_task(_get("feed", Role.INPUT), snapshot=True))
+    plan = bind(
+        "CREATE CONTINUAL TASK t ON INPUT feed AS (INSERT INTO t SELECT key FROM feed)"
+    ).plan
     kinds = [type(n).__name__ for n in descend(plan)]
     assert kinds.count("InsertsInput") == 3
     assert [type(n).__name__ for n in children(plan)] == [
@@ -265,7 +158,6 @@ def test_children_and_descend_reach_everything() -> None:
         "TimesReduce",
         "Transaction",
     ]
-    assert map_nodes(plan, lambda n: n) is plan
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from ctsql.planner.nodes import (
     Assign,
     ChangesInput,
     Delete,
-    Get,
     Insert,
     InsertsInput,
     Merge,
@@ -18,7 +17,6 @@ from ctsql.planner.nodes import (
     SelfReference,
     TaskWrite,
     Update,
-    ViewReference,
     ViewWrite,
     descend,
 )
@@ -116,16 +114,6 @@ def test_defaults_and_stars() -> None:
     assert shown(update.assignments) == [("val", "'x'"), ("key", None)]
     assert shown(merge.clauses[0].assignments) == [("key", "s.key"), ("val", "s.val")]
     assert shown(merge.clauses[1].assignments) == [("key", "s.key"), ("val", "'x'")]
-
-
-def test_no_get_is_left() -> None:
-    """After the rules every relation says how it is read."""
-    bound = bind(
-        "CREATE CONTINUAL TASK t (k INT) ON INPUT feed AS ("
-        " INSERT INTO t SELECT key FROM recent; DELETE FROM t)"
-    )
-    assert not any(isinstance(n, Get) for n in descend(bound.plan))
-    assert any(isinstance(n, ViewReference) for n in descend(bound.plan))
 
 
 def test_a_view_in_a_body_reads_its_tables_whole() -> None:

@@ -20,7 +20,6 @@ from ctsql.planner.nodes import (
     TimesReduce,
     Transaction,
 )
-from ctsql.planner.rules import mark_snapshot
 from ctsql.planner.syntax import parse
 from ctsql.planner.syntax.ast import Select
 from ctsql.runtime.log.actions import RowChange
@@ -96,11 +95,8 @@ def test_a_task_without_such_a_node_is_refused() -> None:
 
 
 def test_the_marked_inputs_are_the_snapshot() -> None:
-    """The first run reads the inputs that the transform has marked, not what an option says."""
+    """The first run reads the inputs that are marked in the plan, not what an option says."""
     plan = task(inserts("a"), snapshot=True)
     assert snapshot_inputs(plan) == []
-    marked = mark_snapshot(plan)
-    assert isinstance(marked, TaskWrite)
-    assert snapshot_inputs(marked) == ["a", "b"]
-    one = replace(marked, inputs=(marked.inputs[0], inserts("b")), snapshot=False)
-    assert snapshot_inputs(one) == ["a"]
+    marked = replace(inserts("a"), with_snapshot=True)
+    assert snapshot_inputs(replace(plan, inputs=(marked, inserts("b")), snapshot=False)) == ["a"]
