@@ -49,32 +49,26 @@ def run_on(
     frames = [relation.frame for relation in relations]
     if not any(relation.lost_columns for relation in relations):
         return run(frames)
+
+    def check_names() -> None:
+        key = text, tuple((r.frame.schema.json(), r.name, r.lost_columns) for r in relations)
+        if key in _known_keys:
+            return
+        lost_column = _lost_and_read(relations, run, optimized_text)
+        if lost_column:
+            raise _lost_column(span, *lost_column)
+        if len(_known_keys) >= _KNOWN_MAX:
+            _known_keys.clear()
+        _known_keys[key] = None
+
     try:
         rows = run(frames)
     except CtsqlError as problem:
         if problem.condition != "UNKNOWN_COLUMN":  # which names the column, at its place
-            _check_names(relations, run, span, text, optimized_text)
+            check_names()
         raise
-    _check_names(relations, run, span, text, optimized_text)
+    check_names()
     return rows
-
-
-def _check_names(
-    relations: Sequence[RelationRows],
-    run: Callable[[Sequence[DataFrame]], DataFrame],
-    span: Span,
-    text: Hashable,
-    optimized_text: Callable[[DataFrame], str],
-) -> None:
-    key = text, tuple((r.frame.schema.json(), r.name, r.lost_columns) for r in relations)
-    if key in _known_keys:
-        return
-    lost_column = _lost_and_read(relations, run, optimized_text)
-    if lost_column:
-        raise _lost_column(span, *lost_column)
-    if len(_known_keys) >= _KNOWN_MAX:
-        _known_keys.clear()
-    _known_keys[key] = None
 
 
 def _lost_and_read(

@@ -7,17 +7,14 @@ of it, and the inserts were proposed.
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 
 from ctsql.catalog.names import backtick_all
-from ctsql.planner.lowering.context import EMPTY, Context, temporary_view
-from ctsql.planner.lowering.lost_columns import RelationRows, run_on
-from ctsql.planner.lowering.queries import relation_rows, run_pieces
+from ctsql.planner.lowering.context import EMPTY, Context
+from ctsql.planner.lowering.queries import run_pieces
 from ctsql.planner.nodes import Node, Query, SelfReference
-from ctsql.planner.syntax.ast import RelationRef, SqlText
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,41 +73,4 @@ class StatementView:
         """A statement of texts of ours and of the user's; ``{name}`` in ours is one of ``rows``."""
         if self.ctes is not None:
             pieces = [self.ctes, " ", *pieces]
-        read: dict[RelationRef, RelationRows] = {}
-        for query in (p for p in pieces if isinstance(p, Query)):
-            output_frames = self.output_frames(query.relations)
-            relations = relation_rows(query.relations, self.context, output_frames)
-            for ref, relation in zip(query.sql.relations, relations, strict=True):
-                read.setdefault(ref, relation)
-        texts = tuple(p.sql if isinstance(p, Query) else p for p in pieces)
-        users = [t for t in texts if isinstance(t, SqlText)]
-
-        def run(frames: Sequence[DataFrame]) -> DataFrame:
-            return self._run(pieces, dict(zip(read, frames, strict=True)), rows or {})
-
-        if not users:
-            return run([])
-        optimized_text = self.context.sources.optimized_text
-        return run_on([*read.values()], run, users[0].span, texts, optimized_text)
-
-    def _run(
-        self,
-        pieces: Sequence[str | Query],
-        frames: Mapping[RelationRef, DataFrame],
-        rows: Mapping[str, DataFrame],
-    ) -> DataFrame:
-        with ExitStack() as stack:
-            names = {ref: stack.enter_context(temporary_view(f)) for ref, f in frames.items()}
-            views = {k: stack.enter_context(temporary_view(f)) for k, f in rows.items()}
-            texts: list[str | SqlText] = []
-            for piece in pieces:
-                texts.append(piece.sql if isinstance(piece, Query) else _fill(piece, views))
-            if not any(isinstance(t, SqlText) for t in texts):
-                return self.context.session.sql("".join(t for t in texts if isinstance(t, str)))
-            return run_pieces(texts, names, self.context)
-
-
-def _fill(text: str, views: dict[str, str]) -> str:
-    for name, view in views.items():
-        text = text.replace("{" + name + "}", view)
-    return text
+        return run_pieces(pieces, self.context, self.output_frames, rows)

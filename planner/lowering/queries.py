@@ -4,7 +4,7 @@ Each relation is a temporary view while Spark analyses the text, and its name re
 the text. The text is never printed from a tree.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 
@@ -76,7 +76,8 @@ def _lower_view(node: lp.ViewReference, context: Context) -> RelationRows:
     names = [c for c in node.columns if c not in read.lost_columns]
 
     def run(frames: Sequence[DataFrame]) -> DataFrame:
-        return _run_over(query, frames, context).select(*backtick_all(names))
+        (ref,) = query.sql.relations
+        return _run([query], {ref: frames[0]}, context, {}).select(*backtick_all(names))
 
     rows = run_on([read], run, query.sql.span, (query.sql, *names), context.sources.optimized_text)
     return RelationRows(rows.toDF(*names), str(node.name), read.lost_columns)
@@ -107,21 +108,68 @@ def lower_query(
 
     ``rows`` replace relations by their place: the output itself in a task's body, files.
     """
+    return run_pieces([query], context, lambda _: rows, parameters=parameters)
+
+
+def run_pieces(
+    pieces: Sequence[str | lp.Query],
+    context: Context,
+    rows_of: Callable[[Sequence[lp.Node]], Mapping[int, DataFrame] | None] = lambda _: None,
+    views: Mapping[str, DataFrame] | None = None,
+    parameters: Sequence[str] = (),
+) -> DataFrame:
+    """The result of a statement made of texts of ours and of the user's.
+
+    ``rows_of`` replaces relations of a text by their place; ``{name}`` in texts of ours is one of
+    ``views``.
+    """
+    read: dict[RelationRef, RelationRows] = {}
+    queries = [p for p in pieces if isinstance(p, lp.Query)]
+    for query in queries:
+        relations = relation_rows(query.relations, context, rows_of(query.relations))
+        for ref, relation in zip(query.sql.relations, relations, strict=True):
+            read.setdefault(ref, relation)
 
     def run(frames: Sequence[DataFrame]) -> DataFrame:
-        return _run_over(query, frames, context, parameters)
+        return _run(pieces, dict(zip(read, frames, strict=True)), context, views or {}, parameters)
 
-    read = relation_rows(query.relations, context, rows)
-    return run_on(
-        read, run, query.sql.span, (query.sql, *parameters), context.sources.optimized_text
-    )
+    if not queries:
+        return run([])
+    texts = (*(p.sql if isinstance(p, lp.Query) else p for p in pieces), *parameters)
+    optimized_text = context.sources.optimized_text
+    return run_on([*read.values()], run, queries[0].sql.span, texts, optimized_text)
 
 
-def _run_over(
-    query: lp.Query, frames: Sequence[DataFrame], context: Context, parameters: Sequence[str] = ()
+def _run(
+    pieces: Sequence[str | lp.Query],
+    frames: Mapping[RelationRef, DataFrame],
+    context: Context,
+    views: Mapping[str, DataFrame],
+    parameters: Sequence[str] = (),
 ) -> DataFrame:
-    with register_views(query.sql, frames) as names:
-        return run_text(query.sql, names, context, parameters=parameters)
+    with ExitStack() as stack:
+        names = {ref: stack.enter_context(temporary_view(f)) for ref, f in frames.items()}
+        own_names = {k: stack.enter_context(temporary_view(f)) for k, f in views.items()}
+        statement = ComposedText(
+            tuple(
+                _fill(p, own_names)
+                if isinstance(p, str)
+                else rewrite_text(p.sql, names, context, parameters)
+                for p in pieces
+            )
+        )
+        spans = [p.sql.span for p in pieces if isinstance(p, lp.Query)]
+        if not spans:
+            return context.session.sql(statement.text)
+        whole = Span(spans[0].source, min(s.start for s in spans), max(s.stop for s in spans))
+        with _translated(statement, whole, names, context):
+            return context.session.sql(statement.text)
+
+
+def _fill(text: str, names: Mapping[str, str]) -> str:
+    for name, view in names.items():
+        text = text.replace("{" + name + "}", view)
+    return text
 
 
 def relation_rows(
@@ -145,30 +193,6 @@ def register_views(sql: SqlText, frames: Sequence[DataFrame]) -> Iterator[dict[R
         }
 
 
-def run_text(
-    sql: SqlText,
-    names: dict[RelationRef, str],
-    context: Context,
-    *,
-    before: str = "",
-    after: str = "",
-    parameters: Sequence[str] = (),
-) -> DataFrame:
-    """Give Spark a text of the user, with text of ctsql around it."""
-    piece = rewrite_text(sql, names, context, parameters)
-    return _run(ComposedText((before, piece, after)), sql.span, names, context)
-
-
-def run_pieces(
-    pieces: Sequence[str | SqlText], names: dict[RelationRef, str], context: Context
-) -> DataFrame:
-    """Give Spark a statement that combines texts of ctsql and one text of the user."""
-    parts = tuple(p if isinstance(p, str) else rewrite_text(p, names, context) for p in pieces)
-    spans = [p.span for p in pieces if isinstance(p, SqlText)]
-    whole = Span(spans[0].source, min(s.start for s in spans), max(s.stop for s in spans))
-    return _run(ComposedText(parts), whole, names, context)
-
-
 def rewrite_text(
     sql: SqlText, names: dict[RelationRef, str], context: Context, parameters: Sequence[str] = ()
 ) -> RewrittenText:
@@ -189,13 +213,6 @@ def spark_text(
     statement = ComposedText((rewrite_text(sql, names, context, parameters),))
     with _translated(statement, sql.span, names, context):
         yield statement.text
-
-
-def _run(
-    statement: ComposedText, span: Span, names: dict[RelationRef, str], context: Context
-) -> DataFrame:
-    with _translated(statement, span, names, context):
-        return context.session.sql(statement.text)
 
 
 def _translated(

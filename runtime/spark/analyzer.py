@@ -17,7 +17,7 @@ from ctsql.planner.bodies.delete_by_key import KeyLookup
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.merge import assigned_values
 from ctsql.planner.lowering.output_state import OutputState, StatementView
-from ctsql.planner.lowering.queries import lower_query, run_text
+from ctsql.planner.lowering.queries import lower_query, run_pieces
 from ctsql.planner.lowering.spark_types import declared_type, type_name
 from ctsql.planner.nodes import Delete, Merge, Node, Query, SelfReference, Update, descend
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
@@ -217,7 +217,7 @@ class SparkAnalyst:
         types = []
         for value in values:
             with translate_spark_errors():
-                frame = run_text(value.sql, {}, self._context, before="SELECT (", after=")")
+                frame = run_pieces(["SELECT (", value, ")"], self._context)
                 self._check_definite(value, frame)
             types.append(type_name(frame.schema[0].dataType))
         return tuple(types)
