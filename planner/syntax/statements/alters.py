@@ -52,12 +52,7 @@ def read_alter(cursor: TokenCursor) -> st.Statement:
             hint = "Leave IF EXISTS out; SHOW TABLES LIKE '...' shows whether the table exists."
         raise not_supported(cursor.here, f"ALTER {kind.keyword} IF EXISTS", hint=hint)
     target = cursor.relation("the name of what to alter")
-    if kind is ObjectKind.CONTINUAL_TASK:
-        statement = _read_alter_task(cursor, target)
-    elif kind is ObjectKind.TABLE:
-        statement = _read_alter_table(cursor, target)
-    else:
-        statement = _read_alter_view(cursor, target, kind)
+    statement = _read_change(cursor, target, kind)
     if statement is not None:
         return statement
     span = cursor.span
@@ -74,40 +69,33 @@ def read_alter(cursor: TokenCursor) -> st.Statement:
     return st.RenameObject(span=span, kind=kind, target=target, new=new)
 
 
-def _read_alter_table(cursor: TokenCursor, target: st.RelationRef) -> st.Statement | None:
-    if _at_constraint_change(cursor):
-        return _read_constraints(cursor, target, ObjectKind.TABLE)
-    change = read_column_change(cursor)
-    return None if change is None else st.AlterTable(span=cursor.span, target=target, change=change)
-
-
-def _read_alter_task(cursor: TokenCursor, target: st.RelationRef) -> st.Statement | None:
-    span, kind = cursor.span, ObjectKind.CONTINUAL_TASK
+def _read_change(
+    cursor: TokenCursor, target: st.RelationRef, kind: ObjectKind
+) -> st.Statement | None:
+    """Read a change that a kind of objects has of its own; None if no such change follows."""
+    span = cursor.span
+    if kind in _REPLACEABLE and cursor.upper() in ("SET", "RESET"):
+        return _read_options(cursor, target, kind)
+    if kind in (ObjectKind.TABLE, ObjectKind.MATERIALIZED_VIEW) and (
+        cursor.at("DROP", "CONSTRAINT") or (cursor.at("ADD") and at_constraint(cursor, 1))
+    ):
+        return _read_constraints(cursor, target, kind)
+    if kind is ObjectKind.TABLE:
+        change = _read_column_change(cursor)
+        return None if change is None else st.AlterTable(span=span, target=target, change=change)
     _refuse_columns(cursor, target, kind)
+    if kind is not ObjectKind.CONTINUAL_TASK:
+        return None
     if cursor.upper() in ("RETRY", "SKIP", "SUSPEND", "RESUME"):
         verb = cursor.take().upper
         cursor.end()
         return st.ControlTask(span=span, target=target, verb=verb)
-    if cursor.at("SET") or cursor.at("RESET"):
-        return _read_options(cursor, target, kind)
-    if cursor.at("ADD") or cursor.at("DROP"):
+    if cursor.upper() in ("ADD", "DROP"):
         return _read_constraints(cursor, target, kind)
     if cursor.accept("AS"):
         rest = cursor.rest
         body = read_body(rest, cursor.here, target.span.text)
         return st.ReplaceBody(span=span, target=target, body=body, body_span=span_of(rest))
-    return None
-
-
-def _read_alter_view(
-    cursor: TokenCursor, target: st.RelationRef, kind: ObjectKind
-) -> st.Statement | None:
-    if kind is ObjectKind.MATERIALIZED_VIEW:
-        if cursor.at("SET") or cursor.at("RESET"):
-            return _read_options(cursor, target, kind)
-        if _at_constraint_change(cursor):
-            return _read_constraints(cursor, target, kind)
-    _refuse_columns(cursor, target, kind)
     return None
 
 
@@ -148,12 +136,6 @@ def _read_constraints(
         dropped_span=name.span,
         if_exists=if_exists,
     )
-
-
-def _at_constraint_change(cursor: TokenCursor) -> bool:
-    if cursor.at("DROP", "CONSTRAINT"):
-        return True
-    return cursor.at("ADD") and at_constraint(cursor, 1)
 
 
 def _read_options(cursor: TokenCursor, target: st.RelationRef, kind: ObjectKind) -> st.SetOptions:
@@ -197,7 +179,7 @@ def _check_free(name: str, span: Span) -> None:
 _KNOWN = ("TYPE", "SET", "DROP")
 
 
-def read_column_change(cursor: TokenCursor) -> st.ColumnChange | None:
+def _read_column_change(cursor: TokenCursor) -> st.ColumnChange | None:
     """Read a change of columns; None if no such change follows."""
     if cursor.accept("ADD"):
         return _add(cursor)

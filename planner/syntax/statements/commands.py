@@ -17,18 +17,11 @@ from ctsql.planner.syntax.statements.tests import read_test
 from ctsql.planner.syntax.tokens.token_reader import TokenCursor, relation_ref, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, at_depth_0, span_of, tokenise
 
-_SHOWN = {
-    **{
-        words: words.lower()
-        for words in (
-            "TABLES", "VIEWS", "MATERIALIZED VIEWS", "CONTINUAL TASKS", "TASK OUTPUTS", "SCHEMAS",
-            "OBJECTS", "FUNCTIONS", "DROPPED", "CREATE", "COLUMNS", "SUBSCRIPTIONS", "CONSTRAINTS",
-            "PENDING", "RETENTION",
-        )
-    },
-    "DATABASES": "schemas",
-}  # fmt: skip
-"""The objects that SHOW lists, by its words."""
+_SHOWN = (
+    "TABLES", "VIEWS", "MATERIALIZED VIEWS", "CONTINUAL TASKS", "TASK OUTPUTS", "SCHEMAS",
+    "DATABASES", "OBJECTS", "FUNCTIONS", "DROPPED", "CREATE", "COLUMNS", "SUBSCRIPTIONS",
+    "CONSTRAINTS", "PENDING", "RETENTION",
+)  # fmt: skip
 _MEANT = {
     **dict.fromkeys(("TASK", "TASKS", "CONTINUAL_TASKS", "FLOWS"), "CONTINUAL TASKS"),
     **dict.fromkeys(("MATERIALIZED_VIEWS", "MVIEWS", "MVS"), "MATERIALIZED VIEWS"),
@@ -117,9 +110,9 @@ def _comment(cursor: TokenCursor) -> st.Statement:
 
 def _show(cursor: TokenCursor) -> st.Statement:
     span = cursor.span
-    for words, what in _SHOWN.items():
+    for words in _SHOWN:
         if cursor.accept(*words.split()):
-            return _show_what(cursor, what)
+            return _show_what(cursor, "schemas" if words == "DATABASES" else words.lower())
     if cursor.at("SAVINGS"):
         raise refusal(cursor.here, "SHOW SAVINGS")
     if cursor.upper() in _MEANT:

@@ -280,32 +280,18 @@ def _is_cte(table: exp.Table) -> bool:
     """Whether a name means a common table expression that is visible there."""
     if table.args.get("db"):
         return False
-    name = table.name.lower()
     child: exp.Expr = table
-    inside: exp.CTE | None = None  # the nearest CTE that holds the table, below `ancestor`
-    ancestor = table.parent
-    while ancestor is not None:
-        if isinstance(ancestor, exp.CTE):
-            inside = ancestor
-        clause = child if isinstance(child, exp.With) else ancestor.args.get("with_")
-        if isinstance(clause, exp.With) and not isinstance(ancestor, exp.With):
-            within = inside if clause is child else None
-            if name in _visible(clause, within):
-                return True
-        child, ancestor = ancestor, ancestor.parent
+    while (ancestor := child.parent) is not None:
+        members: Sequence[exp.Expr] = ()
+        if isinstance(ancestor, exp.With):  # a member sees those in front of it
+            stop = (child.index or 0) + bool(ancestor.args.get("recursive"))
+            members = ancestor.expressions[:stop]
+        elif child.arg_key != "with_" and (clause := ancestor.args.get("with_")) is not None:
+            members = clause.expressions
+        if any(member.alias.lower() == table.name.lower() for member in members):
+            return True
+        child = ancestor
     return False
-
-
-def _visible(clause: exp.With, inside: exp.CTE | None) -> set[str]:
-    """The names a WITH clause gives to its query, or to one of its own members."""
-    names: set[str] = set()
-    for member in clause.expressions:
-        if inside is not None and member is inside:
-            if clause.args.get("recursive"):
-                names.add(member.alias.lower())
-            break
-        names.add(member.alias.lower())
-    return names
 
 
 _CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "JOIN")
