@@ -14,28 +14,18 @@ from pyspark.sql import DataFrame, SparkSession
 from ctsql.catalog.declined import Declined
 from ctsql.catalog.spans import Span
 from ctsql.planner.bodies.delete_by_key import KeyLookup
+from ctsql.planner.syntax import RewrittenText
 from ctsql.planner.syntax.ast import ClockCall
 
 _numbers = itertools.count(1)
 EMPTY = -1  # the time before all times: every object is empty as of it
 
 
-class SparkText(Protocol):
-    """Text given to Spark, with the place in the user's text of each character."""
-
-    @property
-    def text(self) -> str:
-        """The text that Spark runs."""
-
-    def origin(self, offset: int) -> int:
-        """The offset in the user's text of an offset in ``text``."""
-
-
 class Sources(Protocol):
     """The rows of objects at a time."""
 
     def translate_errors(
-        self, spark_text: SparkText, span: Span, relation_name: Callable[[str], str]
+        self, spark_text: RewrittenText, span: Span, relation_name: Callable[[str], str]
     ) -> AbstractContextManager[None]:
         """Translate what Spark raises inside to errors of ctsql, at places in the user's text."""
 

@@ -6,42 +6,17 @@ the text. The text is never printed from a tree.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
 from ctsql.catalog.names import backtick_all, fold
 from ctsql.catalog.reserved_columns import DIFF
-from ctsql.catalog.spans import Span
 from ctsql.planner import nodes as lp
 from ctsql.planner.lowering.context import Context, temporary_view
 from ctsql.planner.lowering.lost_columns import RelationRows, run_on
 from ctsql.planner.syntax import RewrittenText, rewrite
 from ctsql.planner.syntax.ast import RelationRef, SqlText
-
-
-@dataclass(frozen=True, slots=True)
-class ComposedText:
-    """Rewritten texts with texts of ours between them; offsets still lead to the user's text."""
-
-    parts: tuple[str | RewrittenText, ...]
-
-    @property
-    def text(self) -> str:
-        """The text that Spark runs."""
-        return "".join(p if isinstance(p, str) else p.text for p in self.parts)
-
-    def origin(self, offset: int) -> int:
-        """The place in the user's text; for ctsql's text, the begin of the user's next piece."""
-        start, place = 0, 0
-        for part in self.parts:
-            length = len(part if isinstance(part, str) else part.text)
-            if isinstance(part, RewrittenText):
-                place = part.origin(max(offset - start, 0))
-                if offset < start + length:
-                    return place
-            start += length
-        return place
+from ctsql.planner.syntax.tokens.rewrite import concatenate
 
 
 def lower_relation(node: lp.Node, context: Context) -> DataFrame:
@@ -150,19 +125,17 @@ def _run(
     with ExitStack() as stack:
         names = {ref: stack.enter_context(temporary_view(f)) for ref, f in frames.items()}
         own_names = {k: stack.enter_context(temporary_view(f)) for k, f in views.items()}
-        statement = ComposedText(
-            tuple(
-                _fill(p, own_names)
-                if isinstance(p, str)
-                else rewrite_text(p.sql, names, context, parameters)
-                for p in pieces
-            )
-        )
-        spans = [p.sql.span for p in pieces if isinstance(p, lp.Query)]
-        if not spans:
-            return context.session.sql(statement.text)
-        whole = Span(spans[0].source, min(s.start for s in spans), max(s.stop for s in spans))
-        with _translated(statement, whole, names, context):
+        parts = [
+            _fill(p, own_names)
+            if isinstance(p, str)
+            else rewrite_text(p.sql, names, context, parameters)
+            for p in pieces
+        ]
+        texts = [p for p in parts if isinstance(p, str)]
+        if len(texts) == len(parts):
+            return context.session.sql("".join(texts))
+        statement = concatenate(parts)
+        with _translated(statement, names, context):
             return context.session.sql(statement.text)
 
 
@@ -210,13 +183,15 @@ def spark_text(
     sql: SqlText, names: dict[RelationRef, str], context: Context, parameters: Sequence[str] = ()
 ) -> Iterator[str]:
     """A text of the user in Spark's form; inside, Spark's errors refer to the user's text."""
-    statement = ComposedText((rewrite_text(sql, names, context, parameters),))
-    with _translated(statement, sql.span, names, context):
+    statement = rewrite_text(sql, names, context, parameters)
+    with _translated(statement, names, context):
         yield statement.text
 
 
 def _translated(
-    statement: ComposedText, span: Span, names: dict[RelationRef, str], context: Context
+    statement: RewrittenText, names: Mapping[RelationRef, str], context: Context
 ) -> AbstractContextManager[None]:
     texts = {name: ref.span.text for ref, name in names.items()}
-    return context.sources.translate_errors(statement, span, lambda name: texts.get(name, name))
+    return context.sources.translate_errors(
+        statement, statement.span, lambda name: texts.get(name, name)
+    )

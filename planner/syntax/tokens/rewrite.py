@@ -6,7 +6,7 @@ included, and a position in Spark's error message leads back to the user's text.
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.names import backtick
@@ -67,6 +67,26 @@ def splice(span: Span, edits: Iterable[Edit]) -> RewrittenText:
         position = edit.span.stop
     add(span.source.text[position : span.stop], position, copied=True)
     return RewrittenText("".join(parts), span, tuple(pieces))
+
+
+def concatenate(parts: Sequence[str | RewrittenText]) -> RewrittenText:
+    """Rewritten texts with texts of ours between them, which come from where the next one begins.
+
+    There is one rewritten text at least.
+    """
+    spans = [p.span for p in parts if isinstance(p, RewrittenText)]
+    pieces: list[_Piece] = []
+    text = ""
+    for index, part in enumerate(parts):
+        if isinstance(part, RewrittenText):
+            pieces += [replace(p, new_start=p.new_start + len(text)) for p in part._pieces]
+            text += part.text
+        else:
+            behind = (p.origin(0) for p in parts[index:] if isinstance(p, RewrittenText))
+            pieces.append(_Piece(len(text), next(behind, spans[-1].stop), copied=False))
+            text += part
+    whole = Span(spans[0].source, min(s.start for s in spans), max(s.stop for s in spans))
+    return RewrittenText(text, whole, tuple(pieces))
 
 
 def rewrite(

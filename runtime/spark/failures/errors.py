@@ -25,7 +25,7 @@ from ctsql.catalog.names import did_you_mean, fold, unquote
 from ctsql.catalog.reserved_columns import PREFIX
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding.checks import forbidden_in
-from ctsql.planner.lowering.context import SparkText
+from ctsql.planner.syntax import RewrittenText
 from ctsql.planner.syntax.tokens.sqltext import usual_mistake
 from ctsql.planner.syntax.tokens.tokenizer import tokenise
 from ctsql.runtime.spark.failures.messages import (
@@ -51,7 +51,7 @@ TEXTS_MAX = 1_000  # the most texts kept; an error of an older one is shown with
 class SentText:
     """A text that Spark was given, made from the user's text ``within``."""
 
-    spark_text: SparkText
+    spark_text: RewrittenText
     within: Span
     relation_name: Callable[[str], str] | None  # maps ctsql's names in messages to the user's names
 
@@ -149,7 +149,7 @@ RECORD_CHARS_MAX = 200
 
 @contextmanager
 def translate_spark_errors(
-    spark_text: SparkText | None = None,
+    spark_text: RewrittenText | None = None,
     within: Span | None = None,
     relation_name: Callable[[str], str] | None = None,
 ) -> Iterator[None]:
@@ -200,7 +200,9 @@ def _lost(problem: Py4JError | ConnectionError) -> CtsqlError:
     )
 
 
-def _span(throwable: Throwable, spark_text: SparkText | None, within: Span | None) -> Span | None:
+def _span(
+    throwable: Throwable, spark_text: RewrittenText | None, within: Span | None
+) -> Span | None:
     if spark_text is None or within is None:
         return within
     for place in (*throwable.places, *_parse_places(throwable, spark_text.text)):
@@ -232,7 +234,7 @@ def _parse_places(throwable: Throwable, text: str) -> Iterator[Place]:
 
 def _from_spark(
     problem: PySparkException | Py4JJavaError,
-    spark_text: SparkText | None,
+    spark_text: RewrittenText | None,
     within: Span | None,
     relation_name: Callable[[str], str] | None,
 ) -> CtsqlError:
