@@ -17,7 +17,7 @@ from ctsql.catalog.names import backtick, backtick_all
 from ctsql.catalog.reserved_columns import ACTION, HELD, VALUE_
 from ctsql.catalog.schemas import plain_type
 from ctsql.planner.lowering.constraints import row_text
-from ctsql.planner.lowering.output_state import OutputState, StatementView, union_all
+from ctsql.planner.lowering.output_state import OutputState, StatementView, union_all, value_pieces
 from ctsql.planner.lowering.queries import lower_query
 from ctsql.planner.lowering.store_assignment import as_stored
 from ctsql.planner.nodes import Merge, MergeClause, Query
@@ -89,7 +89,8 @@ class _Lowering:
 
     def _match(self, rows: DataFrame, clauses: Sequence[MergeClause]) -> DataFrame:
         """Held rows with a match, with the number of the clause that applies and new values."""
-        if _deletes_all(clauses):
+        deletes_all = clauses[0].action is MergeAction.DELETE and clauses[0].condition is None
+        if len(clauses) == 1 and deletes_all:
             matches = self._join(rows, "LEFT SEMI JOIN")
             return matches.withColumn(ACTION, F.lit(1))
         places = [c for c in rows.columns if c not in {t.name for t in self.node.target}]
@@ -192,9 +193,7 @@ def assigned_values(node: Merge, view: StatementView) -> list[DataFrame]:
     contents = view.output.contents(node.of, view.context)
     frames = []
     for clause in node.clauses:
-        pieces: Pieces = ["SELECT 1"]
-        for assign in clause.assignments:
-            pieces += [", NULL"] if assign.value is None else [", (", assign.value, ")"]
+        pieces: Pieces = ["SELECT 1", *value_pieces(clause.assignments)]
         match clause.when:
             case MergeWhen.MATCHED:
                 pieces += [lowering._from("{rows}", "JOIN"), node.on, ")"]
@@ -207,11 +206,6 @@ def assigned_values(node: Merge, view: StatementView) -> list[DataFrame]:
             pieces += [" WHERE (", clause.condition, ")"]
         frames.append(view.run(pieces, {"rows": contents, "source": lowering.source}))
     return frames
-
-
-def _deletes_all(clauses: Sequence[MergeClause]) -> bool:
-    only = clauses[0]
-    return len(clauses) == 1 and only.action is MergeAction.DELETE and only.condition is None
 
 
 def _cases(

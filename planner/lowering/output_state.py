@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame
 
 from ctsql.catalog.names import backtick_all
+from ctsql.catalog.reserved_columns import VALUE_
 from ctsql.planner.lowering.context import EMPTY, Context
 from ctsql.planner.lowering.queries import run_pieces
-from ctsql.planner.nodes import Node, Query, SelfReference
+from ctsql.planner.nodes import Assign, Node, Query, SelfReference
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +75,12 @@ class StatementView:
         if self.ctes is not None:
             pieces = [self.ctes, " ", *pieces]
         return run_pieces(pieces, self.context, self.output_frames, rows)
+
+
+def value_pieces(assignments: Sequence[Assign]) -> list[str | Query]:
+    """Items of a select list: value n is the column ``VALUE_n``."""
+    pieces: list[str | Query] = []
+    for i, assign in enumerate(assignments):
+        pieces += [", NULL"] if assign.value is None else [", (", assign.value, ")"]
+        pieces.append(f" AS {VALUE_}{i}")
+    return pieces

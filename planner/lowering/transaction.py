@@ -24,7 +24,7 @@ from ctsql.planner.bodies.reads import reads_of
 from ctsql.planner.lowering.constraints import mark_broken
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.merge import lower_merge
-from ctsql.planner.lowering.output_state import OutputState, StatementView, union_all
+from ctsql.planner.lowering.output_state import OutputState, StatementView, union_all, value_pieces
 from ctsql.planner.lowering.queries import lower_query
 from ctsql.planner.lowering.spark_types import type_name
 from ctsql.planner.lowering.store_assignment import as_stored, may_store, value_text
@@ -196,12 +196,7 @@ def matching_rows(
 
 
 def _update(statement: lp.Update, view: StatementView, rows: DataFrame) -> DataFrame:
-    pieces: list[str | lp.Query] = ["SELECT *"]
-    for i, assign in enumerate(statement.assignments):
-        if assign.value is None:
-            pieces.append(f", NULL AS {VALUE_}{i}")
-        else:
-            pieces += [", (", assign.value, f") AS {VALUE_}{i}"]
+    pieces = ["SELECT *", *value_pieces(statement.assignments)]
     pieces.append(f" FROM {{rows}} AS {statement.alias}")
     if statement.where is not None:
         pieces += [" WHERE (", statement.where, ")"]

@@ -16,7 +16,7 @@ from ctsql.planner.binding.checks import indefinite, not_by_row
 from ctsql.planner.bodies.delete_by_key import KeyLookup
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.merge import assigned_values
-from ctsql.planner.lowering.output_state import OutputState, StatementView
+from ctsql.planner.lowering.output_state import OutputState, StatementView, value_pieces
 from ctsql.planner.lowering.queries import lower_query, run_pieces
 from ctsql.planner.lowering.spark_types import declared_type, type_name
 from ctsql.planner.nodes import Delete, Merge, Node, Query, SelfReference, Update, descend
@@ -231,9 +231,7 @@ def _assigned(node: Update | Merge, view: StatementView) -> list[DataFrame]:
     """For each clause its assigned values, after one extra column."""
     if isinstance(node, Merge):
         return assigned_values(node, view)
-    pieces: list[str | Query] = ["SELECT 1"]
-    for assign in node.assignments:
-        pieces += [", NULL"] if assign.value is None else [", (", assign.value, ")"]
+    pieces = ["SELECT 1", *value_pieces(node.assignments)]
     pieces.append(f" FROM {{rows}} AS {node.alias}")
     if node.where is not None:
         pieces += [" WHERE (", node.where, ")"]
