@@ -272,7 +272,6 @@ class TaskWrite:
     input_views: tuple[ViewReference, ...] = ()
     times: "Node"
     transaction: Transaction
-    snapshot: bool
     skip_errors: bool = False  # ON ERROR = 'skip'
     quarantine_errors: bool = False  # ON ERROR = 'quarantine': failed changes are set aside
     trim: Every | None = None  # TRIM EVERY: the body also runs then, with nothing inserted

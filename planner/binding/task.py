@@ -73,7 +73,6 @@ def bind_task(
         input_views=tuple(node for node in input_nodes if isinstance(node, lp.ViewReference)),
         times=lp.TimesReduce(times=lp.TimesExtract(inputs=changes)),
         transaction=transaction,
-        snapshot=binder.with_snapshot,
         skip_errors=option_of(statement, "ON ERROR") == "skip",
         quarantine_errors=option_of(statement, "ON ERROR") == "quarantine",
         trim=_every(statement, "TRIM EVERY"),

@@ -41,7 +41,7 @@ def changes(of: str) -> ChangesInput:
     return ChangesInput(object_id=of, name=Name("default", of), columns=("k", "diff"))
 
 
-def task(*input_nodes: Node, snapshot: bool = False) -> TaskWrite:
+def task(*input_nodes: Node) -> TaskWrite:
     """A task that reads the inserts of two inputs, due when what is watched changes."""
     inputs = (inserts("a"), inserts("b"))
     statement = parse(Source("SELECT a.k FROM a, b").whole())
@@ -57,7 +57,6 @@ def task(*input_nodes: Node, snapshot: bool = False) -> TaskWrite:
         transaction=Transaction(
             statements=(Insert(object_id="log", query=query, into=("k",), target=target),)
         ),
-        snapshot=snapshot,
     )
 
 
@@ -96,7 +95,7 @@ def test_a_task_without_such_a_node_is_refused() -> None:
 
 def test_the_marked_inputs_are_the_snapshot() -> None:
     """The first run reads the inputs that are marked in the plan, not what an option says."""
-    plan = task(inserts("a"), snapshot=True)
+    plan = task(inserts("a"))
     assert snapshot_inputs(plan) == []
     marked = replace(inserts("a"), with_snapshot=True)
-    assert snapshot_inputs(replace(plan, inputs=(marked, inserts("b")), snapshot=False)) == ["a"]
+    assert snapshot_inputs(replace(plan, inputs=(marked, inserts("b")))) == ["a"]
