@@ -110,9 +110,8 @@ def _comment(cursor: TokenCursor) -> st.Statement:
 
 def _show(cursor: TokenCursor) -> st.Statement:
     span = cursor.span
-    for words in _SHOWN:
-        if cursor.accept(*words.split()):
-            return _show_what(cursor, "schemas" if words == "DATABASES" else words.lower())
+    if words := cursor.one_of(*_SHOWN):
+        return _show_what(cursor, "schemas" if words == "DATABASES" else words.lower())
     if cursor.at("SAVINGS"):
         raise refusal(cursor.here, "SHOW SAVINGS")
     if cursor.upper() in _MEANT:

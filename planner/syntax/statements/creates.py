@@ -31,7 +31,6 @@ _EXPECTED = "TABLE, VIEW, MATERIALIZED VIEW, CONTINUAL TASK or SCHEMA"
 _LATER = ("FUNCTION", "INDEX", "SINK", "SOURCE", "CONNECTION", "ROLE")
 
 _REGISTERED = "From Python: con.spark.udf.register('name', f); SQL then calls it by that name."
-_LAYOUTS = (("PARTITIONED", "BY"), ("CLUSTER", "BY"))
 _DEFAULTS = "delta.feature.allowColumnDefaults"
 """The property without which Delta refuses a table with defaults."""
 
@@ -140,7 +139,7 @@ class _TableClauses:
             self.comment = cursor.string("the comment in quotes").text
         elif cursor.accept("TBLPROPERTIES"):
             self.properties = cursor.group("properties")
-        elif any(cursor.accept(*words) for words in _LAYOUTS):
+        elif cursor.one_of("PARTITIONED BY", "CLUSTER BY"):
             cursor.group()
         elif word in ("LIKE", "CLONE", "SHALLOW", "DEEP", "OPTIONS", "CLUSTERED", "STORED", "ROW"):
             raise not_supported(here, f"CREATE TABLE ... {word}")

@@ -25,17 +25,10 @@ from ctsql.planner.syntax.statements.refusals import refusal
 from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.token_reader import TokenCursor, column_names, syntax_error
 
-_CLAUSES: tuple[tuple[str, ...], ...] = (
-    ("KEYS",),
-    ("IGNORE", "NULL", "UPDATES"),
-    ("APPLY", "AS", "DELETE", "WHEN"),
-    ("APPLY", "AS", "TRUNCATE", "WHEN"),
-    ("SEQUENCE", "BY"),
-    ("SYSTEM", "SEQUENCE", "BY"),
-    ("COLUMNS",),
-    ("STORED", "AS"),
-    ("TRACK", "HISTORY", "ON"),
-)
+_CLAUSES = (
+    "KEYS", "IGNORE NULL UPDATES", "APPLY AS DELETE WHEN", "APPLY AS TRUNCATE WHEN", "SEQUENCE BY",
+    "SYSTEM SEQUENCE BY", "COLUMNS", "STORED AS", "TRACK HISTORY ON",
+)  # fmt: skip
 _FLOW_HINT = (
     "Type: CREATE FLOW f AS AUTO CDC INTO target FROM source KEYS (k) SEQUENCE BY n "
     "STORED AS SCD TYPE 1"
@@ -101,7 +94,7 @@ def read_flow(cursor: TokenCursor, *, or_replace: bool) -> st.CreateFlow:
     target = cursor.relation("the target's name")
     cursor.expect("FROM")
     source = _source(cursor)
-    draft = st.CreateFlow(
+    flow = st.CreateFlow(
         span=cursor.span,
         name=name,
         target=target,
@@ -112,7 +105,22 @@ def read_flow(cursor: TokenCursor, *, or_replace: bool) -> st.CreateFlow:
         if_not_exists=if_not_exists,
         or_replace=or_replace,
     )
-    return _FlowClauses(cursor, draft).read()
+    clauses: set[str] = set()
+    while cursor.current is not None:
+        here, clause = cursor.here, cursor.one_of(*_CLAUSES)
+        if not clause:
+            cursor.fail("a clause of AUTO CDC", words=[words.split()[0] for words in _CLAUSES])
+        if clause in clauses:
+            raise syntax_error(here, f"{clause} is given twice")
+        clauses.add(clause)
+        flow = _with_clause(cursor, flow, clause, here)
+    for clause in ("KEYS", "SEQUENCE BY"):
+        if clause not in clauses:
+            raise syntax_error(cursor.here, f"{clause} is missing", hint=_FLOW_HINT)
+    if flow.tracked_columns is not None and flow.scd_type == 1:
+        message = "TRACK HISTORY ON goes with STORED AS SCD TYPE 2"
+        raise invalid(flow.tracked_columns.span, message, "With SCD type 1 no history is kept.")
+    return flow
 
 
 def _source(cursor: TokenCursor) -> st.RelationRef:
@@ -130,100 +138,74 @@ def _source(cursor: TokenCursor) -> st.RelationRef:
     return source
 
 
-class _FlowClauses:
-    """The clauses behind a flow's source, in any order, each at most once."""
+def _with_clause(
+    cursor: TokenCursor, flow: st.CreateFlow, clause: str, here: Span
+) -> st.CreateFlow:
+    """Read a clause behind its words, which are at ``here``, into the flow."""
+    match clause:
+        case "KEYS":
+            keys = column_names(cursor)
+            return replace(flow, keys=tuple(t.text for t in keys), keys_span=tk.span_of(keys))
+        case "IGNORE NULL UPDATES":
+            return replace(flow, ignore_nulls=True)
+        case "APPLY AS DELETE WHEN":
+            return replace(flow, delete_when=_expression(cursor, "a condition"))
+        case "SEQUENCE BY":
+            return replace(flow, sequence=_sequence(cursor))
+        case "COLUMNS":
+            return replace(flow, columns=_column_list(cursor))
+        case "STORED AS":
+            return replace(flow, scd_type=_scd_type(cursor))
+        case "TRACK HISTORY ON":
+            return replace(flow, tracked_columns=_column_list(cursor))
+        case _:
+            raise not_supported(here, clause)
 
-    def __init__(self, cursor: TokenCursor, draft: st.CreateFlow) -> None:
-        self.cursor = cursor
-        self.flow = draft
-        self._clauses: set[str] = set()
 
-    def read(self) -> st.CreateFlow:
-        """Read all clauses into the draft."""
-        while self.cursor.current is not None:
-            self._clause()
-        for clause in ("KEYS", "SEQUENCE BY"):
-            if clause not in self._clauses:
-                raise syntax_error(self.cursor.here, f"{clause} is missing", hint=_FLOW_HINT)
-        tracked_columns = self.flow.tracked_columns
-        if tracked_columns is not None and self.flow.scd_type == 1:
-            message = "TRACK HISTORY ON goes with STORED AS SCD TYPE 2"
-            raise invalid(tracked_columns.span, message, "With SCD type 1 no history is kept.")
-        return self.flow
+def _sequence(cursor: TokenCursor) -> Span:
+    """One expression; NOT_SUPPORTED: several, or columns that each have their own."""
+    begin = cursor.position
+    sequence = _expression(cursor, "an expression")
+    for _, token in tk.at_depth_0(cursor.tokens[begin : cursor.position]):
+        if token.upper == "FOR":
+            hint = "Make a flow for each sequence, and a view that joins their targets."
+            raise not_supported(token.span, "SEQUENCE BY ... FOR", hint=hint)
+        if token.upper == ",":
+            hint = "Type SEQUENCE BY struct(a, b)."
+            raise not_supported(token.span, "several expressions in SEQUENCE BY", hint=hint)
+    return sequence
 
-    def _clause(self) -> None:
-        cursor = self.cursor
-        here = cursor.here
-        words = next((w for w in _CLAUSES if cursor.accept(*w)), None)
-        if words is None:
-            cursor.fail("a clause of AUTO CDC", words=[w[0] for w in _CLAUSES])
-        name = " ".join(words)
-        if name in self._clauses:
-            raise syntax_error(here, f"{name} is given twice")
-        self._clauses.add(name)
-        match name:
-            case "KEYS":
-                keys = column_names(cursor)
-                names = tuple(t.text for t in keys)
-                self.flow = replace(self.flow, keys=names, keys_span=tk.span_of(keys))
-            case "IGNORE NULL UPDATES":
-                self.flow = replace(self.flow, ignore_nulls=True)
-            case "APPLY AS DELETE WHEN":
-                self.flow = replace(self.flow, delete_when=self._expression("a condition"))
-            case "SEQUENCE BY":
-                self.flow = replace(self.flow, sequence=self._read_sequence())
-            case "COLUMNS":
-                self.flow = replace(self.flow, columns=self._column_list())
-            case "STORED AS":
-                self._read_type()
-            case "TRACK HISTORY ON":
-                self.flow = replace(self.flow, tracked_columns=self._column_list())
-            case _:
-                raise not_supported(here, name)
 
-    def _read_sequence(self) -> Span:
-        """One expression; NOT_SUPPORTED: several, or columns that each have their own."""
-        begin = self.cursor.position
-        sequence = self._expression("an expression")
-        for _, token in tk.at_depth_0(self.cursor.tokens[begin : self.cursor.position]):
-            if token.upper == "FOR":
-                hint = "Make a flow for each sequence, and a view that joins their targets."
-                raise not_supported(token.span, "SEQUENCE BY ... FOR", hint=hint)
-            if token.upper == ",":
-                hint = "Type SEQUENCE BY struct(a, b)."
-                raise not_supported(token.span, "several expressions in SEQUENCE BY", hint=hint)
-        return sequence
+def _scd_type(cursor: TokenCursor) -> int:
+    cursor.expect("SCD")
+    if cursor.at("TYPE", "BITEMPORAL") or cursor.at("BITEMPORAL"):
+        raise not_supported(cursor.here, "SCD TYPE BITEMPORAL")
+    cursor.expect("TYPE")
+    if cursor.current is None or cursor.current.text not in ("1", "2"):
+        cursor.fail("1 or 2")
+    return int(cursor.take().text)
 
-    def _read_type(self) -> None:
-        cursor = self.cursor
-        cursor.expect("SCD")
-        if cursor.at("TYPE", "BITEMPORAL") or cursor.at("BITEMPORAL"):
-            raise not_supported(cursor.here, "SCD TYPE BITEMPORAL")
-        cursor.expect("TYPE")
-        token = cursor.current
-        if token is None or token.text not in ("1", "2"):
-            cursor.fail("1 or 2")
-        self.flow = replace(self.flow, scd_type=int(cursor.take().text))
 
-    def _column_list(self) -> st.ColumnList:
-        """``(a, b)``, ``a, b`` or ``* EXCEPT (a, b)``."""
-        cursor = self.cursor
-        begin = cursor.here.start
-        without = cursor.accept("*", "EXCEPT")
-        if not without and cursor.accept("*"):
-            return st.ColumnList(span=Span(cursor.source, begin, begin + 1), names=(), without=True)
-        names = tuple(t.text for t in column_names(cursor))
-        return st.ColumnList(span=cursor.since(begin), names=names, without=without)
+def _column_list(cursor: TokenCursor) -> st.ColumnList:
+    """``(a, b)``, ``a, b`` or ``* EXCEPT (a, b)``."""
+    begin = cursor.here.start
+    without = cursor.accept("*", "EXCEPT")
+    if not without and cursor.accept("*"):
+        return st.ColumnList(span=cursor.since(begin), names=(), without=True)
+    names = tuple(t.text for t in column_names(cursor))
+    return st.ColumnList(span=cursor.since(begin), names=names, without=without)
 
-    def _expression(self, what: str) -> Span:
-        """Everything up to the next clause."""
-        cursor, begin = self.cursor, self.cursor.position
-        depth = 0
-        while (token := cursor.current) is not None:
-            if depth == 0 and cursor.position > begin and any(cursor.at(*w) for w in _CLAUSES):
-                break
-            depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(token.upper, 0)
-            cursor.take()
-        if cursor.position == begin:
-            cursor.fail(what)
-        return tk.span_of(cursor.tokens[begin : cursor.position])
+
+def _expression(cursor: TokenCursor, what: str) -> Span:
+    """Everything up to the next clause."""
+    begin = cursor.position
+    depth = 0
+    while (token := cursor.current) is not None:
+        at_clause = any(cursor.at(*clause.split()) for clause in _CLAUSES)
+        if depth == 0 and cursor.position > begin and at_clause:
+            break
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(token.upper, 0)
+        cursor.take()
+    if cursor.position == begin:
+        cursor.fail(what)
+    return tk.span_of(cursor.tokens[begin : cursor.position])

@@ -32,7 +32,9 @@ def read_subscribe(cursor: TokenCursor) -> Subscribe:
     read = Subscribe(span=cursor.span, target=target, query=query)
     clauses: set[str] = set()
     while cursor.current is not None:
-        here, clause = cursor.here, _clause(cursor)
+        here, clause = cursor.here, cursor.one_of("AS OF", "AS", "FROM", "UP TO", "WITH")
+        if not clause:
+            cursor.fail("AS OF, FROM, UP TO, AS, WITH or the end", words=_CLAUSES)
         if clause in clauses or (clause in ("AS OF", "FROM") and clauses & {"AS OF", "FROM"}):
             raise syntax_error(here, f"found a second {clause}, where it begins is said already")
         clauses.add(clause)
@@ -71,14 +73,6 @@ def _query(cursor: TokenCursor) -> SqlText:
         hint = "AS OF stands behind the parenthesis."
         raise invalid(span_of(inside), message, hint=hint)
     return query.query
-
-
-def _clause(cursor: TokenCursor) -> str:
-    clauses = (("AS", "OF"), ("AS",), ("FROM",), ("UP", "TO"), ("WITH",))
-    words = next((w for w in clauses if cursor.accept(*w)), None)
-    if words is None:
-        cursor.fail("AS OF, FROM, UP TO, AS, WITH or the end", words=_CLAUSES)
-    return " ".join(words)
 
 
 def _options(cursor: TokenCursor) -> bool:

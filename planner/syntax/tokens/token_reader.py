@@ -94,6 +94,10 @@ class TokenCursor:
         self.position += len(words)
         return True
 
+    def one_of(self, *clauses: str) -> str:
+        """Read the words of the first of some clauses that comes next; empty if none does."""
+        return next((clause for clause in clauses if self.accept(*clause.split())), "")
+
     def expect(self, *words: str, hint: str = "") -> Token:
         """Read these words; the last one is returned."""
         for word in words:
