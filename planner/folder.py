@@ -65,15 +65,7 @@ class FileDefinition:
     @property
     def kind(self) -> ObjectKind:
         """The kind of the object that has its own name; a flow's is a task."""
-        match self.statement:
-            case st.CreateTable():
-                return ObjectKind.TABLE
-            case st.CreateView():
-                return ObjectKind.VIEW
-            case st.CreateMaterializedView():
-                return ObjectKind.MATERIALIZED_VIEW
-            case _:
-                return ObjectKind.CONTINUAL_TASK
+        return self.statement.kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +142,10 @@ class _Definitions:
                 case st.UseSchema():
                     schema = statement.name
                 case st.CreateSchema():
-                    self._add_schema(statement)
+                    name, place = statement.name, statement.name_span
+                    first = self.schemas.setdefault(fold(name), statement)
+                    if first is not statement:
+                        raise _defined_twice("schema", name, place, first.name_span)
                 case (
                     st.CreateMaterializedView(replaces=st.RelationRef())
                     | st.CreateContinualTask(replaces=st.RelationRef())
@@ -168,11 +163,6 @@ class _Definitions:
                     self._add(define(statement, schema))
                 case _:
                     raise not_a_definition(statement)
-
-    def _add_schema(self, statement: st.CreateSchema) -> None:
-        first = self.schemas.setdefault(fold(statement.name), statement)
-        if first is not statement:
-            raise _defined_twice("schema", statement.name, statement.name_span, first.name_span)
 
     def _add(self, definition: FileDefinition) -> None:
         for name in definition.names:

@@ -1,7 +1,7 @@
 """Binding of constraints, and the query of a view whose constraints leave rows out."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ctsql.catalog import schemas
@@ -129,14 +129,18 @@ def quarantine_query(view: st.CreateMaterializedView, columns: Sequence[str]) ->
 
 def kept_texts(view: st.CreateMaterializedView) -> list[str]:
     """For each constraint the condition that a row of :func:`over_query` keeps it; never NULL."""
-    return [_key_column(i) if c.unique else f"({check_text(c)})" for i, c in _with_numbers(view)]
+    return [
+        _key_column(i) if c.unique else f"({check_text(c)})" for i, c in enumerate(view.constraints)
+    ]
 
 
 def _source_texts(view: st.CreateMaterializedView, columns: Sequence[str]) -> tuple[str, str]:
     """The text before and behind the query: a relation, with a column for each UNIQUE."""
     column_list = ", ".join(map(backtick, columns))
     before, after = "(", f"\n) AS {PROPOSED}({column_list})"
-    unique = [f"{_alone(c)} AS {_key_column(i)}" for i, c in _with_numbers(view) if c.unique]
+    unique = [
+        f"{_alone(c)} AS {_key_column(i)}" for i, c in enumerate(view.constraints) if c.unique
+    ]
     if unique:
         before = f"(SELECT *, {', '.join(unique)} FROM {before}"
         after += f") AS {PROPOSED}"
@@ -148,10 +152,6 @@ def _key_column(number: int) -> str:
 
 
 _LEFT_OUT = (st.OnViolation.DROP, st.OnViolation.QUARANTINE)
-
-
-def _with_numbers(view: st.CreateMaterializedView) -> Iterator[tuple[int, st.ConstraintDef]]:
-    return iter(enumerate(view.constraints))
 
 
 def _conditions(view: st.CreateMaterializedView, *actions: st.OnViolation) -> str:

@@ -37,13 +37,15 @@ _BEFORE_PARENTHESIS = word_set(
 
 def is_row_local(plan: lp.TaskWrite) -> bool:
     """Whether the changes of several times may be computed together."""
-    texts = [s.query for s in plan.transaction.statements if isinstance(s, lp.Insert)]
-    carrying = [*texts, *_seen_queries(plan)]
+    queries = [s.query for s in plan.transaction.statements if isinstance(s, lp.Insert)]
+    queries += [n for v in plan.input_views for n in lp.descend(v) if isinstance(n, lp.Query)]
+    # A column is added to each query, which ``t.*`` would have as well.
+    pairs = [pair for query in queries for pair in pairwise(tokenise(query.sql.span))]
     return (
         _takes_rows_apart(plan)
         and not plan.outputs
         and not plan.transaction.has_keys
-        and all(_may_carry(tokenise(q.sql.span)) for q in carrying)
+        and not any(b.upper == "*" and a.upper == "." for a, b in pairs)
     )
 
 
@@ -57,10 +59,6 @@ def _takes_rows_apart(plan: lp.TaskWrite) -> bool:
         and all(isinstance(node, lp.InsertsInput) for node in plan.inputs)
         and all(isinstance(s, lp.Insert) and _is_by_row(s) for s in transaction.statements)
     )
-
-
-def _seen_queries(plan: lp.TaskWrite) -> list[lp.Query]:
-    return [n for s in plan.input_views for n in lp.descend(s) if isinstance(n, lp.Query)]
 
 
 def carry_time(transaction: lp.Transaction) -> lp.Transaction:
@@ -142,11 +140,6 @@ def _is_by_row(statement: lp.Insert) -> bool:
     if len(query.relations) != 1 or not isinstance(query.relations[0], lp.InsertsInput):
         return False
     return _is_plain(tokenise(query.sql.span))
-
-
-def _may_carry(tokens: Tokens) -> bool:
-    """Whether a column of the input may be added to a query's: ``t.*`` would have it as well."""
-    return not any(b.upper == "*" and a.upper == "." for a, b in pairwise(tokens))
 
 
 def _is_plain(tokens: Tokens) -> bool:

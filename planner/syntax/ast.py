@@ -7,6 +7,7 @@ that Spark does not accept.
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import ClassVar
 
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.refreshes import RefreshPart
@@ -407,6 +408,7 @@ class CreateTable(Statement):
     ``columns_span`` is the list with its parentheses; ``text`` excludes its ``constraints``.
     """
 
+    kind: ClassVar = ObjectKind.TABLE
     target: RelationRef
     text: SqlText
     or_replace: bool = False
@@ -424,6 +426,7 @@ class CreateTable(Statement):
 class CreateView(Statement):
     """CREATE [OR REPLACE] VIEW."""
 
+    kind: ClassVar = ObjectKind.VIEW
     target: RelationRef
     query: SqlText
     columns: tuple[ColumnDef, ...] = ()
@@ -436,6 +439,7 @@ class CreateView(Statement):
 class CreateMaterializedView(Statement):
     """CREATE [OR REPLACE] MATERIALIZED VIEW, or CREATE REPLACEMENT ... FOR ``replaces``."""
 
+    kind: ClassVar = ObjectKind.MATERIALIZED_VIEW
     target: RelationRef
     query: SqlText
     columns: tuple[ColumnDef, ...] = ()
@@ -462,6 +466,7 @@ class TaskInput:
 class CreateContinualTask(Statement):
     """CREATE CONTINUAL TASK ... ON INPUT ... AS ( statements )."""
 
+    kind: ClassVar = ObjectKind.CONTINUAL_TASK
     target: RelationRef
     inputs: tuple[TaskInput, ...]
     body: tuple[BodyStatement, ...]
@@ -807,6 +812,7 @@ class ColumnList:
 class CreateFlow(Statement):
     """CREATE [OR REPLACE] FLOW name AS AUTO CDC INTO target FROM source ..."""
 
+    kind: ClassVar = ObjectKind.CONTINUAL_TASK
     name: RelationRef
     target: RelationRef
     source: RelationRef

@@ -134,26 +134,19 @@ def read_query(tokens: Tokens) -> QueryText:
 def _with(tokens: Tokens) -> tuple[Tokens, tuple[CteText, ...]]:
     if tk.words_are(tokens, 1, "RECURSIVE"):
         raise Refusal("RECURSIVE_QUERY", tokens[1].span)
-    index = 1
+    cursor = TokenCursor(tokens, start=1)
     ctes = []
     while True:
-        name = tokens[index]
-        index += 1
+        name = cursor.take()
         columns: tuple[str, ...] = ()
-        if index < len(tokens) and tokens[index].upper == "(":
-            stop = tk.closing(tokens, index)
-            columns = tuple(t.text for t in tokens[index + 1 : stop] if t.is_name)
-            index = stop + 1
-        if tk.words_are(tokens, index, "AS"):
-            index += 1
-        stop = tk.closing(tokens, index)
-        if not tk.words_are(tokens, index, "(") or stop >= len(tokens):
+        if cursor.at("("):
+            columns = tuple(t.text for t in cursor.group() if t.is_name)
+        cursor.accept("AS")
+        if not cursor.at("(") or tk.closing(tokens, cursor.position) >= len(tokens):
             raise Refusal("TEXT_NOT_READ", name.span)
-        query = read_query(tokens[index + 1 : stop])
-        ctes.append(CteText(name=name, columns=columns, query=query))
-        if not tk.words_are(tokens, stop + 1, ","):
-            return tokens[stop + 1 :], tuple(ctes)
-        index = stop + 2
+        ctes.append(CteText(name=name, columns=columns, query=read_query(cursor.group())))
+        if not cursor.accept(","):
+            return cursor.rest, tuple(ctes)
 
 
 def _segments(tokens: Tokens) -> tuple[list[Tokens], list[tuple[str, bool]]]:

@@ -5,7 +5,7 @@ and window functions, and subqueries are found among them.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -372,21 +372,16 @@ def is_floating(expr: Expr) -> bool:
     columns = [part for part in expr.parts if isinstance(part, Col)]
     words = {part.lower() for part in expr.parts if isinstance(part, str)}
     inner = [col for p in expr.parts if isinstance(p, Subquery) for col in p.node.columns[:1]]
+    is_typed_by_text = not spark_functions.TYPED_BY_TEXT.isdisjoint(words)
     exact = all(col.type.lower().startswith("decimal") for col in columns) and bool(columns)
     return (
         any(_is_float_type(col.type) for col in columns + inner)
         or not words.isdisjoint(spark_functions.FLOATING | {"real", "double", "float"})
         or any(_FLOATING_NUMBER.match(word) for word in words)
-        or _reads_floats(words)
+        # from_json(s, 'x DOUBLE').x
+        or (is_typed_by_text and any(w[:1] in "'\"" and _is_float_type(w) for w in words))
         or ("/" in words and not exact)
     )
-
-
-def _reads_floats(words: Collection[str]) -> bool:
-    """Whether a text says that floating numbers are read: ``from_json(s, 'x DOUBLE').x``."""
-    if spark_functions.TYPED_BY_TEXT.isdisjoint(words):
-        return False
-    return any(word[:1] in "'\"" and _is_float_type(word) for word in words)
 
 
 def is_text(expr: Expr) -> bool:

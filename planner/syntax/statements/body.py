@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from ctsql.catalog.errors import CtsqlError, invalid, not_supported
+from ctsql.catalog.errors import invalid, not_supported
 from ctsql.catalog.names import fold
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
@@ -60,15 +60,11 @@ def _statement(tokens: Tokens, name: str) -> st.BodyStatement:
         case "MERGE":
             return read_merge(tokens, verb)
         case _:
-            raise _misplacement(TokenCursor(tokens), span_of(tokens), name)
-
-
-def _misplacement(cursor: TokenCursor, span: Span, name: str) -> CtsqlError:
-    first = cursor.upper() or cursor.here.text
-    hint = f"Type: INSERT INTO {name} SELECT ..." if first in QUERY_WORDS else ""
-    message = f"{first} may not stand in the body of a continual task"
-    detail = "A body holds INSERT INTO, DELETE FROM, UPDATE and MERGE INTO statements."
-    return invalid(span, message, detail, hint)
+            first = tokens[0].upper or tokens[0].span.text
+            hint = f"Type: INSERT INTO {name} SELECT ..." if first in QUERY_WORDS else ""
+            message = f"{first} may not stand in the body of a continual task"
+            detail = "A body holds INSERT INTO, DELETE FROM, UPDATE and MERGE INTO statements."
+            raise invalid(span_of(tokens), message, detail, hint)
 
 
 def _insert(tokens: Tokens, verb: int) -> st.InsertStatement:

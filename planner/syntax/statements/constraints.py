@@ -48,19 +48,19 @@ def read_constraint(cursor: TokenCursor, column: str | None = None) -> Constrain
     if cursor.at("FOREIGN") or cursor.at("REFERENCES"):
         raise refusal(cursor.here, "REFERENCES")
     columns: tuple[str, ...] = ()
-    predicate, is_unique = None, False
-    if cursor.accept("UNIQUE"):
-        is_unique = True
-        columns = (column,) if column is not None else _names(cursor)
-    elif cursor.accept("CHECK"):
+    predicate, is_unique = None, cursor.accept("UNIQUE")
+    if not is_unique and cursor.accept("CHECK"):
         inside = cursor.group("a condition", filled=True)
         predicate = analyse(span_of(inside), form="predicate", tokens=inside)
         if predicate.relations:
             why = "A constraint looks at the row that is written, and at nothing else."
             raise not_supported(predicate.relations[0].span, "a query in a CHECK", why=why)
     else:
-        cursor.expect("NOT", "NULL")
-        columns = (column,) if column is not None else _names(cursor)
+        if not is_unique:
+            cursor.expect("NOT", "NULL")
+        if column is None and not cursor.at("("):
+            cursor.fail('"(" and columns')
+        columns = (column,) if column is not None else tuple(t.text for t in column_names(cursor))
     action = OnViolation.FAIL
     if cursor.accept("ON"):
         cursor.expect("VIOLATION")
@@ -76,12 +76,6 @@ def read_constraint(cursor: TokenCursor, column: str | None = None) -> Constrain
         column=column,
         unique=is_unique,
     )
-
-
-def _names(cursor: TokenCursor) -> tuple[str, ...]:
-    if not cursor.at("("):
-        cursor.fail('"(" and columns')
-    return tuple(token.text for token in column_names(cursor))
 
 
 def with_names(constraints: Sequence[ConstraintDef]) -> tuple[ConstraintDef, ...]:

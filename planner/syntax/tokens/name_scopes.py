@@ -66,7 +66,9 @@ def qualified_names(
         node = places.get(chain[0].start)
         around = () if node is None else tuple(scopes.around(node))
         if node is None or is_piped:  # sqlglot makes other queries of the steps of a pipe
-            around = (*around, scopes.all_sources())
+            found = [s for query in tree.find_all(*_STATEMENTS) for s in scopes.of(query)]
+            found += [s for scope in outer for s in scope]
+            around = (*around, tuple(dict.fromkeys(found)))
         source, start = chain[0].source, chain[0].start
         names.append(
             QualifiedName(
@@ -113,11 +115,6 @@ class _Scopes:
                 path = []
             path.append(parent)
         yield from self.outer
-
-    def all_sources(self) -> Scope:
-        """Every source of the tree, in one scope."""
-        found = [s for node in self.tree.find_all(*_STATEMENTS) for s in self.of(node)]
-        return tuple(dict.fromkeys([*found, *(s for scope in self.outer for s in scope)]))
 
     def of(self, query: exp.Expr) -> Scope:
         """The sources of a SELECT's FROM clause, or of what another statement names."""

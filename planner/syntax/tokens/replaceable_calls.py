@@ -111,7 +111,8 @@ def type_edits(tokens: Tokens) -> tuple[Edit, ...]:
         new_edits: list[Edit] = []
         if token.upper in ("CAST", "TRY_CAST") and tk.upper_at(tokens, index + 1) == "(":
             stop = tk.closing(tokens, index + 1)
-            begin = _cast_type(tokens, index + 2, stop)
+            inside = tk.at_depth_0(tokens[:stop], index + 2)
+            begin = max((i + 1 for i, t in inside if t.upper == "AS"), default=stop)
             new_edits = spark_types(tokens[begin:stop])
         elif token.upper in ("::", "?::"):
             new_edits = spark_types(tokens[index + 1 : _type_stop(tokens, index + 1)])
@@ -142,16 +143,6 @@ def spark_types(tokens: Tokens) -> list[Edit]:
                 span = Span(token.source, double.start, token.stop)
                 edits.append(Edit(span=span, text="DOUBLE"))
     return edits
-
-
-def _cast_type(tokens: Tokens, start: int, stop: int) -> int:
-    """The index behind the last AS of a cast's own level."""
-    depth, begin = 0, stop
-    for index in range(start, stop):
-        depth += {"(": 1, ")": -1}.get(tokens[index].upper, 0)
-        if depth == 0 and tokens[index].upper == "AS":
-            begin = index + 1
-    return begin
 
 
 def _type_stop(tokens: Tokens, start: int) -> int:

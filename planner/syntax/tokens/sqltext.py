@@ -6,7 +6,7 @@ sqlglot is changed first (:mod:`ctsql.planner.syntax.tokens.sqlglot_gaps`), neve
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal, assert_never
+from typing import Literal
 
 import sqlglot
 from sqlglot import exp
@@ -164,14 +164,9 @@ def _parse_error(cause: ParseError, sql: RewrittenText, span: Span, tokens: Toke
 
 
 def _check_form(tree: exp.Expr, span: Span, form: Form, tokens: Tokens) -> None:
-    types: tuple[type[exp.Expr], ...]
-    match form:
-        case "query" | "predicate" | "ctes":
-            types = (exp.Query, exp.Values)
-        case "statement":
-            types = (exp.Insert, exp.Update, exp.Delete, exp.Merge)
-        case _:
-            assert_never(form)
+    types: tuple[type[exp.Expr], ...] = (exp.Query, exp.Values)
+    if form == "statement":
+        types = (exp.Insert, exp.Update, exp.Delete, exp.Merge)
     if isinstance(tree, exp.MultitableInserts):
         raise not_supported(span, "an INSERT into several tables", hint="Type one INSERT for each.")
     if not isinstance(tree, types):

@@ -98,7 +98,11 @@ def tokenise(span: Span) -> tuple[Token, ...]:
 
     Raises SYNTAX_ERROR: a string, quoted name or comment is not closed; a bad literal or character.
     """
-    _check_characters(span)
+    half = _NO_CHARACTER.search(span.text)
+    if half is not None:
+        message = f"U+{ord(half[0]):04X} is not a character"
+        detail = "Python has it for bytes that are not UTF-8."
+        raise error("SYNTAX_ERROR", span=span.part(*half.span()), message=message, detail=detail)
     text = plain_comments(span.text)
     if text.startswith("\ufeff"):  # a byte order mark is no part of the first word
         text = " " + text[1:]
@@ -125,14 +129,6 @@ def tokenise(span: Span) -> tuple[Token, ...]:
             cause=cause,
             message="a literal cannot be read",
         ) from cause
-
-
-def _check_characters(span: Span) -> None:
-    half = _NO_CHARACTER.search(span.text)
-    if half is not None:
-        message = f"U+{ord(half[0]):04X} is not a character"
-        detail = "Python has it for bytes that are not UTF-8."
-        raise error("SYNTAX_ERROR", span=span.part(*half.span()), message=message, detail=detail)
 
 
 def find_unclosed(text: str) -> tuple[int, str] | None:
