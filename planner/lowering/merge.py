@@ -135,10 +135,8 @@ class _Lowering:
         alone = self._join(rows, "LEFT ANTI JOIN")
         if any(c.condition is None for c in unmatched_clauses):
             return self._join(rest, "LEFT SEMI JOIN")
-        pieces: Pieces = [f"SELECT * FROM {{rows}} AS {self.node.alias} WHERE (FALSE"]
-        for clause in unmatched_clauses:
-            pieces += _or(clause)
-        pieces.append(") IS NOT TRUE")
+        pieces: Pieces = [f"SELECT * FROM {{rows}} AS {self.node.alias} WHERE "]
+        pieces += [*_any(unmatched_clauses), " IS NOT TRUE"]
         untouched_rows = self.view.run(pieces, {"rows": alone})
         return self._join(rest, "LEFT SEMI JOIN").unionAll(untouched_rows)
 
@@ -149,10 +147,7 @@ class _Lowering:
         pieces: Pieces = [f"SELECT {self.node.alias}.*", self._from("{rows}", join), self.node.on]
         pieces.append(")")
         if also is not None and all(c.condition is not None for c in also):
-            pieces.append(" AND (FALSE")
-            for clause in also:
-                pieces += _or(clause)
-            pieces.append(")")
+            pieces += [" AND ", *_any(also)]
         return self.view.run(pieces, {"rows": rows, "source": self.source})
 
     def _from(self, rows: str, join: str) -> str:
@@ -220,5 +215,9 @@ def _cases(
     return pieces
 
 
-def _or(clause: MergeClause) -> Pieces:
-    return [" OR TRUE"] if clause.condition is None else [" OR (", clause.condition, ")"]
+def _any(clauses: Sequence[MergeClause]) -> Pieces:
+    """Whether the condition of one of some clauses is true."""
+    pieces: Pieces = ["(FALSE"]
+    for clause in clauses:
+        pieces += [" OR TRUE"] if clause.condition is None else [" OR (", clause.condition, ")"]
+    return [*pieces, ")"]

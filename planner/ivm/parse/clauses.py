@@ -114,9 +114,9 @@ def read_query(tokens: Tokens) -> QueryText:
     rest, ctes = _with(tokens) if tokens[0].upper == "WITH" else (tokens, ())
     segments, operators = _segments(rest)
     clauses = _clauses(segments[-1])
-    first = min((lo for name, lo, _ in clauses if name in _TAIL), default=len(segments[-1]))
-    windows = _windows(segments[-1], clauses)
-    tail = {name: segments[-1][lo + len(name.split()) : hi] for name, lo, hi in clauses}
+    first = min((begin for name, begin, _ in clauses if name in _TAIL), default=len(segments[-1]))
+    windows = _windows(clauses)
+    tail = {name: content for name, _, content in clauses}
     bodies = [_body(s, {}) for s in segments[:-1]] + [_body(segments[-1][:first], windows)]
     for name in _UNSUPPORTED:
         if name in tail:
@@ -190,8 +190,8 @@ def _fold_bodies(bodies: list[BodyText], operators: list[tuple[str, bool]]) -> B
     return result
 
 
-def _clauses(tokens: Tokens) -> list[tuple[str, int, int]]:
-    """Name, begin and end of each clause behind the select list."""
+def _clauses(tokens: Tokens) -> list[tuple[str, int, Tokens]]:
+    """Name, begin and content of each clause behind the select list."""
     marks: list[tuple[str, int]] = []
     for index, _ in tk.at_depth_0(tokens, brackets=True):
         for name in _CLAUSES:
@@ -199,7 +199,10 @@ def _clauses(tokens: Tokens) -> list[tuple[str, int, int]]:
             if tk.words_are(tokens, index, *words) and _is_clause(tokens, index, words[0]):
                 marks.append((name, index))
     stops = [index for _, index in marks[1:]] + [len(tokens)] * bool(marks)
-    return [(name, lo, hi) for (name, lo), hi in zip(marks, stops, strict=True)]
+    return [
+        (name, begin, tokens[begin + len(name.split()) : stop])
+        for (name, begin), stop in zip(marks, stops, strict=True)
+    ]
 
 
 def _is_clause(tokens: Tokens, index: int, word: str) -> bool:
@@ -213,12 +216,9 @@ def _is_clause(tokens: Tokens, index: int, word: str) -> bool:
     return True
 
 
-def _windows(tokens: Tokens, clauses: list[tuple[str, int, int]]) -> dict[str, Tokens]:
-    windows: dict[str, Tokens] = {}
-    for name, lo, hi in clauses:
-        for group in tk.cut_at_commas(tokens[lo + 1 : hi]) if name == "WINDOW" else ():
-            windows[group[0].text.lower()] = group[3:-1]
-    return windows
+def _windows(clauses: list[tuple[str, int, Tokens]]) -> dict[str, Tokens]:
+    lists = (tk.cut_at_commas(content) for name, _, content in clauses if name == "WINDOW")
+    return {group[0].text.lower(): group[3:-1] for groups in lists for group in groups}
 
 
 def _body(tokens: Tokens, windows: dict[str, Tokens]) -> BodyText:
@@ -235,11 +235,8 @@ def _body(tokens: Tokens, windows: dict[str, Tokens]) -> BodyText:
     if first != "SELECT":
         raise Refusal("CLAUSE_UNSUPPORTED", tokens[0].span)
     clauses = _clauses(tokens)
-    names = [name for name, _, _ in clauses]
-    if len(set(names)) != len(names):
-        raise Refusal("TEXT_NOT_READ", span_of(tokens))
-    parts = {name: tokens[lo + len(name.split()) : hi] for name, lo, hi in clauses}
-    if any(name in _TAIL for name in names):
+    parts = {name: content for name, _, content in clauses}
+    if len(parts) != len(clauses) or any(name in _TAIL for name in parts):
         raise Refusal("TEXT_NOT_READ", span_of(tokens))
     select_list = _without_hint(tokens[1 : clauses[0][1] if clauses else len(tokens)])
     is_distinct = tk.words_are(select_list, 0, "DISTINCT")
@@ -256,7 +253,7 @@ def _body(tokens: Tokens, windows: dict[str, Tokens]) -> BodyText:
         group=parts.get("GROUP BY", ()),
         having=parts.get("HAVING", ()),
         qualify=parts.get("QUALIFY", ()),
-        windows={**_windows(tokens, clauses), **windows},
+        windows={**_windows(clauses), **windows},
     )
 
 

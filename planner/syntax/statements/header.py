@@ -12,7 +12,7 @@ INPUT.
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
-from ctsql.catalog.errors import invalid, not_supported
+from ctsql.catalog.errors import invalid
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import Edit, Instant, RelationRef, SqlText, TaskInput
 from ctsql.planner.syntax.statements.queries import TIME_HINT, read_instant
@@ -28,13 +28,11 @@ _NO_ALIAS = (*_NO_NAMES, "COMMENT")
 _BEHIND_ALIAS = ("AS", "BACKFILL", "COMMENT", "WHERE", "WITH", ",")
 _ENDS = ("AS", "WITH", ",")
 _BACKFILL = ("BACKFILL", "FROM")
-_LATER = {
-    "FROM TRANSFORM": "FROM TRANSFORM",
-    "FROM RETAIN": "FROM RETAIN",
-    "REFRESH": "REFRESH outside of WITH (...)",
-}
 _BODY = "INSERT INTO {} SELECT ..."
-_CLAUSES_REFUSED = ("SCHEDULE", "PARTITIONED BY", "CLUSTER BY", "TBLPROPERTIES", "IN CLUSTER")
+_CLAUSES_REFUSED = (
+    "FROM TRANSFORM", "FROM RETAIN", "REFRESH", "SCHEDULE", "PARTITIONED BY", "CLUSTER BY",
+    "TBLPROPERTIES", "IN CLUSTER",
+)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -193,12 +191,9 @@ def _rows_where(ref: RelationRef, alias: str | None, condition: Tokens) -> SqlTe
 
 
 def _refuse(cursor: TokenCursor, expected: str) -> NoReturn:
-    for words, what in _LATER.items():
-        if cursor.at(*words.split()):
-            hint = "Put it in WITH (...)." if words == "REFRESH" else ""
-            raise not_supported(cursor.here, what, hint=hint)
     for clause in _CLAUSES_REFUSED:
         if cursor.at(*clause.split()):
-            raise refusal(cursor.here, clause)
+            what = "REFRESH outside of WITH (...)" if clause == "REFRESH" else clause
+            raise refusal(cursor.here, what)
     known = ("AS", "COMMENT", "WITH", "WHERE", "OUTPUTS", "BACKFILL", "INPUT")
     cursor.fail(expected, words=known)

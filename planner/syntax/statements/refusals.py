@@ -47,6 +47,8 @@ REFUSED: dict[str, tuple[str, str]] = {
         "",
         "Type: CREATE CONTINUAL TASK x ON INPUT t AS (INSERT INTO x SELECT ... FROM t)",
     ),
+    **dict.fromkeys(("FROM TRANSFORM", "FROM RETAIN"), ("", "")),
+    "REFRESH outside of WITH (...)": ("", "Put it in WITH (...)."),
     "FROM FILES": ("", "Type: COPY t FROM 'file'; new files of a folder: examples/ingest_files.py"),
     "FROM KAFKA": ("", "Write the table with con.writer, as examples/ingest_kafka.py does."),
     "UNIQUE of a table": (

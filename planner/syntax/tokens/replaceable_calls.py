@@ -7,14 +7,16 @@ Postgres names of types. Unlike a parser, tokens cannot misread new syntax.
 import dataclasses
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 
 from ctsql.catalog.names import backtick
 from ctsql.catalog.schemas import quote_text
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import ClockCall, ClockKind, Edit, FunctionRef, SqlText
 from ctsql.planner.syntax.tokens import tokenizer as tk
+from ctsql.planner.syntax.tokens.operators import PieceReader, UncertainText
 from ctsql.planner.syntax.tokens.sqlglot_gaps import ends_operand
-from ctsql.planner.syntax.tokens.tokenizer import GENERIC_TYPES, Kind, Tokens, tokenise, word_set
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, tokenise, word_set
 
 CLOCKS = {
     "NOW": ClockKind.TIMESTAMP,
@@ -115,7 +117,10 @@ def type_edits(tokens: Tokens) -> tuple[Edit, ...]:
             begin = max((i + 1 for i, t in inside if t.upper == "AS"), default=stop)
             new_edits = spark_types(tokens[begin:stop])
         elif token.upper in ("::", "?::"):
-            new_edits = spark_types(tokens[index + 1 : _type_stop(tokens, index + 1)])
+            reader = PieceReader([t.span.text for t in tokens[index + 1 :]])
+            with suppress(UncertainText):
+                reader.type()
+            new_edits = spark_types(tokens[index + 1 : index + 1 + reader.at])
         edits.update((edit.span.start, edit) for edit in new_edits)
     return tuple(edits[start] for start in sorted(edits))
 
@@ -143,24 +148,6 @@ def spark_types(tokens: Tokens) -> list[Edit]:
                 span = Span(token.source, double.start, token.stop)
                 edits.append(Edit(span=span, text="DOUBLE"))
     return edits
-
-
-def _type_stop(tokens: Tokens, start: int) -> int:
-    stop = min(start + 1, len(tokens))
-    if tk.upper_at(tokens, start) == "DOUBLE" and tk.upper_at(tokens, stop) == "PRECISION":
-        return stop + 1
-    if tk.upper_at(tokens, stop) == "(":
-        return tk.closing(tokens, stop) + 1
-    generic = tk.upper_at(tokens, start) in GENERIC_TYPES
-    if generic and tk.upper_at(tokens, stop) == "<":
-        depth = 0
-        for index in range(stop, len(tokens)):
-            symbol = tokens[index].upper
-            if symbol in ("<", ">", ">>", ">>>"):
-                depth += symbol.count("<") - symbol.count(">")
-                if depth <= 0:
-                    return index + 1
-    return stop
 
 
 def _is_no_call(tokens: Tokens, index: int) -> bool:
