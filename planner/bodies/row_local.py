@@ -40,17 +40,7 @@ def is_row_local(plan: lp.TaskWrite) -> bool:
     queries = [s.query for s in plan.transaction.statements if isinstance(s, lp.Insert)]
     queries += [n for v in plan.input_views for n in lp.descend(v) if isinstance(n, lp.Query)]
     # A column is added to each query, which ``t.*`` would have as well.
-    pairs = [pair for query in queries for pair in pairwise(tokenise(query.sql.span))]
-    return (
-        _takes_rows_apart(plan)
-        and not plan.outputs
-        and not plan.transaction.has_keys
-        and not any(b.upper == "*" and a.upper == "." for a, b in pairs)
-    )
-
-
-def _takes_rows_apart(plan: lp.TaskWrite) -> bool:
-    """Whether no statement combines rows of one T; an input's view or condition is not checked."""
+    pairs = (pair for query in queries for pair in pairwise(tokenise(query.sql.span)))
     transaction = plan.transaction
     return (
         transaction.iterations == 1
@@ -58,6 +48,9 @@ def _takes_rows_apart(plan: lp.TaskWrite) -> bool:
         and len({getattr(node, "object_id", None) for node in plan.inputs}) == 1
         and all(isinstance(node, lp.InsertsInput) for node in plan.inputs)
         and all(isinstance(s, lp.Insert) and _is_by_row(s) for s in transaction.statements)
+        and not plan.outputs
+        and not transaction.has_keys
+        and not any(b.upper == "*" and a.upper == "." for a, b in pairs)
     )
 
 

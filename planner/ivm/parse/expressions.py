@@ -238,8 +238,13 @@ class Expressions:
                 raise Refusal("KEY_NOT_MATCHED", span_of(call))
             parts.append(calls.aggregate(call))
             return stop
-        check_function(tokens[index])
-        parts.append(tokens[index].span.text)
+        token = tokens[index]
+        for words, code in _REFUSED_FUNCTIONS:
+            if name in words:
+                raise Refusal(code, token.span)
+        if name not in spark_functions.SCALARS and token.upper not in _TYPES:
+            raise Refusal("FUNCTION_UNKNOWN", token.span)
+        parts.append(token.span.text)
         return index + 1
 
     def _hides_column(self, tokens: Tokens, index: int, scope: Scope) -> bool:
@@ -315,19 +320,6 @@ def call_end(
     if window is None:
         raise Refusal("TEXT_NOT_READ", tokens[stop + 1].span)
     return stop, (window, stop + 2)
-
-
-def check_function(token: Token) -> None:
-    """A function of one row must be known, and always give the same.
-
-    Raises NONDETERMINISTIC, CLOCK_READ, GENERATOR_PLACE, FUNCTION_UNKNOWN as :class:`Refusal`.
-    """
-    name = fold(token.text)
-    for words, code in _REFUSED_FUNCTIONS:
-        if name in words:
-            raise Refusal(code, token.span)
-    if name not in spark_functions.SCALARS and token.upper not in _TYPES:
-        raise Refusal("FUNCTION_UNKNOWN", token.span)
 
 
 def _check_word(token: Token, before: str) -> None:

@@ -208,13 +208,10 @@ class FirstRowsTest(PrintedQuery):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopTexts:
+class TopTexts(ChangeTexts):
     """All rows that a view of first rows should hold, and the test whether they are right."""
 
-    steps: tuple[StepText, ...]
-    rows: Text
     holds: FirstRowsTest
-    states: Mapping[int, StateSteps] = field(default_factory=dict)  # as in :class:`ChangeTexts`
 
 
 def step_uses(texts: Iterable[Text]) -> Counter[str]:

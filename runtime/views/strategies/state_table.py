@@ -12,7 +12,6 @@ from ctsql.planner.ivm import (
     StatePlan,
     StepText,
     Text,
-    TopTexts,
 )
 from ctsql.planner.ivm.explain import ReasonPrinter
 from ctsql.planner.ivm.sql.queries import StateSteps
@@ -144,7 +143,7 @@ class _Following:
 
     def _run(
         self,
-        texts: ChangeTexts | TopTexts,
+        texts: ChangeTexts,
         last: Sequence[Text],
         results: Callable[[], Sequence[RowSet]],
     ) -> Sequence[RowSet]:
@@ -174,7 +173,7 @@ class _Following:
 
         return before
 
-    def _after(self, texts: ChangeTexts | TopTexts) -> RowSet | None:
+    def _after(self, texts: ChangeTexts) -> RowSet | None:
         """What the groups that change become; None if none do."""
         steps = texts.states.get(self.state_plan.number)
         if steps is None:
@@ -182,7 +181,7 @@ class _Following:
         after = self.runner.steps[steps.after]
         return after.select(after.schema.names, self.state_plan.columns)
 
-    def _is_refused(self, texts: ChangeTexts | TopTexts) -> bool:
+    def _is_refused(self, texts: ChangeTexts) -> bool:
         """Are the averages no longer exact? They are not followed by the state table then."""
         after = self._after(texts) if self.state_plan.bounded_columns else None
         if after is None or not is_above(after.plain_frame, self.state_plan.bounded_columns):
@@ -190,7 +189,7 @@ class _Following:
         self.context.state.refuse("STATE_ROUNDS")
         return True
 
-    def _stage(self, texts: ChangeTexts | TopTexts) -> None:
+    def _stage(self, texts: ChangeTexts) -> None:
         after, state = self._after(texts), self.context.state
         if after is None or self._located_groups is None:
             state.leave_unchanged()
