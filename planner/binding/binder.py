@@ -16,11 +16,7 @@ from ctsql.catalog.system_tables import find_system_table
 from ctsql.planner import nodes as lp
 from ctsql.planner.binding import checks
 from ctsql.planner.binding.analyst import Analyst
-from ctsql.planner.binding.constraints import (
-    bind_constraint,
-    check_key,
-    without_broken,
-)
+from ctsql.planner.binding.constraints import bind_constraint, check_key, without_broken
 from ctsql.planner.binding.definitions import definition_of, is_no_definition, reading_definition
 from ctsql.planner.bodies.row_local import takes_rows_one_by_one
 from ctsql.planner.syntax import ast as st, parse

@@ -23,23 +23,15 @@ from ctsql.planner.syntax.ast import ClockCall
 from ctsql.planner.syntax.tokens import operators, replaceable_calls, tokenizer as tk
 from ctsql.planner.syntax.tokens.rewrite import splice
 from ctsql.planner.syntax.tokens.sqlglot_gaps import type_calls
-from ctsql.planner.syntax.tokens.tokenizer import (
-    Kind,
-    Token,
-    Tokens,
-    plain_comments,
-    span_of,
-    tokenise,
-    word_set,
-)
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, span_of
 
 # Words that a parenthesis may follow, and that are no functions.
-_NO_FUNCTION = word_set("""
+_NO_FUNCTION = tk.word_set("""
     ALL AND ANY AS BETWEEN BY CASE CUBE DISTINCT ELSE ESCAPE EXISTS FILTER FROM GROUP GROUPING
     ILIKE IN INTERVAL IS LIKE NOT ON OR ORDER OVER PARTITION REGEXP RLIKE ROLLUP SELECT SETS
     SOME THEN USING VALUES WHEN WHERE WITHIN
 """)
-_TYPES = word_set("""
+_TYPES = tk.word_set("""
     BIGINT BINARY BOOLEAN BYTE CHAR CHARACTER DATE DEC DECIMAL DOUBLE FLOAT INT INTEGER INTERVAL
     LONG NUMERIC REAL SHORT SMALLINT STRING TIMESTAMP TIMESTAMP_LTZ TIMESTAMP_NTZ TINYINT
     VARCHAR VARIANT TIME
@@ -71,10 +63,10 @@ class QueryReader:
     def of(text: str) -> "QueryReader":
         """Read a text."""
         source = Source(text)
-        tokens = tuple(t for t in tokenise(source.whole()) if t.upper != ";")
+        tokens = tuple(t for t in tk.tokenise(source.whole()) if t.upper != ";")
         sql = splice(source.whole(), type_calls(tokens))
         try:
-            tree = sqlglot.parse_one(plain_comments(sql.text), dialect="spark")
+            tree = sqlglot.parse_one(tk.plain_comments(sql.text), dialect="spark")
         except (ParseError, TokenError, AttributeError, IndexError, KeyError, TypeError) as cause:
             raise Refusal("TEXT_NOT_READ", source.whole()) from cause
         if not isinstance(tree, exp.Query):

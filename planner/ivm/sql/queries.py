@@ -10,18 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ctsql.catalog.names import backtick
-from ctsql.planner.ivm.algebra.nodes import (
-    Col,
-    Distinct,
-    Limit,
-    Node,
-    Project,
-    Scan,
-    SemiJoinRestriction,
-    Step,
-    UnionAll,
-    Version,
-)
+from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.traversal import descend, own_subqueries
 from ctsql.planner.ivm.rules.context import StepRole
 from ctsql.planner.ivm.sql.spark import Input, Names, Printer, StepUse, TableUse, table_use
@@ -48,8 +37,8 @@ class PrintedQuery(ABC):
 class Text(PrintedQuery):
     """A query: the columns that are wanted of a node, in order, and what the result calls them."""
 
-    node: Node
-    columns: tuple[Col, ...]
+    node: alg.Node
+    columns: tuple[alg.Col, ...]
     names: tuple[str, ...]
 
     def sql(self, name: Names) -> str:
@@ -65,7 +54,7 @@ class Text(PrintedQuery):
     @property
     def picked_columns(self) -> "PickedColumns | None":
         """What it picks, if it is nothing but columns of a step or a change, or of several once."""
-        if not isinstance(self.node, Distinct):
+        if not isinstance(self.node, alg.Distinct):
             one = _picked_of(self.node, self.columns)
             return None if one is None else PickedColumns((one,), self.names, is_distinct=False)
         if self.columns != self.node.columns:
@@ -73,7 +62,7 @@ class Text(PrintedQuery):
         below = self.node.child
         branches = (
             [(b.node, b.cols) for b in below.branches]
-            if isinstance(below, UnionAll)
+            if isinstance(below, alg.UnionAll)
             else [(below, below.columns)]
         )
         picks = [_picked_of(node, columns) for node, columns in branches]
@@ -94,18 +83,18 @@ class PickedColumns:
 
 
 def _picked_of(
-    node: Node, columns: Sequence[Col]
+    node: alg.Node, columns: Sequence[alg.Col]
 ) -> tuple[StepUse | TableUse, tuple[str, ...]] | None:
     """A step or a change, and which of its columns are picked, maybe by a projection."""
     below, cols = node, [*columns]
-    if isinstance(node, Project):
+    if isinstance(node, alg.Project):
         sources = {item.col: item.expr.column for item in node.items}
         origins = [sources.get(column) for column in columns]
         below, cols = node.child, [col for col in origins if col is not None]
-    if isinstance(below, Step):
+    if isinstance(below, alg.Step):
         use: StepUse | TableUse = StepUse(below.name)
         name_of = {c: c.sql for c in below.columns}
-    elif isinstance(below, Scan) and below.version is Version.DELTA:
+    elif isinstance(below, alg.Scan) and below.version is alg.Version.DELTA:
         use, name_of = table_use(below), dict(zip(below.columns, below.names, strict=True))
     else:
         return None
@@ -184,7 +173,7 @@ class FirstRowsTest(PrintedQuery):
 
     candidates: Text  # the rows to choose from
     stored_rows: Text  # those that the view holds
-    limit: Limit  # what chooses
+    limit: alg.Limit  # what chooses
 
     def sql(self, name: Names) -> str:
         """The query in Spark's SQL."""
@@ -219,22 +208,22 @@ def step_uses(texts: Iterable[Text]) -> Counter[str]:
     uses: Counter[str] = Counter()
     for text in texts:
         for node in descend(text.node):
-            if isinstance(node, Step):
+            if isinstance(node, alg.Step):
                 uses[node.name] += 1
-            elif isinstance(node, SemiJoinRestriction):
+            elif isinstance(node, alg.SemiJoinRestriction):
                 key_sources = (t.keys for t in node.tests if not t.is_hint)
-                uses.update(keys.name for keys in key_sources if isinstance(keys, Step))
+                uses.update(keys.name for keys in key_sources if isinstance(keys, alg.Step))
     return uses
 
 
 def steps_read(text: Text) -> set[str]:
     """The steps that a text reads, and those that say which rows of its tables it reads."""
 
-    def read(node: Node) -> Iterator[str]:
+    def read(node: alg.Node) -> Iterator[str]:
         for below in descend(node):
-            if isinstance(below, Step):
+            if isinstance(below, alg.Step):
                 yield below.name
-            elif isinstance(below, SemiJoinRestriction):
+            elif isinstance(below, alg.SemiJoinRestriction):
                 for test in below.tests:
                     yield from read(test.keys)
 
@@ -252,7 +241,7 @@ def key_steps(texts: Iterable[Text]) -> set[str]:
         test.keys.name
         for text in texts
         for node in descend(text.node)
-        if isinstance(node, SemiJoinRestriction) and isinstance(node.child, Scan)
+        if isinstance(node, alg.SemiJoinRestriction) and isinstance(node.child, alg.Scan)
         for test in node.tests
-        if isinstance(test.keys, Step)
+        if isinstance(test.keys, alg.Step)
     }

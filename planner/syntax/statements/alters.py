@@ -7,6 +7,7 @@ from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.names import quote
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
+from ctsql.planner.syntax.statements import options as opts
 from ctsql.planner.syntax.statements.body import read_body
 from ctsql.planner.syntax.statements.columns import read_columns, read_default, read_type
 from ctsql.planner.syntax.statements.constraints import (
@@ -14,20 +15,10 @@ from ctsql.planner.syntax.statements.constraints import (
     check_of_table,
     read_constraint,
 )
-from ctsql.planner.syntax.statements.options import (
-    KEPT_OPTIONS,
-    NOT_NULL,
-    POLICY,
-    STORAGE_OPTIONS,
-    TASK_OPTIONS,
-    task_options,
-    unknown_option,
-    view_options,
-)
 from ctsql.planner.syntax.tokens.token_reader import TokenCursor
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, at_depth_0, cut_at_commas, span_of
 
-FIXED_OPTIONS = ("SNAPSHOT", *KEPT_OPTIONS)
+FIXED_OPTIONS = ("SNAPSHOT", *opts.KEPT_OPTIONS)
 """Options about a task's beginning and its Ts, which ALTER cannot change."""
 _CONSTRAINTS = "ADD CONSTRAINT, DROP CONSTRAINT"
 _ALTERS = {
@@ -39,7 +30,7 @@ _ALTERS = {
 }
 """The readers of what follows ALTER and a name, for each kind with more than RENAME TO."""
 _REPLACEABLE = (ObjectKind.MATERIALIZED_VIEW, ObjectKind.CONTINUAL_TASK)
-VIEW_OPTIONS = ("REFRESH", POLICY, NOT_NULL, *STORAGE_OPTIONS)
+VIEW_OPTIONS = ("REFRESH", opts.POLICY, opts.NOT_NULL, *opts.STORAGE_OPTIONS)
 
 
 def read_alter(cursor: TokenCursor) -> st.Statement:
@@ -140,7 +131,9 @@ def _read_constraints(
 
 def _read_options(cursor: TokenCursor, target: st.RelationRef, kind: ObjectKind) -> st.SetOptions:
     is_task = kind is ObjectKind.CONTINUAL_TASK
-    names, read = (TASK_OPTIONS, task_options) if is_task else (VIEW_OPTIONS, view_options)
+    names, read = (
+        (opts.TASK_OPTIONS, opts.task_options) if is_task else (VIEW_OPTIONS, opts.view_options)
+    )
     options: tuple[st.Option, ...] = ()
     reset: tuple[str, ...] = ()
     if cursor.take().upper == "SET":
@@ -163,7 +156,7 @@ def _names(tokens: Tokens, options: Sequence[str]) -> tuple[str, ...]:
     for group in cut_at_commas(tokens):
         name = " ".join(token.upper for token in group)
         if name not in options:
-            raise unknown_option(span_of(group or tokens), name, options)
+            raise opts.unknown_option(span_of(group or tokens), name, options)
         _check_free(name, span_of(group))
         names.append(name)
     return tuple(names)

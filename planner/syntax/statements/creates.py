@@ -16,12 +16,7 @@ from ctsql.planner.syntax.statements.short_forms import read_flow, read_task_for
 from ctsql.planner.syntax.tokens.file_refs import check_location
 from ctsql.planner.syntax.tokens.sqltext import analyse
 from ctsql.planner.syntax.tokens.token_reader import TokenCursor, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import (
-    Kind,
-    Token,
-    Tokens,
-    span_of,
-)
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, span_of
 
 _KNOWN = (
     "TABLE", "VIEW", "MATERIALIZED", "CONTINUAL", "SCHEMA", "DATABASE", "OR", "TEMPORARY",
