@@ -20,11 +20,7 @@ class BodyBinder:
     """Binds statements that write ``own``, of the column list ``column_defs``, with these roles."""
 
     def __init__(
-        self,
-        binder: Binder,
-        own: Item,
-        roles: dict[str, Role],
-        column_defs: Sequence[st.ColumnDef],
+        self, binder: Binder, own: Item, roles: dict[str, Role], column_defs: Sequence[st.ColumnDef]
     ) -> None:
         self.binder = binder
         self.analyst = binder.analyst

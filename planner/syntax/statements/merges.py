@@ -212,10 +212,7 @@ def _check_reachable(clauses: tuple[st.WhenClause, ...]) -> None:
 
 
 def read_assignments(
-    tokens: Tokens,
-    target: st.NamedSource,
-    scope: st.Scope,
-    cte_names: frozenset[str] = frozenset(),
+    tokens: Tokens, target: st.NamedSource, scope: st.Scope, cte_names: frozenset[str] = frozenset()
 ) -> tuple[st.Assignment, ...]:
     """Read the assignments behind SET; ``target`` may qualify a column, values see ``scope``."""
     assignments: list[st.Assignment] = []

@@ -29,10 +29,7 @@ class QualifiedNames:
     """
 
     def __init__(
-        self,
-        texts: Iterable[SqlText],
-        search_schema: str,
-        columns_of: ColumnsOf = lambda _: None,
+        self, texts: Iterable[SqlText], search_schema: str, columns_of: ColumnsOf = lambda _: None
     ) -> None:
         self.search_schema = fold(search_schema)
         self.columns_of = columns_of

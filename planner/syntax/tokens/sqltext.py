@@ -76,10 +76,7 @@ def analyse(
         clocks=replaceable_calls.clocks(tokens),
         nondeterministic=replaceable_calls.nondeterministic(tokens),
         edits=tuple(
-            sorted(
-                (*outside, *replaceable_calls.type_edits(tokens)),
-                key=lambda e: e.span.start,
-            )
+            sorted((*outside, *replaceable_calls.type_edits(tokens)), key=lambda e: e.span.start)
         ),
         parameters=replaceable_calls.parameters(tokens),
         names=qualified_names(tree, sql, tokens, nodes, outer),
@@ -107,10 +104,7 @@ def _tree(
     before, after = {"predicate": ("SELECT 1 WHERE (", "\n)"), "ctes": ("", "\nSELECT 1")}.get(
         form, ("", "")
     )
-    frame = [
-        Edit(span=span.front, text=before),
-        Edit(span=span.behind, text=after),
-    ]
+    frame = [Edit(span=span.front, text=before), Edit(span=span.behind, text=after)]
     always = [*table_operands(tokens), *type_calls(tokens), *outside]
     sql = splice(span, [frame[0], *always, frame[1]])
     try:
@@ -136,11 +130,7 @@ def _parse_error(cause: ParseError, sql: RewrittenText, span: Span, tokens: Toke
     """Translate an error of sqlglot: its place in the user's text, and a plain message."""
     fields = cause.errors[0] if cause.errors else {}
     place = span
-    line, column, highlight = (
-        fields.get("line"),
-        fields.get("col"),
-        fields.get("highlight") or "",
-    )
+    line, column, highlight = (fields.get("line"), fields.get("col"), fields.get("highlight") or "")
     if line and column:  # the column is that of the highlight's last character, from 1
         lines = sql.text.split("\n")
         stop = sum(len(text) + 1 for text in lines[: line - 1]) + column
