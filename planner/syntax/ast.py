@@ -365,6 +365,31 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OnObject(Statement):
+    """A statement about one object."""
+
+    target: RelationRef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnKind(OnObject):
+    """A statement that names the object's kind."""
+
+    kind: ObjectKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateObject(OnObject):
+    """CREATE of a table, a view or a task."""
+
+    kind: ClassVar[ObjectKind]
+    columns: tuple[ColumnDef, ...] = ()
+    or_replace: bool = False
+    if_not_exists: bool = False
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Select(Statement):
     """A query at the top level. ``as_of`` is the literal's text after AS OF, or None."""
 
@@ -374,19 +399,17 @@ class Select(Statement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dml(Statement):
+class Dml(OnObject):
     """INSERT, UPDATE, DELETE or MERGE at top level; ``text.relations`` leaves the target out."""
 
     verb: str  # INSERT, UPDATE, DELETE, MERGE
-    target: RelationRef
     text: SqlText
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CopyFrom(Statement):
+class CopyFrom(OnObject):
     """COPY table [(columns)] FROM 'file' [(options)]."""
 
-    target: RelationRef
     file: FileRef
     columns: tuple[ColumnDef, ...] = ()
 
@@ -401,7 +424,7 @@ class CopyTo(Statement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateTable(Statement):
+class CreateTable(CreateObject):
     """CREATE TABLE with columns or AS SELECT (``text`` is the whole statement), or an attachment.
 
     ``location`` is set for ``CREATE TABLE t LOCATION 'uri'``, which attaches an existing table.
@@ -409,44 +432,29 @@ class CreateTable(Statement):
     """
 
     kind: ClassVar = ObjectKind.TABLE
-    target: RelationRef
     text: SqlText
-    or_replace: bool = False
-    if_not_exists: bool = False
     location: str | None = None
     location_span: Span | None = None
-    comment: str | None = None
-    columns: tuple[ColumnDef, ...] = ()
     columns_span: Span | None = None
     query: SqlText | None = None
     constraints: tuple[ConstraintDef, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateView(Statement):
+class CreateView(CreateObject):
     """CREATE [OR REPLACE] VIEW."""
 
     kind: ClassVar = ObjectKind.VIEW
-    target: RelationRef
     query: SqlText
-    columns: tuple[ColumnDef, ...] = ()
-    or_replace: bool = False
-    if_not_exists: bool = False
-    comment: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateMaterializedView(Statement):
+class CreateMaterializedView(CreateObject):
     """CREATE [OR REPLACE] MATERIALIZED VIEW, or CREATE REPLACEMENT ... FOR ``replaces``."""
 
     kind: ClassVar = ObjectKind.MATERIALIZED_VIEW
-    target: RelationRef
     query: SqlText
-    columns: tuple[ColumnDef, ...] = ()
     options: tuple[Option, ...] = ()
-    or_replace: bool = False
-    if_not_exists: bool = False
-    comment: str | None = None
     replaces: RelationRef | None = None
     constraints: tuple[ConstraintDef, ...] = ()
 
@@ -463,26 +471,21 @@ class TaskInput:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateContinualTask(Statement):
+class CreateContinualTask(CreateObject):
     """CREATE CONTINUAL TASK ... ON INPUT ... AS ( statements )."""
 
     kind: ClassVar = ObjectKind.CONTINUAL_TASK
-    target: RelationRef
     inputs: tuple[TaskInput, ...]
     body: tuple[BodyStatement, ...]
     body_span: Span  # the body with its parentheses
     as_span: Span  # the word AS in front of the body
-    columns: tuple[ColumnDef, ...] = ()
     # those of OUTPUTS (...); none where the task is its own output.
     outputs: tuple[OutputDef, ...] = ()
-    comment: str | None = None
     options: tuple[Option, ...] = ()
     options_span: Span | None = None  # WITH (...) if there is one
     constraints: tuple[ConstraintDef, ...] = ()  # of the task's own rows, each with a name
     # the column list with its parentheses, or OUTPUTS with its list, if there is one.
     columns_span: Span | None = None
-    or_replace: bool = False
-    if_not_exists: bool = False
     backfill: RelationRef | None = None  # the table of BACKFILL FROM
     replaces: RelationRef | None = None  # the task of REPLACEMENT ... FOR
     begin: "Instant | None" = None  # its FROM; None for SNAPSHOT
@@ -530,11 +533,9 @@ class UndropObject(Statement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RenameObject(Statement):
+class RenameObject(OnKind):
     """ALTER <kind> name RENAME TO new."""
 
-    kind: ObjectKind
-    target: RelationRef
     new: RelationRef
 
 
@@ -591,46 +592,39 @@ ColumnChange = AddColumns | DropColumns | RenameColumn | RetypeColumn | SetNotNu
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AlterTable(Statement):
+class AlterTable(OnObject):
     """ALTER TABLE name <change of its columns>."""
 
-    target: RelationRef
     change: ColumnChange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplaceBody(Statement):
+class ReplaceBody(OnObject):
     """ALTER CONTINUAL TASK name AS ( statements ): another body from the next T on."""
 
-    target: RelationRef
     body: tuple[BodyStatement, ...]
     body_span: Span
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ControlTask(Statement):
+class ControlTask(OnObject):
     """ALTER CONTINUAL TASK name RETRY or SKIP the T at which it failed; SUSPEND or RESUME."""
 
-    target: RelationRef
     verb: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetOptions(Statement):
+class SetOptions(OnKind):
     """ALTER <kind> name SET (options), or RESET (names of options): of a task or a view."""
 
-    kind: ObjectKind
-    target: RelationRef
     options: tuple[Option, ...] = ()
     reset: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeConstraints(Statement):
+class ChangeConstraints(OnKind):
     """ALTER <kind> name ADD constraint, or DROP CONSTRAINT [IF EXISTS] name."""
 
-    kind: ObjectKind
-    target: RelationRef
     new_constraint: ConstraintDef | None = None
     dropped_name: str = ""
     dropped_span: Span | None = None
@@ -638,19 +632,16 @@ class ChangeConstraints(Statement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyReplacement(Statement):
+class ApplyReplacement(OnKind):
     """ALTER MATERIALIZED VIEW | CONTINUAL TASK name APPLY REPLACEMENT replacement."""
 
-    kind: ObjectKind
-    target: RelationRef
     replacement: RelationRef
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayTask(Statement):
+class ReplayTask(OnObject):
     """REPLAY CONTINUAL TASK name FROM t [AS ( statements )]."""
 
-    target: RelationRef
     begin: "Instant"  # the first T that is run again
     # the new one, with ``body_span``; empty where the task keeps its own.
     body: tuple[BodyStatement, ...] = ()
@@ -680,10 +671,9 @@ class Show(Statement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Describe(Statement):
+class Describe(OnObject):
     """DESCRIBE | DESC [kind] [EXTENDED] name."""
 
-    target: RelationRef
     kind: ObjectKind | None = None
     extended: bool = False
 
@@ -699,18 +689,16 @@ class Explain(Statement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RefreshView(Statement):
+class RefreshView(OnObject):
     """REFRESH MATERIALIZED VIEW name [FULL]."""
 
-    target: RelationRef
     full: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VerifyView(Statement):
+class VerifyView(OnObject):
     """VERIFY [MATERIALIZED VIEW] name [REPAIR]."""
 
-    target: RelationRef
     repair: bool = False
 
 
@@ -759,11 +747,10 @@ class Maintain(Statement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowQuestion(Statement):
+class RowQuestion(OnObject):
     """BLAME name [WHERE predicate] [AS OF time], or WHY name WHERE predicate [AS OF time]."""
 
     verb: str  # BLAME or WHY
-    target: RelationRef
     select: Select  # ``SELECT *`` of what stands behind it; its text is a separate source
 
 
