@@ -67,7 +67,11 @@ def plan_test(test: st.Test, schema: str, folder: Folder) -> TestPlan:
             INVALID_STATEMENT: the test gives columns of a table in the folder; a part of a task
             would be created twice. INVALID_OPTION: its times do not increase; an unknown condition.
     """
-    _check_conditions(test)
+    for expectation in test.expectations:
+        if isinstance(expectation, st.ExpectError) and expectation.condition not in CONDITIONS:
+            hint = did_you_mean(expectation.condition, CONDITIONS)
+            span, name = expectation.condition_span, expectation.condition
+            raise bad_option(span, "ERROR", "There is no such condition.", value=name, hint=hint)
     stand_ins = _stand_ins(test, schema, folder)
     names_read = [qualify(ref, schema) for ref in _relations(test) if ref.file is None]
     definitions = _definitions_for(names_read, stand_ins, folder)
@@ -79,14 +83,6 @@ def plan_test(test: st.Test, schema: str, folder: Folder) -> TestPlan:
         definitions=tuple(_detached(d) for d in definitions),
         step_times=tuple(_times(test.steps)),
     )
-
-
-def _check_conditions(test: st.Test) -> None:
-    for expectation in test.expectations:
-        if isinstance(expectation, st.ExpectError) and expectation.condition not in CONDITIONS:
-            hint = did_you_mean(expectation.condition, CONDITIONS)
-            span, name = expectation.condition_span, expectation.condition
-            raise bad_option(span, "ERROR", "There is no such condition.", value=name, hint=hint)
 
 
 def _times(steps: Sequence[st.TestStep]) -> Iterator[int]:

@@ -1,7 +1,7 @@
 """Turns a query's text into nodes: common table expressions, set operations, LIMIT, names."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ctsql.catalog.names import fold
@@ -14,7 +14,7 @@ from ctsql.planner.ivm.parse.from_relations import FromCompiler, Relation
 from ctsql.planner.ivm.parse.function_calls import order_item
 from ctsql.planner.ivm.parse.scopes import Cte, NamedRelation, Scope
 from ctsql.planner.ivm.parse.select import Block, CompiledSelect
-from ctsql.planner.syntax.tokens.tokenizer import Tokens, span_of
+from ctsql.planner.syntax.tokens.tokenizer import span_of
 
 
 class Compiler(FromCompiler):
@@ -31,7 +31,9 @@ class Compiler(FromCompiler):
             select = Block(self, text.body, around).compile(order)
         else:
             node, names = self._body(text.body, around)
-            items = (self._order_of(o, node, names) for o in order)
+            source = NamedRelation(alias=(), columns=tuple(zip(names, node.columns, strict=True)))
+            scope, places = Scope(sources=(source,)), [alg.Expr.of(col) for col in node.columns]
+            items = (order_item(o, self.expressions, scope, places=places) for o in order)
             keys = tuple(o for o in items if not is_constant(o.expr))
             select = CompiledSelect(node, names, keys, 0)
         node = select.node
@@ -59,12 +61,6 @@ class Compiler(FromCompiler):
             offset=" ".join(texts(text.offset)),
             span=span_of(text.limit or text.offset),
         )
-
-    def _order_of(self, tokens: Tokens, node: alg.Node, names: Sequence[str]) -> alg.Order:
-        """ORDER BY of a set operation: by place, or over the result's columns."""
-        source = NamedRelation(alias=(), columns=tuple(zip(names, node.columns, strict=True)))
-        places = [alg.Expr.of(col) for col in node.columns]
-        return order_item(tokens, self.expressions, Scope(sources=(source,)), places=places)
 
     def _body(self, text: BodyText, around: Scope) -> tuple[alg.Node, list[str]]:
         """A query's body: a SELECT, VALUES, a set operation, a query in parentheses."""

@@ -84,13 +84,9 @@ def _insert(tokens: Tokens, verb: int) -> st.InsertStatement:
     if cursor.upper() not in QUERY_WORDS:
         cursor.fail("SELECT or VALUES", words=QUERY_WORDS)
     rest = cursor.rest
-    if verb:
-        cut = st.Edit(span=span_of(tokens[verb : cursor.position]), text=" ")
-        query = analyse(
-            span_of(tokens), form="query", tokens=[*tokens[:verb], *rest], exclusion=cut
-        )
-    else:
-        query = analyse(span_of(rest), form="query", tokens=rest)
+    read = [*tokens[:verb], *rest]
+    cut = st.Edit(span=span_of(tokens[verb : cursor.position]), text=" ") if verb else None
+    query = analyse(span_of(read), form="query", tokens=read, exclusion=cut)
     return st.InsertStatement(
         span=span_of(tokens),
         target=target,

@@ -76,7 +76,7 @@ def _column(
     cursor: TokenCursor, *, typed: bool, defaults: bool, constraints: list[ConstraintDef] | None
 ) -> ColumnDef:
     name = cursor.name("a column's name")
-    type_text = _type(cursor, name) if typed else None
+    type_text = read_type(cursor, name)[0] if typed else None
     nullable, comment, default = True, None, None
     while cursor.current is not None:
         if constraints is not None and _begins_constraint(cursor, typed=typed):
@@ -113,13 +113,6 @@ def _begins_constraint(cursor: TokenCursor, *, typed: bool) -> bool:
     return cursor.upper() in ("CONSTRAINT", "CHECK", "UNIQUE", "REFERENCES", "PRIMARY")
 
 
-def read_type(cursor: TokenCursor, name: Token) -> tuple[str, Span]:
-    """Read the type of a column, to the end; in Spark's spelling, with its place."""
-    start = cursor.position
-    text = _type(cursor, name)
-    return text, span_of(cursor.tokens[start : cursor.position])
-
-
 def read_default(cursor: TokenCursor) -> SqlText:
     """The value behind DEFAULT; it ends where NOT NULL, COMMENT or a constraint begins."""
     rest = cursor.rest
@@ -150,7 +143,8 @@ def _type_tokens(group: Sequence[Token], start: int) -> Tokens:
     return group[start:stop]
 
 
-def _type(cursor: TokenCursor, name: Token) -> str:
+def read_type(cursor: TokenCursor, name: Token) -> tuple[str, Span]:
+    """Read the type of a column, in Spark's spelling, with its place."""
     tokens = _type_tokens(cursor.tokens, cursor.position)
     if not tokens:
         cursor.fail(f'the type of column "{name.text}"')
@@ -161,11 +155,12 @@ def _type(cursor: TokenCursor, name: Token) -> str:
         hint = f"Type {other}." if other else did_you_mean(head.upper, type_names)
         raise error("INVALID_COLUMN_TYPE", span=head.span, type=head.text, hint=hint)
     cursor.position += len(tokens)
-    text = splice(span_of(tokens), spark_types(tokens)).text
+    span = span_of(tokens)
+    text = splice(span, spark_types(tokens)).text
     if head.upper not in ("INTERVAL", "ARRAY", "MAP", "STRUCT", "DOUBLE", "STRING", "TIMESTAMP"):
         extra = tokens[1:2]
         if extra and extra[0].upper != "(":
             raise syntax_error(
                 extra[0].span, f'found "{extra[0].text}", expected "NOT NULL", "COMMENT" or ","'
             )
-    return text
+    return text, span
