@@ -2,12 +2,10 @@
 
 from ctsql.planner.syntax.parse import parse, parse_as
 from ctsql.planner.syntax.tokens.rewrite import RewrittenText, rewrite, splice
-from ctsql.planner.syntax.tokens.sqltext import analyse
 from ctsql.planner.syntax.tokens.tokenizer import is_complete, split
 
 __all__ = [
     "RewrittenText",
-    "analyse",
     "is_complete",
     "parse",
     "parse_as",

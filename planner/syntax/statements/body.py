@@ -86,7 +86,7 @@ def _insert(tokens: Tokens, verb: int) -> st.InsertStatement:
     rest = cursor.rest
     read = [*tokens[:verb], *rest]
     cut = st.Edit(span=span_of(tokens[verb : cursor.position]), text=" ") if verb else None
-    query = analyse(span_of(read), form="query", tokens=read, exclusion=cut)
+    query = analyse(read, form="query", exclusion=cut)
     return st.InsertStatement(
         span=span_of(tokens),
         target=target,
@@ -115,7 +115,7 @@ def _delete_or_update(tokens: Tokens, verb: int) -> st.DeleteStatement | st.Upda
     ctes, cte_names = None, frozenset[str]()
     if verb:
         clause = tokens[:verb]
-        ctes = analyse(span_of(clause), form="ctes", tokens=clause)
+        ctes = analyse(clause, form="ctes")
         start = 2 if tokens[1].upper == "RECURSIVE" else 1
         commas = [i + 1 for i, t in tk.at_depth_0(clause) if t.upper == ","]
         cte_names = frozenset(clause[i].text.lower() for i in (start, *commas))
@@ -138,8 +138,8 @@ def _delete_or_update(tokens: Tokens, verb: int) -> st.DeleteStatement | st.Upda
     if cursor.current is not None:
         cursor.expect("WHERE")
         rest = cursor.until(len(cursor.tokens), "a condition")
-        place, scopes = span_of(rest), [(written,)]
-        where = analyse(place, form="predicate", tokens=rest, cte_names=cte_names, outer=scopes)
+        scopes = [(written,)]
+        where = analyse(rest, form="predicate", cte_names=cte_names, outer=scopes)
     span = span_of(tokens)
     if is_delete:
         return st.DeleteStatement(span=span, target=target, alias=alias, where=where, ctes=ctes)

@@ -121,7 +121,7 @@ def read_default(cursor: TokenCursor) -> SqlText:
     comments = (i for i, t in tk.at_depth_0(rest) if i and t.upper in words)
     stop = min((*(i for i in ends if rest[i - 1].upper != "IS"), *comments), default=len(rest))
     value = cursor.until(stop, "a value")
-    text = analyse(span_of(value), form="predicate", tokens=value)
+    text = analyse(value, form="predicate")
     if text.relations:
         what = "a query as DEFAULT"
         raise not_supported(text.span, what, why="A default is a value of its own.")

@@ -17,7 +17,6 @@ from ctsql.planner.syntax.ast import ConstraintDef, OnViolation
 from ctsql.planner.syntax.statements.refusals import refusal
 from ctsql.planner.syntax.tokens.sqltext import analyse
 from ctsql.planner.syntax.tokens.token_reader import TokenCursor, column_names
-from ctsql.planner.syntax.tokens.tokenizer import span_of
 
 CONSTRAINTS_MAX = 60  # of one output: the bits of a number say which of them a row breaks
 _ACTIONS = tuple(action.value for action in OnViolation)
@@ -51,7 +50,7 @@ def read_constraint(cursor: TokenCursor, column: str | None = None) -> Constrain
     predicate, is_unique = None, cursor.accept("UNIQUE")
     if not is_unique and cursor.accept("CHECK"):
         inside = cursor.group("a condition", filled=True)
-        predicate = analyse(span_of(inside), form="predicate", tokens=inside)
+        predicate = analyse(inside, form="predicate")
         if predicate.relations:
             why = "A constraint looks at the row that is written, and at nothing else."
             raise not_supported(predicate.relations[0].span, "a query in a CHECK", why=why)

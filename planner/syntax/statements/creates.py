@@ -247,7 +247,7 @@ def _view(cursor: TokenCursor, *, or_replace: bool) -> st.CreateView:
 def _query(cursor: TokenCursor) -> st.SqlText:
     if cursor.upper() not in QUERY_WORDS:
         cursor.fail("a query", words=("SELECT", "WITH", "VALUES", "FROM", "TABLE"))
-    return analyse(span_of(cursor.rest), form="query", tokens=cursor.rest)
+    return analyse(cursor.rest, form="query")
 
 
 def _materialized_view(

@@ -21,7 +21,7 @@ from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.name_scopes import source_of
 from ctsql.planner.syntax.tokens.sqltext import analyse
 from ctsql.planner.syntax.tokens.token_reader import TokenCursor, found_text, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import Tokens, span_of
+from ctsql.planner.syntax.tokens.tokenizer import Tokens
 
 _NO_NAMES = ("AS", "CREATE", "IF", "NOT", "ON", "OR", "WHERE", "WITH")
 _NO_ALIAS = (*_NO_NAMES, "COMMENT")
@@ -172,7 +172,7 @@ def _input(cursor: TokenCursor) -> TaskInput:
 def _rows_where(ref: RelationRef, alias: str | None, condition: Tokens) -> SqlText:
     """The query of the rows for which a condition is true, which reads one row's columns alone."""
     source = source_of(ref, alias)
-    text = analyse(span_of(condition), form="predicate", tokens=condition, outer=[(source,)])
+    text = analyse(condition, form="predicate", outer=[(source,)])
     other = [ref.span for ref in text.relations] + [call.span for call in text.clocks]
     other += [call.span for call in text.nondeterministic] + list(text.parameters)
     if other:

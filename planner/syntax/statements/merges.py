@@ -60,7 +60,7 @@ def read_merge(tokens: Tokens, verb: int = 0) -> st.MergeStatement:
         target=target,
         source=source,
         source_alias=source_alias,
-        on=analyse(span_of(on), form="predicate", tokens=on, outer=[(written, read)]),
+        on=analyse(on, form="predicate", outer=[(written, read)]),
         clauses=clauses,
         alias=alias,
         source_ref=source_ref,
@@ -73,7 +73,7 @@ def _source(cursor: TokenCursor, verb: int) -> tuple[st.SqlText, str, st.Relatio
     start = cursor.position
     if cursor.at("("):
         inside = cursor.group("a query", filled=True)
-        text = analyse(span_of(inside), form="query", tokens=inside)
+        text = analyse(inside, form="query")
         alias = quote(SOURCE)
     else:
         ref = _relation(cursor)
@@ -83,7 +83,7 @@ def _source(cursor: TokenCursor, verb: int) -> tuple[st.SqlText, str, st.Relatio
         between = span_of(cursor.tokens[verb:start])
         tokens = [*cursor.tokens[:verb], *cursor.tokens[start : cursor.position]]
         cut = st.Edit(span=between, text=_ALL_OF)
-        text = analyse(span_of(tokens), form="query", tokens=tokens, exclusion=cut)
+        text = analyse(tokens, form="query", exclusion=cut)
     if cursor.accept("AS") or not cursor.at("ON"):
         alias = quote(cursor.name('"ON"').text)
         ref = None
@@ -138,8 +138,7 @@ def _clause(tokens: Tokens, target: st.NamedSource, source: st.NamedSource) -> s
         rest = cursor.rest
         stop = next((i for i in _outside_case(rest) if rest[i].upper == "THEN"), len(rest))
         condition_tokens = cursor.until(stop, "a condition")
-        place = span_of(condition_tokens)
-        condition = analyse(place, form="predicate", tokens=condition_tokens, outer=[scope])
+        condition = analyse(condition_tokens, form="predicate", outer=[scope])
     cursor.expect("THEN")
     actions = _ALLOWED[when]
     action = next((a for a in actions if cursor.at(a.name)), None)
@@ -264,9 +263,7 @@ def _read_value(
     """A value; None for DEFAULT. The other arguments: as for :func:`read_assignments`."""
     if len(tokens) == 1 and tokens[0].upper == "DEFAULT":
         return None
-    return analyse(
-        span_of(tokens), form="predicate", tokens=tokens, cte_names=cte_names, outer=(scope,)
-    )
+    return analyse(tokens, form="predicate", cte_names=cte_names, outer=(scope,))
 
 
 def changed_rows(

@@ -31,7 +31,7 @@ def read_query(tokens: Tokens) -> st.Select | st.Dml:
     query = tokens if place is None else tokens[:place]
     if not query:
         raise syntax_error(tokens[0].span, "found AS OF, expected a query in front of it")
-    text = analyse(span_of(query), form="query", tokens=query)
+    text = analyse(query, form="query")
     if place is None:
         return st.Select(span=span_of(tokens), query=text)
     cursor = TokenCursor(tokens, start=place + 2)
@@ -102,7 +102,7 @@ def read_dml(tokens: Tokens, *, start: int = 0) -> st.Dml:
         target = replace(target, aliased=has_alias)
     if verb == "MERGE":
         _refuse_duplicates(tokens)
-    text = analyse(span_of(tokens), form="statement", tokens=tokens, targets=[target])
+    text = analyse(tokens, form="statement", targets=[target])
     return st.Dml(span=span_of(tokens), verb=verb, target=target, text=text)
 
 

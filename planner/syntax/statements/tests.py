@@ -120,7 +120,7 @@ def _rows(cursor: TokenCursor, edits: list[st.Edit]) -> st.SqlText:
     if cursor.at("VALUES"):
         tokens = cursor.until(_end_of_part(cursor), "rows")
         try:
-            return analyse(span_of(tokens), form="query", tokens=tokens)
+            return analyse(tokens, form="query")
         except CtsqlError as problem:
             _refuse_slip(tokens, problem)
             raise
@@ -143,7 +143,7 @@ def _query(cursor: TokenCursor) -> tuple[st.SqlText, Tokens]:
     begin = cursor.position
     inside = cursor.group("a query")
     tokens = cursor.tokens[begin : cursor.position]
-    return analyse(span_of(tokens), form="query", tokens=tokens), inside
+    return analyse(tokens, form="query"), inside
 
 
 def _end_of_part(cursor: TokenCursor) -> int:

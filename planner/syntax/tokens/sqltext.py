@@ -22,7 +22,7 @@ from ctsql.planner.syntax.tokens.name_scopes import qualified_names
 from ctsql.planner.syntax.tokens.rewrite import RewrittenText, splice
 from ctsql.planner.syntax.tokens.sqlglot_gaps import gaps, table_operands, type_calls
 from ctsql.planner.syntax.tokens.token_reader import relation_ref, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, plain_comments, tokenise
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, plain_comments, span_of
 
 Form = Literal["query", "predicate", "statement", "ctes"]
 
@@ -36,10 +36,9 @@ _CRASHES = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 
 
 def analyse(
-    span: Span,
+    tokens: Tokens,
     *,
     form: Form,
-    tokens: Tokens | None = None,
     targets: Iterable[RelationRef] = (),
     exclusion: Edit | None = None,
     cte_names: frozenset[str] = frozenset(),
@@ -49,7 +48,6 @@ def analyse(
 
     Args:
         form: a query, a predicate (the text after WHERE), a DML statement, or a WITH clause alone.
-        tokens: its tokens, if the caller has them.
         targets: relations that are written; the result excludes them.
         exclusion: a part that does not belong to the piece, and its replacement; not in ``tokens``.
         cte_names: common table expressions around the piece, in lower case.
@@ -59,9 +57,7 @@ def analyse(
         SYNTAX_ERROR: it cannot be parsed. NOT_SUPPORTED: a time travel clause. INVALID_NAME: a
             relation's name has more than two parts.
     """
-    tokens = tokenise(span) if tokens is None else tokens
-    if not tokens:
-        raise syntax_error(span, f"found nothing, expected a {form}")
+    span = span_of(tokens)
     _refuse_time_travel(tokens)
     outside = [] if exclusion is None else [exclusion]
     tree, sql = _tree(span, form, tokens, outside)

@@ -13,11 +13,12 @@ from ctsql.planner.nodes import External, InsertsInput, Query
 from ctsql.planner.shapes import Shapes
 from ctsql.planner.syntax.ast import RelationRef
 from ctsql.planner.syntax.tokens.sqltext import analyse
+from ctsql.planner.syntax.tokens.tokenizer import tokenise
 
 
 def _query(text: str) -> Query:
     """A query over relations, each of which is the object of its name."""
-    sql = analyse(Source(text, "<test>").whole(), form="query")
+    sql = analyse(tokenise(Source(text, "<test>").whole()), form="query")
     relations = tuple(
         InsertsInput(object_id=r.parts[-1], name=Name("default", r.parts[-1]), columns=("k", "v"))
         for r in sql.relations

@@ -9,6 +9,7 @@ from ctsql.catalog.spans import Source
 from ctsql.planner.bodies.delete_by_key import key_lookup
 from ctsql.planner.nodes import Delete, InsertsInput, Node, NormalReference, Query, SelfReference
 from ctsql.planner.syntax.tokens.sqltext import analyse
+from ctsql.planner.syntax.tokens.tokenizer import tokenise
 from ctsql.runtime.delta.keyed_scan import KeyRanges
 
 OUTPUT = SelfReference(object_id="o", name=Name("default", "out"), columns=("k", "L", "from"))
@@ -16,7 +17,7 @@ CHANGE = InsertsInput(object_id="t", name=Name("default", "t"), columns=("a", "b
 
 
 def _delete(predicate: str, of: Node = CHANGE, alias: str = "out") -> Delete:
-    sql = analyse(Source(predicate, "<test>").whole(), form="predicate")
+    sql = analyse(tokenise(Source(predicate, "<test>").whole()), form="predicate")
     relations = tuple(of if r.parts[-1] != "out" else OUTPUT for r in sql.relations)
     where = Query(sql=sql, relations=relations, columns=())
     return Delete(of=OUTPUT, alias=alias, where=where)

@@ -9,6 +9,7 @@ from ctsql.planner.syntax import parse, rewrite
 from ctsql.planner.syntax.ast import Dml, RelationRef, Select
 from ctsql.planner.syntax.tokens.qualified_names import QualifiedNames
 from ctsql.planner.syntax.tokens.sqltext import analyse
+from ctsql.planner.syntax.tokens.tokenizer import tokenise
 
 COLUMNS = {
     "s.t": ("a", "b"),
@@ -24,7 +25,7 @@ def _columns_of(ref: RelationRef) -> tuple[str, ...] | None:
 
 
 def _resolved(query: str) -> str:
-    text = analyse(Source(query).whole(), form="query")
+    text = analyse(tokenise(Source(query).whole()), form="query")
     names = QualifiedNames([text], "default", _columns_of)
     return rewrite(names.applied(text), relation=lambda _: "R").text
 
