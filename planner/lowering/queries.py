@@ -93,9 +93,9 @@ def run_pieces(
     views: Mapping[str, DataFrame] | None = None,
     parameters: Sequence[str] = (),
 ) -> DataFrame:
-    """The result of a statement made of texts of ours and of the user's.
+    """The result of a statement that combines texts of ctsql and of the user.
 
-    ``rows_of`` replaces relations of a text by their place; ``{name}`` in texts of ours is one of
+    ``rows_of`` replaces relations of a text by their place; ``{name}`` in texts of ctsql is one of
     ``views``.
     """
     read: dict[RelationRef, RelationRows] = {}

@@ -70,7 +70,7 @@ def splice(span: Span, edits: Iterable[Edit]) -> RewrittenText:
 
 
 def concatenate(parts: Sequence[str | RewrittenText]) -> RewrittenText:
-    """Rewritten texts with texts of ours between them, which come from where the next one begins.
+    """Rewritten texts with texts of ctsql between them, whose origin is the next one's begin.
 
     There is one rewritten text at least.
     """
