@@ -71,7 +71,7 @@ class StatementView:
     def run(
         self, pieces: Sequence[str | Query], rows: dict[str, DataFrame] | None = None
     ) -> DataFrame:
-        """A statement of texts of ctsql and of the user; ``{name}`` in ctsql's is one of ``rows``."""
+        """A statement of texts of ctsql and the user; ``{name}`` in ctsql's is one of ``rows``."""
         if self.ctes is not None:
             pieces = [self.ctes, " ", *pieces]
         return run_pieces(pieces, self.context, self.output_frames, rows)

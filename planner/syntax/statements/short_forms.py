@@ -69,7 +69,7 @@ def read_task_form(cursor: TokenCursor) -> tk.Tokens | None:
         )
     body = comment_above(cursor.span.text, body)
     text = f"CREATE CONTINUAL TASK {head} ON INPUT {source_text}{options} AS (\n{body}\n)"
-    return tk.tokenise(Source(text, f"{cursor.source.name} (compiled)").whole())
+    return tk.tokenise(Source(text, f"{cursor.span.source.name} (compiled)").whole())
 
 
 def _options(cursor: TokenCursor) -> str:

@@ -209,7 +209,7 @@ def _expectation(cursor: TokenCursor, steps: list[st.TestStep]) -> st.Expectatio
     begins_rows = cursor.position
     rows = _rows(cursor, [])
     return st.ExpectRows(
-        span=Span(cursor.source, begin, rows.span.stop),
+        span=Span(cursor.span.source, begin, rows.span.stop),
         after=after,
         query=query,
         rows=rows,

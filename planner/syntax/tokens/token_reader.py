@@ -6,7 +6,7 @@ from typing import NoReturn
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.names import did_you_mean
-from ctsql.catalog.spans import Source, Span
+from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import RelationRef
 from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, span_of
@@ -44,11 +44,6 @@ class TokenCursor:
         self._end = f"the end of the {of}"
 
     @property
-    def source(self) -> Source:
-        """The text the tokens were cut from."""
-        return self.tokens[0].source
-
-    @property
     def span(self) -> Span:
         """All the tokens, those read included."""
         return span_of(self.tokens)
@@ -77,7 +72,7 @@ class TokenCursor:
 
     def since(self, start: int) -> Span:
         """From a place in the text to the end of the token that was read last."""
-        return Span(self.source, start, self.tokens[self.position - 1].stop)
+        return Span(self.tokens[0].source, start, self.tokens[self.position - 1].stop)
 
     def upper(self, ahead: int = 0) -> str:
         """Return the token so many ahead as keywords are compared; empty at the end."""
