@@ -63,7 +63,7 @@ def read_alter(cursor: TokenCursor) -> st.Statement:
 def _read_change(
     cursor: TokenCursor, target: st.RelationRef, kind: ObjectKind
 ) -> st.Statement | None:
-    """Read a change that a kind of objects has of its own; None if no such change follows."""
+    """Read a change that only some kinds of objects have; None if no such change follows."""
     span = cursor.span
     if kind in _REPLACEABLE and cursor.upper() in ("SET", "RESET"):
         return _read_options(cursor, target, kind)
