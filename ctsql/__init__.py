@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         StatementError,
         UpperMismatch,
     )
+    from ctsql.connection.questions import Relation
     from ctsql.connection.writer import Writer
     from ctsql.results.result import Result, Row
     from ctsql.results.subscription import Subscription
@@ -47,6 +48,7 @@ _HOMES = {
     "Connection": "ctsql.api",
     "connect": "ctsql.api",
     "execute": "ctsql.api",
+    "Relation": "ctsql.connection.questions",
     "Result": "ctsql.results.result",
     "Row": "ctsql.results.result",
     "Subscription": "ctsql.results.subscription",
@@ -57,7 +59,8 @@ __all__ = [
     "CatalogError", "CommitLost", "CommitUnknown", "Connection", "CtsqlError", "DataError",
     "DatabaseError", "EnvironmentProblem", "Error", "IntegrityError", "InterfaceError",
     "InternalError", "NotSupported", "NotSupportedError", "OperationalError", "ProgrammingError",
-    "Result", "Row", "StatementError", "Subscription", "UpperMismatch", "Warning", "Writer",
+    "Relation", "Result", "Row", "StatementError", "Subscription", "UpperMismatch", "Warning",
+    "Writer",
     "__version__", "apilevel", "connect", "execute", "paramstyle", "threadsafety",
 ]  # fmt: skip
 

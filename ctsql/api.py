@@ -177,6 +177,7 @@ class Connection(OpenWarehouse, AbstractContextManager["Connection"]):
 
     # ---- objects, commits and changes
 
+    relations = questions.relations
     known = questions.known
     now = questions.now
     commits = questions.commits

@@ -204,7 +204,6 @@ def _change_setting(
         settings.set(statement, engine.session)
     else:
         settings.reset(statement, engine.session)
-    engine.tick_ms = settings.tick_ms
     if engine.read_only and not settings.read_only:
         con._promote(engine)
     return Result.of_status("SET" if isinstance(statement, st.SetSetting) else "RESET")

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ctsql.catalog.errors import CtsqlError, InterfaceError, check_text, error
 from ctsql.runtime.spark.versions import import_pyspark
@@ -118,7 +118,24 @@ class OpenWarehouse:
             self._engine.context = self._maintenance.context
             self._spark = base
             self._settings = Settings(read_only=self.read_only)
+        self._engine.tick_ms = self._settings.tick_ms  # a duplicate may have set another
         return self._engine
+
+    def duplicate(self) -> Self:
+        """Another connection to the same warehouse, by the same engine; starts it if needed.
+
+        It has its own transaction, schema and settings, and :meth:`cancel` is for its statements
+        only. Statements of both connections run one at a time. Settings of Spark are shared.
+        """
+        with self._lock:
+            self.start()
+            from ctsql.connection.settings import Settings
+
+            other = type(self)(self.warehouse, spark=self._spark, read_only=self.read_only)
+            other._engine, other._own, other._lock = self._engine, self._own, self._lock
+            other._settings = Settings(read_only=self.read_only)
+            other._maintenance = self._maintenance
+        return other
 
     @property
     def spark(self) -> "SparkSession":

@@ -1,7 +1,10 @@
-"""Questions about a warehouse: names for completion, its newest T, commits, and the status."""
+"""Questions about a warehouse: its relations, its newest T, commits, and the status."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ctsql.catalog.schemas import Schema, names
 from ctsql.catalog.system_tables import SYSTEM_SCHEMA, SYSTEM_TABLES
 from ctsql.connection.completion import ObjectInfo, Vocabulary
 from ctsql.connection.loading import relation_of
@@ -9,7 +12,66 @@ from ctsql.connection.open_warehouse import OpenWarehouse
 from ctsql.results.result import Result
 
 if TYPE_CHECKING:
+    from ctsql.runtime.log_reader import LogReader
     from ctsql.runtime.statements.inspect.commits import ObjectCommit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relation:
+    """What a query can read: an object of the warehouse, or a system table.
+
+    Attributes:
+        kind: table, view, materialized view, continual task, task output or system table.
+        columns: each has ``name``, ``type`` (Spark's name of it), ``nullable`` and ``comment``.
+        definition: the statement that made it, as typed; empty if there is none.
+        id: never changes and is never used again.
+    """
+
+    schema: str
+    name: str
+    kind: str
+    columns: Schema
+    comment: str | None = None
+    definition: str = ""
+    id: str = ""
+
+
+def relations(con: OpenWarehouse) -> list[Relation]:
+    """What queries can read, with its columns; computes and writes nothing."""
+    found = con._by_logs(_relations)
+    if found is None:
+        with con._running("relations") as engine:
+            found = _relations(engine)
+    return found
+
+
+def _relations(reader: "LogReader") -> list[Relation]:
+    def of_objects() -> Iterator[Relation]:
+        for item in reader.refresh_catalog():
+            # A foreign writer may have added columns.
+            columns = item.columns if item.managed else reader.relations.columns_now(item)
+            yield Relation(
+                schema=item.name.schema,
+                name=item.name.name,
+                kind=item.kind.value,
+                columns=columns,
+                comment=item.comment,
+                definition=item.definition.text,
+                id=item.id,
+            )
+
+    of_system = (
+        Relation(
+            schema=SYSTEM_SCHEMA,
+            name=table.name,
+            kind="system table",
+            columns=table.columns,
+            comment=table.about,
+            id=f"{SYSTEM_SCHEMA}.{table.name}",
+        )
+        for table in SYSTEM_TABLES.values()
+    )
+    return [*of_objects(), *of_system]
 
 
 def known(con: OpenWarehouse) -> Vocabulary:
@@ -18,23 +80,12 @@ def known(con: OpenWarehouse) -> Vocabulary:
         from ctsql.connection.settings import DESCRIPTIONS
         from ctsql.runtime.spark.internals.sessions import function_names
 
-        catalog, columns_of = engine.refresh_catalog(), engine.relations.columns_now
         return Vocabulary(
             objects=[
-                ObjectInfo(
-                    i.name.schema,
-                    i.name.name,
-                    i.kind.value,
-                    # A foreign writer may have added some.
-                    tuple(c.name for c in (i.columns if i.managed else columns_of(i))),
-                )
-                for i in catalog
-            ]
-            + [
-                ObjectInfo(SYSTEM_SCHEMA, t.name, "system table", tuple(c.name for c in t.columns))
-                for t in SYSTEM_TABLES.values()
+                ObjectInfo(one.schema, one.name, one.kind, names(one.columns))
+                for one in _relations(engine)
             ],
-            schemas=[*catalog.schemas.values(), SYSTEM_SCHEMA],
+            schemas=[*engine.catalog.schemas.values(), SYSTEM_SCHEMA],
             functions=function_names(),
             settings=list(DESCRIPTIONS),
             schema=con.search_schema,
