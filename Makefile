@@ -11,6 +11,7 @@
 #   make scenarios  what users see, on the same
 #   make stores   on emulations of Google's and Azure's stores, and on HDFS
 #   make kafka    on a Kafka broker  make browser  the status page in a headless Chromium
+#   make postgres  psql, psycopg, JDBC and SQLAlchemy on ctsql serve --postgres
 #   make docs     the documents as a site: open build/site/index.html
 #   make clean    remove what make made
 #
@@ -24,7 +25,7 @@ STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test rest test-all check lint slow versions scenarios s3 stores kafka browser bench docs venv java clean
+.PHONY: help demo test rest test-all check lint slow versions scenarios s3 stores kafka browser postgres bench docs venv java clean
 
 help:
 	@sed -n '1,/^$$/s/^# \{0,1\}//p' Makefile
@@ -102,7 +103,7 @@ check: lint
 	@"$(BIN)/python" -m pytest -m "not spark and not slow" -n auto
 
 # Tests start ctsql some hundred times. Without bytecode each start compiles all of it again.
-check test rest slow versions scenarios s3 stores kafka browser: export PYTHONDONTWRITEBYTECODE :=
+check test rest slow versions scenarios s3 stores kafka browser postgres: export PYTHONDONTWRITEBYTECODE :=
 
 # A Spark test waits for its driver more than it computes: two processes fill two cores.
 test: java lint
@@ -150,6 +151,14 @@ kafka: java venv
 browser: java venv
 	@MAKEFLAGS= "$(BIN)/python" -m pip install --quiet --group browser
 	@"$(BIN)/python" -m pytest -m browser
+
+# psql is the system's; Maven fetches the driver for JDBC.
+postgres: PACKAGE = integrations/ctsql-postgres
+postgres: java venv
+	@MAKEFLAGS= "$(BIN)/python" -m pip install --quiet --editable $(PACKAGE) --group $(PACKAGE)/pyproject.toml:test
+	@mvn -q dependency:copy -Dartifact=org.postgresql:postgresql:42.7.4 -DoutputDirectory="$$PWD/build/pgjdbc"
+	@PYTHONPATH=$(PACKAGE)/tests PGJDBC="$$PWD/build/pgjdbc/postgresql-42.7.4.jar" \
+	  "$(BIN)/python" -m pytest $(PACKAGE)/tests
 
 bench: java venv
 	@MAKEFLAGS= "$(BIN)/python" -m pip install --quiet --group bench

@@ -1,12 +1,13 @@
-"""``ctsql serve``, and ``ctsql run --serve``: a status page of a warehouse."""
+"""``ctsql serve``, and ``ctsql run --serve``: a status page, and PostgreSQL's protocol."""
 
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from importlib import import_module
 from importlib.util import find_spec
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
@@ -23,6 +24,14 @@ if TYPE_CHECKING:
 ADDRESS = "127.0.0.1:8480"
 PACKAGES = ("jinja2", "starlette")
 _STEP_SECONDS = 3_600.0
+
+
+class Noted(Protocol):
+    """What runs, with lines for the person who started it."""
+
+    @property
+    def notes(self) -> list[str]:
+        """The lines."""
 
 
 def check_installed() -> None:
@@ -54,6 +63,20 @@ def serving(
         yield page
 
 
+def serving_postgres(
+    connection: "Connection", host: str, port: int, **settings: Any
+) -> AbstractContextManager[Noted]:
+    """Serve PostgreSQL's clients inside; ``settings`` are those of ``ctsql_postgres.serving``.
+
+    Raises:
+        EXTRA_MISSING: the package is not installed. INVALID_USAGE: nothing can be served there.
+    """
+    if find_spec("ctsql_postgres") is None:
+        raise error("EXTRA_MISSING", package="ctsql-postgres", extra="postgres")
+    served: Callable[..., AbstractContextManager[Noted]] = import_module("ctsql_postgres").serving
+    return served(connection, host, port, **settings)
+
+
 @click.command()
 @click.option(
     "--listen",
@@ -64,29 +87,67 @@ def serving(
     help="The address of the page. Other machines need a token: CTSQL_SERVE_TOKEN, or the one that "
     "is printed.",
 )
+@click.option(
+    "--postgres",
+    type=options.ADDRESS,
+    metavar="[HOST:]PORT",
+    help="Serve clients of PostgreSQL there; the page, too, if --listen is given. Other machines "
+    "need TLS and a password: CTSQL_POSTGRES_PASSWORD, or the one that is printed.",
+)
+@click.option("--read-write", is_flag=True, help="With --postgres: clients may write.")
+@options.count("--connections", "With --postgres: the most clients at a time; 100 by default.")
+@options.file("--tls-certificate", what="With --postgres: the server's certificate, as PEM.")
+@options.file("--tls-key", what="With --postgres: the key of the certificate, as PEM.")
 @options.common()
-def serve(listen: tuple[str, int], **given: Any) -> None:
-    """Serve a status page for browsers, until it is stopped.
+def serve(
+    listen: tuple[str, int],
+    postgres: tuple[str, int] | None,
+    read_write: bool,
+    connections: int | None,
+    tls_certificate: str | None,
+    tls_key: str | None,
+    **given: Any,
+) -> None:
+    """Serve a status page for browsers, or the warehouse to PostgreSQL's clients, until stopped.
 
-    It is read-only, and shows what reads what, how far everything is, what failed and what to type.
-    On a local disk it needs no Spark. With ctsql run type --serve.
+    The page is read-only, and shows what reads what, how far everything is, what failed and what to
+    type. On a local disk it needs no Spark. With ctsql run type --serve.
     """
-    perform(lambda runner: _serve(runner, *listen), read_only=True, **given)
+    source = click.get_current_context().get_parameter_source("listen")
+    has_page = postgres is None or source is not click.core.ParameterSource.DEFAULT
+    if postgres is None and (read_write or connections or tls_certificate or tls_key):
+        raise click.UsageError("These options go with --postgres.")
+
+    def servers(connection: "Connection") -> Iterator[AbstractContextManager[Noted]]:
+        if postgres is not None:
+            yield serving_postgres(
+                connection,
+                *postgres,
+                connections_max=connections,
+                certificate=tls_certificate,
+                key=tls_key,
+            )
+        if has_page:
+            yield serving(connection, *listen, looks_first=True)
+
+    perform(lambda runner: _serve(runner, servers), read_only=not read_write, **given)
 
 
-def _serve(runner: Runner, host: str, port: int) -> int:
+def _serve(
+    runner: Runner, servers: "Callable[[Connection], Iterator[AbstractContextManager[Noted]]]"
+) -> int:
     settings, stop = runner.settings, threading.Event()
 
     def end(_number: int, _frame: FrameType | None) -> None:
         stop.set()
 
-    with handle_signals(end, signal.SIGTERM, signal.SIGINT):
+    with handle_signals(end, signal.SIGTERM, signal.SIGINT), ExitStack() as stack:
         try:
-            with serving(runner.connection, host, port, looks_first=True) as page:
-                for line in page.notes:
+            for server in servers(runner.connection):
+                for line in stack.enter_context(server).notes:
                     settings.note(line)
-                while not stop.wait(_STEP_SECONDS):
-                    pass
+            while not stop.wait(_STEP_SECONDS):
+                pass
         except CtsqlError as problem:
             settings.fail(problem)
             return FAILED
