@@ -115,11 +115,6 @@ def replacing(
     names: Namespace, item: Task, statement: st.CreateContinualTask, columns: tuple[Schema, ...]
 ) -> Redefinition:
     """A task by another statement, with the columns that each output has by it."""
-    for output, new_columns in zip(
-        outputs_of(names.engine.catalog, item) or [item], columns, strict=True
-    ):
-        if new_columns != output.columns:
-            check_takes(names.engine.warehouse, output, new_columns)
     new_item = item if item.outputs else replace(item, columns=columns[0])
     text = splice(statement.span, column_list(new_item, statement)).text
     return redefinition(names, item, text, body=statement.body, columns=columns)
@@ -187,6 +182,8 @@ def _check_columns(
             hint = "Leave out NOT NULL, or make a task under another name."
             raise not_supported(new.target.span, what, why=why, hint=hint)
         schemas.append((*output.columns, *extra))
+        if extra:
+            check_takes(names.engine.warehouse, output, schemas[-1])
     return tuple(schemas)
 
 
