@@ -47,6 +47,9 @@ class ChangesInput(Relation):
     with_snapshot: bool = False
 
 
+InputNode = InsertsInput | DeletesInput | ChangesInput
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NormalReference(Relation):
     """The contents as of T, by binding, whatever is committed later."""

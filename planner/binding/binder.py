@@ -27,7 +27,7 @@ DIFF_NAME = "diff"  # the name of the last column of ``changes(t)``
 
 NO_TARGETS: Mapping[st.RelationRef, Sequence[str] | None] = {}
 
-Leaf = lp.InsertsInput | lp.DeletesInput | lp.ChangesInput | lp.NormalReference | lp.SelfReference
+Leaf = lp.InputNode | lp.NormalReference | lp.SelfReference
 Role = type[Leaf]
 """What an object's name stands for in a plan."""
 _CHANGE_ROLES: dict[st.ChangeKind, Role] = {

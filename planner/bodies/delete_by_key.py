@@ -21,7 +21,7 @@ class KeyLookup:
 
     output: lp.SelfReference
     columns: tuple[str, ...]
-    of: lp.InsertsInput | lp.DeletesInput | lp.ChangesInput
+    of: lp.InputNode
     keys: tuple[str, ...]
 
 
@@ -48,7 +48,7 @@ def key_lookup(delete: lp.Delete) -> KeyLookup | None:
     if len(where.relations) != 1 or where.sql.edits or where.sql.parameters:
         return None
     (of,) = where.relations
-    if not isinstance(of, lp.InsertsInput | lp.DeletesInput | lp.ChangesInput):
+    if not isinstance(of, lp.InputNode):
         return None
     tokens = tokenise(where.sql.span)
     split = _split(tokens)

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from ctsql.planner import nodes as lp
 from ctsql.planner.updates import Row, Update, times_extract, times_reduce
 
-InputNode = lp.InsertsInput | lp.DeletesInput | lp.ChangesInput
-
 
 def due_times(
-    node: lp.Node, changes: Callable[[InputNode], Iterable[Update[Row]]]
+    node: lp.Node, changes: Callable[[lp.InputNode], Iterable[Update[Row]]]
 ) -> list[tuple[int, int]]:
     """Evaluate a node of due times to (t, d); ``changes`` is the collection of an input node."""
     match node:
@@ -21,9 +19,9 @@ def due_times(
     raise TypeError(f"{type(node).__name__} gives no times")
 
 
-def watched_inputs(node: lp.Node) -> Iterator[InputNode]:
+def watched_inputs(node: lp.Node) -> Iterator[lp.InputNode]:
     """The inputs below a node."""
-    return (n for n in lp.descend(node) if isinstance(n, InputNode))
+    return (n for n in lp.descend(node) if isinstance(n, lp.InputNode))
 
 
 def snapshot_inputs(plan: lp.TaskWrite) -> list[str]:

@@ -502,34 +502,29 @@ class CreateSchema(Statement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DropObject(Statement):
-    """DROP TABLE / VIEW / MATERIALIZED VIEW / CONTINUAL TASK / SCHEMA; of a flow its task."""
+class DropOrUndrop(OnKind):
+    """DROP or UNDROP of an object; of a flow its task."""
 
-    kind: ObjectKind
-    target: RelationRef
-    if_exists: bool = False
-    cascade: bool = False
     flow: bool = False
-    purge: bool = False
 
     @property
     def keyword(self) -> str:
-        """The words behind DROP."""
+        """The words behind DROP or UNDROP."""
         return "FLOW" if self.flow else self.kind.keyword
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UndropObject(Statement):
+class DropObject(DropOrUndrop):
+    """DROP TABLE / VIEW / MATERIALIZED VIEW / CONTINUAL TASK / FLOW / SCHEMA name."""
+
+    if_exists: bool = False
+    cascade: bool = False
+    purge: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndropObject(DropOrUndrop):
     """UNDROP TABLE / VIEW / MATERIALIZED VIEW / CONTINUAL TASK / FLOW / SCHEMA name."""
-
-    kind: ObjectKind
-    target: RelationRef
-    flow: bool = False
-
-    @property
-    def keyword(self) -> str:
-        """The words behind UNDROP."""
-        return "FLOW" if self.flow else self.kind.keyword
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,8 +17,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ctsql.catalog.errors import broken
-from ctsql.planner.bodies.reads import InputNode, due_times, watched_inputs
-from ctsql.planner.nodes import ChangesInput, DeletesInput, InsertsInput, TaskWrite
+from ctsql.planner.bodies.reads import due_times, watched_inputs
+from ctsql.planner.nodes import ChangesInput, DeletesInput, InputNode, InsertsInput, TaskWrite
 from ctsql.planner.updates import Update
 from ctsql.runtime.log.actions import TIME_TAG, Commit, DataFile, RowChange, classify, sum_known
 from ctsql.runtime.log.batches import StagedFile

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
@@ -23,6 +22,7 @@ from ctsql.planner.syntax.ast import ClockCall
 from ctsql.planner.syntax.tokens import operators, replaceable_calls, tokenizer as tk
 from ctsql.planner.syntax.tokens.rewrite import splice
 from ctsql.planner.syntax.tokens.sqlglot_gaps import type_calls
+from ctsql.planner.syntax.tokens.sqltext import parse_tree
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, span_of
 
 # Words that a parenthesis may follow, and that are no functions.
@@ -66,8 +66,8 @@ class QueryReader:
         tokens = tuple(t for t in tk.tokenise(source.whole()) if t.upper != ";")
         sql = splice(source.whole(), type_calls(tokens))
         try:
-            tree = sqlglot.parse_one(tk.plain_comments(sql.text), dialect="spark")
-        except (ParseError, TokenError, AttributeError, IndexError, KeyError, TypeError) as cause:
+            tree = parse_tree(sql)
+        except (ParseError, TokenError) as cause:
             raise Refusal("TEXT_NOT_READ", source.whole()) from cause
         if not isinstance(tree, exp.Query):
             raise Refusal("TEXT_NOT_READ", source.whole())

@@ -104,18 +104,19 @@ def _tree(
     always = [*table_operands(tokens), *type_calls(tokens), *outside]
     sql = splice(span, [frame[0], *always, frame[1]])
     try:
-        return _parse(sql), sql
+        return parse_tree(sql), sql
     except ParseError as cause:
         wider = splice(span, [frame[0], *gaps(tokens), *always, frame[1]])
         if wider.text != sql.text:
             try:
-                return _parse(wider), wider
+                return parse_tree(wider), wider
             except ParseError as second:
                 raise _parse_error(second, wider, span, tokens) from second
         raise _parse_error(cause, sql, span, tokens) from cause
 
 
-def _parse(sql: RewrittenText) -> exp.Expr:
+def parse_tree(sql: RewrittenText) -> exp.Expr:
+    """The tree that sqlglot makes of a text; raises ParseError, and TokenError as sqlglot does."""
     try:
         return sqlglot.parse_one(plain_comments(sql.text), dialect="spark")
     except _CRASHES as cause:
