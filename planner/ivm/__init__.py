@@ -4,10 +4,7 @@
 """
 
 from ctsql.planner.ivm.parse.from_relations import PlainView as PlainView, Relation as Relation
-from ctsql.planner.ivm.plan import (
-    ChangePlan as ChangePlan,
-    change_plan as change_plan,
-)
+from ctsql.planner.ivm.plan import ChangePlan as ChangePlan, change_plan as change_plan
 from ctsql.planner.ivm.rules.counting import StatePlan as StatePlan
 from ctsql.planner.ivm.sql.queries import (
     ChangeTexts as ChangeTexts,

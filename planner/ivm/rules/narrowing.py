@@ -18,12 +18,7 @@ from ctsql.planner.ivm.algebra.traversal import (
     with_inputs,
 )
 from ctsql.planner.ivm.rewrites.lookups import is_plain
-from ctsql.planner.ivm.rewrites.semijoin_pushdown import (
-    Pairs,
-    equated,
-    pairs_of_operand,
-    restrict,
-)
+from ctsql.planner.ivm.rewrites.semijoin_pushdown import Pairs, equated, pairs_of_operand, restrict
 from ctsql.planner.ivm.rules.context import DeltaDerivation, StepRole
 
 

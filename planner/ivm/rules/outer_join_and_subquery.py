@@ -84,10 +84,7 @@ def _as_left(node: alg.OuterOrSemiJoin) -> alg.OuterOrSemiJoin:
 
 
 def _affected_rows(
-    node: alg.OuterOrSemiJoin,
-    right_change: alg.Node,
-    pairs: Pairs,
-    changes: DeltaDerivation,
+    node: alg.OuterOrSemiJoin, right_change: alg.Node, pairs: Pairs, changes: DeltaDerivation
 ) -> tuple[alg.Step, alg.Step, Pairs]:
     """The old left rows that can see a change on the right; the keys, and which columns have them.
 

@@ -21,12 +21,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from ctsql.planner.ivm.algebra import nodes as alg
-from ctsql.planner.ivm.algebra.traversal import (
-    have_one_type,
-    union_all,
-    with_inputs,
-    without_rows,
-)
+from ctsql.planner.ivm.algebra.traversal import have_one_type, union_all, with_inputs, without_rows
 from ctsql.planner.ivm.rules.changed_keys import changed_keys
 from ctsql.planner.ivm.rules.context import DeltaDerivation, replacement_delta, sum_of_deltas
 from ctsql.planner.ivm.rules.narrowing import restrict_in_turn
