@@ -127,14 +127,14 @@ class OpenWarehouse:
         It has its own transaction, schema and settings, and :meth:`cancel` is for its statements
         only. Statements of both connections run one at a time. Settings of Spark are shared.
         """
-        with self._lock:
+        if not self.started:  # start() waits for what the connection runs
             self.start()
-            from ctsql.connection.settings import Settings
+        from ctsql.connection.settings import Settings
 
-            other = type(self)(self.warehouse, spark=self._spark, read_only=self.read_only)
-            other._engine, other._own, other._lock = self._engine, self._own, self._lock
-            other._settings = Settings(read_only=self.read_only)
-            other._maintenance = self._maintenance
+        other = type(self)(self.warehouse, spark=self._spark, read_only=self.read_only)
+        other._engine, other._own, other._lock = self._engine, self._own, self._lock
+        other._settings = Settings(read_only=self.read_only)
+        other._maintenance = self._maintenance
         return other
 
     @property

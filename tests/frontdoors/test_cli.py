@@ -164,6 +164,8 @@ def test_standard_input_and_files_are_run_in_order(tmp_path: Path) -> None:
         ["run", "--serve", "localhost:"],
         ["serve", "--listen", "x"],
         ["serve", "--serve"],
+        ["serve", "--read-write"],
+        ["serve", "--postgres", "localhost"],
         ["serve", "a.sql"],
         ["--serve", "8480", "-c", "SELECT 1"],
         ["status", "--log-format", "json"],

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from html.parser import HTMLParser
 from itertools import pairwise
 from typing import Any
+from unittest.mock import Mock
 
 import httpx2 as httpx
 import pytest
@@ -16,7 +17,7 @@ from hypothesis import given, strategies as st
 from starlette.testclient import TestClient
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.cli.serve import check_installed
+from ctsql.cli.serve import check_installed, serving_postgres
 from ctsql.status_page import access, drawing, poller, site
 from ctsql.status_page.access import LOCAL_NAMES
 from ctsql.status_page.layers import layout
@@ -350,6 +351,9 @@ def test_a_missing_extra_says_what_to_type(monkeypatch: pytest.MonkeyPatch) -> N
         check_installed()
     assert found.value.condition == "EXTRA_MISSING"
     assert found.value.hint == "Type: pip install 'ctsql[serve]'"
+    with pytest.raises(CtsqlError) as found:
+        serving_postgres(Mock(), "127.0.0.1", 0)
+    assert found.value.hint == "Type: pip install 'ctsql[postgres]'"
 
 
 def test_a_first_view_of_200_objects() -> None:

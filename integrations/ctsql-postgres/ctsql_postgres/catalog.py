@@ -331,15 +331,20 @@ def _replaced(tree: exp.Expr, plain: Callable[[exp.Expr], exp.Expr]) -> exp.Expr
     return found
 
 
+def _tree(node: exp.Expr) -> exp.Expr:
+    """A part of a tree, with its type."""
+    return node
+
+
 def _plain(node: exp.Expr) -> exp.Expr:
     """A node of PostgreSQL's as DuckDB has it."""
     match node:
         case exp.Dot(this=exp.Identifier() as schema) if schema.name.lower() in _SCHEMAS:
-            return node.expression
+            return _tree(node.expression)
         case exp.Table(this=exp.Func()):
             return _function_in_from(node)
         case exp.Collate():
-            return node.this
+            return _tree(node.this)
         case exp.Column() if node.args.get("db") is not None:
             return exp.column(node.this, table=node.args["table"])
         case exp.Anonymous() if node.name.lower() == "json_build_object":

@@ -101,6 +101,11 @@ class Reader:
         (count,) = self.numbers("h")
         return self.numbers(f"{max(count, 0)}{layout}")
 
+    def kind(self) -> bytes:
+        """A letter."""
+        self._position += 1
+        return self._body[self._position - 1 : self._position]
+
     def text(self) -> str:
         """A text."""
         end = self._body.index(0, self._position)

@@ -38,6 +38,7 @@ MESSAGE_MAX = 64 * 1024 * 1024
 QUEUED_MAX = 64
 OUT_MAX = 256 * 1024
 BACKLOG = 512
+STRANGERS_MAX = 64  # connections that have not logged in
 CLOSE_SECONDS = 2.0
 _REPORTED = (
     "server_version", "server_encoding", "client_encoding", "application_name", "DateStyle",
@@ -54,18 +55,26 @@ class Turns:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="ctsql-postgres")
 
     async def take(self, client: "Client", work: Callable[[], T]) -> T:
-        """Run a function in the thread, unless the client is cancelled before."""
+        """Run a function in the thread; raises STATEMENT_CANCELLED, also before it began."""
 
         def run() -> T:
-            if client.is_cancelled:
-                raise error("STATEMENT_CANCELLED")
-            client.is_running = True
+            with client.changing:
+                if client.is_cancelled:
+                    raise error("STATEMENT_CANCELLED")
+                client.is_running = True
             try:
                 return work()
             finally:
                 client.is_running = False
 
-        return await asyncio.get_running_loop().run_in_executor(self._pool, run)
+        waiting = asyncio.get_running_loop().run_in_executor(self._pool, run)
+        client.waiting = waiting
+        try:
+            return await waiting
+        except asyncio.CancelledError as problem:
+            if waiting.cancelled() and client.is_cancelled:
+                raise error("STATEMENT_CANCELLED") from problem
+            raise
 
     def close(self) -> None:
         """Wait for what runs."""
@@ -108,6 +117,8 @@ class Client:
         self.reader, self.writer = reader, writer
         self.process, self.secret = 0, secrets.randbits(32)
         self.is_cancelled = self.is_running = False
+        self.changing = threading.Lock()  # held while these change
+        self.waiting: asyncio.Future[Any] | None = None
         self.session: Session | None = None
         self._incoming: asyncio.Queue[tuple[bytes, bytes] | None] = asyncio.Queue(QUEUED_MAX)
         self._out = bytearray()
@@ -200,8 +211,12 @@ class Client:
 
     def cancel(self) -> None:
         """Cancel the statement that runs, or waits for its turn."""
-        self.is_cancelled = True
-        if self.is_running and self.session is not None:
+        with self.changing:
+            self.is_cancelled, is_running = True, self.is_running
+        if not is_running:
+            if self.waiting is not None:
+                self.waiting.cancel()
+        elif self.session is not None:
             self.session.connection.cancel()
             # It may not have begun with what can be cancelled.
             asyncio.get_running_loop().call_later(CANCEL_SECONDS, self._cancel_again)
@@ -287,7 +302,7 @@ class Client:
             if name.lower() in DEFAULTS and name.lower() not in ("timezone", "client_encoding"):
                 settings[name.lower()] = value
         server = self.server
-        connection = await server.turns.take(self, server.connection.duplicate)
+        connection = server.connection.duplicate()
 
         async def turn(work: Callable[[], Any]) -> Any:
             return await server.turns.take(self, work)
@@ -460,8 +475,7 @@ class Client:
         return self._portals[name]
 
     async def _describe(self, body: pg.Reader) -> None:
-        (kind,) = body.numbers("c")
-        name = body.text()
+        kind, name = body.kind(), body.text()
         session = self.session
         assert session is not None
 
@@ -514,8 +528,7 @@ class Client:
         await self._guarded(work)
 
     async def _close(self, body: pg.Reader) -> None:
-        (kind,) = body.numbers("c")
-        name = body.text()
+        kind, name = body.kind(), body.text()
         (self._prepared if kind == b"S" else self._portals).pop(name, None)
         self.send(pg.CLOSED)
 
@@ -583,6 +596,8 @@ class Server:
         assert task is not None
         client = Client(self, reader, writer)
         try:
+            if len(self._connected) >= self.access.connections_max + STRANGERS_MAX:
+                return
             self._connected.add(task)
             connected = writer.get_extra_info("socket")
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -475,9 +475,9 @@ def _copy_options(tokens: Sequence[dialect.Token]) -> CopyOut:
         elif word == "format" and value is not None:
             form, at = value.name or value.value.lower(), at + 1
         elif word == "header":
-            has_value = value is not None and value.word in ("true", "false", "on", "off")
-            given["header"] = "false" if has_value and value.word in ("false", "off") else "true"
-            at += has_value
+            switch = "" if value is None else value.word
+            given["header"] = "false" if switch in ("false", "off") else "true"
+            at += switch in ("true", "false", "on", "off")
         elif word in ("delimiter", "null", "quote") and value is not None:
             if value.word == "as" and at + 2 < len(words):
                 at, value = at + 1, words[at + 2]
@@ -485,6 +485,8 @@ def _copy_options(tokens: Sequence[dialect.Token]) -> CopyOut:
         else:
             raise not_supported(None, f"the option {words[at].text} of COPY")
         at += 1
+    if form not in ("csv", "text", "binary"):
+        raise not_supported(None, f"COPY in the format {form}", hint="Type: FORMAT csv")
     is_csv = form == "csv"
     return CopyOut(
         form,

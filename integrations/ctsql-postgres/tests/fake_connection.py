@@ -47,7 +47,7 @@ class FakeConnection:
     def __init__(self, database: Any = None, *, read_only: bool = False) -> None:
         self._database = database or duckdb.connect(":memory:")
         self.read_only = read_only
-        self.search_schema = "default"
+        self.search_schema, self.warehouse, self.started = "default", "shop", False
         self.in_transaction = self.is_closed = False
         self._cancelled = threading.Event()
         self.ran: list[str] = []

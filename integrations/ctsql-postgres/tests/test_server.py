@@ -1,10 +1,13 @@
 """Who may connect, and what clients do to each other: nothing."""
 
 import asyncio
+import contextlib
 import os
+import re
 import socket
 import struct
 import subprocess
+import sys
 import threading
 import time
 
@@ -172,7 +175,8 @@ def test_many_clients(served) -> None:
     async def run_all() -> None:
         await asyncio.gather(*map(run, range(40)))
 
-    served.connect().close()
+    with served.connect() as con:
+        con.execute("SELECT 1")
     before = threading.active_count()
     asyncio.run(run_all())
     wait_for(lambda: all(one.is_closed for one in served.connection.duplicates))
@@ -234,6 +238,55 @@ def test_a_client_reads_data_only(served) -> None:
         ):  # fmt: skip
             with pytest.raises(psycopg.errors.FeatureNotSupported):
                 con.execute(query)
+
+
+COMMAND = """
+import sys
+from ctsql.cli.main import main
+from fake_connection import FakeConnection
+main(sys.argv[1:], obj=lambda *_, read_only, **__: FakeConnection(read_only=read_only))
+"""
+
+
+@pytest.mark.parametrize("mode", ["--read-write", "-q"])
+def test_the_command(mode) -> None:
+    """``ctsql serve --postgres`` serves until it is stopped, read-only unless asked."""
+    command = [sys.executable, "-c", COMMAND, "serve", "--postgres", "0", mode]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    line = process.stderr.readline()
+    port = re.search(r"127\.0\.0\.1:(\d+), (read-only|for reading and writing)", line)
+    assert port is not None, line
+    assert (port[2] == "read-only") == (mode == "-q")
+    with psycopg.connect(f"host=127.0.0.1 port={port[1]} user=me", autocommit=True) as con:
+        assert con.execute("SELECT 1").fetchone() == (1,)
+        assert con.execute("SHOW transaction_read_only").fetchone() == (
+            "on" if mode == "-q" else "off",
+        )
+    process.terminate()
+    assert process.wait(30) == 0
+    process.stderr.close()
+
+
+def test_a_cancelled_client_that_waits_does_not_run(served) -> None:
+    """Its error comes at once, though another client's statement still runs."""
+    with served.connect() as busy, served.connect() as waiting:
+        slow = threading.Thread(target=lambda: _ignored(busy))
+        slow.start()
+        wait_for(lambda: any("SLOW" in one.ran for one in served.connection.duplicates))
+        threading.Timer(0.3, waiting.cancel_safe).start()
+        begin = time.monotonic()
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            waiting.execute("SELECT 1")
+        assert time.monotonic() - begin < 5
+        busy.cancel_safe()
+        slow.join()
+        assert waiting.execute("SELECT 2").fetchone() == (2,)
+
+
+def _ignored(con: psycopg.Connection) -> None:
+    with contextlib.suppress(psycopg.Error):
+        con.execute("SLOW")
 
 
 def test_the_end_of_the_server_reaches_clients() -> None:
