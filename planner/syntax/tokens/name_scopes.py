@@ -13,7 +13,6 @@ from itertools import pairwise
 from sqlglot import exp
 
 from ctsql.catalog.names import fold
-from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import NamedSource, QualifiedName, RelationRef, Scope
 from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.rewrite import RewrittenText
@@ -69,13 +68,12 @@ def qualified_names(
             found = [s for query in tree.find_all(*_STATEMENTS) for s in scopes.of(query)]
             found += [s for scope in outer for s in scope]
             around = (*around, tuple(dict.fromkeys(found)))
-        source, start = chain[0].source, chain[0].start
         names.append(
             QualifiedName(
                 parts=tuple(fold(part.text) for part in chain),
-                span=Span(source, start, chain[-1].stop),
+                span=tk.span_of(chain),
                 first=chain[0].span,
-                second=Span(source, start, chain[1].stop),
+                second=tk.span_of(chain[:2]),
                 scopes=around,
             )
         )

@@ -16,7 +16,7 @@ from ctsql.planner.syntax.ast import ClockCall, ClockKind, Edit, FunctionRef, Sq
 from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.operators import PieceReader, UncertainText
 from ctsql.planner.syntax.tokens.sqlglot_gaps import ends_operand
-from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, tokenise, word_set
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, span_of, tokenise, word_set
 
 CLOCKS = {
     "NOW": ClockKind.TIMESTAMP,
@@ -62,12 +62,9 @@ def clocks(tokens: Tokens) -> tuple[ClockCall, ...]:
         if token.upper not in CLOCKS or _is_no_call(tokens, index):
             continue
         kind = CLOCKS[token.upper]
-        if tk.upper_at(tokens, index + 1) == "(":
-            if tk.upper_at(tokens, index + 2) == ")":
-                stop = tokens[index + 2].stop
-                span = Span(token.source, token.start, stop)
-                calls.append(ClockCall(kind=kind, span=span))
-        elif token.upper in _BARE and tk.upper_at(tokens, index + 1) != ".":
+        if tk.words_are(tokens, index + 1, "(", ")"):
+            calls.append(ClockCall(kind=kind, span=span_of(tokens[index : index + 3])))
+        elif token.upper in _BARE and tk.upper_at(tokens, index + 1) not in (".", "("):
             calls.append(ClockCall(kind=kind, span=token.span))
     return tuple(calls)
 
@@ -83,7 +80,7 @@ def parameters(tokens: Tokens) -> tuple[Span, ...]:
             continue
         leads_into = index > 0 and ends_operand(tokens[index - 1])
         if not leads_into and behind.start == token.stop:
-            spans.append(Span(token.source, token.start, behind.stop))
+            spans.append(span_of([token, behind]))
     return tuple(spans)
 
 
@@ -144,9 +141,7 @@ def spark_types(tokens: Tokens) -> list[Edit]:
             if spelling is not None:
                 edits.append(Edit(span=token.span, text=spelling))
             elif token.upper == "PRECISION" and before == "DOUBLE":
-                double = tokens[index - 1]
-                span = Span(token.source, double.start, token.stop)
-                edits.append(Edit(span=span, text="DOUBLE"))
+                edits.append(Edit(span=span_of([tokens[index - 1], token]), text="DOUBLE"))
     return edits
 
 
@@ -182,8 +177,7 @@ def _edits(tokens: Tokens, schema: str) -> Iterator[Edit]:
             continue
         if tk.upper_at(tokens, index - 1) == ".":
             continue
-        stop = tokens[index + 2].stop
-        span = Span(token.source, token.start, stop)
+        span = span_of(tokens[index : index + 3])
         alias = f" AS {backtick(f'{token.text.lower()}()')}" if _is_item(tokens, index) else ""
         yield Edit(span=span, text=quote_text(schema) + alias)
 
