@@ -336,6 +336,8 @@ class Client:
         assert self.session is not None
         if kind == b"S":
             self._skips = False
+            if self.session.status == "I":
+                self._portals.clear()  # they end with the transaction
             self.send(pg.ready(self.session.status))
             await self.flush()
         elif kind == b"Q":

@@ -147,6 +147,8 @@ class Session:
         if self.failed and first not in ("rollback", "abort", "commit", "end"):
             message = "the transaction has failed, and takes no more statements"
             raise protocol_error("25P02", message, "Type ROLLBACK.")
+        if first == "declare":
+            return await self._declare(statement, values)
         handler = _OWN.get(first)
         if handler is not None:
             return await handler(self, statement)
@@ -372,13 +374,13 @@ class Session:
 
     # ---- cursors and COPY
 
-    async def _declare(self, statement: Translated) -> Outcome:
+    async def _declare(self, statement: Translated, values: Sequence[object]) -> Outcome:
         name = statement.tokens[1].name
         at = next((i for i, t in enumerate(statement.tokens) if t.word == "for"), None)
         if at is None or at + 1 >= len(statement.tokens):
             raise error("SYNTAX_ERROR", message="DECLARE takes a name, CURSOR FOR, and a query")
         inner = statement.inside(at + 1, -1)
-        self.cursors[name] = await self._ask(inner, ())
+        self.cursors[name] = await self._ask(inner, values)
         return Outcome(tag="DECLARE CURSOR")
 
     async def _fetch(self, statement: Translated) -> Outcome:
@@ -503,7 +505,7 @@ _OWN: dict[str, Callable[[Session, Translated], Awaitable[Outcome]]] = {
     "show": Session._show, "reset": Session._reset, "discard": Session._discard,
     "deallocate": Session._nothing, "unlisten": Session._nothing, "listen": Session._refuse,
     "savepoint": Session._save, "release": Session._release, "prepare": Session._refuse,
-    "execute": Session._refuse, "declare": Session._declare, "fetch": Session._fetch,
+    "execute": Session._refuse, "fetch": Session._fetch,
     "close": Session._close, "copy": Session._copy,
 }  # fmt: skip
 DEFAULTS = {

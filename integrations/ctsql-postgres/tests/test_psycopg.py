@@ -182,7 +182,7 @@ def test_a_server_side_cursor(served) -> None:
     """DECLARE and FETCH give all rows in portions."""
     with psycopg.connect(served.conninfo) as con, con.cursor(name="c") as cursor:
         cursor.itersize = 700
-        cursor.execute("SELECT range FROM range(2500)")
+        cursor.execute("SELECT range FROM range(%s)", [2500])
         assert [row[0] for row in cursor] == list(range(2500))
 
 
