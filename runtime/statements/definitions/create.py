@@ -580,14 +580,15 @@ def says_the_same(
 ) -> bool:
     """Whether a statement has the words of a view's definition, and they still mean the same.
 
-    ``SELECT *`` means something else if what the view reads has other columns now.
+    ``SELECT *`` means something else if what the view reads has other columns now. After
+    COMMENT ON it says the same only if its comment is that one, or if it gives none.
     """
     stored = parse_as(type(statement), old.definition.text, str(old.name))
     words, stored_words = (
         words_of(Span(s.span.source, s.target.span.stop, s.span.stop)) for s in (statement, stored)
     )
     same = bound.reads == old.reads and same_columns(bound.columns, old.columns)
-    return same and words == stored_words
+    return same and words == stored_words and statement.comment in (None, old.comment)
 
 
 def task_that_follows(engine: Engine, view: Item) -> Item | None:
