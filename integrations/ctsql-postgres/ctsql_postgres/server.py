@@ -25,7 +25,7 @@ from ctsql_postgres.access import PASSWORD_VARIABLE, Access, access_for
 from ctsql_postgres.catalog import Catalog
 from ctsql_postgres.copying import copy_lines
 from ctsql_postgres.dialect import Translated
-from ctsql_postgres.statements import DEFAULTS, Outcome, Session, Warn, protocol_error
+from ctsql_postgres.statements import Outcome, Session, Warn, protocol_error, settings_given
 from ctsql_postgres.values import BY_NAME, TEXT
 
 if TYPE_CHECKING:
@@ -297,10 +297,6 @@ class Client:
     async def _open(self, given: dict[str, str]) -> None:
         user = given.get("user", "")
         database = given.get("database", user)
-        settings = {"session_authorization": user}
-        for name, value in given.items():
-            if name.lower() in DEFAULTS and name.lower() not in ("timezone", "client_encoding"):
-                settings[name.lower()] = value
         server = self.server
         connection = server.connection.duplicate()
 
@@ -308,9 +304,13 @@ class Client:
             return await server.turns.take(self, work)
 
         self.process = server.add(self)
-        self.session = Session(
-            connection, server.catalog, turn, user, database, self.process, settings
-        )
+        self.session = Session(connection, server.catalog, turn, user, database, self.process)
+        self.session.settings["session_authorization"] = user
+        try:
+            for name, value in settings_given(given):
+                await self.session.assign(name, value)
+        except CtsqlError as problem:
+            raise Gone(problem.sqlstate, problem.message) from problem
         for name in _REPORTED:
             self.send(pg.parameter_status(name, self.session.setting(name.lower()) or ""))
         self.send(pg.key_data(self.process, self.secret))

@@ -6,13 +6,14 @@ fetched in portions, so that other clients' statements run in between.
 """
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ctsql.catalog.errors import CtsqlError, bad_option, error, not_supported
 from ctsql.catalog.names import quote
+from ctsql.catalog.schemas import quote_text
 from ctsql.catalog.spans import Source, Span
 from ctsql_postgres import dialect
 from ctsql_postgres.catalog import Asking, Catalog
@@ -301,21 +302,22 @@ class Session:
         else:
             name, rest = tokens[0].name.lower() if tokens else "", tokens[2:]
         value = ", ".join(t.value if t.kind != "quoted" else t.name for t in rest if t.text != ",")
-        return await self._assign(statement, name, value)
+        if not rest:
+            raise error("SYNTAX_ERROR", message="SET takes a name, TO or =, and a value")
+        await self.assign(name, value, _place(statement))
+        return Outcome(tag="SET")
 
-    async def _assign(self, statement: Translated, name: str, value: str) -> Outcome:
-        place = _place(statement)
+    async def assign(self, name: str, value: str, place: Span | None = None) -> None:
+        """Set a setting, as SET and the parameters of a connection do."""
         if name in _CTSQL_SETTINGS:
-            await self.turn(lambda: self.connection.execute(statement.text))
+            await self.turn(lambda: self.connection.execute(f"SET {name} = {quote_text(value)}"))
         elif name not in DEFAULTS:
-            raise error("UNKNOWN_SETTING", name=name, hint="SHOW ALL lists the settings.")
+            raise error("UNKNOWN_SETTING", span=place, name=name, hint="SHOW lists the settings.")
         elif name == "search_path":
-            schemas = [one.strip() for one in value.split(",")]
-            schema = next((s for s in schemas if s not in ("$user", "public", "pg_catalog")), "")
-            if schema and schema.lower() != "default":
-                await self.turn(lambda: self.connection.execute(f"USE {quote(schema)}"))
-            elif schema or not schemas:
-                await self.turn(lambda: self.connection.execute("USE `default`"))
+            schemas = [one.strip(' "') for one in value.split(",")]
+            others = ("$user", "public", "pg_catalog")  # those that clients name unasked
+            schema = next((s for s in schemas if s not in others), "default")
+            await self.turn(lambda: self.connection.execute(f"USE {quote(schema)}"))
         elif name in FIXED and value.lower() not in ("default", *FIXED[name]):
             why = f"It is {DEFAULTS[name]} for every client."
             raise not_supported(place, f"{name} = '{value}'", why=why)
@@ -325,7 +327,6 @@ class Session:
             raise bad_option(place, name, "It takes milliseconds, or '5s'.", value=f"'{value}'")
         else:
             self.settings[name] = value
-        return Outcome(tag="SET")
 
     @property
     def timeout_seconds(self) -> float:
@@ -353,12 +354,12 @@ class Session:
     async def _reset(self, statement: Translated) -> Outcome:
         name = statement.words[1] if len(statement.words) > 1 else ""
         if name in _CTSQL_SETTINGS:
-            await self.turn(lambda: self.connection.execute(statement.text))
+            await self.turn(lambda: self.connection.execute(f"RESET {name}"))
         elif name == "all":
             self.settings.clear()
             await self.turn(lambda: self.connection.execute("RESET ALL; USE `default`"))
         else:
-            await self._assign(statement, name, "default")
+            await self.assign(name, "default", _place(statement))
         return Outcome(tag="RESET")
 
     async def _discard(self, _statement: Translated) -> Outcome:
@@ -375,12 +376,12 @@ class Session:
     # ---- cursors and COPY
 
     async def _declare(self, statement: Translated, values: Sequence[object]) -> Outcome:
-        name = statement.tokens[1].name
-        at = next((i for i, t in enumerate(statement.tokens) if t.word == "for"), None)
-        if at is None or at + 1 >= len(statement.tokens):
+        tokens = statement.tokens
+        at = next((i for i, t in enumerate(tokens) if t.word == "for"), len(tokens))
+        if not 2 < at < len(tokens) - 1:
             raise error("SYNTAX_ERROR", message="DECLARE takes a name, CURSOR FOR, and a query")
         inner = statement.inside(at + 1, -1)
-        self.cursors[name] = await self._ask(inner, values)
+        self.cursors[tokens[1].name] = await self._ask(inner, values)
         return Outcome(tag="DECLARE CURSOR")
 
     async def _fetch(self, statement: Translated) -> Outcome:
@@ -389,8 +390,10 @@ class Session:
         source = self.cursors.get(name)
         if source is None:
             raise _no_cursor(name)
-        amounts = [t.text for t in words[:-1]]
-        wanted = 1 if not amounts else 0 if amounts[0].lower() == "all" else int(amounts[0])
+        amounts = [t.text.lower() for t in words[:-1]] or ["1"]
+        if len(amounts) > 1 or not (amounts[0].isdecimal() or amounts[0] == "all"):
+            raise not_supported(_place(statement), "FETCH other than forward")
+        wanted = 0 if amounts[0] == "all" else int(amounts[0])
         left = wanted
 
         async def fetch(size: int) -> list[tuple[Any, ...]]:
@@ -432,6 +435,19 @@ class Session:
         outcome.copy = options
         outcome.tag = "COPY"
         return outcome
+
+
+def settings_given(given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The settings among the parameters of a connection, those of ``options=-c`` included.
+
+    Clients send the zone and the encoding of their machine unasked; they are told the server's.
+    """
+    for match in re.finditer(r"(?:-c\s*|--)([\w.-]+)=((?:\\.|\S)*)", given.get("options", "")):
+        yield match[1].replace("-", "_").lower(), re.sub(r"\\(.)", r"\1", match[2])
+    unasked = ("user", "database", "options", "timezone", "client_encoding")
+    for name, value in given.items():
+        if name.lower() not in unasked and not name.startswith("_pq_."):
+            yield name.lower(), value
 
 
 def protocol_error(sqlstate: str, message: str, hint: str | None = None) -> CtsqlError:

@@ -228,6 +228,20 @@ def test_settings(served) -> None:
                 con.execute(unknown)
 
 
+def test_settings_of_a_connection(served) -> None:
+    """Parameters and options are set at the login; an unknown one ends it."""
+    options = "-c statement_timeout=300ms --application-name=x"
+    with served.connect(options="-c statement_timeout=300ms", application_name="shop") as con:
+        assert con.execute("SHOW application_name").fetchone() == ("shop",)
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            con.execute("SLOW")
+    with served.connect(options="-c search_path=sales,public"):
+        pass
+    assert "USE sales" in served.connection.duplicates[-1].ran
+    with pytest.raises(psycopg.OperationalError, match="does not exist"):
+        served.connect(options=f"{options} -c nothing=1")
+
+
 def test_a_client_reads_data_only(served) -> None:
     """Files of the server, and its Java, are refused."""
     with served.connect() as con:
