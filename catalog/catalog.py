@@ -266,7 +266,7 @@ class Catalog:
 def still_there(catalog: "Catalog", item: Record, when: str = "meanwhile") -> Record:
     """An object as in a later catalog; raises UNKNOWN_RELATION if it was dropped since."""
     current = catalog.items.get(item.id)
-    if not isinstance(current, type(item)):  # an id is of one kind for good
+    if not isinstance(current, type(item)):  # an id never changes its kind
         raise was_dropped(item.name, when, item.kind.value)
     return current
 

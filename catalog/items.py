@@ -57,7 +57,7 @@ class Definition:
     # what it reads. An output of a task reads its task, and nothing else.
     reads: tuple[Reading, ...] = ()
     number: int = 0  # 0 for the first, then one more each time
-    flow: str = ""  # the text of CREATE FLOW behind its name, if that made it; else empty
+    flow: str = ""  # the text of CREATE FLOW after its name, if that made it; else empty
     # it copies the rows of a replacement or of another table: it is in force at one T only, and
     # runs there whether or not an input has changed.
     copies_rows: bool = False
@@ -76,8 +76,7 @@ class Storage:
 
     location: str  # its folder
     managed: bool = True  # ctsql made the folder and deletes it with the object
-    # the id that Delta gave it, which shows whether somebody put another table there; None before
-    # it was seen.
+    # Delta's id of the table, by which a replaced table is detected; None until it was read.
     table_id: str | None = None
 
 
@@ -218,7 +217,7 @@ class Table(Item):
 
     kind = ObjectKind.TABLE
 
-    alterations: tuple[str, ...] = ()  # what ALTER TABLE changed of it, as typed behind its name
+    alterations: tuple[str, ...] = ()  # what ALTER TABLE changed of it, as typed after its name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,13 +240,13 @@ class Maintained(Item):
 class Following:
     """The Ts at which a materialized view is readable, besides its refresh times."""
 
-    # how it was refreshed before its refresh times were changed: each with the T at which it began,
-    # the oldest first. The view's ``created_at`` is when the newest began.
+    # the earlier refresh schedules, each with its first T, the oldest first; the newest schedule
+    # begins at the view's ``created_at``.
     stretches: tuple[Stretch, ...] = ()
-    # its newest columns came while somebody read it: what its table held before is known on, by the
-    # columns that both have. Else it is known from ``created_at`` on.
+    # whether its columns changed while it had readers: earlier rows are then readable by the common
+    # columns; else the view is readable from ``created_at`` on.
     continues: bool = False
-    # the T until which it counts as followed, as a task that reads it is being made; 0 for none.
+    # treat it as followed until this T, because a task on it is being created; 0 for none.
     until: int = 0
 
 
@@ -258,8 +257,8 @@ class MaterializedView(Maintained):
     kind = ObjectKind.MATERIALIZED_VIEW
 
     following: Following = field(default_factory=Following)  # the Ts at which it is readable
-    # where a replacement was applied the replacement's id, and the number of the definition that
-    # this made: its rows are there already.
+    # after APPLY REPLACEMENT: the replacement's id, and the number of the new definition, whose rows
+    # are already computed.
     staged_in: tuple[str, int] | None = None
 
 
@@ -304,7 +303,7 @@ class Task(Maintained):
 
 
 def made_by_flow(item: Record, flow: str) -> Record:
-    """An object of a flow, with the text of CREATE FLOW behind its name; empty for no flow."""
+    """An object of a flow, with the text of CREATE FLOW after its name; empty for no flow."""
     return replace(item, definition=replace(item.definition, flow=flow))
 
 

@@ -57,7 +57,7 @@ class Span:
 
     @property
     def behind(self) -> "Span":
-        """The empty span behind it."""
+        """The empty span after it."""
         return self.source.at(self.stop)
 
     def part(self, start: int, stop: int) -> "Span":

@@ -54,7 +54,7 @@ def step_forward(time: Time, *, what: str) -> Time:
 
 
 def to_iso(time: Time) -> str:
-    """The time as UTC text with milliseconds, or its number behind the year 9999.
+    """The time as UTC text with milliseconds, or its number after the year 9999.
 
     >>> to_iso(0), to_iso(TIME_MAX)
     ('1970-01-01T00:00:00.000Z', '9223372036854775807')

@@ -161,7 +161,7 @@ def _options(options: Iterable[st.Option]) -> list[tuple[str, str]]:
 
 
 def _layout(table: st.CreateTable) -> list[str]:
-    """The words behind a table's name without its columns, its comment and its query."""
+    """The words after a table's name without its columns, its comment and its query."""
     source, start, stop = table.span.source, table.target.span.stop, table.span.stop
     if table.query is not None:
         stop = table.query.span.start

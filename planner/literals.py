@@ -142,7 +142,7 @@ def _decimal(value: Decimal) -> str:
     places = max(0, -int(value.as_tuple().exponent))
     if max(value.adjusted() + 1, 0) + places > _DIGITS_MAX:
         raise _too_long("a Decimal")
-    # Behind a minus another one would begin a comment.
+    # After a minus another one would begin a comment.
     return f"({value:f}BD)" if value.is_signed() else f"{value:f}BD"
 
 

@@ -25,7 +25,7 @@ _UNNAMED = ""  # the name of the command that runs statements; a file cannot hav
 
 
 class Program(click.Group):
-    """Commands by name, before or behind options; else the unnamed command."""
+    """Commands by name, before or after options; else the unnamed command."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put the name of the command first."""

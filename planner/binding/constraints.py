@@ -20,7 +20,7 @@ _LITERAL = re.compile(
     r"""(?<![rR])'(?:[^'\\]|\\.|'')*'|(?<![rR])"(?:[^"\\]|\\.|"")*\"""", re.DOTALL
 )
 QUARANTINE_REASON = ("constraint_name", "reason")
-"""Columns of a view's quarantine behind those of the view."""
+"""Columns of a view's quarantine after those of the view."""
 
 
 def bind_constraint(
@@ -135,7 +135,7 @@ def kept_texts(view: st.CreateMaterializedView) -> list[str]:
 
 
 def _source_texts(view: st.CreateMaterializedView, columns: Sequence[str]) -> tuple[str, str]:
-    """The text before and behind the query: a relation, with a column for each UNIQUE."""
+    """The text before and after the query: a relation, with a column for each UNIQUE."""
     column_list = ", ".join(map(backtick, columns))
     before, after = "(", f"\n) AS {PROPOSED}({column_list})"
     unique = [

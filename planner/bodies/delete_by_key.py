@@ -71,7 +71,7 @@ def key_lookup(delete: lp.Delete) -> KeyLookup | None:
 
 
 def _split(tokens: Tokens) -> tuple[Tokens, Tokens, Tokens] | None:
-    """The columns on the left of IN, those that are selected, and the tokens behind FROM."""
+    """The columns on the left of IN, those that are selected, and the tokens after FROM."""
     words = [t.upper for t in tokens]
     if words.count("IN") != 1 or words.count("SELECT") != 1 or words.count("FROM") != 1:
         return None
@@ -101,7 +101,7 @@ def _alias(behind: Tokens, start: int, stop: int, name: str) -> str | None:
 
 
 def _columns(tokens: Tokens, names: Sequence[str], alias: str) -> tuple[str, ...] | None:
-    """Names of known columns with commas between them, each perhaps behind ``alias`` and a dot."""
+    """Names of known columns with commas between them, each perhaps after ``alias`` and a dot."""
     by_name = {fold(name): name for name in names}
     columns = []
     for item in cut_at_commas(tokens):

@@ -94,7 +94,7 @@ def only_loses_rows(plan: lp.TaskWrite) -> bool:
 
 
 def _lets_go_for_good(delete: lp.Delete) -> bool:
-    """Whether it deletes rows whose condition stays false once it is: ``(p) IS NOT TRUE``."""
+    """Whether it deletes rows whose condition remains false once it is: ``(p) IS NOT TRUE``."""
     where = delete.where
     if where is None or where.relations or where.sql.nondeterministic or delete.ctes is not None:
         return False
@@ -160,7 +160,7 @@ def _add_time(query: lp.Query) -> lp.Query:
     tokens = tokenise(query.sql.span)
     last = _from(tokens)
     if last is None:
-        return query_with_time  # a condition behind ON INPUT: all columns are selected
+        return query_with_time  # a condition after ON INPUT: all columns are selected
     columns = ", ".join(backtick_all(relation.columns))
     # Each * that means all columns of the input.
     edits = [

@@ -46,7 +46,7 @@ class RelationRef:
     span: Span  # from the first part to the last; of ``inserts(t)`` the whole call
     aliased: bool = False  # an alias follows; if not, replacing the name must add one
     alias: str = ""  # the alias to add; empty for the name itself
-    alias_place: Span | None = None  # where to add it if not behind the name
+    alias_place: Span | None = None  # where to add it if not after the name
     # which of its changes are read, or its contents by name; None for a bare name.
     change: ChangeKind | None = None
     inner: Span | None = None  # in ``inserts(t)``, the place of the name
@@ -80,7 +80,7 @@ Scope = tuple[NamedSource, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QualifiedName:
-    """A column or a star behind a name that may be a relation's."""
+    """A column or a star after a name that may be a relation's."""
 
     parts: tuple[str, ...]  # the names between dots, folded
     span: Span  # all of it
@@ -509,7 +509,7 @@ class DropOrUndrop(OnKind):
 
     @property
     def keyword(self) -> str:
-        """The words behind DROP or UNDROP."""
+        """The words after DROP or UNDROP."""
         return "FLOW" if self.flow else self.kind.keyword
 
 
@@ -657,9 +657,9 @@ class CommentOn(Statement):
 class Show(Statement):
     """SHOW <what>: a list of objects, SHOW CREATE, SHOW PENDING and so on."""
 
-    what: str  # the words behind SHOW in lower case, as "materialized views" or "create"
+    what: str  # the words after SHOW in lower case, as "materialized views" or "create"
     target: RelationRef | None = None  # the object that is asked about
-    kind: ObjectKind | None = None  # its kind, as typed behind CREATE
+    kind: ObjectKind | None = None  # its kind, as typed after CREATE
     schema: str | None = None  # IN or FROM schema
     schema_span: Span | None = None
     like: str | None = None  # the pattern of names
@@ -746,7 +746,7 @@ class RowQuestion(OnObject):
     """BLAME name [WHERE predicate] [AS OF time], or WHY name WHERE predicate [AS OF time]."""
 
     verb: str  # BLAME or WHY
-    select: Select  # ``SELECT *`` of what stands behind it; its text is a separate source
+    select: Select  # ``SELECT *`` of the text after it, which is a separate source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -848,9 +848,9 @@ class ExpectRows(Expectation):
     """EXPECT name [(columns)] | (query) [AFTER n] VALUES ... | AS (query); or NO ROWS IN name."""
 
     query: SqlText  # the query of the actual rows
-    rows: SqlText | None = None  # what gives those that are to be there; None for none at all
+    rows: SqlText | None = None  # the query of the expected rows; None for no rows
     cells: tuple[tuple[Span, ...], ...] = ()  # of VALUES the values of each row; none of a query
-    is_ordered: bool = False  # they must come in this order
+    is_ordered: bool = False  # whether the order counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

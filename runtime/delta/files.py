@@ -142,7 +142,7 @@ def _list(
     children = list(entries(folder, prefix))
     is_copy = is_of_copy(prefix.partition("/")[0])
     if prefix and not is_copy and any(name == LOG_FOLDER for name, _, _ in children):
-        return  # a table of its own
+        return  # another table
     for name, path, file in children:
         if file is None:
             if is_copy or not _is_of_others(name):

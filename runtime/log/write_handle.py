@@ -329,7 +329,7 @@ class Output:
         newest = self.table.version()
         self.follow(newest)
         if self.upper in (NO_UPPER, CLOSED):
-            return False  # the first write compares everything; after the last there is none
+            return False  # the first write compares everything; a closed output has no next write
         last = self.uppers.last
         if last is None:
             return True  # its commit was cleaned up, and with it the version it was computed from

@@ -31,7 +31,7 @@ class AtRest:
     def __init__(self) -> None:
         self._basis: tuple[object, ...] = (None, None, None)
         self._marks: dict[str, int] = {}  # by id the version; of a source the one that is bound
-        self._versions: dict[str, int | None] = {}  # the versions of outputs, as last looked at
+        self._versions: dict[str, int | None] = {}  # the versions of outputs, as last read
 
     def is_outdated(self, engine: Engine) -> bool:
         """Whether definitions, or the state of tasks, have changed since the last check."""

@@ -114,7 +114,7 @@ def _begins_constraint(cursor: TokenCursor, *, typed: bool) -> bool:
 
 
 def read_default(cursor: TokenCursor) -> SqlText:
-    """The value behind DEFAULT; it ends where NOT NULL, COMMENT or a constraint begins."""
+    """The value after DEFAULT; it ends where NOT NULL, COMMENT or a constraint begins."""
     rest = cursor.rest
     ends = (i for i, _ in tk.at_depth_0(rest) if tk.words_are(rest, i, "NOT", "NULL"))
     words = ("COMMENT", "CONSTRAINT", "CHECK", "UNIQUE", "REFERENCES")

@@ -90,7 +90,7 @@ def _schema(cursor: TokenCursor) -> st.CreateSchema:
 
 
 class _TableClauses:
-    """The clauses behind a table's name, in any order, each at most once."""
+    """The clauses after a table's name, in any order, each at most once."""
 
     def __init__(self, cursor: TokenCursor) -> None:
         self.cursor = cursor

@@ -51,14 +51,14 @@ class Header:
     # of a task with OUTPUTS each output's name and its columns.
     outputs: tuple[tuple[RelationRef, Tokens], ...] = ()
     comment: str | None = None
-    replaces: RelationRef | None = None  # what is behind FOR
-    begin: Instant | None = None  # the time behind FROM
+    replaces: RelationRef | None = None  # the object after FOR
+    begin: Instant | None = None  # the time after FROM
     backfill: RelationRef | None = None  # of BACKFILL FROM
     beginning_span: Span | None = None  # from FOR or BACKFILL to the end of that clause
 
 
 def read_header(cursor: TokenCursor, *, task: bool, replacement: bool) -> Header:
-    """Read a header behind the words of the kind; raises SYNTAX_ERROR, NOT_SUPPORTED."""
+    """Read a header after the words of the kind; raises SYNTAX_ERROR, NOT_SUPPORTED."""
     if_not_exists = cursor.if_not_exists()
     header = Header(_name(cursor), if_not_exists)
     if replacement:

@@ -1,4 +1,4 @@
-"""Reads MERGE INTO in the body of a continual task, and ``column = value, ...`` behind SET."""
+"""Reads MERGE INTO in the body of a continual task, and ``column = value, ...`` after SET."""
 
 import dataclasses
 from collections.abc import Callable
@@ -26,7 +26,7 @@ _ALLOWED = {
 
 
 def read_merge(tokens: Tokens, verb: int = 0) -> st.MergeStatement:
-    """Read a MERGE; ``verb`` is its index behind a WITH clause, whose names the source may use."""
+    """Read a MERGE; ``verb`` is its index after a WITH clause, whose names the source may use."""
     cursor = TokenCursor(tokens, start=verb)
     cursor.expect("MERGE")
     if cursor.at("WITH", "SCHEMA", "EVOLUTION"):
@@ -195,7 +195,7 @@ def _group(cursor: TokenCursor, what: str) -> list[Tokens]:
 
 
 def _check_reachable(clauses: tuple[st.WhenClause, ...]) -> None:
-    """Behind a clause without a condition no other of its kind can apply."""
+    """Refuse a clause that cannot apply: one of its kind without a condition precedes it."""
     kinds: set[st.MergeWhen] = set()
     for clause in clauses:
         if clause.when in kinds:
@@ -213,7 +213,7 @@ def _check_reachable(clauses: tuple[st.WhenClause, ...]) -> None:
 def read_assignments(
     tokens: Tokens, target: st.NamedSource, scope: st.Scope, cte_names: frozenset[str] = frozenset()
 ) -> tuple[st.Assignment, ...]:
-    """Read the assignments behind SET; ``target`` may qualify a column, values see ``scope``."""
+    """Read the assignments after SET; ``target`` may qualify a column, values see ``scope``."""
     assignments: list[st.Assignment] = []
     for group in cut_at_commas(tokens):
         if not group:

@@ -81,7 +81,7 @@ def read_instant(cursor: TokenCursor, hint: str) -> st.Instant:
 
 
 def read_dml(tokens: Tokens, *, start: int = 0) -> st.Dml:
-    """Read INSERT, UPDATE, DELETE or MERGE, whose verb is at ``start``, behind a WITH clause."""
+    """Read INSERT, UPDATE, DELETE or MERGE, whose verb is at ``start``, after a WITH clause."""
     cursor = TokenCursor(tokens, start=start)
     verb = cursor.take().upper
     match verb:

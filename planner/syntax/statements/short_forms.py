@@ -36,7 +36,7 @@ _FLOW_HINT = (
 
 
 def read_task_form(cursor: TokenCursor) -> tk.Tokens | None:
-    """Read a short form behind CREATE CONTINUAL TASK: the compiled task's tokens; None for none.
+    """Read a short form after CREATE CONTINUAL TASK: the compiled task's tokens; None for none.
 
     Errors show the text of the compiled statement.
     """
@@ -141,7 +141,7 @@ def _source(cursor: TokenCursor) -> st.RelationRef:
 def _with_clause(
     cursor: TokenCursor, flow: st.CreateFlow, clause: str, here: Span
 ) -> st.CreateFlow:
-    """Read a clause behind its words, which are at ``here``, into the flow."""
+    """Read a clause after its words, which are at ``here``, into the flow."""
     match clause:
         case "KEYS":
             keys = column_names(cursor)

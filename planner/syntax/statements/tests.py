@@ -31,7 +31,7 @@ from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, span_of
 _AT_HINT = "Type: AT TIMESTAMP '2026-01-31 12:00:00', in UTC, or AT milliseconds since 1970."
 _PARTS = ("GIVEN", "THEN", "EXPECT")
 _NOT_NAMES = ("VALUES", "AS", "AFTER", "IN", "AND", *_PARTS)
-# Words behind which EXPECT or GIVEN is a column's name.
+# Words after which EXPECT or GIVEN is a column's name.
 _WANT_OPERAND = ("SET", "WHERE", "AND", "OR", "NOT", "ON", "BY", "WHEN", "THEN", "ELSE", "BETWEEN")
 _EXPECT_HINT = (
     "Type one of: EXPECT x [AFTER n] VALUES (...), EXPECT NO ROWS IN x, EXPECT NO CHANGE IN x, "
@@ -131,7 +131,7 @@ def _rows(cursor: TokenCursor, edits: list[st.Edit]) -> st.SqlText:
 
 
 def _refuse_slip(tokens: Tokens, cause: CtsqlError) -> None:
-    """Raise SYNTAX_ERROR at a word behind VALUES that is nearly one which begins another part."""
+    """Raise SYNTAX_ERROR at a word after VALUES that is nearly one which begins another part."""
     for index, token in tk.at_depth_0(tokens):
         near = did_you_mean(token.upper, _PARTS) if index and token.kind is Kind.WORD else ""
         if near and cause.condition == "SYNTAX_ERROR":

@@ -94,7 +94,7 @@ def file_ref(
 
 
 def read_file(tokens: Tokens, index: int) -> tuple[RelationRef, int] | None:
-    """The file at an index and the index behind it; None where no file begins."""
+    """The file at an index and the index after it; None where no file begins."""
     token = tokens[index]
     if token.kind is Kind.STRING:
         return _relation(file_ref(token, None), token.span), index + 1

@@ -75,7 +75,7 @@ class PieceReader:
         return self.at < len(self.pieces) and not isinstance(self.pieces[self.at], str)
 
     def query_follows(self) -> bool:
-        """Whether a query begins behind the parentheses that open here."""
+        """Whether a query begins after the parentheses that open here."""
         ahead = 0
         while self.text(ahead) == "(":
             ahead += 1
@@ -350,7 +350,7 @@ class _Reader(PieceReader):
         return not is_text and (self.is_name(1) or self.text(1) == "[")
 
     def base(self) -> Shape:
-        """An operand without the suffixes behind it."""
+        """An operand without the suffixes after it."""
         start, text, word = self.at, self.text(), self.word()
         if self.is_operand() or text in ("*", "?"):
             return self.leaf(1)

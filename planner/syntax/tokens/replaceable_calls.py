@@ -70,7 +70,7 @@ def clocks(tokens: Tokens) -> tuple[ClockCall, ...]:
 
 
 def parameters(tokens: Tokens) -> tuple[Span, ...]:
-    """``?`` and ``:name``, in order; a colon behind a value leads into it."""
+    """``?`` and ``:name``, in order; a colon after a value leads into it."""
     spans = []
     for index, token in enumerate(tokens):
         if token.upper == "?":

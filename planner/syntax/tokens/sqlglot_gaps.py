@@ -95,7 +95,7 @@ def _is_name_only(tokens: Tokens) -> bool:
 
 
 def _argument_clauses(tokens: Tokens, start: int) -> list[Edit]:
-    """PARTITION BY, ORDER BY, WITH SINGLE PARTITION behind a table argument."""
+    """PARTITION BY, ORDER BY, WITH SINGLE PARTITION after a table argument."""
     clauses = ("PARTITION", "DISTRIBUTE", "ORDER", "WITH")
     if start >= len(tokens) or tokens[start].upper not in clauses:
         return []
@@ -120,7 +120,7 @@ def _is_window_clause(tokens: Tokens, index: int) -> bool:
 
 
 def ends_operand(token: Token) -> bool:
-    """Whether a value may end with a token, so that a colon behind it leads into the value."""
+    """Whether a value may end with a token, so that a colon after it leads into the value."""
     if token.kind is Kind.WORD and token.upper in OPERAND_FOLLOWS:
         return False
     return token.upper in (")", "]") or token.kind in _OPERAND_ENDS

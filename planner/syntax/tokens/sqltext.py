@@ -230,7 +230,7 @@ def _reference(
     operand = before == ["TABLE", "("] or before[-1:] == ["TABLE"]
     place = None
     if [t.upper for t in tokens[behind : behind + 2]] == ["TABLESAMPLE", "("]:
-        # Spark wants the alias behind the sample clause.
+        # Spark wants the alias after the sample clause.
         stop = tk.closing(tokens, behind) + 1
         if stop < len(tokens) and tokens[stop].upper == "REPEATABLE":
             stop = tk.closing(tokens, stop) + 1

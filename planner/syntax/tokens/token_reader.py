@@ -65,7 +65,7 @@ class TokenCursor:
 
     @property
     def here(self) -> Span:
-        """The next token's span; at the end, the empty span behind the last token."""
+        """The next token's span; at the end, the empty span after the last token."""
         if self.current is not None:
             return self.current.span
         return tk.end_of(self.tokens)

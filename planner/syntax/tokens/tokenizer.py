@@ -357,17 +357,17 @@ def words_are(tokens: Tokens, index: int, *words: str) -> bool:
 
 
 def end_of(tokens: Tokens) -> Span:
-    """The empty span behind the last token."""
+    """The empty span after the last token."""
     return Span(tokens[-1].source, tokens[-1].stop, tokens[-1].stop)
 
 
-_BEGIN = ("AUTO", "INSERT", "SELECT", "VALUES", "WITH")  # words behind an AS that are no alias
+_BEGIN = ("AUTO", "INSERT", "SELECT", "VALUES", "WITH")  # words after an AS that are no alias
 
 
 def words_of(text: Span) -> list[str]:
     """The tokens of a text, folded where case has no meaning: equal for equal texts.
 
-    Case counts in strings, behind ``.`` and ``:`` (keys of maps, fields of a VARIANT), and in
+    Case counts in strings, after ``.`` and ``:`` (keys of maps, fields of a VARIANT), and in
     aliases, which ``to_json`` writes.
 
     >>> from ctsql.catalog.spans import Source

@@ -131,7 +131,7 @@ class Timeline:
         self.tasks: dict[str, TaskState] = {}
         self._cutovers: dict[str, int | None] = {}  # the newest: T, or None for a closed one
         self.intents: dict[str, Any] = {}
-        # By source the newest version looked at, where no commit after the bound one changes data.
+        # By source: the newest version read so far, if no commit after the bound one changes data.
         self._no_data_above: dict[str, int] = {}
         self.damaged_sources: set[str] = set()
         self._archive_taken = False
