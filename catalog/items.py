@@ -257,7 +257,7 @@ class MaterializedView(Maintained):
     kind = ObjectKind.MATERIALIZED_VIEW
 
     following: Following = field(default_factory=Following)  # the Ts at which it is readable
-    # after APPLY REPLACEMENT: the replacement's id, and the number of the new definition, whose rows
+    # after APPLY REPLACEMENT: the replacement's id, and the number of the new definition; its rows
     # are already computed.
     staged_in: tuple[str, int] | None = None
 
