@@ -37,7 +37,7 @@ class Relation:
 
 
 def relations(con: OpenWarehouse) -> list[Relation]:
-    """What queries can read, with its columns; computes and writes nothing."""
+    """What queries can read, with its columns, by schema and name; computes and writes nothing."""
     found = con._by_logs(_relations)
     if found is None:
         with con._running("relations") as engine:
@@ -47,7 +47,7 @@ def relations(con: OpenWarehouse) -> list[Relation]:
 
 def _relations(reader: "LogReader") -> list[Relation]:
     def of_objects() -> Iterator[Relation]:
-        for item in reader.refresh_catalog():
+        for item in sorted(reader.refresh_catalog(), key=lambda item: item.name.key):
             # A foreign writer may have added columns.
             columns = item.columns if item.managed else reader.relations.columns_now(item)
             yield Relation(

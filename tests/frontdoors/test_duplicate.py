@@ -75,7 +75,7 @@ def test_relations_have_columns(con: ctsql.Connection, tmp_path: Path) -> None:
         CREATE MATERIALIZED VIEW mv AS SELECT count(*) AS n FROM s.t;
     """)
     found = con.relations()
-    assert sorted(_shown(found)) == [
+    assert _shown(found) == [
         ("default", "mv", "materialized view", [("n", "bigint")], None),
         ("default", "v", "view", [("k", "int"), ("vs", "array<decimal(8,2)>")], None),
         ("s", "t", "table", [("k", "int"), ("v", "decimal(8,2)")], "orders"),
