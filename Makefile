@@ -12,6 +12,7 @@
 #   make stores   on emulations of Google's and Azure's stores, and on HDFS
 #   make kafka    on a Kafka broker  make browser  the status page in a headless Chromium
 #   make postgres  psql, psycopg, JDBC and SQLAlchemy on ctsql serve --postgres
+#   make dbt      the dbt adapter, in an environment of its own, with dbt's tests
 #   make docs     the documents as a site: open build/site/index.html
 #   make clean    remove what make made
 #
@@ -25,7 +26,7 @@ STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test rest test-all check lint slow versions scenarios s3 stores kafka browser postgres bench docs venv java clean
+.PHONY: help demo test rest test-all check lint slow versions scenarios s3 stores kafka browser postgres dbt bench docs venv java clean
 
 help:
 	@sed -n '1,/^$$/s/^# \{0,1\}//p' Makefile
@@ -159,6 +160,14 @@ postgres: java venv
 	@mvn -q dependency:copy -Dartifact=org.postgresql:postgresql:42.7.4 -DoutputDirectory="$$PWD/build/pgjdbc"
 	@PYTHONPATH=$(PACKAGE)/tests PGJDBC="$$PWD/build/pgjdbc/postgresql-42.7.4.jar" \
 	  "$(BIN)/python" -m pytest $(PACKAGE)/tests
+
+# dbt-core's parser is a wheel on PyPI, or a download from elsewhere that need not be reachable.
+dbt: java
+	@test -x "$(VENV)-dbt/bin/python" || $(or $(PYTHON),python3) -m venv "$(VENV)-dbt"
+	@MAKEFLAGS= "$(VENV)-dbt/bin/python" -m pip install --quiet --upgrade 'pip>=25.1'
+	@cd integrations/dbt-ctsql && MAKEFLAGS= "$(abspath $(VENV)-dbt)/bin/python" -m pip install --quiet \
+	  --only-binary dbt-core-experimental-parser --editable ../.. --editable . --group test
+	@cd integrations/dbt-ctsql && "$(abspath $(VENV)-dbt)/bin/python" -m pytest -q
 
 bench: java venv
 	@MAKEFLAGS= "$(BIN)/python" -m pip install --quiet --group bench

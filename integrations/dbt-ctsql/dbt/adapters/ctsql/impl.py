@@ -53,7 +53,6 @@ class Description:
         columns = list(itertools.takewhile(lambda row: row[0], rows))
         details = {row[0]: row[1] for row in rows[len(columns) :]}
         self.columns = {str(name): (str(kind), comment) for name, kind, _, comment in columns}
-        self.name = str(details["# name"])  # as system tables spell it
         self.comment = details.get("# comment")
 
     def comment_of(self, column: str) -> str | None:
@@ -132,6 +131,33 @@ class CtsqlAdapter(SQLAdapter):
         for option in sorted({*there} ^ {_words(o) for o in options}):
             changes["replace" if option.startswith(_FIXED_OPTIONS) else "alter"].append(option)
         return changes if any(changes.values()) else None
+
+    @available.parse_none
+    def contract_changes(
+        self, relation: CtsqlRelation, wanted: CtsqlRelation
+    ) -> dict[str, list[str]] | None:
+        """What gives a table the columns and constraints of another; None if it has them.
+
+        Returns: statements to run ``before`` and ``after`` its rows and columns are replaced.
+        """
+        have, want = self._contract(relation), self._contract(wanted)
+        if have == want:
+            return None
+        table = f"alter table {relation.render()}"
+        checks = [f"add constraint {self.quote(name)} {rule}" for name, rule in want[1]]
+        keeps = [f"alter column {self.quote(c)} set not null" for c, _, never in want[0] if never]
+        return {
+            "before": [f"{table} drop constraint {self.quote(name)}" for name, _ in have[1]],
+            "after": [f"{table} {change}" for change in checks + keeps],
+        }
+
+    def _contract(self, relation: CtsqlRelation) -> tuple[list[Any], list[Any]]:
+        _, columns = self.execute(f"describe {relation.render()}", fetch=True)
+        _, checks = self.execute(f"show constraints for {relation.render()}", fetch=True)
+        return (
+            [(row["column"], row["type"], row["nullable"] == "NOT NULL") for row in columns.rows],
+            [(row["constraint_name"], row["rule"]) for row in checks.rows],
+        )
 
     # ---- types of seeds
 
@@ -277,17 +303,23 @@ class CtsqlAdapter(SQLAdapter):
         """The columns of one object, with statistics."""
         return self._catalog_table(relation, self._sizes())
 
-    def _sizes(self) -> dict[str, "agate.Row"]:
-        """The stored rows and bytes, by object as system tables spell it."""
-        sql = "select object, rows, bytes from system.storage where part = 'rows'"
+    def _sizes(self) -> dict[tuple[str, str], dict[str, Any]]:
+        """The stored rows and bytes, by schema and name."""
+        sql = (
+            "select o.schema, o.name, s.rows, s.bytes from system.storage as s"
+            " join system.objects as o on s.object = o.object where s.part = 'rows'"
+        )
         _, table = self.execute(sql, fetch=True)
-        return {row["object"]: row for row in table.rows}
+        return {
+            (row["schema"].casefold(), row["name"].casefold()): dict(row.items())
+            for row in table.rows
+        }
 
     def _catalog_table(
-        self, relation: CtsqlRelation, sizes: dict[str, "agate.Row"]
+        self, relation: CtsqlRelation, sizes: dict[tuple[str, str], dict[str, Any]]
     ) -> CatalogTable:
         described = self.describe(relation)
-        size = sizes.get(described.name, {})
+        size = sizes.get((relation.schema.casefold(), relation.identifier.casefold()), {})
         return CatalogTable(
             metadata=TableMetadata(
                 type="BASE TABLE" if relation.is_table else relation.keyword,
@@ -310,7 +342,7 @@ class CtsqlAdapter(SQLAdapter):
                     description=f"{label} that are stored now",
                 )
                 for key, label in (("rows", "Rows"), ("bytes", "Bytes"))
-                if key in size and size[key] is not None
+                if size.get(key) is not None
             },
         )
 

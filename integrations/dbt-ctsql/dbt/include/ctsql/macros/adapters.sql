@@ -61,3 +61,7 @@
         ) %}
     {% endif %}
 {% endmacro %}
+
+{% macro ctsql__current_timestamp_backcompat() -%}
+    current_timestamp()
+{%- endmacro %}

@@ -1,17 +1,29 @@
-{# New rows are checked before readers see them. The table is built under another name where its constraints are new. #}
+{# The new rows are written where their constraints are checked, before readers see any. A table that has the
+   contract already is overwritten in one commit. Another contract is first checked on a table beside it. #}
 {% macro ctsql__build_constrained_table(existing_relation, relation, sql) -%}
     {%- do get_assert_columns_equivalent(sql) -%}
-    {%- set columns = adapter.column_list(model['columns'], model['constraints']) -%}
-    {%- set select_sql = get_select_subquery(sql) -%}
+    {%- set select_sql = (config.get('sql_header') or '') ~ '\n' ~ get_select_subquery(sql) -%}
     {%- set tmp_relation = make_temp_relation(relation) -%}
-    {%- if existing_relation is not none and adapter.has_columns(existing_relation, columns) -%}
-        insert overwrite {{ relation.render() }} {{ select_sql }}
-    {%- else -%}
+    {%- set create_sql -%}
         drop table if exists {{ tmp_relation.render() }} purge;
-        create table {{ tmp_relation.render() }} {{ columns }} {{ ctsql__table_clauses() }};
+        create table {{ tmp_relation.render() }} {{ adapter.column_list(model['columns'], model['constraints']) }}
+        {{ ctsql__table_clauses() }}
+    {%- endset -%}
+    {%- if existing_relation is none -%}
+        {{ create_sql }};
         insert into {{ tmp_relation.render() }} {{ select_sql }};
-        {%- if existing_relation is none %}
         alter table {{ tmp_relation.render() }} rename to {{ relation.render() }}
-        {%- endif -%}
+    {%- else -%}
+        {%- do run_query(create_sql) -%}
+        {%- set changes = adapter.contract_changes(relation, tmp_relation) -%}
+        {%- if changes is none -%}
+        insert overwrite {{ relation.render() }} {{ select_sql }}
+        {%- else -%}
+        insert into {{ tmp_relation.render() }} {{ select_sql }};
+        {%- for statement in changes.before %}{{ statement }};{% endfor %}
+        create or replace table {{ relation.render() }} as select * from {{ tmp_relation.render() }}
+        {%- for statement in changes.after %};{{ statement }}{% endfor -%}
+        {%- endif -%};
+        drop table {{ tmp_relation.render() }} purge
     {%- endif -%}
 {%- endmacro %}

@@ -1,19 +1,22 @@
 {# Spark reads the file itself: one commit replaces the rows, and the columns where they differ. #}
 {% macro ctsql__create_csv_table(model, agate_table) %}
     {%- set types = model['config'].get('column_types') or {} -%}
+    {%- set is_quoted = model['config'].get('quote_columns') -%}
     {%- set columns = [] -%}
     {%- for name in agate_table.column_names -%}
-        {%- do columns.append(adapter.quote(name) ~ ' ' ~ types.get(name, adapter.convert_type(agate_table, loop.index0))) -%}
+        {%- set type = types.get(name, adapter.convert_type(agate_table, loop.index0)) -%}
+        {%- do columns.append(adapter.quote_seed_column(name, is_quoted) ~ ' ' ~ ('string' if type == 'text' else type)) -%}
     {%- endfor -%}
     {% set load_sql -%}
         create or replace table {{ this.render() }} {{ ctsql__table_clauses() }} as
         select * from read_csv(
-            {{ ctsql__text(model['root_path'] ~ '/' ~ model['original_file_path']) }},
+            {{ ctsql__text(agate_table.original_abspath) }},
             schema => {{ ctsql__text(columns | join(', ')) }},
             sep => {{ ctsql__text(model['config'].get('delimiter') or ',') }},
             nullValue => 'null',
             emptyValue => 'null'
         )
+        {%- if not agate_table.rows %} where false{% endif %}
     {%- endset %}
     {% call statement('_') %}{{ load_sql }}{% endcall %}
     {{ return(load_sql) }}

@@ -1,0 +1,1 @@
+select manager, amount from {{ ref('revenue') }} where status = 'paid'

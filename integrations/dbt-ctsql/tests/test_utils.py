@@ -1,0 +1,60 @@
+"""dbt-tests-adapter: utils."""
+
+import pytest
+from dbt.tests.adapter.utils.test_any_value import TestAnyValue
+from dbt.tests.adapter.utils.test_array_append import TestArrayAppend
+from dbt.tests.adapter.utils.test_array_concat import TestArrayConcat
+from dbt.tests.adapter.utils.test_array_construct import TestArrayConstruct
+from dbt.tests.adapter.utils.test_bool_or import TestBoolOr
+from dbt.tests.adapter.utils.test_cast import TestCast
+from dbt.tests.adapter.utils.test_cast_bool_to_text import TestCastBoolToText
+from dbt.tests.adapter.utils.test_concat import TestConcat
+from dbt.tests.adapter.utils.test_current_timestamp import BaseCurrentTimestampAware
+from dbt.tests.adapter.utils.test_date import TestDate
+from dbt.tests.adapter.utils.test_date_spine import TestDateSpine
+from dbt.tests.adapter.utils.test_date_trunc import TestDateTrunc
+from dbt.tests.adapter.utils.test_dateadd import TestDateAdd
+from dbt.tests.adapter.utils.test_datediff import TestDateDiff
+from dbt.tests.adapter.utils.test_equals import TestEquals
+from dbt.tests.adapter.utils.test_escape_single_quotes import TestEscapeSingleQuotes
+from dbt.tests.adapter.utils.test_except import TestExcept
+from dbt.tests.adapter.utils.test_generate_series import TestGenerateSeries
+from dbt.tests.adapter.utils.test_get_intervals_between import TestGetIntervalsBetween
+from dbt.tests.adapter.utils.test_get_powers_of_two import TestGetPowersOfTwo
+from dbt.tests.adapter.utils.test_hash import TestHash
+from dbt.tests.adapter.utils.test_intersect import TestIntersect
+from dbt.tests.adapter.utils.test_last_day import TestLastDay
+from dbt.tests.adapter.utils.test_length import TestLength
+from dbt.tests.adapter.utils.test_listagg import TestListagg
+from dbt.tests.adapter.utils.test_null_compare import TestMixedNullCompare, TestNullCompare
+from dbt.tests.adapter.utils.test_position import TestPosition
+from dbt.tests.adapter.utils.test_replace import TestReplace
+from dbt.tests.adapter.utils.test_right import TestRight
+from dbt.tests.adapter.utils.test_safe_cast import TestSafeCast
+from dbt.tests.adapter.utils.test_source_freshness_custom_info import TestCalculateFreshnessMethod
+from dbt.tests.adapter.utils.test_split_part import TestSplitPart
+from dbt.tests.adapter.utils.test_string_literal import TestStringLiteral
+from dbt.tests.adapter.utils.test_timestamps import BaseCurrentTimestamps
+from dbt.tests.adapter.utils.test_validate_sql import TestValidateSqlMethod
+
+
+class TestCurrentTimestamp(BaseCurrentTimestampAware):
+    pass
+
+
+class TestCurrentTimestamps(BaseCurrentTimestamps):
+    @pytest.fixture(scope="class")
+    def expected_schema(self):
+        return {
+            "current_timestamp": "timestamp",
+            "current_timestamp_in_utc_backcompat": "timestamp",
+            "current_timestamp_backcompat": "timestamp",
+        }
+
+    @pytest.fixture(scope="class")
+    def expected_sql(self):
+        return """
+select current_timestamp() as current_timestamp,
+       current_timestamp() as current_timestamp_in_utc_backcompat,
+       current_timestamp() as current_timestamp_backcompat
+"""
