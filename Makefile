@@ -166,7 +166,7 @@ dbt: java
 	@test -x "$(VENV)-dbt/bin/python" || $(or $(PYTHON),python3) -m venv "$(VENV)-dbt"
 	@MAKEFLAGS= "$(VENV)-dbt/bin/python" -m pip install --quiet --upgrade 'pip>=25.1'
 	@cd integrations/dbt-ctsql && MAKEFLAGS= "$(abspath $(VENV)-dbt)/bin/python" -m pip install --quiet \
-	  --only-binary dbt-core-experimental-parser --editable ../.. --editable . --group test
+	  --only-binary dbt-core-experimental-parser --editable ../.. . --group test
 	@cd integrations/dbt-ctsql && "$(abspath $(VENV)-dbt)/bin/python" -m pytest -q
 
 bench: java venv
