@@ -118,15 +118,15 @@ class Warehouse:
     def load(self, scale: float) -> dict[int, str]:
         """Make the eight tables; the queries by number."""
         with generated("tpch", f"CALL dbgen(sf = {scale})") as duck:
-            self.fill(duck)
+            self.fill(duck, TABLES)
             row = duck.execute("SELECT max(o_orderkey) FROM orders").fetchone()
             assert row is not None  # an aggregate gives one row
             self.next_key = int(row[0]) + 1
             return queries_of(duck, "tpch")
 
-    def fill(self, duck: duckdb.DuckDBPyConnection) -> None:
-        """Make the tables of a DuckDB database."""
-        for (name,) in duck.execute("SHOW TABLES").fetchall():
+    def fill(self, duck: duckdb.DuckDBPyConnection, names: Iterable[str]) -> None:
+        """Make tables as they are in a DuckDB database."""
+        for name in names:
             file = self.folder / f"{name}.parquet"
             duck.execute(f"COPY {name} TO '{file}' (FORMAT parquet)")
             rows = self.spark.read.parquet(str(file))
