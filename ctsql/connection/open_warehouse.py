@@ -190,8 +190,9 @@ class OpenWarehouse:
             from ctsql.runtime.spark.internals.sessions import active
             from ctsql.runtime.statements.objects.failed_task import show_rows
 
-            if self._cancelled.is_set():
-                raise error("STATEMENT_CANCELLED")  # while Spark was starting
+            if self._cancelled.is_set():  # while Spark was starting, or between two fetches
+                self._cancelled.clear()
+                raise error("STATEMENT_CANCELLED")
             with translate_spark_errors():  # Spark may have ended meanwhile, too
                 if is_stopped(engine.session):
                     raise ConnectionError("its SparkSession was stopped")
@@ -208,6 +209,8 @@ class OpenWarehouse:
                 except CtsqlError as problem:
                     if problem.condition == "TASK_FAILED":
                         show_rows(engine, problem)
+                    if problem.condition == "STATEMENT_CANCELLED":
+                        self._cancelled.clear()  # what is asked next is not cancelled
                     raise
                 finally:
                     self._group = ""

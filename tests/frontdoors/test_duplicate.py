@@ -55,6 +55,7 @@ def test_cancel_ends_the_statement_of_its_connection(con: ctsql.Connection) -> N
     assert con.execute("SELECT 1").fetchall() == [(1,)]
     thread.join(30)
     assert failed == ["STATEMENT_CANCELLED"]
+    assert other.relations() == con.relations()
 
 
 def _shown(relations: list[ctsql.Relation]) -> list[tuple[object, ...]]:

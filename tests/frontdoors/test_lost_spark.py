@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 import ctsql
-from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.errors import CtsqlError, error
 from ctsql.runtime.spark.failures.errors import is_lost
 from ctsql.runtime.spark.internals import sessions
 
@@ -31,3 +31,27 @@ def test_spark_is_gone_when_a_statement_begins_or_ends(
     with told as caught, con._running("a statement"):
         pass
     assert is_lost(caught.value)
+
+
+@pytest.mark.parametrize("is_running", [False, True])
+def test_cancel_ends_one_statement(
+    is_running: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is asked of the connection after that runs, a question about objects included."""
+    calls = dict.fromkeys(("setJobGroup", "setLocalProperty"), lambda *_, **__: None)
+    context = SimpleNamespace(**calls, _jsc=True)
+    gateway = SimpleNamespace(cancel=lambda _: None)
+    engine = SimpleNamespace(
+        session=SimpleNamespace(sparkContext=context), read_only=True, gateway=gateway
+    )
+    con = ctsql.connect(str(tmp_path / "warehouse"))
+    monkeypatch.setattr(con, "_opened", lambda: engine)
+    monkeypatch.setattr(sessions, "active", lambda _: nullcontext())
+    if not is_running:
+        con.cancel()
+    with pytest.raises(CtsqlError) as caught, con._running("a statement"):  # noqa: PT012
+        con.cancel()
+        raise error("STATEMENT_CANCELLED")
+    assert caught.value.condition == "STATEMENT_CANCELLED"
+    with con._running("another one"):
+        pass
