@@ -29,7 +29,7 @@ def seconds(work: Callable[[], object]) -> float:
 def main() -> None:
     """Measure, and print the medians and their ratio."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=30)
     rounds = parser.parse_args().rounds
     with tempfile.TemporaryDirectory() as folder:
         con = ctsql.connect(f"{folder}/warehouse")
@@ -48,7 +48,7 @@ def main() -> None:
                 def served() -> int:
                     return len(client.execute(QUERY).fetchall())
 
-                for _ in range(10):
+                for _ in range(5):
                     assert direct() == served() == 100
                 pairs = [(seconds(direct), seconds(served)) for _ in range(rounds)]
         con.close()
