@@ -9,12 +9,12 @@ from dbt.tests.adapter.constraints.test_constraints import (
     BaseIncrementalConstraintsColumnsEqual,
     BaseIncrementalConstraintsRollback,
     BaseIncrementalConstraintsRuntimeDdlEnforcement,
+    BaseIncrementalContractSqlHeader,
     BaseModelConstraintsRuntimeEnforcement,
     BaseTableConstraintsColumnsEqual,
+    BaseTableContractSqlHeader,
     BaseViewConstraintsColumnsEqual,
-    TestIncrementalContractSqlHeader,
     TestIncrementalForeignKeyConstraint,
-    TestTableContractSqlHeader,
 )
 
 CREATED = """
@@ -124,3 +124,24 @@ class TestTableConstraintsRollback(Refused, BaseConstraintsRollback):
 
 class TestIncrementalConstraintsRollback(Refused, BaseIncrementalConstraintsRollback):
     pass
+
+
+def with_header(model: str) -> dict[str, str]:
+    """A model whose header is a setting of ctsql; the time zone cannot be set."""
+    model = model.replace("set session time zone 'Asia/Kolkata'", "set isolation = 'serializable'")
+    return {
+        "my_model_contract_sql_header.sql": model.replace("current_setting('timezone')", "'one'"),
+        "constraints_schema.yml": fixtures.model_contract_header_schema_yml,
+    }
+
+
+class TestTableContractSqlHeader(BaseTableContractSqlHeader):
+    @pytest.fixture(scope="class")
+    def models(self):
+        return with_header(fixtures.my_model_contract_sql_header_sql)
+
+
+class TestIncrementalContractSqlHeader(BaseIncrementalContractSqlHeader):
+    @pytest.fixture(scope="class")
+    def models(self):
+        return with_header(fixtures.my_model_incremental_contract_sql_header_sql)

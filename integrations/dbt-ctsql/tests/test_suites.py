@@ -10,9 +10,9 @@ from dbt.tests.adapter.caching.test_caching import (
 from dbt.tests.adapter.catalog.relation_types import CatalogRelationTypes
 from dbt.tests.adapter.concurrency.test_concurrency import TestConcurenncy
 from dbt.tests.adapter.dbt_show.test_dbt_show import (
+    BaseShowDoesNotHandleDoubleLimit,
     BaseShowLimit,
     BaseShowSqlHeader,
-    TestShowDoesNotHandleDoubleLimit,
 )
 from dbt.tests.adapter.empty.test_empty import (
     BaseTestEmptyInlineSourceRef,
@@ -63,7 +63,15 @@ class TestShowLimit(BaseShowLimit):
 
 
 class TestShowSqlHeader(BaseShowSqlHeader):
-    pass
+    @pytest.fixture(scope="class")
+    def models(self):
+        """The header is a setting of ctsql; the time zone cannot be set."""
+        header = "{% call set_sql_header(config) %} set isolation = 'serializable'; {% endcall %}"
+        return {"sql_header.sql": f"{header} select 1 as one"}
+
+
+class TestShowDoesNotHandleDoubleLimit(BaseShowDoesNotHandleDoubleLimit):
+    DATABASE_ERROR_MESSAGE = "SYNTAX_ERROR"
 
 
 class TestEmptyInlineSourceRef(BaseTestEmptyInlineSourceRef):

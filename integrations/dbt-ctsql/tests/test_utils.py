@@ -1,6 +1,10 @@
 """dbt-tests-adapter: utils."""
 
 import pytest
+from dbt.tests.adapter.utils.fixture_get_intervals_between import (
+    models__test_get_intervals_between_sql,
+    models__test_get_intervals_between_yml,
+)
 from dbt.tests.adapter.utils.test_any_value import TestAnyValue
 from dbt.tests.adapter.utils.test_array_append import TestArrayAppend
 from dbt.tests.adapter.utils.test_array_concat import TestArrayConcat
@@ -16,10 +20,10 @@ from dbt.tests.adapter.utils.test_date_trunc import TestDateTrunc
 from dbt.tests.adapter.utils.test_dateadd import TestDateAdd
 from dbt.tests.adapter.utils.test_datediff import TestDateDiff
 from dbt.tests.adapter.utils.test_equals import TestEquals
-from dbt.tests.adapter.utils.test_escape_single_quotes import TestEscapeSingleQuotes
+from dbt.tests.adapter.utils.test_escape_single_quotes import BaseEscapeSingleQuotesBackslash
 from dbt.tests.adapter.utils.test_except import TestExcept
 from dbt.tests.adapter.utils.test_generate_series import TestGenerateSeries
-from dbt.tests.adapter.utils.test_get_intervals_between import TestGetIntervalsBetween
+from dbt.tests.adapter.utils.test_get_intervals_between import BaseGetIntervalsBetween
 from dbt.tests.adapter.utils.test_get_powers_of_two import TestGetPowersOfTwo
 from dbt.tests.adapter.utils.test_hash import TestHash
 from dbt.tests.adapter.utils.test_intersect import TestIntersect
@@ -40,6 +44,23 @@ from dbt.tests.adapter.utils.test_validate_sql import TestValidateSqlMethod
 
 class TestCurrentTimestamp(BaseCurrentTimestampAware):
     pass
+
+
+class TestEscapeSingleQuotes(BaseEscapeSingleQuotesBackslash):
+    pass
+
+
+@pytest.mark.changed(reason="ANSI rules refuse 09/01/2023 as a date; the days are written ISO 8601")
+class TestGetIntervalsBetween(BaseGetIntervalsBetween):
+    @pytest.fixture(scope="class")
+    def models(self):
+        model = models__test_get_intervals_between_sql
+        for day in ("01", "12"):
+            model = model.replace(f"09/{day}/2023", f"2023-09-{day}")
+        return {
+            "test_get_intervals_between.yml": models__test_get_intervals_between_yml,
+            "test_get_intervals_between.sql": model,
+        }
 
 
 class TestCurrentTimestamps(BaseCurrentTimestamps):

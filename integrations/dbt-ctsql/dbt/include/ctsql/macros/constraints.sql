@@ -2,14 +2,15 @@
    contract already is overwritten in one commit. Another contract is first checked on a table beside it. #}
 {% macro ctsql__build_constrained_table(existing_relation, relation, sql) -%}
     {%- do get_assert_columns_equivalent(sql) -%}
-    {%- set select_sql = (config.get('sql_header') or '') ~ '\n' ~ get_select_subquery(sql) -%}
+    {%- set select_sql = get_select_subquery(sql) -%}
     {%- set tmp_relation = make_temp_relation(relation) -%}
     {%- set create_sql -%}
         drop table if exists {{ tmp_relation.render() }} purge;
         create table {{ tmp_relation.render() }} {{ adapter.column_list(model['columns'], model['constraints']) }}
         {{ ctsql__table_clauses() }}
     {%- endset -%}
-    {%- if existing_relation is none -%}
+    {{ config.get('sql_header') or '' }}
+    {%- if existing_relation is none %}
         {{ create_sql }};
         insert into {{ tmp_relation.render() }} {{ select_sql }};
         alter table {{ tmp_relation.render() }} rename to {{ relation.render() }}

@@ -10,19 +10,24 @@
     {%- if inputs -%} array({{ inputs | join(', ') }}) {%- else -%} cast(array() as array<{{ data_type }}>) {%- endif -%}
 {%- endmacro %}
 
+{% macro ctsql__date(year, month, day) -%}
+    date '{{ modules.datetime.date(year, month, day) }}'
+{%- endmacro %}
+
+{# The boundaries of the part between two times; Spark counts whole parts that have passed. #}
+{% macro ctsql__datediff(first_date, second_date, datepart) -%}
+    datediff({{ datepart }}, {{ date_trunc(datepart, first_date) }}, {{ date_trunc(datepart, second_date) }})
+{%- endmacro %}
+
 {% macro ctsql__escape_single_quotes(expression) -%}
     {{ expression | replace("'", "\\'") }}
 {%- endmacro %}
 
 {% macro ctsql__listagg(measure, delimiter_text, order_by_clause, limit_num) -%}
-    {%- set ordered -%}
+    {%- set all -%}
         listagg({{ measure }}, {{ delimiter_text }}) {% if order_by_clause %}within group ({{ order_by_clause }}){% endif %}
     {%- endset -%}
-    {%- if limit_num -%}
-        array_join(slice(split({{ ordered }}, {{ delimiter_text }}), 1, {{ limit_num }}), {{ delimiter_text }})
-    {%- else -%}
-        {{ ordered }}
-    {%- endif -%}
+    {%- if limit_num -%} substring_index({{ all }}, {{ delimiter_text }}, {{ limit_num }}) {%- else -%} {{ all }} {%- endif -%}
 {%- endmacro %}
 
 {% macro ctsql__safe_cast(field, type) -%}
