@@ -2,11 +2,17 @@
 
 INSERT INTO pgc.pg_type BY NAME
     SELECT oid, name AS typname, 11 AS typnamespace, 10 AS typowner, size AS typlen,
-        by_value AS typbyval, CASE WHEN category = 'A' THEN 'array_in' ELSE name || 'in' END AS typinput, kind AS typtype, category AS typcategory,
+        by_value AS typbyval, CASE WHEN category = 'A' THEN 'array_in' ELSE name || 'in' END AS typinput,
+        100000 + oid AS typreceive, kind AS typtype, category AS typcategory,
         false AS typispreferred, true AS typisdefined, ',' AS typdelim, 0 AS typrelid,
         item AS typelem, "array" AS typarray, false AS typnotnull, 0 AS typbasetype,
         -1 AS typtypmod, 0 AS typndims,
         CASE WHEN category = 'S' THEN 100 ELSE 0 END AS typcollation
+    FROM raw.types;
+-- Npgsql tells arrays from other types by the name of this function.
+INSERT INTO pgc.pg_proc BY NAME
+    SELECT 100000 + oid AS oid, CASE WHEN category = 'A' THEN 'array_recv' ELSE name || 'recv' END
+        AS proname, 11 AS pronamespace, 10 AS proowner
     FROM raw.types;
 INSERT INTO pgc.pg_namespace BY NAME SELECT oid, name AS nspname, 10 AS nspowner FROM raw.schemas;
 INSERT INTO pgc.pg_class BY NAME

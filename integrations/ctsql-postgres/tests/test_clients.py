@@ -175,7 +175,7 @@ def test_pgjdbc(shop) -> None:
     assert done.stdout == wanted
 
 
-@pytest.mark.parametrize("name", ["metabase", "dbeaver", "grafana"])
+@pytest.mark.parametrize("name", ["metabase", "dbeaver", "grafana", "npgsql"])
 def test_questions_of_tools(shop, name) -> None:
     """What a tool asks of the catalog is answered, with the relations that it looks for."""
     with shop.connect() as con:
