@@ -8,7 +8,7 @@ that reads any other relation is no question of these, and Spark runs it.
 import datetime as dt
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -200,7 +200,7 @@ _SETTINGS = pa.schema([("name", pa.string()), ("value", pa.string())])
 _SCHEMAS_RAW = pa.schema([("oid", pa.uint32()), ("name", pa.string())])
 
 
-def numbered(keys: Sequence[str]) -> dict[str, int]:
+def numbered(keys: Iterable[str]) -> dict[str, int]:
     """A number of an object for each key; the same in every process as long as no two collide."""
     numbers: dict[str, int] = {}
     taken: set[int] = set()

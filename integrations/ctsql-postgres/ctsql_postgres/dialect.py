@@ -26,7 +26,7 @@ _TOKEN = re.compile(
     | (?P<backtick>`(?:[^`]|``)*`)
     | (?P<dollar>\$(?P<tag>(?:[^\W\d]\w*)?)\$.*?\$(?P=tag)\$)
     | (?P<parameter>\$\d+)
-    | (?P<word>[^\W\d][\w$]*)
+    | (?P<word>(?![eE]')[^\W\d][\w$]*)
     | (?P<number>\d[\w.]*)
     | (?P<open>['"`]|[eE]'|\$\w*\$)
     | (?P<symbol>::|.)
@@ -195,7 +195,9 @@ def _translated(text: str, tokens: list[Token]) -> Translated:
         match token.kind:
             case "quoted":
                 edits.append(Edit(span=place, text=backtick(token.name)))
-            case "escaped" | "dollar" | "string" if not _is_same(token):
+            case "escaped" | "dollar" | "string" if not _is_same(
+                token, tokens[max(index - 1, 0) : index]
+            ):
                 edits.append(Edit(span=place, text=quote_text(token.value)))
             case "parameter":
                 numbers.append(int(token.text[1:]))
@@ -206,8 +208,12 @@ def _translated(text: str, tokens: list[Token]) -> Translated:
     return Translated(tuple(tokens), text, splice(whole, edits), tuple(numbers), hints)
 
 
-def _is_same(token: Token) -> bool:
-    return token.kind == "string" and "\\" not in token.text and "''" not in token.text
+def _is_same(token: Token, before: list[Token]) -> bool:
+    r"""Whether Spark reads a string as PostgreSQL does, or it is one of Spark's: ``r'\d'``."""
+    if token.kind != "string":
+        return False
+    is_raw = bool(before) and before[0].word == "r" and before[0].stop == token.start
+    return is_raw or ("\\" not in token.text and "''" not in token.text)
 
 
 def _types(source: Source, tokens: list[Token]) -> Iterator[Edit]:

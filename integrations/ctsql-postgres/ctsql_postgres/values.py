@@ -223,10 +223,10 @@ _OF_SPARK = {
 def column_of(kind: str) -> PgColumn:
     """The column that PostgreSQL's clients see for a type of Spark, by its name.
 
-    >>> [column_of(kind).oid for kind in ("decimal(10,2)", "array<int>", "map<int,int>")]
+    >>> [column_of(kind).oid for kind in ("decimal(10,2)", "ARRAY<INT>", "map<int,int>")]
     [1700, 1007, 114]
     """
-    kind = plain_type(kind)
+    kind = plain_type(kind).lower()  # a task's columns have types as typed
     outer = re.split(r"[(<]", kind, maxsplit=1)[0]
     if outer in _OF_SPARK:
         size = decimal_size(kind)
