@@ -9,6 +9,7 @@ import hmac
 import os
 import secrets
 import struct
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -147,7 +148,8 @@ class Verifier:
     def of(cls, password: str) -> "Verifier":
         """Of a password, with a new salt."""
         salt = os.urandom(16)
-        salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, ITERATIONS)
+        prepared = unicodedata.normalize("NFKC", password)  # as clients do, by RFC 4013
+        salted = hashlib.pbkdf2_hmac("sha256", prepared.encode(), salt, ITERATIONS)
         client_key = _hmac(salted, b"Client Key")
         return cls(salt, hashlib.sha256(client_key).digest(), _hmac(salted, b"Server Key"))
 

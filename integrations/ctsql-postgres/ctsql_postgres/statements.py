@@ -136,9 +136,9 @@ class Session:
         first = statement.words[0]
         if first == "with":
             depth = 0
-            for token in statement.tokens:
-                depth += {"(": 1, ")": -1}.get(token.text, 0)
-                if depth == 0 and token.word in _WRITES:
+            for before, token in pairwise(statement.tokens):
+                depth += {"(": 1, ")": -1}.get(before.text, 0)
+                if depth == 0 and before.text == ")" and token.word in _WRITES:
                     return False
         return first in _HAVE_ROWS or first == "fetch"
 

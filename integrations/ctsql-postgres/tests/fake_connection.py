@@ -121,6 +121,8 @@ class FakeConnection:
             done = self._database.execute(_duckdb(sql), parameters or [])
         except duckdb.Error as problem:
             raise error("INVALID_STATEMENT", span=None, message=str(problem)) from problem
+        if word == "WITH" and "INSERT" in sql:
+            word = "INSERT"
         if word in ("SELECT", "WITH", "VALUES"):
             columns = [one[0] for one in done.description]
             types = [spark_type(str(one[1])) for one in done.description]

@@ -84,6 +84,16 @@ def test_parameters_may_repeat_and_stand_anywhere(served) -> None:
     assert row == ("x$1x", 2)
 
 
+def test_a_with_clause_reads_or_writes(served) -> None:
+    """The verb behind the clause decides, and no column of that name."""
+    with served.connect() as con:
+        con.execute('CREATE TABLE t (k INT, "update" INT)')
+        query = "WITH a AS (SELECT 1 AS k, %s AS u) "
+        assert con.execute(query + "INSERT INTO t SELECT * FROM a", [2]).rowcount == 1
+        assert con.execute(query + 'SELECT t."update", u FROM t, a', [3]).fetchall() == [(2, 3)]
+        assert con.execute("WITH a AS (SELECT 1 AS k) SELECT k AS update FROM a").fetchall() == [(1,)]
+
+
 def test_a_prepared_statement_runs_again(served) -> None:
     """The sixth run is by a named statement of the server."""
     with served.connect() as con:
