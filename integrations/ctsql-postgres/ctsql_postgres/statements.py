@@ -324,7 +324,8 @@ class Session:
         elif value.lower() == "default":
             self.settings.pop(name, None)
         elif name == "statement_timeout" and not _TIMEOUT.fullmatch(value):
-            raise bad_option(place, name, "It takes milliseconds, or '5s'.", value=f"'{value}'")
+            where = place or Source(value).whole()
+            raise bad_option(where, name, "It takes milliseconds, or '5s'.", value=f"'{value}'")
         else:
             self.settings[name] = value
 

@@ -91,7 +91,9 @@ def test_a_with_clause_reads_or_writes(served) -> None:
         query = "WITH a AS (SELECT 1 AS k, %s AS u) "
         assert con.execute(query + "INSERT INTO t SELECT * FROM a", [2]).rowcount == 1
         assert con.execute(query + 'SELECT t."update", u FROM t, a', [3]).fetchall() == [(2, 3)]
-        assert con.execute("WITH a AS (SELECT 1 AS k) SELECT k AS update FROM a").fetchall() == [(1,)]
+        assert con.execute("WITH a AS (SELECT 1 AS k) SELECT k AS update FROM a").fetchall() == [
+            (1,)
+        ]
 
 
 def test_a_prepared_statement_runs_again(served) -> None:
