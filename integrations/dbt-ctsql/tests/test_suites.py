@@ -21,9 +21,9 @@ from dbt.tests.adapter.empty.test_empty import (
     TestEmpty,
 )
 from dbt.tests.adapter.ephemeral.test_ephemeral import (
+    BaseEphemeralMulti,
+    BaseEphemeralNested,
     TestEphemeralErrorHandling,
-    TestEphemeralMulti,
-    TestEphemeralNested,
 )
 from dbt.tests.adapter.persist_docs.test_persist_docs import (
     TestPersistDocs,
@@ -47,11 +47,14 @@ from dbt.tests.adapter.unit_testing.test_case_insensitivity import BaseUnitTestC
 from dbt.tests.adapter.unit_testing.test_invalid_input import BaseUnitTestInvalidInput
 from dbt.tests.adapter.unit_testing.test_quoted_reserved_word_column_names import (
     BaseUnitTestQuotedReservedWordColumnNames,
+    my_model_sql,
+    test_my_model_csv_fixtures_yml,
 )
 from dbt.tests.adapter.unit_testing.test_types import (
     BaseUnitTestingTypes,
     BaseUnitTestingVarcharFixtureNoTruncation,
 )
+from dbt.tests.util import check_relations_equal, run_dbt
 
 
 class TestCatalogRelationTypes(CatalogRelationTypes):
@@ -95,7 +98,30 @@ class TestUnitTestInvalidInput(BaseUnitTestInvalidInput):
 
 
 class TestUnitTestQuotedReservedWordColumnNames(BaseUnitTestQuotedReservedWordColumnNames):
-    pass
+    @pytest.fixture(scope="class")
+    def models(self):
+        """A quoted name is in backticks."""
+        return {
+            "my_model.sql": my_model_sql,
+            "my_upstream_model.sql": "select 1 as `GROUP`",
+            "unit_tests.yml": test_my_model_csv_fixtures_yml,
+        }
+
+
+@pytest.mark.changed(reason="the suite expects the text of Postgres's CREATE VIEW")
+class TestEphemeralMulti(BaseEphemeralMulti):
+    def test_ephemeral_multi(self, project):
+        run_dbt(["seed"])
+        assert len(run_dbt(["run"])) == 3
+        for name in ("dependent", "double_dependent", "super_dependent"):
+            check_relations_equal(project.adapter, ["seed", name])
+
+
+@pytest.mark.changed(reason="the suite expects the text of Postgres's CREATE VIEW")
+class TestEphemeralNested(BaseEphemeralNested):
+    def test_ephemeral_nested(self, project):
+        assert len(run_dbt(["run"])) == 2
+        check_relations_equal(project.adapter, ["source_table", "root_view"])
 
 
 class TestUnitTestingVarcharFixtureNoTruncation(BaseUnitTestingVarcharFixtureNoTruncation):

@@ -49,4 +49,4 @@ class CtsqlRelation(BaseRelation):
     @property
     def keyword(self) -> str:
         """Its kind, as statements spell it: ``MATERIALIZED VIEW``."""
-        return str(self.type).replace("_", " ").upper()
+        return str(self.type or CtsqlRelationType.Table).replace("_", " ").upper()

@@ -42,16 +42,27 @@
 
 {% macro ctsql__alter_relation_add_remove_columns(relation, add_columns, remove_columns) %}
     {% for column in add_columns or [] %}
-        {% do run_query('alter table ' ~ relation.render() ~ ' add column ' ~ column.quoted ~ ' ' ~ column.data_type) %}
+        {% do run_query('alter table ' ~ relation.render() ~ ' add column ' ~ column.quoted ~ ' ' ~ ctsql__type(column.data_type)) %}
     {% endfor %}
     {% for column in remove_columns or [] %}
         {% do run_query('alter table ' ~ relation.render() ~ ' drop column ' ~ column.quoted) %}
     {% endfor %}
 {% endmacro %}
 
+{# One commit; any type that the values can be cast to. #}
 {% macro ctsql__alter_column_type(relation, column_name, new_column_type) %}
-    {% do run_query('alter table ' ~ relation.render() ~ ' alter column ' ~ adapter.quote(column_name) ~ ' type ' ~ new_column_type) %}
+    {% set columns = [] %}
+    {% for column in adapter.get_columns_in_relation(relation) %}
+        {% set is_it = column.name | lower == column_name | lower %}
+        {% do columns.append('cast(' ~ column.quoted ~ ' as ' ~ ctsql__type(new_column_type) ~ ') as ' ~ column.quoted if is_it else column.quoted) %}
+    {% endfor %}
+    {% do run_query('create or replace table ' ~ relation.render() ~ ' as select ' ~ columns | join(', ') ~ ' from ' ~ relation.render()) %}
 {% endmacro %}
+
+{# A type as Spark spells it: a text has no length. #}
+{% macro ctsql__type(type) -%}
+    {{ return('string' if type | lower in ('text', 'varchar') else type) }}
+{%- endmacro %}
 
 {% macro ctsql__apply_grants(relation, grant_config, should_revoke=True) %}
     {% if grant_config %}

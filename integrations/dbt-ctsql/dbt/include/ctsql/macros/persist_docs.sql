@@ -19,7 +19,7 @@
 {%- endmacro %}
 
 {% macro ctsql__alter_relation_comment(relation, relation_comment) -%}
-    comment on {{ relation.keyword }} {{ relation.render() }} is {{ ctsql__text(relation_comment) }}
+    comment on {{ (load_cached_relation(relation) or relation).keyword }} {{ relation.render() }} is {{ ctsql__text(relation_comment) }}
 {%- endmacro %}
 
 {% macro ctsql__alter_column_comment(relation, column_dict) -%}

@@ -69,21 +69,25 @@
     )) }}
 {% endmacro %}
 
-{# Each new row stands in the source twice: as the key whose old rows go, and as the row to insert. #}
+{# Each new row stands in the source twice: as the key whose old rows go, and as the row to insert. Its columns
+   are fields, so a predicate's bare column is the table's. #}
 {% macro ctsql__replace_keys(arg_dict, keys) -%}
     {%- if not keys -%}{{ return(get_incremental_append_sql(arg_dict)) }}{%- endif -%}
-    {%- set columns = get_quoted_csv(arg_dict.dest_columns | map(attribute='name')) -%}
+    {%- set names = arg_dict.dest_columns | map(attribute='name') | list -%}
     merge into {{ arg_dict.target_relation }} as DBT_INTERNAL_DEST
     using (
-        select {{ columns }}, explode(array(true, false)) as dbt_is_key from {{ arg_dict.temp_relation }}
+        select struct({{ get_quoted_csv(names) }}) as dbt_new, explode(array(true, false)) as dbt_is_key
+        from {{ arg_dict.temp_relation }}
     ) as DBT_INTERNAL_SOURCE
     on DBT_INTERNAL_SOURCE.dbt_is_key
     {%- for key in keys %}
-        and DBT_INTERNAL_DEST.{{ key }} = DBT_INTERNAL_SOURCE.{{ key }}
+        and DBT_INTERNAL_DEST.{{ key }} = DBT_INTERNAL_SOURCE.dbt_new.{{ key }}
     {%- endfor %}
     {%- for predicate in arg_dict.incremental_predicates or [] %}
         and {{ predicate }}
     {%- endfor %}
     when matched then delete
-    when not matched and not DBT_INTERNAL_SOURCE.dbt_is_key then insert ({{ columns }}) values ({{ columns }})
+    when not matched and not DBT_INTERNAL_SOURCE.dbt_is_key then insert ({{ get_quoted_csv(names) }}) values (
+    {%- for name in names %}DBT_INTERNAL_SOURCE.dbt_new.{{ adapter.quote(name) }}{{ ', ' if not loop.last }}{% endfor -%}
+    )
 {%- endmacro %}

@@ -5,7 +5,7 @@
     {%- set columns = [] -%}
     {%- for name in agate_table.column_names -%}
         {%- set type = types.get(name, adapter.convert_type(agate_table, loop.index0)) -%}
-        {%- do columns.append(adapter.quote_seed_column(name, is_quoted) ~ ' ' ~ ('string' if type == 'text' else type)) -%}
+        {%- do columns.append(adapter.quote_seed_column(name, is_quoted) ~ ' ' ~ ctsql__type(type)) -%}
     {%- endfor -%}
     {% set load_sql -%}
         create or replace table {{ this.render() }} {{ ctsql__table_clauses() }} as
