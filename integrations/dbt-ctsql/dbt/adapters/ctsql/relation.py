@@ -27,6 +27,7 @@ class CtsqlRelation(BaseRelation):
 
     type: CtsqlRelationType | None = None  # type: ignore[assignment]
     quote_character: str = "`"
+    require_alias: bool = False  # Spark takes a subquery without one
     include_policy: Policy = field(
         default_factory=lambda: Policy(database=False, schema=True, identifier=True)
     )
