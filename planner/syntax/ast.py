@@ -429,6 +429,7 @@ class CreateTable(CreateObject):
 
     ``location`` is set for ``CREATE TABLE t LOCATION 'uri'``, which attaches an existing table.
     ``columns_span`` is the list with its parentheses; ``text`` excludes its ``constraints``.
+    ``partitions`` are the columns of PARTITIONED BY.
     """
 
     kind: ClassVar = ObjectKind.TABLE
@@ -438,6 +439,7 @@ class CreateTable(CreateObject):
     columns_span: Span | None = None
     query: SqlText | None = None
     constraints: tuple[ConstraintDef, ...] = ()
+    partitions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from ctsql.planner.syntax.statements.short_forms import read_flow, read_task_for
 from ctsql.planner.syntax.tokens.file_refs import check_location
 from ctsql.planner.syntax.tokens.sqltext import analyse
 from ctsql.planner.syntax.tokens.token_reader import TokenCursor, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, span_of
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, cut_at_commas, span_of
 
 _KNOWN = (
     "TABLE", "VIEW", "MATERIALIZED", "CONTINUAL", "SCHEMA", "DATABASE", "OR", "TEMPORARY",
@@ -101,6 +101,7 @@ class _TableClauses:
         self.comment: str | None = None
         self.layout: Span | None = None  # the first clause about how to store the table
         self.properties: Tokens = ()  # those of TBLPROPERTIES
+        self.partitions: tuple[str, ...] = ()
         self._clauses: set[str] = set()
 
     def read(self) -> None:
@@ -134,8 +135,11 @@ class _TableClauses:
             self.comment = cursor.string("the comment in quotes").text
         elif cursor.accept("TBLPROPERTIES"):
             self.properties = cursor.group("properties")
-        elif cursor.one_of("PARTITIONED BY", "CLUSTER BY"):
+        elif cursor.accept("CLUSTER", "BY"):
             cursor.group()
+        elif cursor.accept("PARTITIONED", "BY"):
+            listed = cut_at_commas(cursor.group())
+            self.partitions = tuple("".join(t.text for t in one) for one in listed)
         elif word in ("LIKE", "CLONE", "SHALLOW", "DEEP", "OPTIONS", "CLUSTERED", "STORED", "ROW"):
             raise not_supported(here, f"CREATE TABLE ... {word}")
         else:
@@ -213,6 +217,7 @@ def _table(cursor: TokenCursor) -> st.CreateTable:
         columns_span=clauses.columns_list,
         query=query,
         constraints=constraints,
+        partitions=clauses.partitions,
     )
 
 

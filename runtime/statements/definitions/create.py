@@ -164,12 +164,12 @@ class Creation(OnNames):
         return item
 
     def _replace_table(self, old: Table, statement: st.CreateTable) -> str:
-        """Replace rows and columns in one commit of the table, which stays the same table.
+        """Replace rows, columns and partitions in one commit of the table; it stays the same one.
 
         Raises:
             COLUMNS_IN_USE: an object reads a column that is dropped or gets another type.
-                NOT_SUPPORTED: the table has constraints. ALTERED_MEANWHILE: another process has
-                committed to it.
+                NOT_SUPPORTED: the table has constraints, or CLUSTER BY, which the commit would
+                lose. ALTERED_MEANWHILE: another process has committed to it.
         """
         engine, query, span = self.engine, statement.query, statement.target.span
         assert query is not None  # it has been parsed so
@@ -186,6 +186,9 @@ class Creation(OnNames):
         check_table_columns(columns, query.span)
         there, new = replace(old, columns=before), replace(old, columns=columns)
         check_columns_unread(engine, engine.catalog, there, new, span)
+        if engine.relations.table(old).has_feature("clustering"):
+            hint = f"To replace its rows alone: BEGIN; DELETE FROM {old.name}; INSERT ...; COMMIT"
+            raise not_supported(span, "replacing a table that has CLUSTER BY", hint=hint)
 
         def note(current: Catalog) -> Catalog:
             item = replace(
@@ -204,6 +207,7 @@ class Creation(OnNames):
             try:
                 with translate_spark_errors():
                     writer = rows.write.format("delta").mode("overwrite")
+                    writer = writer.partitionBy(*statement.partitions)
                     writer.option("overwriteSchema", "true").save(location)
             except conflict_errors() as problem:
                 raise altered_meanwhile(old, COMMITTED_MEANWHILE) from problem

@@ -30,12 +30,10 @@
 {%- endmacro %}
 
 {% macro ctsql__table_clauses() -%}
-    {%- for key, clause in [('partition_by', 'partitioned by'), ('cluster_by', 'cluster by')] -%}
-        {%- set columns = config.get(key) -%}
-        {%- if columns %}
-    {{ clause }} ({{ ([columns] if columns is string else columns) | join(', ') }})
-        {%- endif -%}
-    {%- endfor -%}
+    {%- set columns = config.get('partition_by') -%}
+    {%- if columns %}
+    partitioned by ({{ ([columns] if columns is string else columns) | join(', ') }})
+    {%- endif -%}
     {%- if config.get('tblproperties') %}
     tblproperties (
         {%- for name, value in config.get('tblproperties').items() -%}
