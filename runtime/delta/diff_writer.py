@@ -52,6 +52,10 @@ def stage(
     if desired is None and stored_rows is None:
         return False
     row_sets = [row_set(rows) for rows in (desired, stored_rows) if rows is not None]
+    if small and desired is not None and row_sets[0].is_of_few and not row_sets[0].is_local:
+        few_rows = row_sets[0].select(columns).collect()  # by a kept plan, without planning
+        small = not isinstance(few_rows, Declined)
+        row_sets[0] = row_sets[0] if isinstance(few_rows, Declined) else few_rows
     schema = T.StructType([row_sets[0].schema[c] for c in columns])
     if fits_arrow(schema):
         parts = []
