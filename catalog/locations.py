@@ -1,4 +1,6 @@
-"""The text of a path or URI, as people give it."""
+"""The text of a path, a URI or a network address, as people give it."""
+
+from ipaddress import ip_address
 
 
 def location_fault(text: str) -> str | None:
@@ -22,3 +24,15 @@ def location_fault(text: str) -> str | None:
             return f'has the host "{host}"; a file: URI has none, as in file:///{host}{slash}{rest}'
         path = slash + rest
     return None if path else "has no path"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address.
+
+    >>> [is_loopback(h) for h in ("127.0.0.1", "localhost", "::1", "0.0.0.0", "box.example")]
+    [True, True, True, False, False]
+    """
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -15,13 +15,13 @@ import binascii
 import hmac
 import secrets
 from collections.abc import Mapping
-from ipaddress import ip_address
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ctsql.catalog.errors import misuse
+from ctsql.catalog.locations import is_loopback
 
 TOKEN_VARIABLE = "CTSQL_SERVE_TOKEN"  # noqa: S105  its name
 TOKEN_LETTERS_MIN = 16
@@ -37,18 +37,6 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address.
-
-    >>> [is_loopback(h) for h in ("127.0.0.1", "localhost", "::1", "0.0.0.0", "box.example")]
-    [True, True, True, False, False]
-    """
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def token_for(host: str, environment: Mapping[str, str]) -> tuple[str | None, bool]:

@@ -27,10 +27,11 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.locations import is_loopback
 from ctsql.catalog.schemas import quote_text
 from ctsql.export import http_server
 from ctsql.status_page import drawing
-from ctsql.status_page.access import LOCAL_NAMES, TOKEN_VARIABLE, Guard, is_loopback, token_for
+from ctsql.status_page.access import LOCAL_NAMES, TOKEN_VARIABLE, Guard, token_for
 from ctsql.status_page.lookup import Lookup
 from ctsql.status_page.poller import Ask, Poller
 

@@ -8,9 +8,9 @@ import os
 import secrets
 import ssl
 from dataclasses import dataclass
-from ipaddress import ip_address
 
 from ctsql.catalog.errors import misuse
+from ctsql.catalog.locations import is_loopback
 
 PASSWORD_VARIABLE = "CTSQL_POSTGRES_PASSWORD"  # noqa: S105  its name
 CONNECTIONS_MAX = 100
@@ -37,18 +37,6 @@ class Access:
     def needs_tls(self) -> bool:
         """Whether a client must encrypt."""
         return not is_loopback(self.host)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address.
-
-    >>> [is_loopback(h) for h in ("127.0.0.1", "localhost", "::1", "0.0.0.0", "box.example")]
-    [True, True, True, False, False]
-    """
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def access_for(
