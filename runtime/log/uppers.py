@@ -95,18 +95,18 @@ class Uppers:
     def rescan(self, version: int) -> None:
         """Find the newest upper as of a version or later; repeatable after an error."""
         while True:
-            anew = Uppers(self.table, self.app, since=self._since)
-            anew.oldest_read = version + 1
-            anew.scan_back(until_upper=None)
-            newest = self.table.version() if anew._is_from_state else version
+            fresh = Uppers(self.table, self.app, since=self._since)
+            fresh.oldest_read = version + 1
+            fresh.scan_back(until_upper=None)
+            newest = self.table.version() if fresh._is_from_state else version
             if newest == version:
                 break
             version = newest  # the state may be that of a later version
-        if anew.upper < self.upper:
-            raise self._backward_error(anew.upper)
-        self._entries, self._is_from_state = anew._entries, anew._is_from_state
-        self.oldest_read, self.newest_read = anew.oldest_read, version
-        self.failure, self._failure_known = anew.failure, anew._failure_known
+        if fresh.upper < self.upper:
+            raise self._backward_error(fresh.upper)
+        self._entries, self._is_from_state = fresh._entries, fresh._is_from_state
+        self.oldest_read, self.newest_read = fresh.oldest_read, version
+        self.failure, self._failure_known = fresh.failure, fresh._failure_known
 
     def _backward_error(self, upper: int) -> CtsqlError:
         detail = f"{self.table.location}: {self.upper} then {upper}."
