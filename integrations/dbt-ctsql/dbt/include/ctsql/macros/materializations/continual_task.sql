@@ -13,11 +13,7 @@
         replay continual task {{ target_relation.render() }} from 0
         {%- endif -%}
     {%- endcall %}
-    {% do apply_grants(target_relation, config.get('grants'), should_revoke=False) %}
-    {% do persist_docs(target_relation, model) %}
-    {{ run_hooks(post_hooks) }}
-    {{ run_hooks(post_hooks, inside_transaction=False) }}
-    {{ return({'relations': [target_relation]}) }}
+    {{ return(ctsql__finish(target_relation, post_hooks)) }}
 {% endmaterialization %}
 
 {# The model's text is what follows the flow's target: FROM STREAM(a relation) KEYS (...) SEQUENCE BY ... #}
@@ -30,9 +26,5 @@
     {% call statement('main') -%}
         create or replace flow {{ flow.render() }} as auto cdc into {{ target_relation.render() }} {{ sql }}
     {%- endcall %}
-    {% do apply_grants(target_relation, config.get('grants'), should_revoke=False) %}
-    {% do persist_docs(target_relation, model) %}
-    {{ run_hooks(post_hooks) }}
-    {{ run_hooks(post_hooks, inside_transaction=False) }}
-    {{ return({'relations': [target_relation]}) }}
+    {{ return(ctsql__finish(target_relation, post_hooks)) }}
 {% endmaterialization %}

@@ -24,11 +24,7 @@
     {% call statement('main') -%}
         {{ build_sql }}
     {%- endcall %}
-    {% do apply_grants(target_relation, config.get('grants'), should_revoke=False) %}
-    {% do persist_docs(target_relation, model) %}
-    {{ run_hooks(post_hooks) }}
-    {{ run_hooks(post_hooks, inside_transaction=False) }}
-    {{ return({'relations': [target_relation]}) }}
+    {{ return(ctsql__finish(target_relation, post_hooks)) }}
 {% endmaterialization %}
 
 {% macro ctsql__get_incremental_default_sql(arg_dict) %}

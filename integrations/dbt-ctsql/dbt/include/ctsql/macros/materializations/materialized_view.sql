@@ -10,11 +10,7 @@
     {% else %}
         {{ materialized_view_execute_no_op(target_relation) }}
     {% endif %}
-    {% do apply_grants(target_relation, config.get('grants'), should_revoke=False) %}
-    {% do persist_docs(target_relation, model) %}
-    {{ run_hooks(post_hooks) }}
-    {{ run_hooks(post_hooks, inside_transaction=False) }}
-    {{ return({'relations': [target_relation]}) }}
+    {{ return(ctsql__finish(target_relation, post_hooks)) }}
 {% endmaterialization %}
 
 {# The statements that bring a view to its model; none where changed options must be left. #}

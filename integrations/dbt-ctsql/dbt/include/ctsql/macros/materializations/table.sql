@@ -6,12 +6,17 @@
     {% call statement('main') -%}
         {{ ctsql__build_table(existing_relation, target_relation, sql) }}
     {%- endcall %}
+    {{ return(ctsql__finish(target_relation, post_hooks)) }}
+{% endmaterialization %}
+
+{# What every materialization ends with: rights, comments, hooks, and what it made. #}
+{% macro ctsql__finish(target_relation, post_hooks) %}
     {% do apply_grants(target_relation, config.get('grants'), should_revoke=False) %}
     {% do persist_docs(target_relation, model) %}
     {{ run_hooks(post_hooks) }}
     {{ run_hooks(post_hooks, inside_transaction=False) }}
     {{ return({'relations': [target_relation]}) }}
-{% endmaterialization %}
+{% endmacro %}
 
 {% macro ctsql__build_table(existing_relation, relation, sql) -%}
     {%- if config.get('contract').enforced -%}
