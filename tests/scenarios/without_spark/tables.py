@@ -136,6 +136,10 @@ class Table(MemoryTable):
         gone = [(*row, "delete") for row in (old - new).elements()]
         return self._frame(come + gone, last, _CHANGE)
 
+    def has_feature(self, name: str) -> bool:
+        """Whether Delta needs a feature for this table: none here does."""
+        return False
+
     @property
     def metadata(self) -> TableMetadata:
         """The newest metadata."""
