@@ -1,8 +1,8 @@
-"""Answers what clients ask of ``pg_catalog`` and ``information_schema``, with DuckDB.
+"""Answers queries of ``pg_catalog`` and ``information_schema`` with DuckDB.
 
-The relations have PostgreSQL's columns, and rows made of the warehouse's relations. A question is
-translated by sqlglot; the macros in ``catalog.sql`` stand for PostgreSQL's functions. A statement
-that reads any other relation is no question of these, and Spark runs it.
+The relations have PostgreSQL's columns; their rows describe the warehouse's relations. sqlglot
+translates a query; the macros in ``functions.sql`` stand for PostgreSQL's functions. Spark runs a
+statement that reads any other relation.
 """
 
 import datetime as dt
@@ -61,7 +61,7 @@ Answer = tuple[list[tuple[str, PgColumn]], list[tuple[Any, ...]]]
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """Who asks: what the functions about the session give."""
+    """The client's session, for functions such as ``current_user``."""
 
     user: str
     database: str
@@ -116,7 +116,7 @@ class Catalog:
         self._duckdb.unregister("given")
 
     def question(self, statement: Translated) -> exp.Expr | None:
-        """The question that a statement asks of the catalog; None if it is none."""
+        """The parsed query, if a statement reads only the catalog; else None."""
         if statement.words[0] not in _STARTS or not _CANDIDATE.search(statement.source):
             return None
         return _read(_with_quoted_names(statement))

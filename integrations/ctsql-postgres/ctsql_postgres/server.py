@@ -49,7 +49,7 @@ log = logging.getLogger("ctsql.postgres")
 
 
 class Turns:
-    """Runs what clients ask for, in the order of asking, in one thread."""
+    """Runs the clients' work in the order of arrival, in one thread."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="ctsql-postgres")
@@ -100,7 +100,7 @@ class Portal:
 
 
 class Gone(Exception):
-    """The client has ended, or broken the protocol; with a last error for it."""
+    """The client has disconnected or broken the protocol; has the last error for it."""
 
     def __init__(self, sqlstate: str = "", message: str = "") -> None:
         super().__init__(message)

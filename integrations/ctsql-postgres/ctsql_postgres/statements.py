@@ -49,7 +49,7 @@ class Warn(Exception):
 
 @dataclass(slots=True)
 class Outcome:
-    """What a statement gives: rows that are fetched in portions, or a tag only.
+    """The result of a statement: rows, which are fetched in portions, or a tag only.
 
     ``columns`` is None for a statement without rows.
     """
@@ -86,7 +86,7 @@ class CopyOut:
 def in_memory(
     columns: list[tuple[str, PgColumn]], rows: list[tuple[Any, ...]], tag: str
 ) -> Outcome:
-    """An outcome whose rows are there."""
+    """An outcome of rows in memory."""
     left = list(rows)
 
     async def fetch(size: int) -> list[tuple[Any, ...]]:
@@ -172,7 +172,7 @@ class Session:
         self.failed = self.connection.in_transaction
 
     async def _ask(self, statement: Translated, values: Sequence[object]) -> Outcome:
-        """What is no statement about the session."""
+        """Run a statement of the catalog or of the warehouse."""
         question = self.catalog.question(statement)
         if question is not None:
             return await self._ask_catalog(question, values)
@@ -441,7 +441,7 @@ class Session:
 def settings_given(given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """The settings among the parameters of a connection, those of ``options=-c`` included.
 
-    Clients send the zone and the encoding of their machine unasked; they are told the server's.
+    Clients send their machine's time zone and encoding unasked; the server reports its own.
     """
     for match in re.finditer(r"(?:-c\s*|--)([\w.-]+)=((?:\\.|\S)*)", given.get("options", "")):
         yield match[1].replace("-", "_").lower(), re.sub(r"\\(.)", r"\1", match[2])
@@ -461,7 +461,7 @@ def _no_cursor(name: str) -> CtsqlError:
 
 
 def _check_reach(statement: Translated) -> None:
-    """Refuse what reads files of the server, or calls its Java."""
+    """Refuse to read files of the server and to call Java."""
     tokens = statement.tokens
     for index, token in enumerate(tokens):
         behind = tokens[index + 1].text if index + 1 < len(tokens) else ""
