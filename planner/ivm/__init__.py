@@ -1,6 +1,6 @@
 """Incremental view maintenance: plans that compute a view's change from its tables' changes.
 
-:func:`change_plan` reads a query and gives a :class:`ChangePlan`, or says why there is none.
+:func:`change_plan` returns the :class:`ChangePlan` of a query, or the reason why there is none.
 """
 
 from ctsql.planner.ivm.parse.from_relations import PlainView as PlainView, Relation as Relation

@@ -1,6 +1,6 @@
-"""A change plan as text: one line an operator, with the rule it takes and why it reads more.
+"""A change plan as text: one line for each operator, with its rule and the reason for extra reads.
 
-No numbers of columns, nothing that differs between two runs: EXPLAIN prints it, tests store it.
+It has no column numbers and is the same in every run: EXPLAIN prints it, tests store it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -115,7 +115,7 @@ def _all(exprs: Sequence[alg.Expr]) -> str:
 
 
 def text_of(expr: alg.Expr) -> str:
-    """An expression under the user's own names."""
+    """An expression with the user's names."""
     return join_texts([_part(part) for part in expr.parts])
 
 

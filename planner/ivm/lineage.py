@@ -1,8 +1,8 @@
-"""Which rows of its tables some rows of a query's result come from: one query a table. Pure.
+"""Finds the rows of tables from which rows of a query's result come: one query a table. Pure.
 
-The rows of a table at one place where it is read carry their locations up through the operators:
+The rows of a table, at one place where it is read, carry their locations through the operators:
 
-    sigma, pi, explode        the row it was made of
+    sigma, pi, explode        its input row
     inner join                each joined row; the same for matched rows of an outer or semi join.
                               A row without a partner has none
     GROUP BY                  all rows of the group; without keys all rows
@@ -10,7 +10,7 @@ The rows of a table at one place where it is read carry their locations up throu
     INTERSECT                 the equal rows of both sides
     EXCEPT, anti join         the rows of the left side
     window functions          all rows of the partition, for each function
-    ORDER BY .. LIMIT         the row and its equals
+    ORDER BY .. LIMIT         the row and all equal rows
     EXISTS, IN, subqueries    the rows that the subquery found for the outer row; for an aggregate
                               the rows it was computed from. In a join's condition: for the pairs
                               of rows that pass
@@ -52,7 +52,7 @@ from ctsql.planner.ivm.rewrites.column_pruning import prune
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import Pairs, pairs_of_operand, restrict
 from ctsql.planner.ivm.sql.queries import Text
 
-WANTED = "wanted"  # the step with the rows that are asked about: see :func:`wanted_columns`
+WANTED = "wanted"  # the step with the rows in question: see :func:`wanted_columns`
 _NOT_THROUGH = (
     alg.Aggregate, alg.Window, alg.Distinct, alg.SetOperation, alg.Limit, alg.OuterOrSemiJoin,
     alg.LateralJoin, alg.UnionAll, alg.Generate,
@@ -62,10 +62,10 @@ _NOT_THROUGH = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contribution:
-    """The rows of a table, at one place where it is read, that the wanted rows come from."""
+    """The rows of a table, at one place where it is read, from which the wanted rows come."""
 
     table: str
-    operators: tuple[str, ...]  # what they go through, from the result down
+    operators: tuple[str, ...]  # the operators that they pass, from the result down
     # their locations (``FILE_COLUMN``, ``ROW_COLUMN``), each once; it reads the step ``WANTED``.
     # None if they cannot be determined.
     rows: Text | None
@@ -74,18 +74,18 @@ class Contribution:
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """Where rows of a query come from."""
+    """The rows from which rows of a query come."""
 
     contributions: tuple[Contribution, ...]
-    # the places of the columns by which a wanted row is found again; the step ``WANTED`` has these
-    # columns, called as :func:`wanted_columns` says.
+    # the places of the columns that identify a wanted row; the step ``WANTED`` has these
+    # columns, with the names of :func:`wanted_columns`.
     compared_columns: tuple[int, ...]
-    # the places of the others: their values depend on the order of their rows.
+    # the places of the other columns, whose values depend on the order of rows.
     inexact: tuple[int, ...]
 
 
 def trace(whole: Text, casts: Mapping[int, str]) -> Lineage:
-    """The queries for the rows that contribute to a query's; ``whole``: of :func:`whole_query`.
+    """The queries for the contributing rows; ``whole``: the result of :func:`whole_query`.
 
     ``casts``: types of stored columns, by place, if they differ from the query's, or are padded.
     """
@@ -102,7 +102,7 @@ def trace(whole: Text, casts: Mapping[int, str]) -> Lineage:
 
 
 def _as_stored(col: alg.Col, kind: str) -> alg.Expr:
-    """A column's values in a type as they are stored: those of CHAR(n) with blanks behind them."""
+    """A column's values as they are stored in a type: those of CHAR(n) padded with blanks."""
     length = char_length(kind)
     if length is None:
         return alg.Expr.of("CAST (", col, "AS", kind, ")")
@@ -110,7 +110,7 @@ def _as_stored(col: alg.Col, kind: str) -> alg.Expr:
 
 
 def whole_query(sql: str, relations: Mapping[str, Relation]) -> Text | Declined:
-    """The query as read here, for the comparison with Spark's plan of the text.
+    """The parsed query, for the comparison with Spark's plan of the text.
 
     ``relations``: the meaning of each name, as for :func:`ctsql.planner.ivm.change_plan`.
     """
@@ -128,7 +128,7 @@ def wanted_columns(count: int) -> tuple[alg.Col, ...]:
 
 
 def lineage(query: alg.Node) -> Lineage:
-    """Where rows of a query's result come from."""
+    """The rows from which rows of a query's result come."""
     inexact = _inexact_columns(query)
     places = tuple(i for i, c in enumerate(query.columns) if c not in inexact)
     step = alg.Step(name=WANTED, columns=wanted_columns(len(places)))
@@ -161,7 +161,7 @@ def lineage(query: alg.Node) -> Lineage:
 
 
 def _renamed_apart(query: alg.Node) -> tuple[alg.Node, dict[str, str]]:
-    """The query with another name for the table at each place where one is read, and the tables.
+    """The query with a new name for each place that reads a table, and the tables of these names.
 
     A common table expression that is used twice is copied, with equal column numbers.
     """
@@ -178,7 +178,7 @@ def _renamed_apart(query: alg.Node) -> tuple[alg.Node, dict[str, str]]:
 
 
 def _together(query: alg.Node, tables: Mapping[str, str]) -> alg.Node:
-    """The query with the tables' own names again."""
+    """The query with the original names of tables."""
 
     def change(thing: Any) -> Any:
         return replace(thing, table=tables[thing.table]) if isinstance(thing, alg.Scan) else thing
@@ -199,7 +199,7 @@ def _path(node: alg.Node, target: alg.Node) -> list[alg.Node]:
 
 
 def _inexact_columns(query: alg.Node) -> frozenset[alg.Col]:
-    """The columns that are computed from calls whose value depends on the order of rows."""
+    """The columns computed from calls that depend on the order of rows."""
     columns: set[alg.Col] = set()
     for node in reversed(list(descend(query))):
         match node:
@@ -219,12 +219,12 @@ def _inexact_columns(query: alg.Node) -> frozenset[alg.Col]:
 
 
 class _Untold(Exception):
-    """Where rows come from cannot be determined; its text says why."""
+    """The origin of rows cannot be determined; its text is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class _MarkedNode:
-    """A relation with the locations of a scan's rows beside its columns."""
+    """A relation with the locations of a scan's rows as more columns."""
 
     node: alg.Node
     marks: tuple[alg.Col, alg.Col]
@@ -307,7 +307,7 @@ class _Marking:
         kept_sides = {kind.LEFT: (True,), kind.RIGHT: (False,), kind.FULL: (True, False)}
         keeps = kept_sides.get(node.kind, (True,))
         sides = (below, node.right) if is_left else (node.left, below)
-        if is_left not in keeps:  # only where it has a partner is there a row
+        if is_left not in keeps:  # a row exists only with a partner
             return alg.Join(children=sides, conditions=node.conditions)
         as_kind = node.kind
         if node.kind is kind.FULL:
@@ -348,7 +348,7 @@ class _Marking:
     def _join_input(
         self, node: alg.Node, below: alg.Node, equal: Sequence["_Equal"], pairs: Pairs
     ) -> alg.Node:
-        """What an operator gives, each row joined with the marked rows of its input."""
+        """The result of an operator, each row joined with the marked rows of its input."""
         columns = tuple(dict.fromkeys(e.source for e in equal))
         fresh = {c: replace(c, number=next(self._numbers)) for c in columns}
         of_node = {e.col: e.source for e in equal}
@@ -401,7 +401,7 @@ class _Marking:
         if fresh:
             operands = _operands(inner, len(fresh))
             if operands is None:
-                raise _Untold("what stands before IN cannot be taken apart")
+                raise _Untold("the operand of IN cannot be split")
             pairs = zip(operands, fresh, strict=True)
             conditions = tuple(alg.Expr.of("(", one, ") =", col) for one, col in pairs)
         if isinstance(node, alg.Filter):
@@ -410,7 +410,7 @@ class _Marking:
         return alg.Project(child=child, items=(*node.items, *pass_through(self.marks)))
 
     def _from_subquery_of_join(self, node: alg.TwoSided) -> alg.Node | None:
-        """A pair of rows that a join lets through comes from the rows its subqueries found for it.
+        """A pair of rows that a join returns comes from the rows that its subqueries found for it.
 
         A row without a partner comes from none.
         """
@@ -472,7 +472,7 @@ def _finds_none(predicate: alg.Expr, inner: alg.Subquery) -> bool:
 
 
 def _operands(inner: alg.Subquery, count: int) -> list[alg.Expr] | None:
-    """What is compared with each column of the subquery behind an IN; None if it is not known."""
+    """The operand of each column of the subquery in an IN; None if unknown."""
     if inner.left is None or count == 1:
         return None if inner.left is None else [inner.left]
     parts = inner.left.parts
@@ -490,7 +490,7 @@ def _operands(inner: alg.Subquery, count: int) -> list[alg.Expr] | None:
 
 
 def _chain(node: alg.Node, last: alg.Node) -> list[alg.Node]:
-    """The nodes from one down to another, that one left out; each has one input."""
+    """The nodes from one down to another, without the last; each has one input."""
     chain = []
     while node is not last:
         chain.append(node)
@@ -515,7 +515,7 @@ def _same(columns: tuple[alg.Col, alg.Col]) -> _Equal:
 
 
 def _below(node: alg.Node, child: alg.Node, pairs: Pairs) -> Pairs:
-    """What of the wanted keys holds of an input's rows."""
+    """The wanted keys as conditions on an input's rows."""
     sources = key_sources(node)
     if sources is not None:
         return tuple((sources[a], k) for a, k in pairs if a in sources)

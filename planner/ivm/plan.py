@@ -1,14 +1,14 @@
-"""The change plan of a query: what to run so that a stored view follows its tables.
+"""The change plan of a query: the queries that update a stored view after changes of its tables.
 
-A plan is made once for a query. At each refresh it returns queries for the set of changed tables;
-unchanged tables remove every term that needs their change. The queries list what they read, under
-names chosen by the caller: this module does not know where relations are stored. They read
+A plan is made once for a query. At each refresh it returns queries for the set of changed tables,
+without the terms of unchanged ones. The queries list the relations that they read, under names
+chosen by the caller: this module does not know where relations are stored. They read
 
 - a table before (``old``) and after (``new``), and its change (``delta``): the columns that the
   plan reads and ``__ct_diff``, the copies added (or removed, if negative). The change should be
   consolidated over just these columns: changes of other columns then cancel;
 - no rows of a table (``none``), where only the types of its columns matter;
-- a step: the rows of an earlier query of the same answer, under their own column names;
+- a step: the rows of an earlier query of the same refresh, under their own column names;
 - a state table (the stored groups of an aggregate) and the view's stored rows, both before.
 """
 
@@ -50,16 +50,16 @@ NO_TYPES: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangePlan:
-    """How a view follows its tables."""
+    """The plan by which a view follows its tables."""
 
-    query: Node  # the query as nodes, with no column that it does not need
+    query: Node  # the query as nodes, without unneeded columns
     columns: tuple[str, ...]  # the view's column names
-    # the columns that the query reads, for each table. A change of no other column matters; of a
+    # the columns that the query reads, for each table. Changes of other columns do not matter; of a
     # table without columns here, the number of its rows is read.
     reads: Mapping[str, tuple[str, ...]]
     states: tuple[StatePlan, ...]  # state tables that can be used
-    # why the former result of the topmost operator cannot be computed again, so that there is no
-    # signed change but by the stored rows; else None.
+    # why the former result of the topmost operator cannot be computed again: then there is no
+    # signed change without the stored rows; else None.
     inexact: Declined | None
     # tables of the plan that are windows of a table, by name.
     windows: Mapping[str, ClockWindow] = field(default_factory=dict)
@@ -83,8 +83,8 @@ class ChangePlan:
 
         Args:
             changed_tables: the tables with a change that is not empty. states: the numbers of
-                usable state tables; they hold the groups before. large: tables with so large a
-                change that one more step to reduce it is worth its cost.
+                usable state tables; they hold the groups before. large: tables with a change so
+                large that a step to reduce it is worthwhile.
 
         Raises:
             ValueError: there is no signed change; see :attr:`inexact`.
@@ -101,12 +101,12 @@ class ChangePlan:
 
     @property
     def readings(self) -> int:
-        """How often the query reads a table, each place counted: a change has a part for each."""
+        """The number of places at which the query reads a table: a change has a part for each."""
         return sum(isinstance(below, Scan) for below in descend(self.query))
 
     @property
     def kept_state(self) -> tuple[StatePlan, StateNeed] | None:
-        """The state table that is worth keeping for the view, and when; None if none is."""
+        """The state table that is useful for the view, and when; None if none is."""
         is_usable = self.inexact is None or self.is_limited
         return state_table.kept_state(self.query) if is_usable else None
 
@@ -117,12 +117,12 @@ class ChangePlan:
 
     @property
     def compares_groups(self) -> bool:
-        """Whether the view is made of groups that it compares with one another."""
+        """Whether the view compares groups with one another."""
         return bool(compared_groups(self.query))
 
     @property
     def reads_all_groups(self) -> bool:
-        """Whether :meth:`rows_from_groups` gives the view, from a state table of all groups."""
+        """Whether :meth:`rows_from_groups` can compute the view from all groups."""
         return self.is_limited or self.compares_groups
 
     def rows_from_groups(
@@ -142,7 +142,7 @@ class ChangePlan:
 
     @property
     def adds_groups(self) -> bool:
-        """Whether a change can be added to groups that the view holds (see :meth:`rows_by_key`)."""
+        """Whether a change can be added to the view's stored groups (see :meth:`rows_by_key`)."""
         top = keyed_top(self.query)
         return self.inexact is None and top is not None and can_add(top, self.query)
 
@@ -172,7 +172,7 @@ class ChangePlan:
         """
         top = keyed_top(self.query)
         if top is None or (self.inexact is None and None in top.places):
-            return None  # the signed change knows the keys better
+            return None  # the signed change has more precise keys
         changes = self._changes(changed_tables, large=large)
         is_added = add and self.inexact is None
         addition = None
@@ -210,7 +210,7 @@ class ChangePlan:
     ) -> TopTexts | None:
         """The queries that maintain ORDER BY .. LIMIT from the view's own rows, if possible.
 
-        ``states``, ``large``: as for :meth:`delta`; only changing groups of states are read.
+        ``states``, ``large``: as for :meth:`delta`; only changed groups of states are read.
         """
         limit = limit_top(self.query)
         if limit is None:
@@ -228,16 +228,16 @@ class ChangePlan:
         )
 
     def initial_state(self, number: int) -> Text:
-        """The text that fills a state table from all rows."""
+        """The query that fills a state table from all rows."""
         node, state = self._aggregate(number)
         groups = initial(node, state, numbers_above(self.query))
         return Text(node=groups, columns=groups.columns, names=state.columns)
 
     def of_state(self, number: int) -> Text:
-        """The text of all rows of the view, from a state table that holds all groups."""
+        """The query of all rows of the view, from a state table with all groups."""
         node, _ = self._aggregate(number)
         rows = stored_groups(node, self._changes((), [number]))
-        assert rows is not None  # this is its state
+        assert rows is not None  # this is its state table
         return self._final(replace_nodes(self.query, {node: rows}), signed=False)
 
     def rules(self) -> Mapping[Node, RuleUse]:
@@ -321,7 +321,7 @@ def _steps(changes: DeltaDerivation) -> tuple[StepText, ...]:
 def change_plan(
     sql: str, relations: Mapping[str, Relation], columns: Sequence[str] = ()
 ) -> ChangePlan | Declined:
-    """The change plan of a query, or why there is none.
+    """The change plan of a query, or the reason why there is none.
 
     Args:
         sql: the query's text. relations: by the name as typed (``t`` or ``s.t``, in any case), a
@@ -349,7 +349,7 @@ def change_plan(
     states = tuple(state for _, state in state_tables(node))
     column_names = tuple(columns) or _unique(names)
     if len(column_names) != len(node.columns):
-        return Declined("UNKNOWN_COLUMN")  # ``*`` stands for fewer or more than it did
+        return Declined("UNKNOWN_COLUMN")  # ``*`` now has fewer or more columns
     return ChangePlan(
         query=node,
         columns=column_names,

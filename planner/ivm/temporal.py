@@ -1,4 +1,4 @@
-"""When a view with now() changes because time passes, and its query as of a T.
+"""Finds when a view with now() changes as time passes, and its query as of a T.
 
 A :class:`~ctsql.planner.ivm.algebra.nodes.Temporal` node lets each row of its child pass for an
 interval of T: from when all of its comparisons that become true have, until the first of the others
@@ -45,7 +45,7 @@ from ctsql.planner.ivm.sql.queries import PrintedQuery, Text
 from ctsql.planner.ivm.sql.spark import Names, join_texts
 from ctsql.planner.syntax.ast import ClockKind
 
-_MS, _DAY = 1_000, 86_400_000_000  # microseconds in what the clock moves by
+_MS, _DAY = 1_000, 86_400_000_000  # microseconds in a unit of the clock
 NEVER, _ALWAYS = 2**63 - 1, -(2**63) + 1
 _FAR = "100000-01-01"
 """No T is so far from year 0. Days and instants that are farther count as this one, as a sum with
@@ -56,7 +56,7 @@ them may be more than Spark has numbers for; so may a DATE be as a TIMESTAMP."""
 class NextExpiry(PrintedQuery):
     """One row, one BIGINT ``due``: the first T after a T at which a row expires; NULL for none."""
 
-    values: Text  # the columns are what is compared, in microseconds
+    values: Text  # the columns are the compared values, in microseconds
     expiries: tuple[Expiry, ...]  # one for each of them
     after: int
 
@@ -76,7 +76,7 @@ class NextExpiry(PrintedQuery):
 class TemporalPlan:
     """A query that compares with the clock."""
 
-    query: Node  # with no T yet
+    query: Node  # without a T
     names: tuple[str, ...]
 
     def whole(self, at: int) -> Text:
@@ -96,7 +96,7 @@ class TemporalPlan:
         return tuple(expiries)
 
     def compared(self) -> tuple[Text, ...]:
-        """What is compared with the clock; the types of these columns matter."""
+        """The values that are compared with the clock, for their types."""
         return tuple(_values(n, 0, [t.value for t in n.expiries]) for n in _temporal(self.query))
 
 
@@ -109,10 +109,10 @@ class ClockWindow:
     """
 
     table: str  # the table's name in the plan's texts
-    columns: tuple[str, ...]  # those that the comparisons read
+    columns: tuple[str, ...]  # the columns that the comparisons read
     predicates: tuple[Expr, ...]
     expiries: tuple[Expiry, ...]
-    # what else the query asks of a row, looking at nothing but the row. The window has rows without
+    # the query's other conditions on a single row. The window also has rows without
     # it too, but when these expire does not matter.
     filters: tuple[Expr, ...] = ()
 
@@ -143,17 +143,17 @@ class ClockWindow:
 
     @property
     def order(self) -> str:
-        """What rows are sorted by, so that those which expire next are near each other."""
+        """The sort order of rows, in which rows that expire next are close together."""
         return join_texts(_words(self.expiries[0].value, None))
 
     @property
     def comparisons(self) -> str:
-        """The comparisons, for people."""
+        """The comparisons, as text."""
         return " AND ".join(join_texts(_words(p, None)) for p in self.predicates)
 
 
 def leaving(query: Node, names: Sequence[str]) -> ClockWindow | None:
-    """Which of a view's own rows expire, if expiry is all that time does to the view.
+    """The window over a view's own rows, if time only removes rows from the view.
 
     This holds if only projections and filters of single rows are above the comparisons, no
     comparison lets rows in, and the view shows the compared columns.
@@ -197,7 +197,7 @@ def leaving(query: Node, names: Sequence[str]) -> ClockWindow | None:
 
 
 def split_windows(query: Node) -> tuple[Node, dict[str, ClockWindow]]:
-    """The query over windows where a table's own columns are compared, by the names it has then."""
+    """The query with windows in place of tables with compared columns, and the windows by name."""
     windows: dict[str, ClockWindow] = {}
 
     def change(thing: Any) -> Any:
@@ -209,7 +209,7 @@ def split_windows(query: Node) -> tuple[Node, dict[str, ClockWindow]]:
 
 
 def _sink(node: Temporal, windows: dict[str, ClockWindow], filters: tuple[Expr, ...] = ()) -> Node:
-    """The same node with comparisons about columns of one table moved to the table.
+    """The node with comparisons of one table's columns moved to that table.
 
     Args:
         windows: the windows so far, by name. filters: passed on the way, over the columns of the
@@ -236,7 +236,7 @@ def _sink(node: Temporal, windows: dict[str, ClockWindow], filters: tuple[Expr, 
 def _narrow(
     scan: Scan, node: Temporal, windows: dict[str, ClockWindow], filters: tuple[Expr, ...]
 ) -> Scan:
-    """The scan of a window of what is scanned; of a window's rows it is one of the same table."""
+    """The scan of a window over a scanned table or window."""
     names = dict(zip(scan.columns, scan.names, strict=True))
     expr_of = {col: Expr((backtick(name),)) for col, name in names.items()}
     used = {col for predicate in node.predicates for col in columns_in(predicate)}
@@ -269,7 +269,7 @@ def _bottom(node: Node) -> Node:
 
 
 def _with_columns(expr: Expr, by: Mapping[Col, Expr]) -> Expr:
-    """An expression with others in place of its columns."""
+    """An expression with its columns replaced by others."""
     parts: list[Part] = []
     for part in expr.parts:
         own = by.get(part) if isinstance(part, Col) else None
@@ -286,7 +286,7 @@ def _all_true(predicates: Sequence[Expr], at: int | None) -> str:
 
 
 def _words(expr: Expr, at: int | None) -> list[str]:
-    """The words of an expression over a table's own columns, as of T or for people."""
+    """The words of an expression over a table's columns, as of T or for display."""
     words = []
     for part in expr.parts:
         match part:
@@ -318,7 +318,7 @@ def _near(expiries: Sequence[Expiry], after: int, until: int) -> Iterator[Part]:
 def interval_of(expiries: Sequence[Expiry], values: Sequence[str]) -> str:
     """``enters`` and ``leaves``, in T, as a select list over the columns of the values.
 
-    Both are NULL where a value is: such a row is never in.
+    Both are NULL if a value is NULL: such a row never passes.
     """
     enters, leaves = _interval(expiries, values)
     return f"{enters} AS enters, {leaves} AS leaves"
@@ -338,7 +338,7 @@ def _interval(expiries: Sequence[Expiry], values: Sequence[str]) -> tuple[str, s
 
 
 def _time(expiry: Expiry, value: str) -> str:
-    """The first T at which the answer is another one."""
+    """The first T at which the result is another one."""
     unit = _DAY if expiry.is_day else _MS
     ms = unit // _MS
     if expiry.is_strict:
@@ -384,7 +384,7 @@ def as_of(node: Node, at: int) -> Node:
 
 
 def temporal_plan(sql: str, relations: Mapping[str, Relation]) -> TemporalPlan | Declined:
-    """The plan of a query that reads the clock, or why there is none.
+    """The plan of a query that reads the clock, or the reason why there is none.
 
     ``sql``, ``relations``: as for :func:`ctsql.planner.ivm.plan.change_plan`.
     """

@@ -1,11 +1,11 @@
 """Relational algebra of a view's query: frozen, comparable nodes that have change rules.
 
-A column is a number, unique within one plan, so predicates can be moved. An expression is the
-user's own text, cut at its column references; it is never split further and never printed from a
+A column is a number that is unique within one plan, so predicates can be moved. An expression is
+the user's text, cut at its column references; it is never split further and never printed from a
 tree (docs/decisions/0060).
 
 A *signed* relation has the column :data:`DIFF` last: a row with diff d stands for d copies, or for
--d deletions. Changes are signed relations, made of the same nodes.
+-d deletions. Changes are signed relations, built from the same nodes.
 """
 
 from dataclasses import dataclass, field
@@ -50,8 +50,8 @@ class Col:
     """A column of a plan."""
 
     number: int  # unique within a plan; 0 is the diff, negative ones are columns of keys
-    name: str = field(compare=False, default="")  # the user's, for people
-    # Spark's spelling where it is known; ``"double"`` where a value may be floating; else empty.
+    name: str = field(compare=False, default="")  # the user's name, for display
+    # Spark's spelling if known; ``"double"`` if a value may be floating; else empty.
     type: str = field(compare=False, default="")
 
     @property
@@ -68,7 +68,7 @@ VIEW = 0  # the number under which :class:`StoredGroups` means the view's own ro
 
 @dataclass(frozen=True, slots=True)
 class Subquery:
-    """A query in an expression, maybe over columns around it; ``left`` is what stands before IN."""
+    """A query in an expression, perhaps over outer columns; ``left`` is the operand of IN."""
 
     node: "Node"
     kind: SubqueryKind
@@ -77,7 +77,7 @@ class Subquery:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """A call that reads the clock: T."""
+    """A call that returns the clock, which is T."""
 
     kind: ClockKind
 
@@ -87,14 +87,14 @@ Part = str | Col | Subquery | Clock
 
 @dataclass(frozen=True, slots=True)
 class Expr:
-    """An expression: text, with columns and subqueries where the user's references stood."""
+    """An expression: text, with columns and subqueries in place of the user's references."""
 
     parts: tuple[Part, ...]
     span: Span | None = field(compare=False, default=None)
 
     @staticmethod
     def of(*parts: "Part | Expr") -> "Expr":
-        """An expression of ours: words with blanks between them, columns, other expressions."""
+        """An expression from words separated by blanks, columns and other expressions."""
         pieces: list[Part] = []
         for part in parts:
             if isinstance(part, Expr):
@@ -105,7 +105,7 @@ class Expr:
 
     @property
     def column(self) -> Col | None:
-        """The column, if the expression is nothing else."""
+        """The column, if the expression is a single column."""
         only = self.parts[0] if len(self.parts) == 1 else None
         return only if isinstance(only, Col) else None
 
@@ -125,19 +125,19 @@ class AggregateCall:
     expr: Expr
     col: Col
     function: str  # its name in lower case
-    exact: bool = True  # whether its result is the same for equal inputs in any order
+    exact: bool = True  # whether its result is independent of the order of rows
     over: tuple[Col, ...] = ()  # for a window function, the columns it is partitioned by
     # for a window function, the columns it is ordered by; None if by an expression.
     order: tuple[Col, ...] | None = ()
     # for grouping() and grouping_id(), the numbers of the keys in their arguments.
     grouping: tuple[int, ...] | None = None
-    # the one argument, if there is exactly one and nothing else (no DISTINCT).
+    # the argument, if there is exactly one and no DISTINCT or other clause.
     argument: Expr | None = None
-    ties: bool = False  # whether the result depends on how rows that its ORDER BY ties are ordered
+    ties: bool = False  # whether the result depends on the order of tied rows
 
 
 def count_rows(col: Col) -> AggregateCall:
-    """The call of count(*)."""
+    """A call of count(*)."""
     return AggregateCall(expr=Expr.of("count ( * )"), col=col, function="count")
 
 
@@ -153,7 +153,7 @@ class Scan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Values:
-    """Rows that read no table: VALUES, a table function, the one row of a SELECT without FROM."""
+    """Rows without a table: VALUES, a table function, the one row of a SELECT without FROM."""
 
     text: str
     columns: tuple[Col, ...]
@@ -162,7 +162,7 @@ class Values:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """The stored rows of a step: a change, the keys it touches, or rows of a side."""
+    """The stored rows of a step: a change, its affected keys, or rows of one side."""
 
     name: str
     columns: tuple[Col, ...]
@@ -185,7 +185,7 @@ class RowSubset:
 
     @property
     def columns(self) -> tuple[Col, ...]:
-        """The child's."""
+        """The child's columns."""
         return self.child.columns
 
 
@@ -198,19 +198,19 @@ class Filter(RowSubset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expiry:
-    """When the result of a comparison with the clock changes, and how: a row enters or leaves."""
+    """When a comparison with the clock changes, and whether a row enters or leaves."""
 
-    value: Expr  # what is compared
+    value: Expr  # the compared value
     shift: Expr  # text to add to it; then it is compared with T alone
     bound: Expr  # text to add to T instead
-    is_entry: bool  # the row is in from then on, and was not before; else it is in until then
-    is_strict: bool  # it changes once T is past the value, not when T has reached it
-    is_day: bool  # the clock is the day of T, which changes at midnight (UTC)
+    is_entry: bool  # whether the row enters then; else it leaves then
+    is_strict: bool  # it changes when T is past the value, not at the value
+    is_day: bool  # the clock is a day, which changes at midnight (UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Temporal(RowSubset):
-    """Rows for which every comparison with the clock is true: each is in for an interval of T."""
+    """Rows for which every comparison with the clock is true; each passes for an interval of T."""
 
     predicates: tuple[Expr, ...]
     expiries: tuple[Expiry, ...]
@@ -225,7 +225,7 @@ class Project:
 
     @property
     def columns(self) -> tuple[Col, ...]:
-        """Those of the items."""
+        """The items' columns."""
         return tuple(item.col for item in self.items)
 
 
@@ -238,7 +238,7 @@ class Join:
 
     @property
     def columns(self) -> tuple[Col, ...]:
-        """Those of all children, in order."""
+        """The columns of all children, in order."""
         return tuple(col for child in self.children for col in child.columns)
 
 
@@ -257,14 +257,14 @@ class TwoSided:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OuterOrSemiJoin(TwoSided):
-    """A join in which rows without a partner are kept, or in a semi or anti join select rows."""
+    """An outer, semi or anti join."""
 
     kind: JoinKind
     conditions: tuple[Expr, ...]
 
     @property
     def columns(self) -> tuple[Col, ...]:
-        """Those of both sides; for semi and anti joins those of the left one."""
+        """The columns of both sides; for semi and anti joins of the left one."""
         is_left = self.kind in (JoinKind.SEMI, JoinKind.ANTI)
         return self.left.columns if is_left else self.left.columns + self.right.columns
 
@@ -279,7 +279,7 @@ class LateralJoin(TwoSided):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generate:
-    """LATERAL VIEW: for each row, the rows that a generator makes of it."""
+    """LATERAL VIEW: for each row, the rows that a generator returns."""
 
     child: "Node"
     generator: Expr
@@ -288,13 +288,13 @@ class Generate:
 
     @property
     def columns(self) -> tuple[Col, ...]:
-        """The child's, then the generator's."""
+        """The child's columns, then the generator's."""
         return self.child.columns + self.generated_columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """A grouping column: the input's column and the result's."""
+    """A grouping column: the column of the input and the column of the result."""
 
     source: Col
     col: Col
@@ -311,7 +311,7 @@ class Aggregate:
 
     @property
     def columns(self) -> tuple[Col, ...]:
-        """The keys', then the calls'."""
+        """The keys, then the calls."""
         return tuple(k.col for k in self.keys) + tuple(c.col for c in self.calls)
 
 
@@ -322,19 +322,19 @@ class Distinct(RowSubset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetOperation(TwoSided):
-    """INTERSECT [ALL] and EXCEPT [ALL]; the columns are named as the left side's."""
+    """INTERSECT [ALL] and EXCEPT [ALL], with the column names of the left side."""
 
     operator: str
 
     @property
     def columns(self) -> tuple[Col, ...]:
-        """The left side's."""
+        """The left side's columns."""
         return self.left.columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnionInput:
-    """One input of a UNION ALL: which of its columns fill the result's, in order."""
+    """One input of a UNION ALL, with its columns in the order of the result."""
 
     node: "Node"
     cols: tuple[Col, ...]
@@ -350,7 +350,7 @@ class UnionAll:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """The child's rows with window functions computed beside them."""
+    """The child's rows, with columns computed by window functions."""
 
     child: "Node"
     calls: tuple[AggregateCall, ...]
@@ -389,31 +389,31 @@ class Limit(RowSubset):
 class KeyPredicate:
     """Whether a key row equals these columns; NULL equals NULL."""
 
-    # a step; in a hint it may be a table that is cut to keys itself.
+    # a step; in a hint perhaps a table that is itself restricted to keys.
     keys: "Step | SemiJoinRestriction"
     pairs: tuple[tuple[Col, Col], ...]
-    null_matches: bool = False  # a NULL on either side equals everything, as NOT IN needs it
-    # what is above tests the same; the text need not, but files may be skipped by it.
+    null_matches: bool = False  # a NULL on either side equals everything, for NOT IN
+    # an operator above tests it again, so it may only skip files.
     is_hint: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SemiJoinRestriction(RowSubset):
-    """The child's rows that pass any of the tests."""
+    """The child's rows that pass at least one of the tests."""
 
     tests: tuple[KeyPredicate, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConstantDiff:
-    """The child's rows, signed: each once, or each taken away once."""
+    """The child's rows with a constant diff: all inserted, or all deleted."""
 
     child: "Node"
     diff: int
 
     @property
     def columns(self) -> tuple[Col, ...]:
-        """The child's, then the diff."""
+        """The child's columns, then the diff."""
         return (*self.child.columns, DIFF)
 
 

@@ -9,7 +9,7 @@ from ctsql.catalog.declined import Declined
 from ctsql.catalog.spans import Span
 
 REFUSALS = {
-    "AMBIGUOUS_COLUMN": "a column is in more than one relation, as far as is known here",
+    "AMBIGUOUS_COLUMN": "a column may be in more than one relation",
     "CLAUSE_UNSUPPORTED": "a clause that has no change rule",
     "CLOCK_ABOVE_TABLE": "the clock is compared with what is computed from several rows or tables, "
     "so which rows expire is known from all of them only",
@@ -21,22 +21,22 @@ REFUSALS = {
     "computed from it, or a column it is grouped by that the view lacks, needs its former value",
     "FUNCTION_UNKNOWN": "there is no change rule for this function",
     "GENERATOR_PLACE": "a generator has a change rule behind LATERAL VIEW only",
-    "GROUPED_BY_MAP": "a group is known by its key, and Spark does not compare maps",
-    "GROUPING_UNSUPPORTED": "the grouping cannot be taken apart into sets of columns",
+    "GROUPED_BY_MAP": "Spark does not compare maps, so they cannot be keys of groups",
+    "GROUPING_UNSUPPORTED": "the grouping cannot be split into sets of columns",
     "INEXACT_AGGREGATE_NESTED": "an aggregate depends on the order of its rows, and what is "
     "computed from it, or a column it is grouped by that the view lacks, needs its former value",
     "KEY_NOT_MATCHED": "an expression mixes aggregates with columns that are not grouped by",
-    "LIMIT_WITHOUT_ORDER": "which rows LIMIT keeps is arbitrary without ORDER BY",
+    "LIMIT_WITHOUT_ORDER": "without ORDER BY the rows of LIMIT are arbitrary",
     "LIMIT_TIES": "ORDER BY leaves ties, and the rows that LIMIT kept must be known again",
     "NONDETERMINISTIC": "the result is not a function of the tables",
     "RECURSIVE_QUERY": "a recursive query has no change rule",
-    "RELATION_UNKNOWN": "a relation whose columns are not known",
+    "RELATION_UNKNOWN": "a relation with unknown columns",
     "ROW_ORDER_TIES": "rows that ORDER BY ties are ordered arbitrarily, and the former choice "
     "must be known again",
     "SAMPLE": "a sample is not a function of the table",
     "SUBQUERY_PLACE": "a subquery has no change rule at this place",
-    "TEXT_NOT_READ": "the text cannot be taken apart with certainty",
-    "UNKNOWN_COLUMN": "a column that no relation here has",
+    "TEXT_NOT_READ": "the text cannot be parsed with certainty",
+    "UNKNOWN_COLUMN": "no relation here has this column",
 }
 """Sorted by code."""
 
@@ -50,13 +50,13 @@ NOTES = {
 
 
 def reason_text(declined: Declined) -> str:
-    """A code of :data:`REFUSALS` or :data:`NOTES` with its sentence, and where it is in a text."""
+    """A code of :data:`REFUSALS` or :data:`NOTES` with its sentence and its place in a text."""
     where = "" if declined.span is None else f", at {declined.span.place()}"
     return f"{declined.reason}: {(REFUSALS | NOTES)[declined.reason]}{where}"
 
 
 class Refusal(Exception):
-    """Carries the reason out of the reader."""
+    """Carries the reason out of the parser."""
 
     def __init__(self, code: str, span: Span | None = None) -> None:
         if code not in REFUSALS:

@@ -22,11 +22,11 @@ AGGREGATES = word_set("""
     tuple_sketch_agg_double tuple_sketch_agg_integer tuple_union_agg_double
     tuple_union_agg_integer var_pop var_samp variance
 """)
-"""Many rows to one value."""
+"""Functions of many rows that return one value."""
 
 AVERAGES = word_set("avg mean")
 SUMS = AVERAGES | word_set("sum try_sum try_avg")
-"""Aggregates that add, and so depend on the order of floating-point numbers."""
+"""Aggregates that add: with floating-point numbers, the result depends on the order."""
 
 WINDOW_ONLY = word_set("""
     cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number
@@ -37,7 +37,7 @@ GENERATORS = word_set("""
     explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer stack
     variant_explode variant_explode_outer
 """)
-"""One row to many: what LATERAL VIEW takes."""
+"""Functions that return many rows for one, in LATERAL VIEW."""
 
 INEXACT = AGGREGATES - word_set("""
     any approx_count_distinct avg bit_and bit_or bit_xor bool_and bool_or count count_if every
@@ -71,12 +71,12 @@ TYPED_BY_TEXT = word_set("from_csv from_json from_xml try_variant_get variant_ge
 """Functions whose result type is given by a text."""
 
 CLOCKS = frozenset(word.lower() for word in replaceable_calls.CLOCKS) | {"current_time"}
-"""Functions of the time of the day."""
+"""Functions that read the clock."""
 
 SESSION = (
     frozenset(word.lower() for word in replaceable_calls.NONDETERMINISTIC) - CLOCKS
 ) | word_set("current_path java_method reflect try_reflect")
-"""Functions of the session, of chance, or of how Spark happened to run."""
+"""Functions of the session, random functions, and functions of Spark's execution."""
 
 SCALARS = word_set("""
     abs acos acosh add_months aes_decrypt aggregate approx_top_k_estimate array array_append
@@ -134,4 +134,4 @@ SCALARS = word_set("""
     weekofyear width_bucket xpath xpath_boolean xpath_double xpath_float xpath_int xpath_long
     xpath_number xpath_short xpath_string xxhash64 year zeroifnull zip_with
 """)
-"""One row to one value, always the same."""
+"""Deterministic functions of one row that return one value."""

@@ -1,4 +1,4 @@
-"""Walks over plans: which columns, tables and subqueries are in them, and copies with changes."""
+"""Walks over plans: their columns, tables and subqueries, and changed copies."""
 
 import dataclasses
 import itertools
@@ -9,7 +9,7 @@ from ctsql.planner.ivm.algebra import nodes as alg
 
 
 def _parts(thing: Any) -> Iterator[Any]:
-    """The parts of a node or a small record, those of tuples (and of tuples in these) singly."""
+    """The parts of a node or record, with nested tuples flattened."""
     for f in dataclasses.fields(thing):
         value = getattr(thing, f.name)
         for part in value if isinstance(value, tuple) else (value,):
@@ -17,7 +17,7 @@ def _parts(thing: Any) -> Iterator[Any]:
 
 
 def inputs(node: alg.Node) -> Iterator[alg.Node]:
-    """The relations directly below; subqueries in expressions left out."""
+    """The relations directly below, without subqueries in expressions."""
     for value in _parts(node):
         if isinstance(value, alg.Node):
             yield value
@@ -37,7 +37,7 @@ def expressions(node: alg.Node) -> Iterator[alg.Expr]:
 
 
 def subqueries(expr: alg.Expr) -> Iterator[alg.Subquery]:
-    """The subqueries of an expression, those inside them left out."""
+    """The subqueries of an expression, without nested ones."""
     for part in expr.parts:
         if isinstance(part, alg.Subquery):
             yield part
@@ -51,7 +51,7 @@ def own_subqueries(node: alg.Node) -> list[alg.Subquery]:
 
 
 def with_subqueries(expr: alg.Expr, change: Callable[[alg.Subquery], alg.Node]) -> alg.Expr:
-    """An expression whose subqueries have other relations."""
+    """A copy of an expression with changed relations of its subqueries."""
     parts = tuple(
         dataclasses.replace(p, node=change(p)) if isinstance(p, alg.Subquery) else p
         for p in expr.parts
@@ -60,7 +60,7 @@ def with_subqueries(expr: alg.Expr, change: Callable[[alg.Subquery], alg.Node]) 
 
 
 def descend(node: alg.Node, *, subqueries_too: bool = True) -> Iterator[alg.Node]:
-    """The node, all below it, and all inside subqueries of its expressions."""
+    """The node and all nodes below it, including those in subqueries."""
     yield node
     for child in inputs(node):
         yield from descend(child, subqueries_too=subqueries_too)
@@ -74,7 +74,7 @@ def tables(node: alg.Node) -> frozenset[str]:
 
 
 def columns_in(expr: alg.Expr) -> frozenset[alg.Col]:
-    """The columns an expression uses, free ones of its subqueries included."""
+    """The columns that an expression uses, including outer columns of its subqueries."""
     columns: set[alg.Col] = set()
     for part in expr.parts:
         if isinstance(part, alg.Col):
@@ -101,9 +101,9 @@ def _own_columns(node: alg.Node) -> Iterator[alg.Col]:
 
 
 def free(node: alg.Node) -> frozenset[alg.Col]:
-    """The columns that a subquery's plan uses of the relations around the subquery.
+    """The outer columns that a subquery's plan uses.
 
-    Numbers are unique within a plan, so a column that no node of the subquery produces is one.
+    Numbers are unique within a plan, so a column that no node of the subquery produces is outer.
     """
     below = list(descend(node, subqueries_too=False))
     columns = {col for one in below for col in _own_columns(one)}
@@ -123,9 +123,9 @@ def with_inputs(node: alg.Node, change: Callable[[alg.Node], alg.Node]) -> alg.N
 
 
 def key_sources(node: alg.Node) -> dict[alg.Col, alg.Col] | None:
-    """The child's column of each column by which an operator with one child can be cut.
+    """The columns by which an operator with one child can be restricted, with the child's columns.
 
-    Rows of the child that differ in it never come together. None for another operator.
+    Rows of the child that differ in them do not affect each other. None for other operators.
     """
     match node:
         case alg.Filter() | alg.Distinct() | alg.SemiJoinRestriction() | alg.Generate():
@@ -168,13 +168,13 @@ def substitute(thing: Any, columns: Mapping[alg.Col, alg.Col]) -> Any:
 
 
 def replace_nodes(query: alg.Node, by: Mapping[alg.Aggregate, alg.Node]) -> alg.Node:
-    """A copy with other nodes for some, in subqueries as well."""
+    """A copy with some nodes replaced, in subqueries as well."""
     node: alg.Node = rebuild(query, lambda x: by.get(x, x) if isinstance(x, alg.Aggregate) else x)
     return node
 
 
 def at(node: alg.Node, version: alg.Version, only: Collection[str]) -> alg.Node:
-    """A relation as of another version of some of its tables."""
+    """A relation over another version of some of its tables."""
 
     def change(thing: Any) -> Any:
         if isinstance(thing, alg.Scan) and thing.table in only and thing.version is not version:
@@ -186,7 +186,7 @@ def at(node: alg.Node, version: alg.Version, only: Collection[str]) -> alg.Node:
 
 
 def without_rows(node: alg.Node) -> alg.Filter:
-    """None of a relation's rows, under its columns; no table is read for it."""
+    """A relation with the same columns and no rows, which reads no table."""
     nothing = at(node, alg.Version.NONE, tables(node))
     return alg.Filter(child=nothing, predicates=(alg.Expr.of("false"),))
 
@@ -199,7 +199,7 @@ def pass_through(columns: tuple[alg.Col, ...]) -> tuple[alg.Projection, ...]:
 def rename(
     node: alg.Node, columns: Iterable[alg.Col], new_columns: Iterable[alg.Col]
 ) -> alg.Project:
-    """The node's rows with some of its columns, each under another number."""
+    """The node's rows with some of its columns, under new numbers."""
     pairs = zip(columns, new_columns, strict=True)
     return alg.Project(
         child=node, items=tuple(alg.Projection(alg.Expr.of(c), to) for c, to in pairs)
@@ -213,7 +213,7 @@ def union_all(nodes: Sequence[alg.Node], columns: tuple[alg.Col, ...]) -> alg.Un
 
 
 def equality(expr: alg.Expr) -> tuple[alg.Col, alg.Col] | None:
-    """The two columns, if the expression is nothing but an equality of columns."""
+    """The two columns, if the expression is an equality of columns."""
     parts = expr.parts
     if len(parts) == 5 and parts[0] == "(" and parts[-1] == ")":
         parts = parts[1:-1]
@@ -225,9 +225,9 @@ def equality(expr: alg.Expr) -> tuple[alg.Col, alg.Col] | None:
 
 
 def implied_equalities(expr: alg.Expr) -> list[tuple[alg.Col, alg.Col]]:
-    """The equalities of columns that hold wherever an expression is true, as far as one sees.
+    """The equalities of columns that a true expression implies, as far as they are found.
 
-    It is one, or it says one in all that OR connects: ``(a = b AND c = 1) OR (a = b AND c = 2)``.
+    Equalities in every operand of OR count: ``(a = b AND c = 1) OR (a = b AND c = 2)``.
     """
     single = equality(expr)
     if single is not None:
@@ -245,14 +245,14 @@ _CLOSED = ("(", "[", "CASE"), (")", "]", "END")
 
 
 def _split(parts: tuple[alg.Part, ...], word: str) -> list[tuple[alg.Part, ...]]:
-    """What a word connects, where it is in no brackets; the AND of a BETWEEN connects nothing."""
+    """The operands of a word outside of parentheses; the AND of BETWEEN is not one."""
     pieces: list[list[alg.Part]] = [[]]
     depth = betweens = 0
     for part in parts:
         word_here = part.upper() if isinstance(part, str) else ""
         depth += (word_here in _CLOSED[0]) - (word_here in _CLOSED[1])
         if depth < 0:
-            return [parts]  # a field that is called END
+            return [parts]  # a field named END
         if depth == 0 and word_here == "BETWEEN":
             betweens += 1
         elif depth == 0 and word_here == "AND" and betweens:
@@ -265,7 +265,7 @@ def _split(parts: tuple[alg.Part, ...], word: str) -> list[tuple[alg.Part, ...]]
 
 
 def _unwrapped(parts: tuple[alg.Part, ...]) -> tuple[alg.Part, ...]:
-    """Without brackets around all of it."""
+    """Without parentheses around the whole."""
     while len(parts) > 2 and parts[0] == "(" and parts[-1] == ")":
         depth = 0
         for part in parts[:-1]:
@@ -282,16 +282,16 @@ _MAY_BE_OTHERS = ("", "decimal", "double")
 
 
 def are_alike(a: alg.Col, b: alg.Col) -> bool:
-    """Whether equal values of two columns are the same value: their types are known, and are one.
+    """Whether equal values of two columns are identical, because both have one known type.
 
-    Whole numbers of different sizes are. A type that may also be another one is not known.
+    Integers of different sizes count as one type.
     """
     kinds = {a.type.lower(), b.type.lower()}
     return kinds.isdisjoint(_MAY_BE_OTHERS) and (len(kinds) == 1 or kinds <= _WHOLE)
 
 
 def have_one_type(a: alg.Col, b: alg.Col) -> bool:
-    """Whether two columns are known to be of one type, to the last digit."""
+    """Whether two columns are known to have exactly one type, with digits."""
     return a == b or (a.type == b.type and a.type.lower() not in _MAY_BE_OTHERS)
 
 
@@ -307,7 +307,7 @@ def is_same_if_equal(col: alg.Col) -> bool:
 
 
 def equal_classes(conditions: Sequence[alg.Expr]) -> list[frozenset[alg.Col]]:
-    """Columns that conditions make equal, class by class.
+    """The classes of columns that conditions make equal.
 
     Only columns of one type make a class of more than two: from ``'01' = 1`` and ``1 = '1'`` it
     does not follow that ``'01' = '1'``.
@@ -338,6 +338,6 @@ def is_one_row(node: alg.Node) -> bool:
 
 
 def numbers_above(node: alg.Node) -> "itertools.count[int]":
-    """Numbers for new columns, above all that a plan has."""
+    """Numbers for new columns, above all numbers of a plan."""
     used = [col.number for below in descend(node) for col in below.columns]
     return itertools.count(max(used, default=0) + 1)

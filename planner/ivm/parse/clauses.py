@@ -1,6 +1,6 @@
 """Cuts the tokens of a query into its clauses, relations and joins, without reading expressions.
 
-Every piece keeps the user's own tokens. sqlglot's tree is not used, because it has no places of
+Every piece keeps the user's tokens. sqlglot's tree is not used, because it lacks the positions of
 clauses.
 Source: the rules ``query``, ``queryTerm``, ``querySpecification``, ``fromClause``, ``relation``,
 ``joinRelation`` and ``lateralView`` of Spark's SqlBaseParser.g4.
@@ -26,7 +26,7 @@ _NO_ALIAS = (*_JOIN_WORDS, *_NO_RELATIONS, "JOIN", "ON", "USING", "LATERAL", "EX
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FromItem:
-    """What an alias may follow, with names for its columns; LATERAL may stand in front."""
+    """An item that may have an alias with column names, and LATERAL in front."""
 
     alias: str | None = None
     columns: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class FromItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSource(FromItem):
-    """A name, maybe of a common table expression; ``TABLE t`` is a query of it."""
+    """The name of a relation or a common table expression, also in ``TABLE t``."""
 
     name: Tokens
 
@@ -58,7 +58,7 @@ class CteText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectText:
-    """One SELECT; a clause that is not there is empty."""
+    """One SELECT; a missing clause is empty."""
 
     tokens: Tokens
     is_distinct: bool
@@ -175,7 +175,7 @@ def _segments(tokens: Tokens) -> tuple[list[Tokens], list[tuple[str, bool]]]:
 
 
 def _fold_bodies(bodies: list[BodyText], operators: list[tuple[str, bool]]) -> BodyText:
-    """INTERSECT binds tighter; all else from left to right."""
+    """Combine from left to right; INTERSECT binds tighter."""
     terms = [bodies[0]]
     looser: list[tuple[str, bool]] = []
     for (name, is_all), body in zip(operators, bodies[1:], strict=True):
@@ -191,7 +191,7 @@ def _fold_bodies(bodies: list[BodyText], operators: list[tuple[str, bool]]) -> B
 
 
 def _clauses(tokens: Tokens) -> list[tuple[str, int, Tokens]]:
-    """Name, begin and content of each clause behind the select list."""
+    """Name, begin and content of each clause after the select list."""
     marks: list[tuple[str, int]] = []
     for index, _ in tk.at_depth_0(tokens, brackets=True):
         for name in _CLAUSES:
@@ -258,7 +258,7 @@ def _body(tokens: Tokens, windows: dict[str, Tokens]) -> BodyText:
 
 
 def _without_hint(tokens: Tokens) -> Tokens:
-    """Hints change how Spark runs a query, not what it gives."""
+    """Remove hints: they change how Spark runs a query, not its result."""
     if tokens and tokens[0].text.startswith("/*+"):
         for index, token in enumerate(tokens):
             if token.text.endswith("*/"):

@@ -1,4 +1,4 @@
-"""Reads a condition that compares a value with the clock, and when its result changes.
+"""Parses a condition that compares a value with the clock, and finds when its result changes.
 
 The clock only advances, so such a comparison changes once: ``at > now()`` is true until T reaches
 ``at``; a constant interval added to the clock shifts that T. Conditions whose T cannot be computed
@@ -28,7 +28,7 @@ _EXPIRIES = {
     ">=": ((False, True),),
     "=": ((True, False), (False, True)),
 }
-"""By the comparison of a value with the clock: (is_entry, is_strict) of each expiry."""
+"""By comparison operator: (is_entry, is_strict) of each expiry."""
 _WITHOUT_LENGTH = re.compile(r"(?i)mon|quarter|year|yr|decade|century|centuries|millenni")
 _DAYS_ADDED = {"DATE_ADD": "+", "DATE_SUB": "-"}
 
@@ -41,20 +41,20 @@ class ClockCondition:
     expiries: tuple[Expiry, ...] = ()
 
     def rewrite_with(self, rewrite: Callable[[Expr], Expr]) -> "ClockCondition":
-        """The same over other columns."""
+        """The condition over other columns."""
         expiries = tuple(replace(t, value=rewrite(t.value)) for t in self.expiries)
         return ClockCondition(rewrite(self.predicate), expiries)
 
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """The clock and lengths of time beside it: the sign and the text of each."""
+    """The clock plus or minus lengths of time: the sign and the text of each."""
 
     is_day: bool
     lengths: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def shift(self, *, undone: bool) -> Expr:
-        """The lengths as text to add; ``undone``, with the other sign."""
+        """The lengths as text to add; with ``undone``, to subtract."""
         flip = {"+": "-", "-": "+"} if undone else {"+": "+", "-": "-"}
         return Expr(tuple(p for sign, text in self.lengths for p in (flip[sign], *text)))
 
@@ -65,7 +65,7 @@ def read_expiries(
     """The expiries of a condition that reads the clock; ``build`` makes the expression of a value.
 
     Raises:
-        CLOCK_READ: as :class:`Refusal`, if the condition is none of the comparisons above.
+        CLOCK_READ: as :class:`Refusal`, if the condition is not such a comparison.
     """
     return _Reader(tokens, clocks, build).condition()
 
@@ -92,7 +92,7 @@ class _Reader:
         raise self.refused()
 
     def compared(self, left: Shape, operator: str, right: Shape) -> tuple[Expiry, ...]:
-        """``left operator right``; no expiry where neither reads the clock."""
+        """``left operator right``; no expiry if neither reads the clock."""
         reads = [self.reads_clock(left), self.reads_clock(right)]
         if reads == [False, False]:
             return ()
@@ -138,7 +138,7 @@ class _Reader:
         raise self.refused()
 
     def length(self, shape: Shape, of: _Bound, *, is_number: bool = False) -> tuple[str, ...]:
-        """A constant length of time, as text; a number is one of days."""
+        """A constant length of time, as text; a number means days."""
         pieces = texts(self.tokens[shape.start : shape.stop])
         text = " ".join(pieces)
         if of.is_day and re.fullmatch(r"-? ?\d+", text):

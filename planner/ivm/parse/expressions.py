@@ -1,4 +1,4 @@
-"""Turns the tokens of an expression into an expression whose columns are resolved.
+"""Turns the tokens of an expression into an expression with resolved columns.
 
 Tokens are unchanged; column references (their places come from sqlglot's tree), calls of aggregate
 and window functions, and subqueries are found among them.
@@ -25,7 +25,7 @@ from ctsql.planner.syntax.tokens.sqlglot_gaps import type_calls
 from ctsql.planner.syntax.tokens.sqltext import parse_tree
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, span_of
 
-# Words that a parenthesis may follow, and that are no functions.
+# Words before a parenthesis that are not functions.
 _NO_FUNCTION = tk.word_set("""
     ALL AND ANY AS BETWEEN BY CASE CUBE DISTINCT ELSE ESCAPE EXISTS FILTER FROM GROUP GROUPING
     ILIKE IN INTERVAL IS LIKE NOT ON OR ORDER OVER PARTITION REGEXP RLIKE ROLLUP SELECT SETS
@@ -48,9 +48,9 @@ _FLOATING_NUMBER = re.compile(r"(?i)^[0-9.]+(e[+-]?[0-9]+)?[df]$|^[0-9.]+e[+-]?[
 
 @dataclass(frozen=True, slots=True)
 class QueryReader:
-    """A query's text: its tokens, and where its references to columns and its aliases start.
+    """A query's text: its tokens, and the positions of its column references and aliases.
 
-    ``clocks`` are the calls that read the clock, by where they start.
+    ``clocks`` are the calls that read the clock, by position.
     """
 
     source: Source
@@ -61,7 +61,7 @@ class QueryReader:
 
     @staticmethod
     def of(text: str) -> "QueryReader":
-        """Read a text."""
+        """Parse a text."""
         source = Source(text)
         tokens = tuple(t for t in tk.tokenise(source.whole()) if t.upper != ";")
         sql = splice(source.whole(), type_calls(tokens))
@@ -93,14 +93,14 @@ def _start(identifiers: Iterable[exp.Expr]) -> int | None:
 
 @dataclass(slots=True)
 class Calls:
-    """Handlers of calls of functions over many rows; None where such calls are not allowed."""
+    """Handlers of calls of functions over many rows; None if such calls are not allowed."""
 
     # given the call's tokens, the column it becomes.
     aggregate: Callable[[Tokens], Col] | None = None
     # given the call's tokens and those in OVER (...), the column it becomes.
     window: Callable[[Tokens, Tokens], Col] | None = None
     windows: dict[str, Tokens] = field(default_factory=dict)  # the named windows
-    # the expression is a whole predicate of WHERE, HAVING or QUALIFY, where NULL is as good as
+    # the expression is a whole predicate of WHERE, HAVING or QUALIFY, in which NULL counts as
     # false.
     is_condition: bool = False
     reads_clock: bool = False  # it is a comparison with the clock
@@ -110,7 +110,7 @@ _BEFORE_OPERAND = ("AND", "OR", "NOT", "WHEN", "THEN", "ELSE", "CASE", "(", ",")
 
 
 def _operand(parts: Sequence[Part]) -> Expr | None:
-    """What stands before IN, behind some parts; None where its beginning is not certain."""
+    """The operand of an IN at the end of some parts; None if its beginning is uncertain."""
     depth, start = 0, len(parts)
     for start in range(len(parts), -1, -1):
         word = parts[start - 1] if start else "("
@@ -133,7 +133,7 @@ class Expressions:
     def build(self, tokens: Tokens, scope: Scope, calls: Calls | None = None) -> Expr:
         """The expression of some tokens, without parentheses around it.
 
-        It is refused if Spark might read the tokens as another.
+        Refused if Spark might parse the tokens differently.
         """
         if not tokens:
             raise Refusal("TEXT_NOT_READ")
@@ -188,7 +188,7 @@ class Expressions:
             return stop + 1
         negated = index > 1 and tokens[index - 2].upper == "NOT"
         operand = parts[: -2 if negated else -1]
-        # NULL and false differ everywhere but in a predicate that is nothing but this IN.
+        # NULL and false are equal only if the whole predicate is this IN.
         is_whole = len(operand) == 1 and stop + 1 == len(tokens)
         plain = calls.is_condition and is_whole and not negated
         kind = SubqueryKind.IN if plain else SubqueryKind.NULL_AWARE_IN
@@ -211,7 +211,7 @@ class Expressions:
         for name in chain[name_count:]:
             parts += [".", name.span.text]
         if _is_field(tokens, index, stop):
-            # A plan calls its columns otherwise, and a field of a struct is called as its column.
+            # A plan renames columns, and a struct's field has the name of its column.
             parts += ["AS", backtick(chain[-1].text)]
         return stop
 
@@ -240,9 +240,9 @@ class Expressions:
         return index + 1
 
     def _hides_column(self, tokens: Tokens, index: int, scope: Scope) -> bool:
-        """A name that the tree has no column for, but that a relation here has.
+        """Whether a name is a column of a relation, but no column in sqlglot's tree.
 
-        It may be a unit, a type or the parameter of a lambda: which one is not certain.
+        It may be a unit, a type or the parameter of a lambda.
         """
         token = tokens[index]
         is_literal = any(t.kind is Kind.STRING for t in tokens[index + 1 : index + 2])
@@ -273,7 +273,7 @@ def texts(tokens: Tokens) -> list[str]:
 def _is_call(tokens: Tokens, index: int) -> bool:
     word = tokens[index].upper
     before = tk.upper_at(tokens, index - 1)
-    if before == ".":  # a method of nothing: Spark has none
+    if before == ".":  # a method call without an object: Spark has none
         return False
     if word in ("GROUPING", "ANY", "SOME"):
         return word == "GROUPING" or before not in ("LIKE", "ILIKE")
@@ -344,12 +344,12 @@ def _conjuncts(shape: operators.Shape) -> Iterator[operators.Shape]:
 
 
 def is_constant(expr: Expr) -> bool:
-    """Whether the value is the same for all rows of a query, by its text alone."""
+    """Whether the text shows that the value is the same for all rows of a query."""
     return all(isinstance(part, str) for part in expr.parts)
 
 
 def is_floating(expr: Expr) -> bool:
-    """Whether the value may be a floating-point number; true where that is not known.
+    """Whether the value may be a floating-point number; true if unknown.
 
     A quotient of integers is one, and one of decimals is not.
     """
@@ -382,7 +382,7 @@ def _is_float_type(name: str) -> bool:
 
 
 def common_type(a: Col, b: Col) -> str:
-    """The type of a column that has the values of two columns, as :func:`type_of` says it."""
+    """The type of a column with the values of two columns, in the form of :func:`type_of`."""
     if "double" in (type_of(Expr.of(a)), type_of(Expr.of(b))):
         return "double"
     return a.type if a.type == b.type else ""

@@ -1,4 +1,4 @@
-"""Turns a FROM clause into nodes and the scope its columns are found in."""
+"""Turns a FROM clause into nodes and the scope of its columns."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ from ctsql.planner.syntax.tokens.tokenizer import Tokens, cut_at_commas, in_pare
 
 @dataclass(frozen=True, slots=True)
 class PlainView:
-    """A relation that is evaluated in place: its query, its columns' names, what it reads."""
+    """A plain view, which is inlined: its query, its column names, the relations that it reads."""
 
     sql: str
     columns: tuple[str, ...]
@@ -40,12 +40,12 @@ class PlainView:
 
 
 Relation = Sequence[Column] | PlainView
-"""What a query's relation is: a table with these columns, or a plain view."""
+"""A relation of a query: a table with these columns, or a plain view."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledRelation:
-    """A relation and what its columns are called."""
+    """A relation and the names of its columns."""
 
     node: alg.Node
     sources: tuple[NamedRelation, ...]
@@ -89,7 +89,7 @@ class FromCompiler(ABC):
         return alg.Values(text="SELECT 1", columns=(self.fresh("one", "int"),))
 
     def source(self, source: clauses.Source, scope: Scope) -> CompiledRelation:
-        """The node of a source, and its names; ``scope`` is what is visible around FROM."""
+        """The node of a source, and its names; ``scope`` is the outer scope."""
         match source:
             case clauses.TableSource():
                 return self._table(source, scope)
@@ -136,7 +136,7 @@ class FromCompiler(ABC):
             )
             try:
                 node, _ = below.query(clauses.read_query(below.reading.tokens), Scope())
-            except Refusal as refusal:  # the place is in another text
+            except Refusal as refusal:  # the position is in another text
                 raise Refusal(refusal.declined.reason, span) from refusal
             return node, list(relation.columns)
         columns = tuple(self.fresh(c.name, c.type) for c in relation)
@@ -144,7 +144,7 @@ class FromCompiler(ABC):
         return alg.Scan(table=name, names=tuple(names), columns=columns), names
 
     def _rows(self, source: clauses.TextSource, scope: Scope) -> CompiledRelation:
-        """VALUES, range() and constants; they read nothing, so they never change."""
+        """VALUES, range() and constants, which never change."""
         first = source.tokens[0]
         is_function = first.upper != "VALUES"
         if is_function and fold(first.text) in spark_functions.GENERATORS:
@@ -166,7 +166,7 @@ class FromCompiler(ABC):
         return _name_columns(rows, names, source)
 
     def _generate(self, source: clauses.TextSource, scope: Scope) -> CompiledRelation:
-        """A generator in FROM over constants is the generator over one row."""
+        """A generator over constants in FROM: the generator over one row."""
         node = self._generator(source.tokens, source.columns, self.one_row(), scope)
         return _name_columns(node, [c.name for c in node.generated_columns], source)
 
@@ -287,7 +287,7 @@ def _inside(around: Scope, sources: tuple[NamedRelation, ...]) -> Scope:
 
 
 def _refuse_subquery(expr: alg.Expr, tokens: Tokens) -> None:
-    """What a relation of constants is made of must not change with a table."""
+    """Refuse a subquery in a relation of constants, which must not change with a table."""
     if any(subqueries(expr)):
         raise Refusal("SUBQUERY_PLACE", span_of(tokens))
 
@@ -309,7 +309,7 @@ def _name_columns(
 
 
 def inner_join(left: alg.Node, right: alg.Node, conditions: tuple[alg.Expr, ...]) -> alg.Node:
-    """One flat join of all that inner joins connect; conditions of one side go to that side."""
+    """One flat join of nested inner joins; conditions on one side are moved to that side."""
     children: tuple[alg.Node, ...] = ()
     conditions_here: tuple[alg.Expr, ...] = ()
     for side in (left, right):
@@ -323,7 +323,7 @@ def inner_join(left: alg.Node, right: alg.Node, conditions: tuple[alg.Expr, ...]
 
 
 def filter_rows(node: alg.Node, conditions: Sequence[ClockCondition]) -> alg.Node:
-    """The node's rows that pass; each predicate is moved as near to the tables as possible.
+    """The node's rows that pass; each predicate is moved as close to the tables as possible.
 
     Predicates with a subquery or an outer column stay on top, where their rules expect them. Raises
     CLOCK_READ as :class:`Refusal` if one of these reads the clock.
@@ -345,9 +345,9 @@ def filter_rows(node: alg.Node, conditions: Sequence[ClockCondition]) -> alg.Nod
 
 
 def _push(node: alg.Node, condition: ClockCondition) -> alg.Node:
-    """The node's rows that pass a predicate over its columns, as near to the tables as it may go.
+    """The node's rows that pass a predicate, moved as close to the tables as possible.
 
-    A comparison with the clock never becomes a join's own.
+    A comparison with the clock never becomes a join's condition.
     """
     predicate, is_timed = condition.predicate, bool(condition.expiries)
     columns = columns_in(predicate)

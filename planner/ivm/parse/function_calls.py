@@ -1,4 +1,4 @@
-"""Calls of aggregate and window functions: what of them a change rule must know."""
+"""Parses calls of aggregate and window functions, with the facts that change rules need."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ _DIGITS_MAX = 38
 
 @dataclass(frozen=True, slots=True)
 class WindowDraft:
-    """A window function as read; its columns are settled once the grouping is."""
+    """A parsed window function; its columns are resolved after the grouping."""
 
     function: str
     call: Expr
@@ -93,7 +93,7 @@ def _add_type(col: Col, name: str, argument: Expr | None, whole: Expr) -> Col:
 
 
 def _decimal(argument: Expr | None, digits: int, places: int) -> str:
-    """The type with so many digits more, of them places, than an argument; empty for no decimal."""
+    """An argument's decimal type with more digits and places; empty for another type."""
     kind = "" if argument is None else type_of(argument).lower()
     size = decimal_size(kind)
     if size is None:
@@ -104,7 +104,7 @@ def _decimal(argument: Expr | None, digits: int, places: int) -> str:
 def window_draft(
     tokens: Tokens, over: Tokens, expressions: Expressions, scope: Scope, calls: Calls
 ) -> WindowDraft:
-    """A window function, its call and its window read."""
+    """A window function with its parsed call and window."""
     calls = Calls(aggregate=calls.aggregate)
     inside = expressions.build_piece(tokens[1:], scope, calls)
     call = Expr((tokens[0].span.text, *inside.parts), span_of(tokens))
@@ -119,7 +119,7 @@ def window_draft(
 
 
 def _sections(over: Tokens) -> tuple[list[Tokens], list[Tokens], Tokens]:
-    """Read OVER (...): the lists of PARTITION BY and ORDER BY, and the frame."""
+    """The parts of OVER (...): the lists of PARTITION BY and ORDER BY, and the frame."""
     marks: list[tuple[str, int, int]] = []
     for index, token in tk.at_depth_0(over, brackets=True):
         word = token.upper
@@ -146,7 +146,7 @@ def order_item(
     calls: Calls | None = None,
     places: Sequence[Expr] | None = None,
 ) -> Order:
-    """One item of an ORDER BY; ``places`` are what a number stands for, None where for nothing."""
+    """One item of an ORDER BY; ``places``: the expressions of ordinals; None if not allowed."""
     stop = len(tokens)
     if stop > 2 and tokens[-2].upper == "NULLS" and tokens[-1].upper in ("FIRST", "LAST"):
         stop -= 2
@@ -166,7 +166,7 @@ def order_item(
 def window_call(
     draft: WindowDraft, over: tuple[Col, ...], order: tuple[Order, ...], fresh: Col
 ) -> AggregateCall:
-    """The window function, its partition given as columns."""
+    """The window function, with its partition as columns."""
     parts: list[Part] = [*draft.call.parts, "OVER", "("]
     for index, col in enumerate(over):
         parts += [",", col] if index else ["PARTITION", "BY", col]
@@ -176,7 +176,7 @@ def window_call(
     parts += [*draft.frame, ")"]
     columns = [item.expr.column for item in order]
     words = " ".join(draft.frame).upper()
-    # Without ORDER BY, too: then which rows are near is arbitrary.
+    # Also without ORDER BY: then the neighbours are arbitrary.
     has_rows = words.startswith("ROWS") and words != _ALL_ROWS
     name = draft.function
     bound = name in spark_functions.ORDER_BOUND
@@ -207,7 +207,7 @@ def _is_aggregate(tokens: Tokens, index: int) -> bool:
 
 
 def outside_calls(tokens: Tokens) -> Iterator[Token]:
-    """The tokens that are in no call of an aggregate."""
+    """The tokens outside of calls of aggregates."""
     index = 0
     while index < len(tokens):
         if _is_aggregate(tokens, index):

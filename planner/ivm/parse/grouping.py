@@ -1,4 +1,4 @@
-"""GROUP BY: its columns, its sets, and what the select list may use of them."""
+"""GROUP BY: its columns, its sets, and their use in the select list."""
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ _SETS_MAX = 4096  # CUBE of 12 columns, which is also Spark's own bound
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """The columns grouped by, and for several sets the numbers of each one's columns."""
+    """The grouping columns, and for several sets the numbers of the columns of each."""
 
     keys: tuple[Expr, ...]
     sets: tuple[tuple[int, ...], ...] | None
@@ -147,7 +147,7 @@ class KeyRewriter:
         return new_expr
 
     def find(self, expr: Expr) -> Expr | None:
-        """The expression over the keys; None where it takes more than these."""
+        """The expression over the keys; None if it needs other columns."""
         parts = expr.parts
         for key, col in self.longer:
             parts = _replace_key(parts, key.parts, col)
@@ -156,7 +156,7 @@ class KeyRewriter:
 
 
 def _replace_key(parts: tuple[Part, ...], key: tuple[Part, ...], col: Col) -> tuple[Part, ...]:
-    """The parts with a column for every operand that is the key; what may be one is refused."""
+    """The parts with a column in place of each operand that is the key; refuses uncertain ones."""
     size = len(key)
     starts = [i for i in range(len(parts) - size + 1) if all(map(_same, parts[i : i + size], key))]
     if not starts:

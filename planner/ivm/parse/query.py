@@ -21,7 +21,7 @@ class Compiler(FromCompiler):
     """Compiles one query text."""
 
     def query(self, text: QueryText, around: Scope) -> tuple[alg.Node, list[str]]:
-        """A query's node and the names of its columns; ``around`` is what is visible around it."""
+        """A query's node and the names of its columns; ``around`` is the outer scope."""
         for one in text.ctes:
             ctes = {**around.ctes, fold(one.name.text): Cte(one, around.ctes)}
             around = replace(around, ctes=ctes)
@@ -48,7 +48,7 @@ class Compiler(FromCompiler):
         limit = texts(text.limit)
         is_some = len(limit) == 1 and limit[0].strip("0").isdigit()
         if is_some and not text.offset and is_one_row(select.node):
-            return select.node  # its first row is all there is
+            return select.node  # it has one row
         if not select.order:
             raise Refusal("LIMIT_WITHOUT_ORDER", span_of(text.limit or text.offset))
         for tokens in (text.limit, text.offset):

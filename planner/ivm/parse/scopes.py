@@ -20,13 +20,13 @@ class NamedRelation:
     alias: tuple[str, ...]  # the parts of its name, folded; empty for the merged columns of USING
     # names and columns, in order; a name may be empty or appear twice.
     columns: tuple[tuple[str, Col], ...]
-    # names that an unqualified reference finds in another place (USING).
+    # names that an unqualified reference resolves elsewhere (USING).
     merged_names: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
 class Cte:
-    """A common table expression; compiled when it is first read."""
+    """A common table expression; compiled on first use."""
 
     text: CteText
     ctes: "Mapping[str, Cte]"
@@ -35,7 +35,7 @@ class Cte:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """The columns and the common table expressions that can be named at a place."""
+    """The columns and common table expressions that are visible at a place."""
 
     sources: tuple[NamedRelation, ...] = ()
     outer: "Scope | None" = None
@@ -43,9 +43,9 @@ class Scope:
     ctes: Mapping[str, Cte] = field(default_factory=dict)
 
     def resolve(self, chain: Sequence[str], span: Span) -> tuple[Expr, int] | None:
-        """The column or aliased expression a chain of names begins with, and how many it took.
+        """The column or aliased expression at the start of a chain of names, and the names used.
 
-        The rest of the chain are fields of a struct.
+        The remaining names are fields of a struct.
         """
         match = self._own(chain, span)
         if match is not None:
@@ -56,7 +56,7 @@ class Scope:
         return None if self.outer is None else self.outer.resolve(chain, span)
 
     def own_column(self, chain: Sequence[str], span: Span) -> Col | None:
-        """The column of a source in FROM that a chain of names begins with."""
+        """The column of a source in FROM at the start of a chain of names."""
         match = self._own(chain, span)
         return None if match is None else match[0]
 

@@ -46,7 +46,7 @@ class CompiledSelect:
 
 
 class Block:
-    """Compiles one SELECT, with what is visible around it."""
+    """Compiles one SELECT in its outer scope."""
 
     def __init__(self, compiler: FromCompiler, text: SelectText, around: Scope) -> None:
         self.compiler = compiler
@@ -156,9 +156,9 @@ class Block:
         return [self._condition(p, scope, calls) for p in conjuncts(tokens)]
 
     def _check_aliases(self, tokens: Tokens, aliases: dict[str, alg.Expr]) -> None:
-        """A name that is a column and an alias of something else: which one, is not certain.
+        """Refuse a name that is both a column and an alias of another expression.
 
-        The arguments of an aggregate are columns.
+        In arguments of aggregates names are columns.
         """
         for token in outside_calls(tokens):
             is_column = token.is_name and token.start in self.compiler.reading.columns
@@ -170,7 +170,7 @@ class Block:
     def _order(
         self, tokens: Tokens, outputs: Sequence[_Output], aliases: dict[str, alg.Expr]
     ) -> alg.Order:
-        """An item of ORDER BY; the select list's names go before the columns in FROM."""
+        """An item of ORDER BY; names of the select list have priority over columns in FROM."""
         scope = Scope(aliases=aliases, outer=self.scope, ctes=self.scope.ctes)
         places = [o.expr for o in outputs]
         return order_item(tokens, self.expressions, scope, self.calls, places)
@@ -228,7 +228,7 @@ class Block:
         return aggregate, KeyRewriter({e: k.col for e, k in keys.items()}, rows)
 
     def _with_grouping(self, call: alg.AggregateCall, keys: list[alg.Expr]) -> alg.AggregateCall:
-        """grouping(a) and grouping_id(a, b) with the numbers of the keys they ask about."""
+        """grouping(a) and grouping_id(a, b) with the numbers of their keys."""
         arguments = self.grouping_arguments.get(call.col)
         if arguments is None:
             return call
@@ -282,7 +282,7 @@ class Block:
         order = []
         for one in requested_order:
             if is_constant(one.expr):
-                continue  # it orders nothing
+                continue  # it has no effect
             key = None if any(subqueries(one.expr)) else shown.find(one.expr)
             if key is None and self.text.is_distinct:
                 raise Refusal("TEXT_NOT_READ", one.expr.span)
@@ -298,7 +298,7 @@ class Block:
 
 
 def _outside_queries(tokens: Tokens) -> Iterator[Token]:
-    """The tokens that stand in no subquery."""
+    """The tokens outside of subqueries."""
     index = 0
     while index < len(tokens):
         if starts_query(tokens, index):

@@ -1,4 +1,4 @@
-"""Rewrites of a node that keep its rows: fewer columns, only certain keys; and facts about a node.
+"""Rewrites that read fewer columns or rows without changing results, and facts about nodes.
 
 May import ``algebra``.
 """

@@ -1,4 +1,4 @@
-"""Drops the columns that a view does not read, so that a change of them is no change.
+"""Drops the columns that a view does not read, so their changes do not matter.
 
 The runtime computes a table's change over the remaining columns, where versions of a row that
 differ only elsewhere cancel.
@@ -18,9 +18,9 @@ from ctsql.planner.ivm.algebra.traversal import (
 
 
 def prune(node: alg.Node, columns: Collection[alg.Col]) -> alg.Node:
-    """A node that gives at least the wanted columns, reading no more than it must.
+    """A node with at least the wanted columns that reads as little as possible.
 
-    Values keep their number: a column less never merges rows.
+    Rows keep their multiplicity: fewer columns never merge rows.
     """
     need = frozenset(columns)
     match node:
@@ -79,7 +79,7 @@ def _uses(exprs: Iterable[alg.Expr]) -> frozenset[alg.Col]:
 
 
 def _aggregate(node: alg.Aggregate, need: frozenset[alg.Col]) -> alg.Aggregate:
-    """Keep all keys, which make the groups. Without keys keep one call, for the one row."""
+    """Keep all keys, which define the groups. Without keys keep one call, for the one row."""
     calls = tuple(call for call in node.calls if call.col in need)
     if not calls and not node.keys:
         calls = node.calls[:1]
@@ -88,7 +88,7 @@ def _aggregate(node: alg.Aggregate, need: frozenset[alg.Col]) -> alg.Aggregate:
 
 
 def _inside(expr: alg.Expr) -> alg.Expr:
-    """The expression with its subqueries pruned: EXISTS reads no column at all."""
+    """The expression with pruned subqueries: EXISTS needs no column."""
 
     def pruned(part: alg.Subquery) -> alg.Node:
         return prune(part.node, () if part.kind is alg.SubqueryKind.EXISTS else part.node.columns)

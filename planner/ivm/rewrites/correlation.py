@@ -2,7 +2,7 @@
 
 :func:`correlation_core` removes from a subquery all that does not decide *which* of its rows an
 outer row sees. The remaining relation uses no outer column, and an outer row sees only its rows
-with equal columns. So an outer row whose values are not in the core's change sees the same as
+with equal columns. So an outer row whose values are not in the core's change sees the same rows as
 before. Removing a condition enlarges the core, which is safe; removing one that reads another
 changed relation would lose a change, so then there is no core.
 
@@ -29,12 +29,12 @@ from ctsql.planner.ivm.rewrites.semijoin_pushdown import join_pairs, restrict
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """The relation and the columns that decide which rows a row around sees."""
+    """The relation and the columns that decide which rows an outer row sees."""
 
-    node: alg.Node  # closed
-    # a column around and the node's column that it must equal.
+    node: alg.Node  # without outer columns
+    # an outer column and the node's column that it must equal.
     pairs: tuple[tuple[alg.Col, alg.Col], ...]
-    # for columns of the subquery's result, the node's column that they are.
+    # for columns of the subquery's result, the equal columns of the node.
     source_columns: Mapping[alg.Col, alg.Col]
     # the node's columns by which a condition may leave out rows: those that differ in them have no
     # effect on each other.
@@ -42,7 +42,7 @@ class Core:
 
 
 def correlation_core(node: alg.Node) -> Core | None:
-    """The core of a subquery's relation; None if nothing is known."""
+    """The core of a subquery's relation; None if there is none."""
     around = free(node)
     if not around:
         return Core(node, (), {col: col for col in node.columns}, frozenset(node.columns))
@@ -76,7 +76,7 @@ def correlation_core(node: alg.Node) -> Core | None:
 
 
 def _apart(below: Core, keys: Collection[alg.Col]) -> Core:
-    """The core below an operator in which only rows that differ in some columns stay apart."""
+    """The core below an operator that combines rows, unless they differ in some columns."""
     traced_columns = {col: source for col, source in below.source_columns.items() if col in keys}
     return replace(below, source_columns=traced_columns, apart=below.apart & frozenset(keys))
 
@@ -124,13 +124,13 @@ def _join(node: alg.Join) -> Core | None:
 
 
 Keys = Callable[[Sequence[alg.Col]], tuple[alg.Step | alg.SemiJoinRestriction, tuple[alg.Col, ...]]]
-"""Gives where the values of some columns of the rows around are, and what they are called there."""
+"""Returns where the values of some outer columns are, and their names there."""
 
 
 def restrict_to_visible(
     subquery: alg.Subquery, node: alg.Node, around: Sequence[alg.Col], keys: Keys
 ) -> alg.Node:
-    """A subquery's relation, reading only what some rows around can see; tested again above."""
+    """A subquery's relation, reading only rows that some outer rows can see; tested again above."""
     restriction = _restrict_correlated(node, around, keys)
     operand = subquery.left.column if subquery.left is not None else None
     if subquery.kind is not alg.SubqueryKind.IN or operand is None or operand not in around:
@@ -146,7 +146,7 @@ def _restrict_correlated(
 ) -> alg.Node:
     """A node restricted by its equalities with outer columns.
 
-    ``pairs_above`` are those of the filters directly above it; all of them together count.
+    ``pairs_above`` are the equalities of the filters directly above it.
     """
     match node:
         case alg.Project() | alg.Aggregate() | alg.Distinct() | alg.Window():

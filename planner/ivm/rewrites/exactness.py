@@ -1,7 +1,7 @@
 """Finds operators whose result depends on the order of rows.
 
-Their former result cannot be computed again, so change rules use them only if the stored view has
-it (:mod:`ctsql.planner.ivm.strategies.stored_view`).
+Their former result cannot be computed again, so change rules need the stored view for it
+(:mod:`ctsql.planner.ivm.strategies.stored_view`).
 """
 
 from collections.abc import Iterator
@@ -45,9 +45,9 @@ def inexact(node: Node) -> Iterator[tuple[Node, Declined]]:
 
 
 def _has_collations(node: Node) -> bool:
-    """May there be texts that are equal but not identical?
+    """Can there be texts that are equal but not identical?
 
-    Only the query computes them, not in a condition: Delta stores no column with a collation.
+    Only the query can compute them, because Delta stores no column with a collation.
     """
     return any(_makes_collated(below) for below in descend(node))
 
@@ -73,7 +73,7 @@ def _calls(node: Aggregate | Window) -> Declined | None:
             )
             return Declined(code, span=call.expr.span)
         if isinstance(node, Window) and call.ties:
-            # Rows that agree in every column are one as good as the other.
+            # Rows that agree in every column are interchangeable.
             window_columns = set(call.over) | set(call.order or ())
             if not window_columns >= set(node.child.columns):
                 return Declined("ROW_ORDER_TIES", span=call.expr.span)

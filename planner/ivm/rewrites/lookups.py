@@ -1,8 +1,7 @@
-"""Restricts tables to the keys of other tables that are restricted to keys themselves.
+"""Restricts tables to the keys of other restricted tables.
 
-Few orders have few lines, and these have few parts: once one table is read, the keys for the next
-one are known. Each is a hint: the join or subquery compares the values again, so a row without a
-key never counts.
+A few orders have a few lines, and these have a few parts: the rows of one table give the keys of
+the next. Each restriction is a hint: the join or subquery compares the values again.
 """
 
 from collections.abc import Sequence
@@ -22,7 +21,7 @@ from ctsql.planner.ivm.rewrites.semijoin_pushdown import equated, restrict
 
 
 def cut_by_others(node: alg.Node) -> alg.Node:
-    """A plan in which tables that meet one that is cut to keys are cut to that one's rows."""
+    """A plan in which tables that join a restricted table are restricted to its rows."""
 
     def change(thing: Any) -> Any:
         match thing:
@@ -38,7 +37,7 @@ def cut_by_others(node: alg.Node) -> alg.Node:
 
 
 def is_plain(node: alg.Node) -> bool:
-    """A table with filters and projections, through which Spark pushes a join's keys itself."""
+    """Whether a node is a table under filters and projections, where Spark pushes a join's keys."""
     match node:
         case alg.Scan():
             return True
@@ -93,7 +92,7 @@ def _keys_of(restriction: alg.SemiJoinRestriction) -> Keys:
 
 
 def _cut_scans(node: alg.Node) -> list[alg.SemiJoinRestriction]:
-    """The tables that are cut to keys, below filters, projections and inner joins."""
+    """The tables restricted to keys, below filters, projections and inner joins."""
     match node:
         case alg.Filter() | alg.Project():
             return _cut_scans(node.child)

@@ -25,7 +25,7 @@ Pairs = tuple[tuple[alg.Col, alg.Col], ...]
 
 
 KeySource = alg.Step | alg.SemiJoinRestriction
-"""Where keys are: a step, or a table that is cut to keys itself."""
+"""The source of keys: a step, or a restricted table."""
 
 
 def restrict(node: alg.Node, keys: KeySource, pairs: Pairs, *, is_hint: bool = False) -> alg.Node:
@@ -47,7 +47,7 @@ def restrict(node: alg.Node, keys: KeySource, pairs: Pairs, *, is_hint: bool = F
 def _push(
     node: alg.Node, keys: KeySource, pairs: Pairs, is_hint: bool
 ) -> tuple[alg.Node, frozenset[tuple[alg.Col, alg.Col]]]:
-    """The node with the restriction inside it, and the pairs that then hold of its rows."""
+    """The node with the restriction inside, and the pairs that its rows then satisfy."""
 
     def inside(child: alg.Node, child_pairs: Sequence[tuple[alg.Col, alg.Col]]) -> alg.Node:
         return restrict(child, keys, tuple(child_pairs), is_hint=is_hint)
@@ -95,7 +95,7 @@ def _join(
 ) -> tuple[alg.Node, frozenset[tuple[alg.Col, alg.Col]]]:
     """Restrict every child through the join's equalities.
 
-    One child with all of the restriction is enough for the result.
+    One fully restricted child is enough for the result.
     """
     classes = equal_classes(node.conditions)
     children = []
@@ -111,7 +111,7 @@ def _join(
 def equated(
     columns: Sequence[alg.Col], others: Sequence[alg.Col], classes: Sequence[frozenset[alg.Col]]
 ) -> Pairs:
-    """Of each class that is in both, a column of the first and one of the second."""
+    """For each class with columns of both lists, one column of each."""
     pairs = {}
     for equal in classes:
         mine = sorted(equal & set(columns), key=lambda c: c.number)
@@ -143,7 +143,7 @@ def _side_join(
     own: Sequence[tuple[alg.Col, alg.Col]],
     is_hint: bool,
 ) -> tuple[alg.Node, frozenset[tuple[alg.Col, alg.Col]]]:
-    """The side whose rows stay is restricted, and the other one as far as it is equated."""
+    """Restrict the preserved side, and the other side if the join equates the columns."""
     left, right = node.left, node.right
     if node.kind is alg.JoinKind.FULL:
         return node, frozenset()

@@ -1,6 +1,6 @@
-"""A file for each kind of change rule; :func:`change` finds the rule of a node.
+"""Change rules, one file for each kind; :func:`change` applies the rule of a node.
 
-Every rule returns an *exact* signed change: added to the former contents it gives the new ones. So
+Every rule returns an *exact* signed change: former contents plus change are the new contents. So
 rules compose over any nesting. A rule reads only the changes of the nodes below, and these nodes
 before and after.
 """
@@ -14,7 +14,7 @@ from ctsql.planner.ivm.rules.context import DeltaDerivation
 
 
 def change(node: alg.Node, changes: DeltaDerivation) -> alg.Node | None:
-    """The signed change of a node that reads a changed table; None if it can have none."""
+    """The signed change of a node that reads a changed table; None if it cannot have one."""
     match node:
         case alg.Scan():
             return linear.change_scan(node, changes)

@@ -7,7 +7,7 @@ of each key, its keys follow from the changes below, and it is computed once, fo
   that can see a changed row of the other side, before and after;
 - groups, distinct rows and partitions are recomputed by keys themselves.
 
-Any other operator may drop some of the keys, so its change has to show which remain.
+Any other operator may drop some of the keys, so its change must be computed first.
 """
 
 from collections.abc import Sequence
@@ -21,9 +21,9 @@ Found = list[tuple[alg.Node, Sequence[alg.Col]]]
 
 
 def changed_keys(node: alg.Node, columns: Sequence[alg.Col], changes: DeltaDerivation) -> Found:
-    """Where all values are that some columns have in a node's change; nowhere without a change.
+    """The sources of all values that some columns have in a node's change; empty without a change.
 
-    The change itself is one such place.
+    The change itself is one such source.
     """
     if not columns or not changes.touches(node):
         return _by_change(node, columns, changes)

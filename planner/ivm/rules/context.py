@@ -28,14 +28,14 @@ class PlannedStep:
     name: str
     role: StepRole
     node: alg.Node
-    # Spark 4.2 cannot plan what reads this step when the step is only a subquery in the text (a
+    # Spark 4.2 cannot plan a query in which this step is a nested subquery (a
     # scalar subquery between two UNION ALL, in its rule CombineUnions).
     must_be_stored: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleUse:
-    """The rule that an operator takes, for EXPLAIN."""
+    """The rule of an operator, for EXPLAIN."""
 
     rule: str
     note: Declined | None = None
@@ -81,11 +81,11 @@ class DeltaDerivation:
         return alg.Col(next(self.numbers), name, kind)
 
     def copy(self, col: alg.Col) -> alg.Col:
-        """A new column of the same name and type."""
+        """A new column with the same name and type."""
         return replace(col, number=next(self.numbers))
 
     def repeat(self, child: alg.Node, times: alg.Expr) -> alg.Generate:
-        """Each row of a child so many times."""
+        """Each row of a child, repeated."""
         generator = alg.Expr.of("explode ( sequence ( 1 , CAST (", times, "AS INT ) ) )")
         copies = (self.fresh("copy", "int"),)
         return alg.Generate(
@@ -105,7 +105,7 @@ class DeltaDerivation:
         return self._deltas[node]
 
     def old(self, node: alg.Node) -> alg.Node:
-        """The node before the change; tables that did not change are read as they are."""
+        """The node before the change; unchanged tables are read as of now."""
         return at(node, alg.Version.OLD, self.changed_tables)
 
     def step(self, role: StepRole, node: alg.Node, *, must_be_stored: bool = False) -> alg.Step:
@@ -127,7 +127,7 @@ class DeltaDerivation:
     def keys(
         self, change: alg.Node, columns: Sequence[alg.Col]
     ) -> tuple[alg.Step, tuple[alg.Col, ...]]:
-        """The distinct values of some columns of a change, and what the step calls them."""
+        """The distinct values of some columns of a change, and their columns in the step."""
         return self.keys_of([(change, columns)])
 
     def keys_of(
@@ -140,14 +140,14 @@ class DeltaDerivation:
         return self.step(StepRole.KEYS, alg.Distinct(child=rows)), names
 
     def note(self, operator: alg.Node, rule: str, code: str | None = None) -> None:
-        """Remember for EXPLAIN which rule an operator took, and why it reads more than it might."""
+        """Record for EXPLAIN the rule of an operator, and the reason for extra reads."""
         note = None if code is None else Declined(code)
         if operator not in self.rules or note is not None:
             self.rules[operator] = RuleUse(rule=rule, note=note)
 
 
 def sum_of_deltas(changes: Sequence[alg.Node], columns: Sequence[alg.Col]) -> alg.Node | None:
-    """The sum of signed changes; None of none."""
+    """The sum of signed changes; None without changes."""
     if not changes:
         return None
     cols = (*columns, alg.DIFF)
@@ -156,5 +156,5 @@ def sum_of_deltas(changes: Sequence[alg.Node], columns: Sequence[alg.Col]) -> al
 
 
 def replacement_delta(new: alg.Node, old: alg.Node) -> tuple[alg.Node, alg.Node]:
-    """All rows of ``new`` added, all rows of ``old`` taken away."""
+    """All rows of ``new`` inserted, all rows of ``old`` deleted."""
     return alg.ConstantDiff(child=new, diff=1), alg.ConstantDiff(child=old, diff=-1)

@@ -43,7 +43,7 @@ RULE = "state table: stored groups with the change added"
 _INTEGERS = ("tinyint", "smallint", "int", "integer", "bigint", "byte", "short", "long")
 _DIGITS_MAX = 15
 
-BOUND = 2**53  # up to here every sum of integers is a double exactly
+BOUND = 2**53  # up to this value every sum of integers is exact as a double
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +52,12 @@ class StatePlan:
 
     number: int  # among the plan's states, from 1
     # their names: ``k1`` and so on for the keys, ``n``, then for each argument ``x1`` and, if it is
-    # added up, ``s1``; their types are those of the text that fills it.
+    # summed, ``s1``; their types are those of the query that fills it.
     columns: tuple[str, ...]
-    key_columns: int  # how many of them, from the first, are the group
-    # the arguments, and whether each is added up or only counted.
+    key_columns: int  # how many of them, from the first, are keys
+    # the arguments, and whether each is summed or only counted.
     arguments: tuple[tuple[alg.Expr, bool], ...] = ()
-    # those in which no value may be above :data:`BOUND`; where one is, averages cannot be computed
+    # those whose values must not exceed :data:`BOUND`; else averages cannot be computed
     # from the state.
     bounded_columns: tuple[str, ...] = ()
 
@@ -99,7 +99,7 @@ def state_of(node: alg.Aggregate, number: int) -> StatePlan | None:
 
 
 def _size(argument: alg.Expr) -> alg.Expr:
-    """|x|, of a type that holds that of every integer and adds up without overflow."""
+    """|x|, in a type that holds every integer and sums without overflow."""
     return alg.Expr.of("abs ( CAST (", argument, "AS DECIMAL ( 20 , 0 ) ) )")
 
 
@@ -138,7 +138,7 @@ def initial(node: alg.Aggregate, state: StatePlan, numbers: Iterator[int]) -> al
 
 
 def change_aggregate(node: alg.Aggregate, changes: DeltaDerivation) -> alg.Node | None:
-    """The change of GROUP BY: the touched groups after, less those before, if they have rows."""
+    """The change of GROUP BY: the affected groups after minus before, without empty groups."""
     groups = _groups(node, changes)
     if groups is None:
         return None
@@ -171,7 +171,7 @@ def all_groups(node: alg.Aggregate, changes: DeltaDerivation) -> alg.Node | None
 
 
 def stored_groups(node: alg.Aggregate, changes: DeltaDerivation) -> alg.Node | None:
-    """All rows of GROUP BY as its state has them; None if it has none."""
+    """All rows of GROUP BY from its stored state; None if it has no state."""
     number = changes.state(node)
     state = None if number is None else state_of(node, number)
     return None if state is None else _result(node, state, _scan_groups(state, changes))
@@ -183,7 +183,7 @@ def _scan_groups(state: StatePlan, changes: DeltaDerivation) -> alg.StoredGroups
 
 
 def _change_below(node: alg.Aggregate, changes: DeltaDerivation) -> alg.Step:
-    """The change below an aggregate, which there is."""
+    """The change below an aggregate, which must exist."""
     delta = changes.of(node.child)
     assert delta is not None  # the caller checked
     return changes.step(StepRole.CHANGE, delta)

@@ -5,8 +5,8 @@
 where R is before and R' after the change. The sum telescopes: term i is (R1'..Ri' x R(i+1)..Rn) -
 (R1'..R(i-1)' x Ri..Rn). There are as many terms as changed operands, not 2^n - 1, because the
 tables' former versions can be read. Two occurrences of one table are two operands with the same
-change. Each term starts at its change and follows the conditions, not the order of FROM, in which
-unconnected relations would be multiplied.
+change. Each term starts at its change and follows the join conditions. The order of FROM could
+multiply unconnected relations.
 Source: Gupta and Mumick, Maintenance of Materialized Views (1995), section on join views.
 """
 
@@ -62,7 +62,7 @@ def _narrow(
 
 
 def _order_operands(operands: Sequence[Node], conditions: Sequence[Expr]) -> list[Node]:
-    """The operands in an order in which each, if it can, meets a condition with those before."""
+    """The operands in an order in which a condition joins each to earlier ones, if possible."""
     order, waiting = [operands[0]], [*operands[1:]]
     needs = [columns_in(c) for c in conditions]
     while waiting:

@@ -1,8 +1,8 @@
 """Reduces many keys by a filtered table before other tables are looked up.
 
-Of the parts of some thousand order lines few are of one brand. With a filter on parts, and many
-lines for a part, parts are read first, and the other tables for the remaining lines. This takes a
-separate job, so it is done for large changes only.
+For example, a thousand changed order lines join a filter on the brand of their parts. Then the
+parts are read first, and the other tables only for the remaining lines. This takes a separate job,
+so it is done for large changes only.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from ctsql.planner.ivm.rules.context import DeltaDerivation, StepRole
 def restrict_in_turn(
     node: alg.Node, keys: alg.Step, pairs: Pairs, changes: DeltaDerivation
 ) -> alg.Node:
-    """The node's rows that have a key: those of the keys that a filtered operand of a join has.
+    """The node's rows that have a key, for the keys that remain after a filtered operand of a join.
 
     Each row of the join has the operand's value, which is equal and of one type with the key's.
     """
@@ -58,7 +58,7 @@ def join_filtered_first(
     changes: DeltaDerivation,
     changed_node: alg.Node,
 ) -> tuple[alg.Step, tuple[alg.Node, ...], tuple[alg.Expr, ...]]:
-    """A change joined with the filtered tables that it meets, the other operands and conditions.
+    """A change joined with its filtered tables, and the remaining operands and conditions.
 
     ``changed_node`` is the changed operand.
     """
@@ -84,7 +84,7 @@ def join_filtered_first(
 
 
 def _is_filtered(node: alg.Node) -> bool:
-    """A plain table that a filter stands on."""
+    """Whether a node is a plain table under a filter."""
     match node:
         case alg.Filter():
             return True

@@ -86,7 +86,7 @@ def _as_left(node: alg.OuterOrSemiJoin) -> alg.OuterOrSemiJoin:
 def _affected_rows(
     node: alg.OuterOrSemiJoin, right_change: alg.Node, pairs: Pairs, changes: DeltaDerivation
 ) -> tuple[alg.Step, alg.Step, Pairs]:
-    """The old left rows that can see a change on the right; the keys, and which columns have them.
+    """The old left rows that can see a change on the right; the keys, and their columns.
 
     The columns are the right side's, with those of the keys.
     """
@@ -106,7 +106,7 @@ def _affected_rows(
 def changed_keys_of_side_join(
     node: alg.OuterOrSemiJoin, columns: Sequence[alg.Col], changes: DeltaDerivation
 ) -> list[tuple[alg.Node, Sequence[alg.Col]]] | None:
-    """Where all values of some columns in the change of an outer join are found.
+    """The sources of all values of some columns in the change of an outer join.
 
     None if the columns are not all of the preserved side, or not every change of a row below
     changes a row here. If the join equates these columns, the other side has them.
@@ -211,7 +211,7 @@ def _change(
 def _restrict(
     subquery: alg.Subquery, node: alg.Node, rows: alg.Step, changes: DeltaDerivation
 ) -> alg.Node:
-    """A subquery's relation, reading only what some of these left rows can see of it."""
+    """A subquery's relation, restricted to rows that some of these left rows can see."""
     return restrict_to_visible(
         subquery, node, rows.columns, lambda columns: changes.keys(rows, columns)
     )
@@ -241,7 +241,7 @@ def _find_affected(
         return alg.Filter(child=left, predicates=(alg.Expr(tuple(parts[1:])),))
     if len(tests) == 1 and not tests[0].null_matches:
         (test,) = tests
-        assert isinstance(test.keys, alg.Step)  # it is no hint
+        assert isinstance(test.keys, alg.Step)  # it is not a hint
         return restrict_in_turn(left, test.keys, test.pairs, changes)
     return alg.SemiJoinRestriction(child=left, tests=tuple(tests))
 

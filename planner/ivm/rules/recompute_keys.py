@@ -87,7 +87,7 @@ def replace_inputs(node: Keyed | alg.Limit, inputs: Sequence[alg.Node]) -> alg.N
 def affected_keys(
     children: Sequence[alg.Node], keys: Sequence[Sequence[alg.Col]], changes: DeltaDerivation
 ) -> tuple[alg.Step, tuple[alg.Col, ...]] | None:
-    """The keys that the children's changes touch; None if nothing changed."""
+    """The keys that the children's changes affect; None if nothing changed."""
     places_of = [
         changed_keys(child, cols, changes) for child, cols in zip(children, keys, strict=True)
     ]
@@ -95,7 +95,7 @@ def affected_keys(
     if not places:
         return None
     if not all(have_one_type(a, b) for cols in zip(*keys, strict=True) for a, b in pairwise(cols)):
-        # Both sides give the keys their types.
+        # The types of the keys depend on both sides.
         for child, cols, own in zip(children, keys, places_of, strict=True):
             places += [] if own else [(without_rows(child), cols)]
     return changes.keys_of(places)

@@ -1,7 +1,7 @@
 """The queries of a change plan, in the order in which they run.
 
-Each is a node with names for its columns. It lists what it reads, and is printed for Spark under
-names that the caller gives.
+Each is a node with names for its columns. It lists the relations that it reads, and is printed for
+Spark with names that the caller chooses.
 """
 
 from abc import ABC, abstractmethod
@@ -17,7 +17,7 @@ from ctsql.planner.ivm.sql.spark import Input, Names, Printer, StepUse, TableUse
 
 
 class PrintedQuery(ABC):
-    """What is printed for Spark, given names for what it reads."""
+    """A query that is printed for Spark, given names of its relations."""
 
     __slots__ = ()
 
@@ -27,7 +27,7 @@ class PrintedQuery(ABC):
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """What it reads, in the order in which its text names it."""
+        """The relations that it reads, in the order of its text."""
         inputs: dict[Input, str] = {}
         self.sql(lambda use: inputs.setdefault(use, ""))
         return tuple(inputs)
@@ -35,7 +35,7 @@ class PrintedQuery(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text(PrintedQuery):
-    """A query: the columns that are wanted of a node, in order, and what the result calls them."""
+    """A query: some columns of a node, in order, and their names in the result."""
 
     node: alg.Node
     columns: tuple[alg.Col, ...]
@@ -53,7 +53,7 @@ class Text(PrintedQuery):
 
     @property
     def picked_columns(self) -> "PickedColumns | None":
-        """What it picks, if it is nothing but columns of a step or a change, or of several once."""
+        """Its columns, if it only selects columns of steps or changes."""
         if not isinstance(self.node, alg.Distinct):
             one = _picked_of(self.node, self.columns)
             return None if one is None else PickedColumns((one,), self.names, is_distinct=False)
@@ -75,17 +75,17 @@ class Text(PrintedQuery):
 class PickedColumns:
     """Some columns of steps, or of changes of tables."""
 
-    # of each of these, in the same order.
+    # of each step or change, in the same order.
     columns: tuple[tuple[StepUse | TableUse, tuple[str, ...]], ...]
-    names: tuple[str, ...]  # what the result calls them
-    # whether equal rows are one, of all of these; else there is only one of these.
+    names: tuple[str, ...]  # their names in the result
+    # whether equal rows count once, over all of these; else there is only one.
     is_distinct: bool
 
 
 def _picked_of(
     node: alg.Node, columns: Sequence[alg.Col]
 ) -> tuple[StepUse | TableUse, tuple[str, ...]] | None:
-    """A step or a change, and which of its columns are picked, maybe by a projection."""
+    """A step or a change, and the selected columns, also through a projection."""
     below, cols = node, [*columns]
     if isinstance(node, alg.Project):
         sources = {item.col: item.expr.column for item in node.items}
@@ -104,7 +104,7 @@ def _picked_of(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepText:
-    """A text whose rows later texts read, under ``name``."""
+    """A query whose rows later queries read, under ``name``."""
 
     name: str
     role: StepRole
@@ -117,13 +117,13 @@ class StepText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateSteps:
-    """How a state table changes: rows of it, in the order of its columns, are replaced."""
+    """The change of a state table: some rows are replaced, in the order of its columns."""
 
     before: str  # the step with the stored rows that change
-    # the one with what they become; if there are keys, a group whose ``n`` is 0 no longer exists.
+    # the step with their new contents; with keys, a group whose ``n`` is 0 no longer exists.
     after: str
     keys: str | None  # the step with the keys of these groups; None if there is one group
-    # a column of the state table and the step's; equal in all of these, NULL to NULL.
+    # pairs of a column of the state table and the step's; they match if all are equal (NULL too).
     pairs: tuple[tuple[str, str], ...]
 
 
@@ -135,15 +135,15 @@ class ChangeTexts:
     # the view's columns and ``__ct_diff``; equal rows may come several times with diffs that
     # cancel. Without ``__ct_diff`` if all rows of the view are computed again.
     rows: Text
-    # by number, how each state table in use changes.
+    # by number, the change of each used state table.
     states: Mapping[int, StateSteps] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertainTexts:
-    """What the view should hold for the affected keys if ``step`` has 0 in all of ``flag``."""
+    """The desired rows of the affected keys if ``step`` has 0 in all of ``flag``."""
 
-    rows: Text  # reads no table, nor a later step
+    rows: Text  # reads no table and no later step
     step: str
     flag: str
     keys: str  # a step before ``step`` that holds the keys and reads no row of the view
@@ -152,28 +152,28 @@ class CertainTexts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedTexts:
-    """What the view should hold for the affected keys; all else in it stays."""
+    """The desired rows of the affected keys; other rows of the view are kept."""
 
     steps: tuple[StepText, ...]
-    rows: Text  # those wanted, the view's columns
+    rows: Text  # the desired rows, with the view's columns
     keys: str  # the step that holds the keys
     # a column of the view and the step's column; a row of the view is affected if the step has a
     # row that equals it in all of these, NULL equal to NULL.
     pairs: tuple[tuple[str, str], ...]
-    # if the change is added to groups, what is wanted where none is recomputed.
+    # if the change is added to groups: the desired rows if no group is recomputed.
     certain: CertainTexts | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class FirstRowsTest(PrintedQuery):
-    """One row with one boolean: whether the first rows of the candidates are those of the query.
+    """A query of one boolean: whether the first rows of the candidates are those of the query.
 
     If not, rows that were not stored have moved up, and the query must be run.
     """
 
     candidates: Text  # the rows to choose from
-    stored_rows: Text  # those that the view holds
-    limit: alg.Limit  # what chooses
+    stored_rows: Text  # the view's stored rows
+    limit: alg.Limit  # ORDER BY and LIMIT
 
     def sql(self, name: Names) -> str:
         """The query in Spark's SQL."""
@@ -198,7 +198,7 @@ class FirstRowsTest(PrintedQuery):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopTexts(ChangeTexts):
-    """All rows that a view of first rows should hold, and the test whether they are right."""
+    """All desired rows of a view of first rows, and the test whether they are correct."""
 
     holds: FirstRowsTest
 
@@ -217,7 +217,7 @@ def step_uses(texts: Iterable[Text]) -> Counter[str]:
 
 
 def steps_read(text: Text) -> set[str]:
-    """The steps that a text reads, and those that say which rows of its tables it reads."""
+    """The steps that a query reads, and those with the keys of its tables."""
 
     def read(node: alg.Node) -> Iterator[str]:
         for below in descend(node):

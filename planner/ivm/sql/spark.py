@@ -1,7 +1,7 @@
 """Prints nodes as Spark SQL: the structure is ours, the expressions are the user's own text.
 
-Columns are printed as their numbers, so names in the text are unique and need no qualifier. Names
-of relations are given by the caller.
+Columns are printed as their numbers, so names are unique and need no qualifier. The caller chooses
+the names of relations.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,18 +26,18 @@ class TableUse:
     """One place where a table is read."""
 
     table: str
-    version: alg.Version  # as of when, or its change
-    # what is read of it, by the table's names; a change has the column ``__ct_diff`` as well.
+    version: alg.Version  # the version, or the change
+    # the columns, by the table's names; a change also has ``__ct_diff``.
     columns: tuple[str, ...]
-    # where every value that is wanted is: the name of a step, or a use of another table that has
+    # the source of the needed keys: the name of a step, or a use of another table that has
     # keys itself; and pairs of a column of the table and one of these. A row without such a key in
-    # any of them may be left out (files can be skipped by it); empty when all rows are wanted.
+    # any of them may be left out (to skip files); empty if all rows are needed.
     keys: "tuple[tuple[str | TableUse, tuple[tuple[str, str], ...]], ...]"
 
 
 @dataclass(frozen=True, slots=True)
 class StepUse:
-    """A place where the rows of an earlier text are read."""
+    """A place where the rows of an earlier query are read."""
 
     name: str
 
@@ -49,14 +49,14 @@ class StateUse:
     number: int
 
 
-Input = TableUse | StepUse | StateUse  # what a query reads, at one place
+Input = TableUse | StepUse | StateUse  # a relation of a query, at one place
 
 
-Names = Callable[[Input], str]  # the name of what a query reads, at each place where it is read
+Names = Callable[[Input], str]  # the name of each relation of a query, by place
 
 
 def name_by(table: Callable[[TableUse], str]) -> Names:
-    """Names of tables by a function; a step, a state table and the view have fixed names."""
+    """Names of tables from a function; a step, a state table and the view have fixed names."""
 
     def name(use: Input) -> str:
         match use:
@@ -133,7 +133,7 @@ class Printer:
             case alg.Distinct():
                 return f"SELECT DISTINCT {columns(node.columns)} FROM {self._from(node.child)}"
             case alg.SetOperation():
-                # The names of the left side count; the right one's columns go by place.
+                # The result has the names of the left side; columns match by position.
                 left, right = self.query(node.left), self.query(node.right)
                 return f"SELECT * FROM (({left}) {node.operator.upper()} ({right}))"
             case alg.UnionAll():
@@ -160,12 +160,12 @@ class Printer:
                 assert_never(node)
 
     def _project(self, node: alg.Project) -> str:
-        """Over groups it is their select list: so Spark sees what it can take out of a subquery."""
+        """Over groups, print it as their select list, in which Spark can decorrelate subqueries."""
         below = node.child
         parts = [part for item in node.items for part in item.expr.parts]
         is_flat = isinstance(below, alg.Aggregate) and below.sets is None
         if isinstance(below, alg.Aggregate) and not below.keys:
-            # Without one of its calls it would be no aggregate any more, but all rows.
+            # Without its calls it would not be an aggregate, but all rows.
             is_flat = is_flat and any(call.col in parts for call in below.calls)
         if not is_flat or any(isinstance(part, alg.Subquery) for part in parts):
             return f"SELECT {_list(self._select_items(node.items))} FROM {self._from(node.child)}"
@@ -210,7 +210,7 @@ class Printer:
     def _join(self, node: alg.Join) -> str:
         """Each condition is put at the first join that has all its columns.
 
-        One with columns of a query around this one is put into WHERE, where Spark decorrelates it.
+        One with outer columns is put into WHERE, where Spark decorrelates it.
         """
         text = f"{self._from(node.children[0])} {PREFIX}k0"
         available = set(node.children[0].columns)
@@ -270,14 +270,14 @@ class Printer:
         return f"SELECT {columns(node.columns)} FROM ({inner})"
 
     def _test(self, test: alg.KeyPredicate) -> str:
-        """Whether there is an equal key. NULL equals NULL, as groups have such keys."""
+        """Whether there is an equal key. NULL equals NULL, because groups have such keys."""
         pairs = []
         for mine, key in test.pairs:
             equal = f"{key.sql} <=> {mine.sql}"
             if test.null_matches:
                 equal = f"({equal} OR {key.sql} IS NULL OR {mine.sql} IS NULL)"
             pairs.append(equal)
-        assert isinstance(test.keys, alg.Step)  # it is no hint
+        assert isinstance(test.keys, alg.Step)  # it is not a hint
         step = self.name(StepUse(test.keys.name))
         where = f" WHERE {' AND '.join(pairs)}" if pairs else ""
         return f"EXISTS (SELECT 1 FROM {step}{where})"
@@ -290,11 +290,11 @@ def _read(node: alg.Scan | alg.StoredGroups, name: str) -> str:
 
 
 def table_use(node: alg.Scan, tests: Sequence[alg.KeyPredicate] = ()) -> TableUse:
-    """How a scan reads its table; with tests, only rows that may pass one are wanted of it."""
+    """The use of a scan's table; with tests, only rows that may pass one are needed."""
     names = dict(zip(node.columns, node.names, strict=True))
     keys = tuple(_keys_of(t, names) for t in tests)
     if any(t.null_matches for t in tests):
-        keys = ()  # a NULL key wants every row
+        keys = ()  # a NULL key needs every row
     read = tuple(n for c, n in names.items() if c != alg.DIFF)
     return TableUse(node.table, node.version, read, keys)
 
@@ -302,11 +302,11 @@ def table_use(node: alg.Scan, tests: Sequence[alg.KeyPredicate] = ()) -> TableUs
 def _keys_of(
     test: alg.KeyPredicate, names: Mapping[alg.Col, str]
 ) -> tuple[str | TableUse, tuple[tuple[str, str], ...]]:
-    """Where a test's keys are, and what the table's columns and theirs are called there."""
+    """The source of a test's keys, and the names of the table's columns and of theirs."""
     if isinstance(test.keys, alg.Step):
         return test.keys.name, tuple((names[mine], key.sql) for mine, key in test.pairs)
     other = test.keys.child
-    assert isinstance(other, alg.Scan)  # only a table is cut to keys by a hint
+    assert isinstance(other, alg.Scan)  # hints restrict tables only
     theirs = dict(zip(other.columns, other.names, strict=True))
     pairs = tuple((names[mine], theirs[key]) for mine, key in test.pairs)
     return table_use(other, test.keys.tests), pairs
@@ -318,7 +318,7 @@ _SPACED = word_set("""
 
 
 def join_texts(texts: Sequence[str]) -> str:
-    """Tokens with spaces where a reader expects them."""
+    """Tokens joined with spaces as a reader expects."""
     sql = "".join(texts[:1])
     for before, text in pairwise(texts):
         is_tight = (

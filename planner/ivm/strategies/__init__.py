@@ -1,4 +1,4 @@
-"""Ways to update a view's rows by means of stored rows.
+"""Strategies that compute a view's change with the help of stored rows.
 
 May import ``rules`` and what is below it.
 """

@@ -1,4 +1,4 @@
-"""Adds the change by group to the view's own rows: no table is read but for its change.
+"""Adds the change by group to the view's stored rows; only changes of tables are read.
 
 If the view shows the keys and every COUNT and SUM of its topmost GROUP BY, its rows nearly replace
 a state table (:mod:`ctsql.planner.ivm.rules.counting`):
@@ -31,10 +31,10 @@ Desired = tuple[alg.Node, alg.Step, tuple[tuple[int, alg.Col], ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certain:
-    """The touched groups where all of them are certain."""
+    """The affected groups if all of them are certain."""
 
-    node: alg.Node  # what the view should hold for them
-    rows: alg.Step  # the step with all touched groups
+    node: alg.Node  # their desired rows
+    rows: alg.Step  # the step with all affected groups
     flag: alg.Col  # its column that is 1 for a group that is not certain, else 0
     keys: alg.Step  # the step with the keys of these groups, which reads no stored row
     names: tuple[alg.Col, ...]  # its columns
@@ -46,7 +46,7 @@ def can_add(top: KeyedTop, query: alg.Node) -> bool:
 
 
 def sums_shown(top: KeyedTop, query: alg.Node) -> tuple[int, ...]:
-    """Where the view shows the sums; () if it does not show all that adding takes."""
+    """The places of the sums in the view; () if the view lacks a needed column."""
     places, node = _places_shown(top, query), top.operator
     if places is None or not isinstance(node, alg.Aggregate):
         return ()
@@ -67,7 +67,7 @@ def added_rows(
     types: Mapping[str, str],
     changes: DeltaDerivation,
 ) -> tuple[Desired, Certain] | None:
-    """The rows that the view should hold for the touched groups.
+    """The desired rows of the affected groups.
 
     As :func:`~ctsql.planner.ivm.strategies.stored_view.desired_rows`, and the same without groups
     to recompute; None if nothing changed, or groups cannot be added to.
@@ -81,7 +81,7 @@ def added_rows(
     step = changes.step(StepRole.CHANGE, delta)
     key_names = tuple(changes.fresh("key") for _ in node.keys)
     key_rows = rename(step, [k.source for k in node.keys], key_names)
-    # No step of keys, which would be computed by itself: the rows below have them, too.
+    # No step for the keys, which would need its own job: the rows below have them too.
     keys = changes.step(StepRole.CHANGE, alg.Distinct(child=key_rows))
     change = change_groups(node, state, step, changes)
     stored_groups = alg.StoredGroups(
@@ -119,12 +119,12 @@ def added_rows(
 
 
 def _places_shown(top: KeyedTop, query: alg.Node) -> tuple[int, ...] | None:
-    """Where the view shows the keys and the calls; None if it does not show them all."""
+    """The places of the keys and calls in the view; None if it does not show them all."""
     node = top.operator
     if not isinstance(node, alg.Aggregate) or not node.keys or state_of(node, 1) is None:
         return None
     if any(isinstance(one, alg.Filter) for one in top.above):
-        return None  # a group that is not stored may be there all the same
+        return None  # a group that is not stored may still exist
     if any(call.function not in _ADDED for call in node.calls):
         return None
     places = [place_of(col, top.above, query) for col in node.columns]
@@ -132,7 +132,7 @@ def _places_shown(top: KeyedTop, query: alg.Node) -> tuple[int, ...] | None:
 
 
 class _Groups:
-    """The touched groups: the change of each, and what was stored."""
+    """The affected groups: the change of each, and the stored values."""
 
     def __init__(
         self,
@@ -167,7 +167,7 @@ class _Groups:
         )
 
     def is_doubtful(self) -> alg.Expr:
-        """1 where the group has to be recomputed, else 0."""
+        """1 if the group must be recomputed, else 0."""
         cases = [alg.Expr.of(self.there, "IS NULL AND", self.rows, "<= 0")]
         counts = [(None, self.rows), *((a, parts[0]) for a, parts in self.parts.items())]
         for argument, change in counts:
@@ -209,7 +209,7 @@ class _Groups:
             *("coalesce (", was, ", 0 ) + coalesce (", plus, ", 0 ) - coalesce (", minus, ", 0 )")
         )
         kind = self.kind_of[call]
-        if kind:  # a sum of decimals has more digits, and what is made of it fewer places
+        if kind:  # a sum of decimals has more digits, and expressions over it fewer places
             total = alg.Expr.of("CAST (", total, "AS", alg.Expr((kind,)), ")")
         some = alg.Expr.of(was, "IS NOT NULL OR", many, "> 0")
         if count is not None:

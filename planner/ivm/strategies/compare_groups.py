@@ -31,8 +31,8 @@ _TOP_RULE = "all rows, from all groups"
 def compared_groups(query: Node) -> tuple[Aggregate, ...]:
     """The groups that a query compares, if a state table can hold them; () if there are none.
 
-    A CTE is one node wherever it is read; a repeated subquery is several. The groups' input is read
-    nowhere else, because the rest of the query is recomputed.
+    A CTE is one node at all its places; a repeated subquery is several. The groups' input must not
+    be read elsewhere, because the rest of the query is recomputed.
     """
     alike: dict[Node, list[Aggregate]] = {}
     for below in descend(query):
@@ -51,7 +51,7 @@ def compared_groups(query: Node) -> tuple[Aggregate, ...]:
 
 
 def compared_rows(query: Node, changes: DeltaDerivation) -> Node | None:
-    """All rows of a query after the change, from the groups that it compares; None if no change."""
+    """All rows of a query after the change, from its compared groups; None without a change."""
     places = compared_groups(query)
     if not places or not changes.touches(query):
         return None
@@ -70,7 +70,7 @@ def compared_rows(query: Node, changes: DeltaDerivation) -> Node | None:
 
 
 def widen(query: Node, whole: Node) -> Node:
-    """A query whose groups have the columns of ``whole``, the unpruned one, wherever compared."""
+    """A query in which all compared groups have the columns of ``whole``, the unpruned query."""
     aggregates = [below for below in descend(whole) if isinstance(below, Aggregate)]
     read: dict[Aggregate, dict[Aggregate, None]] = {}
     for below in descend(query):
@@ -89,7 +89,7 @@ def widen(query: Node, whole: Node) -> Node:
 
 
 def _renumber(node: Node) -> Node:
-    """Equal for nodes that differ in the numbers of their columns only."""
+    """A form that is equal for nodes that differ only in column numbers."""
     new_columns: dict[Col, Col] = {}
 
     def change(thing: Any) -> Any:
@@ -104,7 +104,7 @@ def _renumber(node: Node) -> Node:
 
 
 def _nodes_read_whole(query: Node) -> Iterator[Node]:
-    """All nodes in scalar subqueries that use nothing around them."""
+    """All nodes in uncorrelated scalar subqueries."""
     for below in descend(query):
         for subquery in own_subqueries(below):
             if subquery.kind is SubqueryKind.SCALAR and not free(subquery.node):

@@ -1,6 +1,6 @@
-"""Which aggregates of a plan can have a state table, and whether the view is served better by it.
+"""Finds the aggregates of a plan that can have a state table, and whether the view needs it.
 
-Every aggregate whose calls add up (:mod:`ctsql.planner.ivm.rules.counting`) can have one. The
+Every aggregate of counts and sums (:mod:`ctsql.planner.ivm.rules.counting`) can have one. The
 runtime keeps that of the topmost GROUP BY, below filters, projections and perhaps ORDER BY ..
 LIMIT, which then chooses from all groups of the state; or that of compared groups
 (:mod:`ctsql.planner.ivm.strategies.compare_groups`). Deeper aggregates are recomputed by affected
@@ -27,7 +27,7 @@ class StateNeed(Enum):
     """When a view is followed by a state table."""
 
     ALWAYS = "always"
-    ROWS_GO = "once rows have gone"
+    ROWS_GO = "after rows were deleted"
 
 
 def state_tables(node: Node) -> list[tuple[Aggregate, StatePlan]]:
@@ -43,7 +43,7 @@ def state_tables(node: Node) -> list[tuple[Aggregate, StatePlan]]:
 
 
 def kept_state(query: Node) -> tuple[StatePlan, StateNeed] | None:
-    """The state table that is worth keeping, and when, if every operator is exact; else None."""
+    """The useful state table, and when it is used, if every operator is exact; else None."""
     limit = limit_top(query)
     operator, _ = below_filters(query if limit is None else limit.child)
     plans = dict(state_tables(query))

@@ -38,9 +38,9 @@ from ctsql.planner.ivm.rules.recompute_keys import (
 class KeyedTop:
     """A topmost operator whose keys the view shows."""
 
-    operator: Keyed  # it
+    operator: Keyed  # the operator
     above: tuple[alg.Filter | alg.Project, ...]  # filters and projections above it, from the top
-    # for each of its keys, which of the view's columns it is; None if none.
+    # for each of its keys, the view's column; None if the view lacks it.
     places: tuple[int | None, ...]
 
 
@@ -61,7 +61,7 @@ def put_above(above: Sequence[alg.Filter | alg.Project], node: alg.Node) -> alg.
 
 
 def keyed_top(node: alg.Node) -> KeyedTop | None:
-    """The topmost operator, if it is local to keys and the view has a column of such a key."""
+    """The topmost operator, if it is local to keys and the view shows one of them."""
     operator, above = below_filters(node)
     keys: Sequence[alg.Col]
     match operator:
@@ -80,7 +80,7 @@ def keyed_top(node: alg.Node) -> KeyedTop | None:
 
 
 def place_of(col: alg.Col, above: Sequence[alg.Filter | alg.Project], top: alg.Node) -> int | None:
-    """Which column of the view an operator's column is, through what is above; None if none."""
+    """The view's column for an operator's column, through the nodes above; None if none."""
     here: alg.Col | None = col
     for node in reversed(above):
         if isinstance(node, alg.Project):
@@ -93,7 +93,7 @@ def place_of(col: alg.Col, above: Sequence[alg.Filter | alg.Project], top: alg.N
 def desired_rows(
     top: KeyedTop, changes: DeltaDerivation
 ) -> tuple[alg.Node, alg.Step, tuple[tuple[int, alg.Col], ...]] | None:
-    """The rows that the view should hold for the affected keys.
+    """The desired rows of the affected keys.
 
     Returns: the rows; the step with the keys; and which of the view's columns equals which column
         of the step. None if nothing changed.
@@ -127,7 +127,7 @@ def limit_top(node: alg.Node) -> alg.Limit | None:
 def first_rows(
     node: alg.Node, limit: alg.Limit, names: Sequence[str], changes: DeltaDerivation
 ) -> tuple[alg.Node, alg.Step, alg.StoredGroups] | None:
-    """The view's new rows, the step of the rows they are chosen from, and the stored rows."""
+    """The view's new rows, the step with the candidates, and the stored rows."""
     delta = changes.of(limit.child)
     if delta is None:
         return None

@@ -67,7 +67,7 @@ def _undrop(cursor: TokenCursor) -> st.Statement:
     flow = cursor.accept("FLOW")
     kind = ObjectKind.CONTINUAL_TASK if flow else cursor.expect_kind()
     target = cursor.relation("the name of what was dropped")
-    cursor.end(hint="SHOW DROPPED lists what can be had back.")
+    cursor.end(hint="SHOW DROPPED lists what can be restored.")
     return st.UndropObject(span=cursor.span, kind=kind, target=target, flow=flow)
 
 

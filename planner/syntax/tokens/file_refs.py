@@ -83,8 +83,8 @@ def file_ref(
         raise error(
             "FILE_FORMAT_UNKNOWN",
             span=path.span,
-            message=f'the ending of "{path.text}" says no format',
-            detail=f"The endings that do are: {', '.join(_ENDINGS)}.",
+            message=f'the ending of "{path.text}" does not name a format',
+            detail=f"Endings that do: {', '.join(_ENDINGS)}.",
             hint=f"Say what it is: {readers}; in COPY: (FORMAT csv)",
         )
     if ending == ".tsv" and format_name is None and not {"sep", "delimiter"} & dict(options).keys():
