@@ -7,6 +7,5 @@ be wrong), ``A fast path`` (the same, slower) or ``Optional`` (a figure or a hin
 last two kinds have an alternative by ``or_else``, here or in their callers. All work on Spark 4.0
 to 4.2 unless they name another range.
 
-Imports nothing else of ``runtime.spark`` but ``versions`` and ``missing``. Callers translate
-errors.
+Of ``runtime.spark`` it imports only ``versions`` and ``missing``. Callers translate errors.
 """

@@ -1,9 +1,8 @@
-"""Few rows in the driver's JVM: to this process and back, without a Spark job.
+"""Moves a few rows between the driver's JVM and this process, without a Spark job.
 
 ``DataFrame.toArrow`` runs a job even for rows in the driver's JVM, and ``createDataFrame`` makes
-some fifty calls. Here both are a few calls, by Spark's own converters, so values are converted as
-by Spark. The bytes go through a file, as in PySpark: an answer of more than 8 KB over the socket
-waits 40 ms for an acknowledgement.
+some fifty calls. Here both take a few calls of Spark's own converters. The bytes go through a file,
+as in PySpark: an answer of more than 8 KB over the socket waits 40 ms for an acknowledgement.
 """
 
 import json
@@ -32,14 +31,14 @@ from ctsql.runtime.spark.internals.sessions import settings_of, without_code
 from ctsql.runtime.spark.missing import or_else
 
 HELD_ROWS = "spark.internals.held_rows"
-"""A caller that uses one of these functions needs the others too."""
+"""The functions of this fast path, which are used together."""
 _UNBOUNDED = 2**62  # rows and bytes of a batch: there is one batch
 _LENGTH_BYTES = 4  # bytes that Spark writes before each batch
 
 
 @dataclass(frozen=True, slots=True)
 class JvmRows:
-    """Few rows in the driver's JVM, as a sequence, and their columns.
+    """A few rows in the driver's JVM, as a sequence, and their columns.
 
     A row may have more values than columns at its end. ``arrow`` is a copy in this process, if any.
     """
@@ -120,7 +119,7 @@ def rows_in_jvm(rows: DataFrame) -> JvmRows:
     query = query_execution(rows)
     plan = query.analyzed()
     if class_name(plan) == "LocalRelation":
-        return _jvm_rows(plan.data(), plan.output())  # as Spark would give them, without a plan
+        return _jvm_rows(plan.data(), plan.output())  # as Spark would return them, without a plan
     with without_code(rows.sparkSession):
         wrap = _classes(java(rows.sparkSession)).wrap
         return _jvm_rows(wrap(query.executedPlan().executeCollect()), plan.output())
@@ -137,7 +136,7 @@ def collect_in_jvm(rows: DataFrame) -> JvmRows:
 
 
 def _frame_by_arrow(session: SparkSession, rows: Any, output: Any) -> DataFrame:
-    """The same by way of this process."""
+    """The same, through this process."""
     schema = json.loads(_classes(java(session)).schema_of(output).json())
     arrow = arrow_of_rows(session, rows, output) if rows.size() else []
     return session.createDataFrame(arrow, T.StructType.fromJson(schema))
@@ -145,7 +144,7 @@ def _frame_by_arrow(session: SparkSession, rows: Any, output: Any) -> DataFrame:
 
 @or_else(_frame_by_arrow)
 def frame_over(session: SparkSession, rows: Any, output: Any) -> DataFrame:
-    """Rows that the JVM holds, as a DataFrame with new columns, to be joined with its origin.
+    """Rows in the JVM as a DataFrame with new column ids, so it can be joined with its origin.
 
     No public API makes a DataFrame of Spark's own rows. A fast path: without it, small refreshes
     run jobs.
@@ -156,7 +155,7 @@ def frame_over(session: SparkSession, rows: Any, output: Any) -> DataFrame:
 
 
 def arrow_of_rows(session: SparkSession, jvm_rows: Any, output: Any) -> pa.Table:
-    """At least one row that the JVM holds, of the columns ``output``, as Arrow.
+    """Rows in the JVM (at least one) with the columns ``output``, as Arrow.
 
     The public API, ``toArrow``, runs a job. A fast path: without it, that one does.
     """
@@ -178,7 +177,7 @@ def arrow_of_rows(session: SparkSession, jvm_rows: Any, output: Any) -> pa.Table
 
 
 def frame_of_stream(session: SparkSession, path: str, schema: str) -> DataFrame:
-    """A DataFrame over a file with an Arrow stream of one batch, whose rows the JVM then holds.
+    """A DataFrame over an Arrow stream of one batch in a file, whose rows are then in the JVM.
 
     The public API, ``createDataFrame``, makes some fifty calls. A fast path: without it, that one
     does. ``schema`` is Spark's, as JSON.

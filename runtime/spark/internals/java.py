@@ -84,7 +84,7 @@ def _rows_of(jvm: Any) -> Any:
 
 
 def has_java_session(session: SparkSession) -> bool:
-    """Whether a session has a JVM in this process; one of Spark Connect has none.
+    """Whether a session has a JVM in this process; a Spark Connect session has none.
 
     No public API distinguishes them. Needed: without it, a session of Spark Connect fails later.
     """
@@ -152,7 +152,7 @@ def in_order(sequence: Any) -> Iterator[Any]:
 
 
 def typed(kind: type[T], answer: Any) -> T:
-    """An answer of Java's: a value of Python's type, or an ``object``, which is not None.
+    """An answer of Java, checked to have a Python type, or to be an ``object`` that is not None.
 
     ``bool`` and ``str`` would convert any object, and None is false, equals nothing, and is null
     for Java. Every answer that leaves the two packages, or is a condition, passes here;
@@ -207,7 +207,7 @@ _CHAIN_MAX = 12
 
 
 def causes(problem: PySparkException | Py4JJavaError) -> list[JavaObject]:
-    """The Java throwable of an exception and its causes, outermost first; none of Python's own.
+    """The Java throwable of an exception and its causes, outermost first; empty for Python errors.
 
     No public API gives the causes. Needed: without it, an error on a row would look like
     any other error of a job.
@@ -226,7 +226,7 @@ def _chain(java: JavaObject | None) -> Iterator[JavaObject]:
 
 
 def is_a(thing: JavaObject, class_name: str) -> bool:
-    """Whether an object of Java's is of a class or interface.
+    """Whether a Java object is an instance of a class or interface.
 
     No public API of PySpark reports it. Needed: without it, nothing works.
     """

@@ -19,8 +19,7 @@ LISTENER_MS = 2_000  # how long to wait until Spark's counters are complete
 def jobs_started(session: SparkSession) -> int:
     """The number of jobs that an application has started, which is the id of the next one.
 
-    No public API counts jobs. Optional: without it, refreshes have no figures, and none to choose a
-    strategy by.
+    No public API counts jobs. Optional: without it, refreshes have no figures.
     """
     return typed(int, _context(session.sparkContext)[1].numTotalJobs())
 

@@ -1,6 +1,6 @@
-"""Physical plans made once over empty leaves, and run with rows in their places.
+"""Physical plans that are made once over empty leaves, and run with rows in place of these.
 
-Their results are opaque to the caller. All of them are a fast path, kept plans.
+The functions' results are opaque to the caller. All are a fast path: kept plans.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,7 +32,7 @@ _CHANGEABLE = (
     "SQL_TABLE_FUNCTION",
     *(["VARIABLE_REFERENCE"] if at_least(4, 1) else []),
 )
-"""Kinds of expressions that can be redefined, and then give other rows."""
+"""Kinds of expressions that can be redefined, so a kept plan could be wrong."""
 _LAST_COMMIT = "spark.databricks.delta.lastCommitVersionInSession"
 _LEAF = "RDDScanExec"
 _CONSTANTS = ("LocalTableScanExec", "OneRowRelationExec", "EmptyRelationExec")
@@ -63,7 +63,7 @@ def _settings_of_conf(session: SparkSession) -> Any:
 
 @or_else(_settings_of_conf)
 def settings_now(session: SparkSession) -> Any:
-    """A copy of all settings, to be compared, without the last commit that Delta stores there.
+    """A copy of all settings for comparison, without the last commit, which Delta stores there.
 
     The public API, ``conf.getAll``, takes two calls for each. A fast path: without it, that one
     does.
@@ -74,7 +74,7 @@ def settings_now(session: SparkSession) -> Any:
 
 
 def fixed_columns(rows: DataFrame) -> Any | None:
-    """The columns of a query that returns the same rows for the same rows; None for another query.
+    """The columns of a deterministic query; None for another query.
 
     No public API says whether a query is deterministic. A fast path: without it, queries are
     planned each time.
@@ -109,7 +109,7 @@ def empty_leaf(session: SparkSession, output: Any) -> tuple[DataFrame, int]:
 
 
 def find_leaves(plan: Any, places: Mapping[int, int]) -> list[tuple[Any, Any, int]] | str:
-    """The leaves of a physical plan, with columns and places; a text says why it is not kept.
+    """The leaves of a physical plan, with columns and places; or the reason why it is not kept.
 
     ``places`` are by the numbers of the leaves. No public API gives plans but as text. A fast path:
     without it, queries are planned each time.
@@ -127,7 +127,7 @@ def find_leaves(plan: Any, places: Mapping[int, int]) -> list[tuple[Any, Any, in
 
 
 def with_leaves(session: SparkSession, plan: Any, leaves: Iterable[tuple[Any, Any, Any]]) -> Any:
-    """A physical plan with rows for its leaves, each given as the leaf, its columns and rows.
+    """A physical plan with its leaves replaced by rows, given as leaf, columns and rows.
 
     No public API changes a plan. A fast path: without it, queries are planned each time.
     """
@@ -135,6 +135,6 @@ def with_leaves(session: SparkSession, plan: Any, leaves: Iterable[tuple[Any, An
     to_put = classes.empty_map
     for node, output, rows in leaves:
         scan = classes.scan(output, rows, classes.none)
-        # One partition, as was planned, also of no rows.
+        # One partition, as planned, also without rows.
         to_put = to_put.updated(node, classes.as_input(classes.one_task(1, scan)))
     return typed(object, plan.transform(to_put))

@@ -1,4 +1,4 @@
-"""Spark's optimized plans as Python values, read once over the gateway.
+"""Spark's optimized plans as Python values.
 
 A part that is neither plan nor expression is represented by its parts, or by its text. Ids of
 expressions are kept only if a column is made or read.
@@ -31,14 +31,14 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """A column that is read."""
+    """A column that an expression reads."""
 
     id: int
 
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """A column that is made."""
+    """A column that an expression computes."""
 
     id: int
     child: Any
@@ -142,7 +142,9 @@ class _Reader:
                 return ("some", self._part(inner, _class_of(inner)))
             case "rdd":
                 return ("rdd", typed(int, thing.id()))
-            case "metadata":  # notes on a column, as that it was a CHAR: rows do not depend on it
+            case (
+                "metadata"
+            ):  # metadata of a column, such as its CHAR type; rows do not depend on it
                 return "metadata"
             case "value":
                 return (_short(name), *self._parts(_arguments(thing)))

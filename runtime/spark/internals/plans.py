@@ -1,4 +1,4 @@
-"""Facts about a query by Spark's plans, analysed INSERTs, and empty tables to ask about."""
+"""Facts about a query from Spark's plans, analysed INSERTs, and empty tables for analysis."""
 
 import re
 from collections.abc import Sequence
@@ -53,7 +53,7 @@ def is_definite_plan(session: SparkSession, plan: Any) -> bool:
     clock, special = _classes(java(session))
     if not typed(bool, plan.deterministic()) or typed(bool, plan.containsPattern(clock)):
         return False
-    # 'now', 'today' and their like, cast to a date or an instant, are replaced later.
+    # Casts of 'now', 'today' and so on to a date or an instant are replaced later.
     return typed(bool, special.apply(plan).fastEquals(plan))
 
 
@@ -90,7 +90,7 @@ def has_union(rows: DataFrame) -> bool:
 def reads_range(rows: DataFrame) -> bool:
     """Whether a query has range() in FROM.
 
-    No public API reports it. A fast path: without it, each query is planned as one that has.
+    No public API reports it. A fast path: without it, each query is planned as if it had one.
     """
     leaves = query_execution(rows).analyzed().collectLeaves()
     return any(_node(leaf) == "Range" for leaf in in_order(leaves))
@@ -98,7 +98,7 @@ def reads_range(rows: DataFrame) -> bool:
 
 @or_else(lambda _: False)
 def are_constants(rows: DataFrame) -> bool:
-    """Whether rows are constants of a text: no table is read for them.
+    """Whether rows are constants: no table is read.
 
     No public API reports it. A fast path: without it, Spark runs each INSERT.
     """
@@ -112,7 +112,7 @@ def is_row_by_row(rows: DataFrame) -> bool:
 
     No public API reports it. A fast path: without it, rows are kept before the first is read.
     """
-    # Of another DataFrame: one with a plan does not notice that it is persisted later.
+    # Ask another DataFrame: one that has a plan does not notice that it is persisted later.
     waiting = [query_execution(rows.select("*")).optimizedPlan()]
     while waiting:
         node = waiting.pop()
@@ -129,7 +129,7 @@ def optimized_text(rows: DataFrame) -> str:
     read another column of the same name.
     """
     plan = query_execution(rows).optimizedPlan()
-    outputs = (False,) if at_least(4, 1) else ()  # whether they are printed once more
+    outputs = (False,) if at_least(4, 1) else ()  # whether they are printed again
     return typed(str, plan.treeString(True, False, _FIELDS_MAX, False, *outputs))
 
 

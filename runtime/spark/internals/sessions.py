@@ -75,7 +75,7 @@ def names_set(session: SparkSession) -> list[str]:
 
 
 def compare_not_in_by_value(session: SparkSession) -> None:
-    """Make 0.0 and -0.0 equal keys of every NOT IN.
+    """Make NOT IN treat 0.0 and -0.0 as equal.
 
     Spark's optimizer normalizes the keys of equi-joins and then still makes one of NOT IN over
     columns that are NOT NULL; its join compares the bits. The rule runs once more at the end.
@@ -109,7 +109,7 @@ def _replaced_by_conf(session: SparkSession, name: str, value: str | None) -> st
 
 @or_else(_replaced_by_conf)
 def replace_setting(session: SparkSession, name: str, value: str | None) -> str | None:
-    """Give a setting another value, or Spark's default, by one call; returns the value before.
+    """Set a value, or Spark's default, by one call; returns the former value.
 
     The public API, ``conf``, makes more calls, and checks the value. A fast path: without it, that
     one does.
@@ -121,7 +121,7 @@ def replace_setting(session: SparkSession, name: str, value: str | None) -> str 
 
 @contextmanager
 def setting(session: SparkSession, name: str, value: str) -> Iterator[None]:
-    """Another value of a setting, for plans made inside."""
+    """Within the block, plans are made with another value of a setting."""
     before = replace_setting(session, name, value)
     try:
         yield
@@ -171,7 +171,7 @@ _REGISTRIES = ("FunctionRegistry", "TableFunctionRegistry")
 
 @or_else(list)
 def function_names() -> list[str]:
-    """The names, in order; none where Spark does not run.
+    """The names, in order; none if Spark does not run.
 
     The public API, ``SHOW FUNCTIONS``, runs a query. Optional: without it, an unknown function has
     no hint, and the shell completes no names.

@@ -66,7 +66,7 @@ def has_function(caller: SparkSession, name: str) -> bool:
 
 @contextmanager
 def with_functions(session: SparkSession, caller: SparkSession) -> Iterator[None]:
-    """Inside, a session has the temporary functions of the caller's; its own come first.
+    """Within the block a session has the caller's temporary functions, after its own.
 
     No public API copies functions. Needed: without it, a query could not call temporary functions.
     """
@@ -94,7 +94,7 @@ def _functions(session: SparkSession) -> list[Any]:
     state = _state(session)
     names = list(in_order(state.catalog().listTemporaryFunctions()))
     if not names or not at_least(4, 2):
-        return names  # mostly none; the registry has hundreds of Spark's own
+        return names  # usually none; the registry has hundreds of Spark's own
     return [
         name
         for name in in_order(state.functionRegistry().listFunction())
