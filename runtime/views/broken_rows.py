@@ -1,4 +1,4 @@
-"""How many rows of a view's query break its constraints, whatever becomes of them."""
+"""Counts the rows of a view's query that break its constraints, whatever ON VIOLATION says."""
 
 from pyspark.sql import functions as F
 

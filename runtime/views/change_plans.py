@@ -1,12 +1,12 @@
-"""A view's change plan, and the check that planner and Spark read the query alike.
+"""A view's change plan, and the check that the planner reads the query as Spark does.
 
 The planner has its own parser of Spark's grammar. Before a plan is used, Spark plans the user's
 text and the change plan's text of the whole query. Both must be equal
 (:mod:`ctsql.runtime.views.plan_equivalence`); otherwise the view has no change plan, with the
 reason ROUND_TRIP. Each process checks each definition once.
 
-Tables are empty RDDs in this check: Spark plans a query over rows that are known to be none as an
-empty relation, and any two such queries would be equal.
+Tables are empty RDDs in this check. Over an empty local relation Spark would plan every query as an
+empty relation, so any two queries would be equal.
 """
 
 from collections.abc import Iterable, Mapping
@@ -75,11 +75,11 @@ class PreparedQuery:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What it was made for."""
+        """The query and tables for which it was prepared."""
         return (self._text.text, self._view.columns, repr(self._relations))
 
     def place(self, reason: Declined) -> Span | None:
-        """What is to blame in the user's text; None for what is in a plain view below it."""
+        """The place of a reason in the user's text; None if it is in a plain view below."""
         span = reason.span
         if span is None or span.source.text != self._text.text:
             return None
@@ -87,31 +87,31 @@ class PreparedQuery:
         return Span(self._view.desired.sql.span.source, start, max(start, stop))
 
     def sentence_of(self, reason: Declined) -> str:
-        """A reason for a person, with the line and column in the view's definition."""
+        """A reason as a sentence, with line and column in the view's definition."""
         span = self.place(reason)
         where = "" if span is None else f", at line {span.line}, column {span.column}"
         return f"{reason.reason}: {sentence_of_code(reason.reason)}{where}"
 
     @cached_property
     def plan_or_reason(self) -> ChangePlan | Declined:
-        """The change plan as the planner reads the text, or why there is none."""
+        """The change plan, or the reason why the planner has none."""
         return change_plan(self._text.text, self._relations, [c.name for c in self._view.columns])
 
     @property
     def plan(self) -> ChangePlan:
-        """The change plan, where there is one."""
+        """The change plan; None if there is none."""
         assert isinstance(self.plan_or_reason, ChangePlan)
         return self.plan_or_reason
 
     @cached_property
     def readings(self) -> int:
-        """How often the query reads a table, each place counted; 0 without a change plan."""
+        """The number of places at which the query reads a table; 0 without a change plan."""
         plan = self.plan_or_reason
         return plan.readings if isinstance(plan, ChangePlan) else 0
 
     @property
     def read_tables(self) -> Mapping[str, StoredTable]:
-        """What the plan reads: the tables, and windows of them."""
+        """The tables and windows that the plan reads."""
         windows = {name: self.tables[w.table] for name, w in self.plan.windows.items()}
         return {**self.tables, **windows}
 
@@ -122,30 +122,30 @@ class PreparedQuery:
 
     @cached_property
     def leaving(self) -> ClockWindow | None:
-        """Which of the view's own rows pass, if all that time does to it is that rows leave."""
+        """The window over the view's own rows, if time only removes rows from it."""
         if not self._view.reads_clock or isinstance(self.clock, Declined):
             return None
         return leaving(self.clock.query, [c.name for c in self._view.columns])
 
     @cached_property
     def _types_given(self) -> tuple[str, ...] | None:
-        """The types that the query gives, if Spark reads it as the plan does."""
+        """The types of the query's columns, if Spark reads it as the plan does."""
         clock = self.clock if self._view.reads_clock else None
         text = clock.whole(0) if isinstance(clock, TemporalPlan) else self.plan.normal()
         return self._warehouse.queries.types_given(self._view, text, self.tables)
 
     @cached_property
     def _are_sums_exact(self) -> bool:
-        """Whether Spark adds up no floating-point numbers where the plan needs exact sums."""
+        """Whether no sum that must be exact is of a floating-point type."""
         try:
             types = self._warehouse.queries.types_of(self.plan.former_sums(), self.read_tables)
         except AnalysisException:
-            return False  # one that Spark does not read alone: it is not known
+            return False  # Spark cannot analyse one of them alone
         return {"float", "double"}.isdisjoint(types)
 
     @property
     def is_read_alike(self) -> bool:
-        """Whether Spark makes the same of the query as the planner."""
+        """Whether Spark and the planner read the query alike."""
         return self._types_given is not None
 
     def refusal(self) -> Declined | None:
@@ -158,16 +158,16 @@ class PreparedQuery:
         return refusal
 
     def refusal_to_read(self) -> Declined | None:
-        """Why its rows are not those that the planner knows; None if they are."""
+        """Why its rows may differ from those of the plan; None if they cannot."""
         if not self.is_read_alike:
             return Declined("ROUND_TRIP")
-        # Values cast to another type than they were added up in need not add up to the same.
+        # Sums of values that were cast to another type may differ.
         types = tuple(plain_type(c.type) for c in self._view.columns)
         return None if self._types_given == types else Declined("SCHEMA_CHANGED")
 
 
 def sentence_of_code(code: str) -> str:
-    """What a code of :meth:`PreparedQuery.refusal` means."""
+    """A code of :meth:`PreparedQuery.refusal` as a sentence."""
     return (RECOMPUTE_REASONS | REFUSALS | NOTES)[code]
 
 
@@ -197,7 +197,7 @@ def check_followed(warehouse: Warehouse, plan: ViewWrite) -> None:
     """Refuse a view that cannot be followed.
 
     Raises:
-        CLOCK_NOT_COMPARED: it reads the clock elsewhere than in comparisons. INVALID_OPTION: its
+        CLOCK_NOT_COMPARED: it reads the clock outside of comparisons. INVALID_OPTION: its
             REFRESH POLICY is strict, and it has no change plan.
     """
     _check_clock(warehouse, plan)
@@ -205,7 +205,7 @@ def check_followed(warehouse: Warehouse, plan: ViewWrite) -> None:
 
 
 def _check_strict(warehouse: Warehouse, plan: ViewWrite) -> None:
-    """Refuse a strict view with the reason's code, and the place in the text."""
+    """Refuse a strict view without a change plan, with the reason and its place."""
     if Policy(plan.policy) is not Policy.STRICT:
         return
     query = prepared_for(warehouse, plan)
@@ -214,7 +214,7 @@ def _check_strict(warehouse: Warehouse, plan: ViewWrite) -> None:
         return
     code, span = refusal.reason, query.place(refusal) or plan.desired.sql.span
     detail = f"The query has no change plan. {code}: {sentence_of_code(code)}."
-    hint = "Leave the option out: the view is then recomputed and compared."
+    hint = "Without the option the view is recomputed and compared."
     raise bad_option(span, "REFRESH POLICY", detail, value="strict", hint=hint)
 
 
@@ -246,7 +246,7 @@ def not_compared(query: PreparedQuery, plan: ViewWrite, reason: Declined | None)
     queries = (n for n in descend(plan.desired) if isinstance(n, Query))
     call = next(call for n in queries for call in n.sql.clocks)
     if reason is None:
-        detail = "What it is compared with is no DATE, TIMESTAMP or TIMESTAMP_NTZ."
+        detail = "The compared value is not a DATE, TIMESTAMP or TIMESTAMP_NTZ."
         hint = "Give it such a type: CAST(x AS TIMESTAMP) > now()"
     else:
         detail, hint = f"{reason.reason}: {sentence_of_code(reason.reason)}.", _COMPARED
@@ -261,13 +261,13 @@ def not_compared(query: PreparedQuery, plan: ViewWrite, reason: Declined | None)
 
 
 def _are_compared(warehouse: Warehouse, query: PreparedQuery, plan: TemporalPlan) -> bool:
-    """Is all that is compared with the clock of a type whose order is that of time?"""
+    """Do all values that are compared with the clock have a type in the order of time?"""
     types = warehouse.queries.types_of(plan.compared(), query.tables)
     return types <= _TYPES_COMPARED
 
 
 class _Reader:
-    """Texts of queries with every relation under a name that means one object."""
+    """Texts of queries in which each name of a relation means one object."""
 
     def __init__(self, warehouse: Warehouse, at: int | None) -> None:
         self.warehouse = warehouse
@@ -275,7 +275,7 @@ class _Reader:
         self.tables: dict[str, StoredTable] = {}
 
     def read(self, query: Query) -> tuple[RewrittenText, dict[str, Relation]]:
-        """A query's text, and what the names in it mean."""
+        """A query's text, and the objects of its names."""
         relations: dict[str, Relation] = {}
         names = {}
         for ref, node in zip(query.sql.relations, query.relations, strict=True):
@@ -305,7 +305,7 @@ class _Reader:
 
 
 def _plan_name(name: Name) -> str:
-    """What an object is called in the texts: ``t``, or ``schema.t``."""
+    """The name of an object in the texts: ``t``, or ``schema.t``."""
     return fold(str(name)).replace("`", "")
 
 
@@ -317,9 +317,9 @@ def types_given(
     tables: Mapping[str, StoredTable],
     at: int = 0,
 ) -> tuple[str, ...] | None:
-    """The types of a query's columns; None if Spark does not make the same of the plan's text.
+    """The types of a query's columns; None if Spark plans the plan's text differently.
 
-    ``at`` is the T that the clock says.
+    ``at`` is the T of ``now()``.
     """
     sources = _GuardSources(session, tables.values())
     with TemporaryNames() as names:
@@ -328,17 +328,17 @@ def types_given(
         try:
             ours = engine.run(text, inputs, names).frame
         except AnalysisException:
-            return None  # it names what has another name in the plan
+            return None  # a name of the query is ambiguous or missing in the plan's text
         with (
-            # Spark makes a filter of EXCEPT over one table, where the user's text says it is one.
+            # Spark turns EXCEPT into a filter if the text shows that both sides are one table.
             setting(session, "spark.sql.optimizer.replaceExceptWithFilter", "false"),
-            # One subquery of several has them in the order in which each text does.
+            # Merged subqueries have their columns in the order of each text.
             without_merged_subqueries(session),
         ):
             try:
                 is_same = same_plan(optimized_plan(theirs), optimized_plan(ours))
             except RecursionError:
-                is_same = False  # too deep to be compared
+                is_same = False  # too deep to compare
         if not is_same:
             return None
         return tuple(f.dataType.simpleString() for f in theirs.schema)
@@ -378,7 +378,7 @@ def same_rows(session: SparkSession, one: Query, other: Query, columns_of: Colum
 def _empty_inputs(
     text: Text, sources: "_GuardSources", tables: Mapping[str, StoredTable]
 ) -> dict[Input, RowSet]:
-    """What a text over tables reads; one table is the same rows wherever it is read."""
+    """The empty inputs of a text; each place that reads a table gets the same rows."""
     empty = {name: SparkRows(_nothing(sources, table)) for name, table in tables.items()}
     return {use: empty[use.table] for use in text.inputs if isinstance(use, TableUse)}
 
@@ -389,7 +389,7 @@ def _nothing(sources: "_GuardSources", table: StoredTable) -> DataFrame:
 
 
 class _GuardSources(UnknownSources):
-    """The tables of a change plan, with the columns that it knows."""
+    """The tables of a change plan, with the columns of its nodes."""
 
     def __init__(self, session: SparkSession, tables: Iterable[StoredTable]) -> None:
         columns = {t.object_id: t.columns for t in tables}
@@ -397,7 +397,7 @@ class _GuardSources(UnknownSources):
 
 
 class _NamedSources(UnknownSources):
-    """Tables which no plan mistakes: each has a comparison with its own id."""
+    """Tables that plans cannot confuse: each is filtered by its own id."""
 
     def contents(self, object_id: str, at: int) -> DataFrame:
         rows = super().contents(object_id, at)

@@ -3,9 +3,9 @@
     expiry | diff | c1, c2, ...     at T = expiry diff copies of the row enter, or leave if negative
 
 Each window of the view's plan over a large table has one (:class:`ctsql.planner.ivm.ClockWindow`).
-It holds the future expiries of the rows of that table as of the view's last T: when each enters and
-leaves. So the window's change in a span of T is the sum of the expiries in it, and the table is not
-read. In addition to the invariants of :mod:`ctsql.runtime.views.side_table`:
+It holds the times at which rows of that table will enter and leave, as of the view's last T. The
+window's change in a span of T is the sum of the expiries in it, so the table is not read. In
+addition to the invariants of :mod:`ctsql.runtime.views.side_table`:
 
 [table-still-expiries-still] future expiries change only with the table. A refresh in which only
     time has passed commits nothing here; the span skips past expiries.
@@ -43,17 +43,17 @@ from ctsql.runtime.views.side_table import EXPIRIES, Pointer, SideTable, SideTab
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 ROWS_MIN = 100_000
-"""Below so many rows of a table, looking through all of them costs no more than an expiry table."""
+"""If a table has fewer rows, searching all of them costs no more than an expiry table."""
 FOUND = "found in its expiry table"
 ADDED = f"{FOUND}, and those of what has changed were added"
-FILLED = "looked for in all rows, and its expiry table was filled"
-OF_FEW = f"looked for in all rows: they are fewer than {ROWS_MIN:,}"
+FILLED = "searched in all rows, and its expiry table was filled"
+OF_FEW = f"searched in all rows: they are fewer than {ROWS_MIN:,}"
 _EXPIRY, _SIGN, _ENTERS, _LEAVES = "expiry", "sign", "enters", "leaves"
 _DIFF = "diff"
 
 
 def is_worth(rows: int | None) -> bool:
-    """Do expiry tables pay over a table of so many rows? None if its log does not count them."""
+    """Is an expiry table worth its cost for so many rows? None if their number is unknown."""
     return rows is None or rows >= ROWS_MIN
 
 
@@ -95,20 +95,20 @@ class ExpiryTable(SideTable):
 
     @property
     def how(self) -> str:
-        """How the rows that expire were found, for people; empty where that was not needed."""
+        """How the expiring rows were found, as text; empty if none were searched."""
         if self.next_pointer is not None and self.next_pointer.refusal is not None:
-            return f"looked for in all rows: no expiry table because {self.next_pointer.refusal}"
+            return f"searched in all rows: no expiry table because {self.next_pointer.refusal}"
         return self.did
 
     def opened(self) -> bool:
-        """Is it current at the view's last write? From then on it is used."""
+        """Is it current as of the view's last write? If so, it is used from now on."""
         self._stored_batch = self.find()
         return self._stored_batch is not None
 
     def between(self, after: int, until: int) -> RowSet | None:
-        """The rows that expire in (after, until], by the names of the table's columns, signed.
+        """The signed rows that expire in (after, until], with the table's column names.
 
-        None if no file may have one.
+        None if no file can have one.
         """
         expiries = self._expiries(after, until)
         return (
@@ -133,7 +133,7 @@ class ExpiryTable(SideTable):
         return SparkRows(rows if until is None else rows.where(F.col(_EXPIRY) <= until))
 
     def follow(self, change: RowSet | None, at: int) -> int | None:
-        """Stage the expiries of the table's change; the first T after ``at`` that is due.
+        """Stage the expiries of the table's change; returns the first T after ``at`` that is due.
 
         ``change`` is signed; None for none. The view is shown as of ``at``.
         """
@@ -242,7 +242,7 @@ class ExpiryTables:
         self.due: Due | None = None
 
     def look(self, query: PreparedQuery) -> None:
-        """Find out which ones the plan may have: none if none is needed, or may be written."""
+        """Find the expiry tables of a plan; none if nothing may be written."""
         if self.by_window or query.leaving is not None or self._warehouse.gateway.read_only:
             return
         pointers = {pointer.digest: pointer for pointer in self.pointers}
@@ -257,7 +257,7 @@ class ExpiryTables:
             self.by_window[name] = expiries
 
     def opened(self) -> dict[str, ExpiryTable]:
-        """Those that stand at the view's last write, by the names of their windows."""
+        """The tables that are current as of the view's last write, by window."""
         return {name: one for name, one in self.by_window.items() if one.opened()}
 
     def follow(
@@ -269,7 +269,7 @@ class ExpiryTables:
             self.due = Due(min((due for due in dues if due is not None), default=None))
 
     def to_fill(self, *, retry: bool) -> dict[str, ExpiryTable]:
-        """The tables that the next refresh could not use; refused ones only with ``retry``."""
+        """The tables that are not current; refused ones only with ``retry``."""
         for one in self.by_window.values():
             if one.is_refused and one.next_pointer is None and not retry:
                 one.leave_unchanged()
@@ -283,7 +283,7 @@ class ExpiryTables:
 
     @property
     def digests(self) -> list[str]:
-        """Of all of them."""
+        """The digests of all of them."""
         return [one.digest for one in self.by_window.values()]
 
     def commit(self, at: int) -> dict[str, Any]:

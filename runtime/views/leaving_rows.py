@@ -1,6 +1,6 @@
-"""Views whose rows time only removes: the removed rows are searched in the view itself.
+"""Views from which time only removes rows: these are searched in the view itself.
 
-    change of the view  =  - stored rows that no longer pass  +  change of what passes now
+    change of the view  =  - stored rows that no longer pass  +  change of the rows that pass now
 
 No table is read for them. The first contents are stored in the order of expiry: files, row groups
 and pages hold rows of about the same time, so statistics limit the search
@@ -31,8 +31,8 @@ class LeavingRows:
     """The rows that leave a view between the Ts ``before`` and ``at``.
 
     Attributes:
-        window: which of the view's rows pass. batch: over the stored version of the view's table,
-            whose rows pass at ``before``.
+        window: the condition of the view's rows. batch: over the stored version of the view's
+            table, whose rows pass at ``before``.
     """
 
     warehouse: Warehouse
@@ -62,7 +62,7 @@ class LeavingRows:
     def due(self, signed_rows: DataFrame | None = None) -> Due:
         """The first T after ``at`` at which a remaining row leaves.
 
-        ``signed_rows``: the view's change besides the leaving rows; None for nothing.
+        ``signed_rows``: the view's change without the leaving rows; None for no change.
         """
         table, version = self.warehouse.relations.table(self.item), self.batch.version_read
         count = table.rows_count(version) if table.is_stored(version) else None
@@ -76,7 +76,7 @@ class LeavingRows:
         return Due(None)
 
     def _expiries(self, rows: DataFrame, until: int | None, *more: str) -> DataFrame:
-        """When the rows leave that pass now."""
+        """The expiries of the rows that pass now."""
         passing = rows.where(self.window.passes(self.at))
         if until is not None:
             passing = passing.where(self.window.may_expire(self.at, until))
@@ -87,11 +87,11 @@ class LeavingRows:
 
 
 def _expiries_left(stored_expiries: DataFrame, signed_rows: DataFrame) -> DataFrame:
-    """The expiries that have a row left. Equal rows expire together, so their number is enough."""
+    """The expiries with a remaining row. Equal rows expire together, so counts are enough."""
     touched_expiries = signed_rows.where(F.col(DIFF) < 0).select(_EXPIRY).distinct()
     marks = F.broadcast(touched_expiries.withColumn(_IS_TOUCHED, F.lit(True)))
     both = stored_expiries.unionAll(signed_rows).join(marks, _EXPIRY, "left")
-    # All expiries that lose no row are one group.
+    # Expiries that lose no row are one group.
     groups = both.groupBy(F.when(F.col(_IS_TOUCHED), F.col(_EXPIRY))).agg(
         F.min(_EXPIRY).alias(_EXPIRY), F.sum(DIFF).alias(DIFF)
     )

@@ -1,4 +1,4 @@
-"""The materialized-view sink's decisions: which [lower, upper) to write next, and what then.
+"""The materialized-view sink's decisions: which [lower, upper) to write next, and how.
 
 [lowers-increase] lowers are unique and strictly increase.
 [uppers-monotone] uppers never go back.
@@ -29,15 +29,15 @@ class Description:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mint:
-    """What the mint remembers."""
+    """The state of the mint."""
 
-    since: int = 0  # no lower is before it
-    minted_at: int | None = None  # the stored upper it last minted at; None before the first
-    description: Description | None = None  # what it minted then
+    since: int = 0  # the least lower
+    minted_at: int | None = None  # the stored upper of the last description; None before the first
+    description: Description | None = None  # the last description
     read_only: bool = False
 
     def next(self, *, desired: int, stored_upper: int) -> tuple["Mint", Decision[Description]]:
-        """Mint if there is something to write; otherwise wait. Both frontiers are exclusive.
+        """Mint a description if there is something to write. Both frontiers are exclusive.
 
         Raises:
             INTERNAL_ERROR: the desired frontier went back [uppers-monotone].
@@ -76,7 +76,7 @@ def decide(description: Description, upper: int) -> Decision[Description]:
 
 
 def is_overtaken(version_read: int, last_version: int, *, has_rows: bool) -> bool:
-    """Did a rival's rows, not our own empty commit, move the upper to a description's lower?
+    """Did another process's rows (not our own empty commit) move the upper to a lower?
 
     Then the staged rows were compared with rows that no longer exist. This happens when a view
     starts again: its lower is the time of creation, not the stored upper.

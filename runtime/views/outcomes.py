@@ -1,4 +1,4 @@
-"""What a way to refresh a view answers."""
+"""The results of a refresh strategy."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from ctsql.runtime.views.refresh_policy import Strategy
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """The first T after a refresh's at which time changes the view; None for none."""
+    """The first T after a refresh at which time changes the view; None for none."""
 
     time: int | None
 
@@ -24,21 +24,21 @@ class StagedDiff:
     """The difference is staged."""
 
     strategy: Strategy  # how it was found
-    due: Due | None = None  # what was found out on the way; None where it was not
+    due: Due | None = None  # known as a by-product; None if not computed
 
 
 Outcome = StagedDiff | Declined
-"""Declined: the changes cannot be followed this time, and what is staged is to be discarded.
+"""Declined: the changes cannot be followed this time; discard what is staged.
 
 Its reason is a code of ``refresh_policy.RECOMPUTE_REASONS``, or of the planner's refusals."""
 
 Way = Callable[[], Outcome] | Declined
-"""What stages the difference by a strategy; declined where that is not for this refresh."""
+"""Stages the difference by a strategy; Declined if the strategy does not apply."""
 
 
 @contextmanager
 def translated_failure(item: Item, time: int) -> Iterator[None]:
-    """Inside, what the data does to a view's query is VIEW_FAILED at T."""
+    """Within the block, an error of the query on the data is VIEW_FAILED at T."""
     try:
         with translate_spark_errors():
             yield

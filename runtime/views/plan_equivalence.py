@@ -39,16 +39,16 @@ def same_plan(one: PlanOperator, other: PlanOperator) -> bool:
 
 
 class _UnknownColumn(Exception):
-    """A column that nothing below makes: an operator that is read wrongly here."""
+    """A column that no operator below computes: this module misread an operator."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Relations, joined, and conditions that all rows meet."""
+    """Joined relations, and the conditions on their rows."""
 
     sources: tuple[int, ...]  # forms, in order
     conditions: frozenset[int] = frozenset()  # forms
-    columns: Columns = field(default_factory=dict)  # what can be read
+    columns: Columns = field(default_factory=dict)  # the columns
 
 
 class _Forms:
@@ -195,13 +195,13 @@ class _Forms:
         numbers = {}
         for item in items:
             form = self.expr(item, columns)
-            # Of a subquery that uses the row around it Spark passes columns on here, as they are.
+            # Spark passes columns of a correlated subquery through here, unchanged.
             is_call = isinstance(item, Alias)
             numbers[item.id] = self._number("over", whole, form) if is_call else form
         return _Rows((whole,), columns={**child.columns, **numbers})
 
     def _generate(self, plan: PlanOperator, child: _Rows, outer: Columns) -> _Rows:
-        # Which columns are not needed above, and the alias of the whole, change no row.
+        # Unneeded columns and the alias of the whole query change no row.
         generator, _, is_outer, _, outputs, *_ = plan.parts
         columns = {**outer, **child.columns}
         number = self._number(
@@ -211,10 +211,10 @@ class _Forms:
         return _Rows((number,), columns={**child.columns, **new})
 
     def _other(self, plan: PlanOperator, below: list[_Rows], outer: Columns) -> _Rows:
-        """Any other operator: by all its arguments, and by its inputs' columns in order."""
+        """Any other operator: all its arguments, and its inputs' columns in order."""
         is_passing = len(below) == 1 and plan.name in _PASSING
         children: tuple[Any, ...] = tuple(
-            # Which columns pass does not count: the whole query's are compared.
+            # Passed columns do not count: those of the whole query are compared.
             (self._whole(rows), *(self._column(i, rows.columns) for i in child.outputs))[
                 : 1 if is_passing else None
             ]
@@ -262,9 +262,9 @@ class _Forms:
             case tuple():
                 return tuple(self.part(each, columns) for each in part)
             case float():
-                return ("float", repr(part))  # NaN is itself here, and -0.0 is not 0.0
+                return ("float", repr(part))  # by repr: NaN equals itself, and -0.0 is not 0.0
             case _:
-                # 1, 1.0 and True are equal in Python, and not the same here.
+                # 1, 1.0 and True are equal in Python, but differ here.
                 return (type(part).__name__, part)
 
     def _called(self, name: str, parts: list[Any]) -> int:
@@ -287,7 +287,7 @@ _PASSING = ("GlobalLimit", "LocalLimit", "Sort", "Offset", "WindowGroupLimit")
 
 
 def _without_order(plan: PlanOperator) -> PlanOperator:
-    """A whole query without the ORDER BY that only says in which order rows are shown."""
+    """A whole query without an ORDER BY that only orders the shown rows."""
     if plan.name == "Sort":
         return _without_order(plan.children[0])
     if plan.name == "Project":

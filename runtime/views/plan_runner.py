@@ -1,4 +1,4 @@
-"""Runs the texts of a view's change plan, in order: finds what each reads, and keeps the rows."""
+"""Runs the queries of a view's change plan in order, and keeps their rows."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -61,11 +61,11 @@ class PlanRunner:
         return self._engine.run(query, inputs, self._names)
 
     def see_through(self) -> None:
-        """Check no more: what is left takes less than recomputing the view."""
+        """Stop checking: the remaining work takes less than recomputing the view."""
         self._check = lambda: None
 
     def _pick(self, selection: PickedColumns) -> LocalRows | Declined:
-        """Columns of rows that the driver holds; distinct where it can compare them."""
+        """Columns of driver-local rows; distinct if the driver can compare them."""
         parts = []
         for use, columns in selection.columns:
             rows = self._input(use).local
@@ -81,11 +81,11 @@ class PlanRunner:
             case StepUse(name):
                 return self.steps[name]
             case StateUse():
-                assert self.state_rows is not None  # they are found before what reads them is run
+                assert self.state_rows is not None  # they are found before their readers run
                 return self.state_rows
 
     def keep(self, rows: RowSet) -> RowSet:
-        """Rows computed now if they are few, else once when they are first read."""
+        """Rows that are computed now if they are few, else on their first use."""
         self._check()
         return rows.keep(self._stack, many=self.relations.has_many)
 
@@ -127,7 +127,7 @@ class PlanRunner:
         self._keep_all(waiting)
 
     def _keep_all(self, waiting: list[StepText]) -> None:
-        """Compute some steps that do not read one another: those of few rows in one job."""
+        """Compute steps that do not read one another; those with few rows in one job."""
         names = [step.name for step in waiting if not has_subqueries(step.rows)]
         few = [n for n in names if self.steps[n].is_of_few and not self.steps[n].is_local]
         rows = [self.steps[name] for name in few]
@@ -142,7 +142,7 @@ class PlanRunner:
     def _of_step(self, step: StepText, group_types: T.StructType | None) -> RowSet:
         rows = self.rows(step.rows)
         if step.role is StepRole.GROUPS:
-            assert group_types is not None  # there is a state table then
+            assert group_types is not None  # the plan has a state table
             rows = rows.cast(group_types)
         return rows
 
@@ -163,7 +163,7 @@ class PlanRunner:
             last, group_types: as for :meth:`run`. results: computed from them. later: queries that
                 read the steps, too.
         """
-        are_keys = any(step.role is StepRole.KEYS for step in steps)  # then a table is read by them
+        are_keys = any(step.role is StepRole.KEYS for step in steps)  # a table is read by them
         if not are_keys and not any(map(has_subqueries, [*(s.rows for s in steps), *last])):
             for step in steps:
                 self.steps[step.name] = self._of_step(step, group_types)
@@ -178,7 +178,7 @@ class PlanRunner:
 
 
 def is_true(row: RowSet) -> bool:
-    """The one value of the one row of a test."""
+    """The value of a test, which has one row."""
     local_rows = row.collect()
     if isinstance(local_rows, Declined):
         ((value,),) = row.frame.collect()
@@ -188,11 +188,11 @@ def is_true(row: RowSet) -> bool:
 
 
 def _plain(rows: LocalRows) -> LocalRows:
-    """Rows whose columns compare as plain texts, as those that Spark computes of others do."""
+    """Rows with CHAR and VARCHAR columns as plain texts, like computed columns."""
     fields = [T.StructField(f.name, f.dataType) for f in rows.schema]
     return rows.with_rows(T.StructType(fields), rows.arrow)
 
 
 def _is_cheap(step: StepText, rows: RowSet) -> bool:
-    """Whether computing a step again takes less than a job: one change of few rows, projected."""
+    """Whether computing a step again takes less than a job: a projection of one small change."""
     return step.role is StepRole.CHANGE and rows.is_of_few and len(step.rows.inputs) == 1

@@ -1,4 +1,4 @@
-"""Computes a small view whole, by a plan that is kept.
+"""Computes a small view from scratch, by a cached plan.
 
 For a new view over small tables, Spark's scans with file lists, statistics and exchanges take
 longer than the query. So this process reads the tables, and the plan over driver-local rows is
@@ -25,10 +25,10 @@ from ctsql.runtime.warehouse.query_engine import StoredRelations
 def view_of_few(
     view: ViewWrite, sources: StoredRelations, at: int, session: SparkSession
 ) -> RowSet | Declined:
-    """What a view ought to hold as of T; declined where that is not of few stored rows alone."""
+    """The desired rows of a view as of T; Declined unless they come from few stored rows."""
     reads = reads_of(view.desired)
     if not reads.contents or reads.inserts or reads.outputs or not reads.is_all:
-        return Declined("it reads more than contents")
+        return Declined("it reads more than the contents of tables")
     few_rows: dict[str, LocalRows] = {}
     for object_id in reads.contents:
         rows = sources.local_rows(object_id, at)

@@ -1,8 +1,8 @@
-"""Refreshes a view by its tables' changes, or says why it has to be recomputed.
+"""Refreshes a view by its tables' changes, or recomputes it and records the reason.
 
-After a refresh the stored rows are those of the query as of T, if they were those of the query at
-the last write; when that is not certain, the view is recomputed and compared. If a change plan's
-query fails, the view's own query is run: only its error counts.
+Following changes is correct only if the stored rows were those of the query at the last write. If
+that is uncertain, the view is recomputed and compared. If a query of the change plan fails, the
+view's query is run, and only its error counts.
 """
 
 from collections.abc import Callable, Mapping
@@ -45,7 +45,7 @@ from ctsql.runtime.warehouse.warehouse import Warehouse
 
 
 class TookLonger(Exception):
-    """Following has taken as long as recomputing the view does."""
+    """Following has taken as long as a recomputation."""
 
 
 DETAIL_MAX = 200  # characters of a detail that a commit keeps
@@ -56,16 +56,16 @@ class RefreshOutcome:
     """What a refresh did."""
 
     strategy: Strategy
-    # for RECOMPUTE, a code: of ``RECOMPUTE_REASONS``, or of the planner's reasons.
+    # for RECOMPUTE, a code of ``RECOMPUTE_REASONS`` or of the planner.
     why: str | None = None
-    detail: str = ""  # which table, say
+    detail: str = ""  # such as the table's name
     changed_tables: tuple[str, ...] = field(default=())  # the tables with a change
-    ms: int = 0  # what it took
-    tried_ms: int = 0  # what following in vain took before that; 0 if it was not tried
-    due: Due | None = None  # when time changes the view next; None where that was not found out
+    ms: int = 0  # its cost
+    tried_ms: int = 0  # time spent on following in vain; 0 if not tried
+    due: Due | None = None  # when time changes the view next; None if not computed
 
     def to_metadata(self) -> dict[str, Any]:
-        """For the metadata of the commit."""
+        """The outcome as metadata of the commit."""
         metadata: dict[str, Any] = {"strategy": self.strategy.value}
         if self.why is not None:
             metadata["why"] = self.why
@@ -80,7 +80,7 @@ class ViewRefresh:
     """One refresh of one view.
 
     Attributes:
-        context: shared by all ways to refresh. costs: as stored by the last commit.
+        context: shared by all strategies. costs: as stored by the last commit.
     """
 
     def __init__(self, context: RefreshContext, *, full: bool) -> None:
@@ -126,10 +126,10 @@ class ViewRefresh:
         )
 
     def keep_state(self, outcome: RefreshOutcome) -> None:
-        """After a refresh: fill the state table, if the next one is likely to use it."""
+        """After a refresh: fill the state table if the next refresh is likely to use it."""
         retry = outcome.why == "FULL_ASKED"
         if self.state.is_refused and not retry:
-            self.state.leave_unchanged()  # what was refused stays so
+            self.state.leave_unchanged()  # a refusal is kept
             return
         is_kept = outcome.strategy in (Strategy.NO_CHANGE, Strategy.LEAVING)
         if self.policy is Policy.FULL or is_kept:
@@ -164,7 +164,7 @@ class ViewRefresh:
         return likely and query.refusal() is None
 
     def keep_expiries(self, outcome: RefreshOutcome) -> None:
-        """After a refresh: fill the expiry tables that pay, if the next one may use them."""
+        """After a refresh: fill the expiry tables that the next refresh may use."""
         is_recomputed, retry = outcome.strategy is Strategy.RECOMPUTE, outcome.why == "FULL_ASKED"
         if not self.context.view.reads_clock or self.policy is Policy.FULL:
             return
@@ -231,7 +231,7 @@ class ViewRefresh:
         return follow_changes(context, query, state_plan, moves, span)
 
     def _span(self) -> tuple[int, int] | Declined:
-        """The time whose contents are stored, and the one to be reached."""
+        """The T of the stored contents, and the T of this refresh."""
         if self.policy is Policy.FULL:
             return Declined("POLICY_FULL")
         output = self.warehouse.relations.output(self.item)
@@ -261,7 +261,7 @@ class ViewRefresh:
         return before, at
 
     def has_foreign_rows(self) -> bool:
-        """Did somebody else write into the view's table since it was compared last?"""
+        """Did another writer write into the view's table since the last comparison?"""
         return self.warehouse.relations.output(self.item).has_foreign_rows()
 
     def _moves(self, query: PreparedQuery, before: int, at: int) -> dict[str, TableMove] | Declined:
@@ -285,7 +285,7 @@ class ViewRefresh:
 
 
 def _make_or_refuse(side: SideTable, fill: Callable[[], Declined | None]) -> None:
-    """Fill an auxiliary table of the view, or say in the view's commit why there is none."""
+    """Fill an auxiliary table of the view, or record in the view's commit why there is none."""
     try:
         failure = fill()
     except (DataError, StatementError, EnvironmentProblem) as problem:
@@ -296,16 +296,13 @@ def _make_or_refuse(side: SideTable, fill: Callable[[], Declined | None]) -> Non
     if failure is None:
         return
     if failure.reason == "HISTORY_LOST":
-        side.remove()  # a file of its table, as the query's own were just read
+        side.remove()  # the damage is in its own table, because the query's files were just read
     else:
         side.refuse(failure.reason)
 
 
 def _failure(problem: Exception) -> Declined:
-    """Why a way to refresh cannot be taken.
-
-    What no other way would mend is raised again.
-    """
+    """Why a strategy cannot be used; errors that every strategy would meet are raised again."""
     match problem:
         case DataError() | StatementError():
             return Declined("TEXTS_FAILED", problem.message)
@@ -313,7 +310,7 @@ def _failure(problem: Exception) -> Declined:
             if problem.condition == "HISTORY_LOST" or problem.message == FILE_MISSING:
                 return Declined("HISTORY_LOST", problem.detail or "")
             if problem.condition == "SPARK_ERROR" and not is_lost(problem):
-                # Spark's optimizer has queries that it fails on; the whole one may be none.
+                # Spark's optimizer fails on some queries, and perhaps not on the whole one.
                 return Declined("TEXTS_FAILED", problem.message)
     raise problem
 
@@ -337,9 +334,9 @@ def follow_changes(
                 leaving.stage(context.staging)
                 return RefreshOutcome(strategy=Strategy.LEAVING, due=leaving.due())
         if has_no_vectors(context.warehouse.relations.table(context.item)):
-            leaving = None  # of its files each goes once in a commit, whole
+            leaving = None  # a commit may remove each of its files once, whole
     plan, expiries = query.plan, context.expiries.opened()
-    # Where the view shows what leaves, the changes are of what passes now.
+    # If leaving rows are found in the view, changes are those of the rows that pass now.
     since = before if leaving is None else at
     spans = {
         name: WindowSpan(plan.windows[name], since, expiries.get(name)) for name in plan.windows
@@ -398,7 +395,7 @@ def fill_state(
 def fill_expiries(
     context: RefreshContext, expiries: ExpiryTable, item: Item, at: int
 ) -> Declined | None:
-    """Stage the future expiries of all rows of a table as of a T; or refuse it."""
+    """Stage the future expiries of all rows of a table as of a T, or refuse the expiry table."""
     storage = stored_as_of(context.warehouse, item, at)
     if isinstance(storage, Declined):
         return storage
@@ -411,8 +408,8 @@ def fill_expiries(
 def next_expiry(warehouse: Warehouse, item: Item, at: int) -> int | None:
     """The first later T at which time changes the view's rows of this T; None for none.
 
-    It is searched in the view's tables. Raises CLOCK_NOT_COMPARED if their columns have changed so
-    that the query no longer shows it.
+    It is searched in the view's tables. Raises CLOCK_NOT_COMPARED if changed columns make it
+    unknown.
     """
     query = prepared(warehouse, item, at)
     if isinstance(query.clock, Declined):

@@ -1,4 +1,4 @@
-"""What a way to refresh a view is given."""
+"""The input of a refresh strategy."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,25 +18,25 @@ from ctsql.runtime.views.state_table import ViewState
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 LARGE_MIN = 2_000
-"""Rows that changed above which filtered tables that they meet are read before the others."""
+"""With more changed rows, filtered tables that they join are read before the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowedChanges:
-    """What changed in the tables that a view reads, and the plan that follows it."""
+    """The changes of the tables that a view reads, and the plan that follows them."""
 
     plan: ChangePlan
     changed_tables: tuple[str, ...]  # those with a change that is not empty
     at: int  # the T whose contents the view is to show
     state_plan: StatePlan | None  # the state table that the plan keeps; None for none
     runner: PlanRunner  # runs the plan's texts
-    # what time takes from the view's rows; the changes are then of what passes as of the T. None
-    # where the changes have it.
+    # the rows that time removes from the view; changes are then those of passing rows. None
+    # if the changes include them.
     leaving: LeavingRows | None = None
 
     @property
     def large(self) -> tuple[str, ...]:
-        """Those with changes so large that one more step is worth it if it leaves fewer rows."""
+        """The tables with changes so large that a step that reduces them is worthwhile."""
         rows = self.runner.relations.changes
         return tuple(name for name in self.changed_tables if _is_large(rows[name]))
 
@@ -67,12 +67,12 @@ class RefreshContext:
 
     @property
     def policy(self) -> Policy:
-        """Whether its changes are to be followed."""
+        """The view's REFRESH POLICY."""
         return Policy(self.view.policy)
 
     @property
     def columns(self) -> list[str]:
-        """The view's, in order."""
+        """The view's columns, in order."""
         return [c.name for c in self.view.columns]
 
     @property
@@ -86,5 +86,5 @@ class RefreshContext:
         return StoredRows(self.warehouse.relations.table(self.item), self.batch.version_read)
 
     def is_strict_arithmetic(self) -> bool:
-        """Is a sum that is too large an error? Otherwise it were NULL, and nothing to add to."""
+        """Is an overflowing sum an error? Otherwise it would be NULL, and could not be added to."""
         return self.warehouse.gateway.session.conf.get("spark.sql.ansi.enabled") == "true"

@@ -2,11 +2,11 @@
 
 docs/views.md lists the ways; each leaves the same rows.
 
-The inputs are row counts from the tables' logs, and this view's measured times, which go before
-estimates (:class:`Costs`: each commit stores them for the next refresh). A refresh that has already
+The inputs are row counts from the tables' logs, and this view's measured times, which have priority
+over estimates (:class:`Costs`; each commit stores them for the next refresh). A refresh that has
 taken as long as a recomputation is given up and recomputed; its time counts as incremental. One
-slow first time may be the process's start, so the way changes after the second, and recomputing is
-measured again after the view's creation. The losing way is retried from time to time: tables grow.
+slow time may be the process's start, so the choice changes after the second. Recomputing is
+measured again after the view's creation. The slower way is retried from time to time: tables grow.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,30 +14,30 @@ from dataclasses import asdict, dataclass, replace
 from enum import Enum
 
 RECOMPUTED_ROWS_MAX = 10_000
-"""Below so many rows in all tables that a view reads, recomputing is taken to cost no more."""
+"""If the view's tables have fewer rows in total, recompute."""
 CHANGED_PART_MAX = 0.15
-"""When more than this part of a table changed, most of what was computed is computed again."""
-WORTH_MS = 2_000  # over small tables, following is tried where recomputing took as long as this
+"""If more than this part of a table changed, recompute."""
+WORTH_MS = 2_000  # over small tables, following is tried if recomputing took this long
 READING_MS = 200
-"""What it takes to plan the change of one table at one place of a query, until it is measured."""
-SLOWER_MAX = 1.2  # following may take so many times as long as recomputing before it is left
-FOLLOWED_MIN = 2  # following is tried so often before it is left
-UNTRIED_MAX = 20  # after so many refreshes the way that was slower is tried again
+"""Assumed cost of planning one table's change at one place of a query, until it is measured."""
+SLOWER_MAX = 1.2  # following is given up if it takes so many times as long
+FOLLOWED_MIN = 2  # following is tried so often before it is given up
+UNTRIED_MAX = 20  # after so many refreshes the slower way is tried again
 
 
 LOOKED_AHEAD_MS = (60_000, 7_200_000, 604_800_000)
-LOOKED_THROUGH_MAX = 100_000  # rows of a table in which the next expiry is looked for at once
+LOOKED_THROUGH_MAX = 100_000  # rows of a table that are searched at once for the next expiry
 EXPIRIES_BY = "expiries_by"
-"""In the metadata of a view's commit, by window: how the rows that expire were found."""
+"""In the metadata of a view's commit, by window: how expiring rows were found."""
 
 
 class Policy(Enum):
-    """What ``REFRESH POLICY`` asks for."""
+    """The values of ``REFRESH POLICY``."""
 
-    AUTO = "auto"  # what is cheapest
-    INCREMENTAL = "incremental"  # follow the changes wherever that is possible
+    AUTO = "auto"  # the cheapest way
+    INCREMENTAL = "incremental"  # follow the changes if possible
     STRICT = "strict"  # the same, and a query without a change plan is refused
-    FULL = "full"  # recompute and compare, always
+    FULL = "full"  # always recompute and compare
 
 
 class Strategy(Enum):
@@ -58,27 +58,27 @@ RECOMPUTE_REASONS = {
     "FIRST_WRITE": "the view was not written before",
     "FOREIGN_ROWS": "another writer wrote into the view's table",
     "FULL_ASKED": "REFRESH MATERIALIZED VIEW .. FULL",
-    "HISTORY_LOST": "versions of a table since the last refresh are no longer there",
+    "HISTORY_LOST": "versions of a table since the last refresh no longer exist",
     "LARGE_CHANGE": "so much of a table changed that recomputing costs less",
-    "MOST_KEYS": "most of the view's rows have a key for which something changed",
+    "MOST_KEYS": "most of the view's rows have a changed key",
     "NOT_STORED": "a view that it reads was not stored as of the last refresh",
     "PLAN_LARGE": "its query reads tables at so many places that recomputing costs less",
     "POLICY_FULL": "REFRESH POLICY = full",
     "REDEFINED": "the view's definition was replaced",
-    "ROUND_TRIP": "Spark reads the query otherwise than its change plan does",
+    "ROUND_TRIP": "Spark does not read the query as its change plan does",
     "ROWS_DIFFER": "the stored rows are not those of the last refresh",
     "ROWS_MOVED_UP": "rows that were not stored have moved up among the first ones",
-    "ROWS_WENT": "rows of groups went, and only all other rows of these say what is left",
+    "ROWS_WENT": "groups lost rows, and must be computed from their remaining rows",
     "SCHEMA_CHANGED": "the columns of a table changed",
-    "SLOWER_BEFORE": "following took longer than recomputing when it was tried last",
+    "SLOWER_BEFORE": "following the changes took longer than recomputing when last tried",
     "SMALL_TABLES": "the tables are so small that recomputing costs less",
     "STATE_LARGE": "its groups are too many for all of them to be read each time",
     "STATE_ROUNDS": "its sums or averages would not be exact",
     "TEXTS_FAILED": "a query of the change plan failed",
-    "TIMED_ONCE": "recomputing was timed only when the view was made",
-    "TOOK_LONGER": "following had taken as long as recomputing does, and was not done",
+    "TIMED_ONCE": "recomputing was timed only when the view was created",
+    "TOOK_LONGER": "following was given up after taking as long as recomputing",
 }
-"""Why a view that has a change plan was recomputed all the same, by code; sorted.
+"""Why a view with a change plan was recomputed, by code; sorted.
 
 ``STATE_LARGE``, ``STATE_ROUNDS`` and ``TEXTS_FAILED`` are also why a view has no state table.
 """
@@ -104,26 +104,26 @@ REASONS_THAT_FILL_STATE = (
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Numbers of rows, None where the log does not say."""
+    """Numbers of rows; None if the log does not contain them."""
 
-    tables: tuple[int | None, ...]  # of each table that the view reads
-    changes: tuple[int | None, ...]  # of the change of each of these
-    readings: int = 0  # how often the query reads a table, each place counted
+    tables: tuple[int | None, ...]  # in each table that the view reads
+    changes: tuple[int | None, ...]  # in the change of each of these
+    readings: int = 0  # places at which the query reads a table
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What refreshes of a view took, in milliseconds; None for a way that was not taken yet."""
+    """Costs of a view's refreshes in milliseconds; None for a way that was not used yet."""
 
     full_ms: int | None = None  # recomputing
-    follow_ms: int | None = None  # any other way, also one that ended in recomputing
+    follow_ms: int | None = None  # any other way, including one that was given up
     untried: int = 0  # refreshes since the last time that the changes were followed
-    fulls: int = 0  # how often the view was recomputed, counted up to 2
-    follows: int = 0  # how often the changes were followed, counted up to ``FOLLOWED_MIN``
+    fulls: int = 0  # recomputations, counted up to 2
+    follows: int = 0  # followed refreshes, counted up to ``FOLLOWED_MIN``
 
     @staticmethod
     def of(metadata: object) -> "Costs":
-        """From the metadata of a commit; nothing is known where there is none."""
+        """From the metadata of a commit; without metadata no cost is known."""
         if not isinstance(metadata, Mapping):
             return Costs()
         return Costs(
@@ -135,18 +135,18 @@ class Costs:
         )
 
     def to_metadata(self) -> dict[str, int | None]:
-        """For the metadata of a commit."""
+        """The costs as metadata of a commit."""
         return asdict(self)
 
     def anew(self) -> "Costs":
-        """From now on following has a state table, so what it took before says nothing."""
+        """Forget the cost of following, because from now on it has a state table."""
         return replace(self, follow_ms=None, untried=0, follows=0)
 
     def after(self, strategy: Strategy, ms: int, tried_ms: int = 0) -> "Costs":
-        """With one more refresh; before it recomputed the view, it may have tried to follow."""
+        """The costs after one more refresh, which may have tried to follow before it recomputed."""
         match strategy:
             case Strategy.NO_CHANGE | Strategy.LEAVING:
-                return self  # they say nothing of what a change of a table costs
+                return self  # they do not show what a change of a table costs
             case Strategy.RECOMPUTE:
                 before = self.full_ms if self.fulls > 1 else None
                 costs = replace(
@@ -166,7 +166,7 @@ class Costs:
 
 
 def _mix(before: int | None, now: int) -> int:
-    """A slower time counts for a quarter: the process may have just begun."""
+    """The new average; a slower time counts a quarter, because it may be a process's first."""
     return now if before is None or now < before else (3 * before + now) // 4
 
 
@@ -174,7 +174,7 @@ def recompute_why(policy: Policy, sizes: Sizes, costs: Costs) -> str | None:
     """A code of :data:`RECOMPUTE_REASONS` if recomputing is cheaper; None if following is.
 
     A table without row counts in its log is large. A change of unknown size is followed: it is read
-    first, and may be found too large then. A view over small tables is recomputed until following
+    first, and may then be too large. A view over small tables is recomputed until following
     has been measured as cheaper.
     """
     match policy:
@@ -196,14 +196,14 @@ def recompute_why(policy: Policy, sizes: Sizes, costs: Costs) -> str | None:
                 return "PLAN_LARGE" if sizes.readings * READING_MS > full_ms else None
             if costs.follows < FOLLOWED_MIN:
                 return None
-            # When the view was made its query was new to Spark: that takes about twice as long.
+            # At creation the query was new to Spark, which takes about twice as long.
             if costs.fulls == 1 and follow_ms >= full_ms // 2:
                 return "TIMED_ONCE"
             return "SLOWER_BEFORE" if follow_ms > SLOWER_MAX * full_ms else None
 
 
 def are_small(tables: Sequence[int | None]) -> bool:
-    """Are tables of so many rows together small? Not where a log does not say (None)."""
+    """Are tables with so many rows together small? Not if a count is unknown (None)."""
     counts = [rows for rows in tables if rows is not None]
     return len(counts) == len(tables) and sum(counts) < RECOMPUTED_ROWS_MAX
 
@@ -211,7 +211,7 @@ def are_small(tables: Sequence[int | None]) -> bool:
 def looked_ahead(counts: Sequence[int | None], at: int) -> list[int | None]:
     """How far to search for the next expiry at once: large tables are searched in short spans.
 
-    ``counts``: the rows of each table; None if the log does not say.
+    ``counts``: the rows of each table; None if unknown.
     """
     is_small = all(n is not None and n < LOOKED_THROUGH_MAX for n in counts)
     return [None] if is_small else [*(at + ms for ms in LOOKED_AHEAD_MS), None]

@@ -38,10 +38,10 @@ from ctsql.runtime.warehouse.versions import DEFINITION
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 _PROPERTIES = {"delta.enableChangeDataFeed": "false", "delta.checkpointInterval": "137"}
-STATE = "state"  # in the metadata of a view's commit: what it says of its state table
-EXPIRIES = "expiries"  # there too: what it says of its expiry tables, a list
+STATE = "state"  # in the metadata of a view's commit: the pointer to its state table
+EXPIRIES = "expiries"  # the same: the list of pointers to its expiry tables
 DAMAGED = ("HISTORY_LOST", "NOT_A_DELTA_TABLE", "STORED_DATA_INVALID")
-"""A table to which one of these applies cannot be used."""
+"""Errors that make a table unusable."""
 
 
 class SideTableKind(Enum):
@@ -52,12 +52,12 @@ class SideTableKind(Enum):
 
     @property
     def folder(self) -> str:
-        """Where tables of the kind are, below the view's."""
+        """The folder of tables of this kind, below the view's folder."""
         return "_state" if self is SideTableKind.STATE else "_expiries"
 
     @property
     def suffix(self) -> str:
-        """What the ids of the applications that write them end with."""
+        """The suffix of the application ids of their writers."""
         return STATE if self is SideTableKind.STATE else EXPIRIES
 
 
@@ -77,7 +77,7 @@ class Pointer:
 
     @staticmethod
     def of(metadata: object) -> "Pointer | None":
-        """From the metadata of a commit; None where it says nothing."""
+        """From the metadata of a commit; None if it has no pointer."""
         if not isinstance(metadata, dict) or "digest" not in metadata:
             return None
         return Pointer(
@@ -89,12 +89,12 @@ class Pointer:
 
     @staticmethod
     def all_of(metadata: object) -> "tuple[Pointer, ...]":
-        """From a list of such; none where there is no list."""
+        """From a list in the metadata; empty if there is no list."""
         entries = metadata if isinstance(metadata, list) else []
         return tuple(pointer for one in entries if (pointer := Pointer.of(one)) is not None)
 
     def to_metadata(self) -> dict[str, Any]:
-        """For the metadata of a commit."""
+        """The pointer as metadata of a commit."""
         if self.refusal is not None:
             return {"digest": self.digest, "refused": self.refusal}
         return {"digest": self.digest, "table": self.table, "version": self.version}
@@ -118,12 +118,12 @@ def is_current(
 
 
 def digest_of(text: str) -> str:
-    """The digest of a text that says what a table holds [one-table-per-digest]."""
+    """The digest of a text that defines a table's contents [one-table-per-digest]."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 class SideTable:
-    """An auxiliary table of one view during one refresh: used, filled, kept, or refused.
+    """An auxiliary table of one view during one refresh: used, filled, unchanged or refused.
 
     Attributes:
         digest: of its definition; empty until computed. pointer: of the view's last commit.
@@ -145,11 +145,11 @@ class SideTable:
         self.did = ""
         self._batch: OutputBatch | None = None
 
-    # ---- what it is
+    # ---- identity
 
     @property
     def location(self) -> str:
-        """Where its table is."""
+        """The location of its table."""
         assert self.item.location is not None  # a view has a table
         return f"{self.item.location}/{self.kind.folder}/{self.digest}"
 
@@ -160,23 +160,23 @@ class SideTable:
 
     @property
     def table(self) -> DeltaTable:
-        """Its table, once it is there."""
+        """Its table, once created."""
         return self.warehouse.gateway.table(self.location)
 
     def leave_unchanged(self) -> None:
-        """What was true of it is."""
+        """Keep the pointer of the last commit."""
         self._batch = None
         self.next_pointer = self.pointer
 
     def refuse(self, code: str) -> None:
-        """There is to be none [refusal-handed-on]."""
+        """Refuse the table for a reason [refusal-handed-on]."""
         self.discard()
         self.next_pointer = Pointer(digest=self.digest, refusal=code)
 
     # ---- using it
 
     def find(self) -> OutputBatch | None:
-        """A batch over what belongs to the view's last write; None where that is not known."""
+        """A batch over the contents as of the view's last write; None if they are not current."""
         if self.pointer is None or self.is_refused:
             return None
         try:
@@ -184,19 +184,19 @@ class SideTable:
         except EnvironmentProblem as problem:
             if problem.condition not in DAMAGED:
                 raise
-            return None  # it is made anew
+            return None  # it is rebuilt
 
     def _current(self, pointer: Pointer) -> OutputBatch | None:
         if not self.warehouse.gateway.exists(self.location):
             return None
         output = self._open()
         if output.table.table_id != pointer.table:
-            self._forget()  # deleted and made anew by another process, once or more
+            self._forget()  # another process has deleted and rebuilt it
             output = self._open()
         if output.fetch_recent_upper() > self.time:
             return None
         batch = output.batch(output.upper, self.time + 1)
-        # This looks at the newest version, not before that of the batch; the last write after it.
+        # Read the newest version (at least that of the batch) before the last write.
         has_foreign_rows = output.has_foreign_rows()
         last = output.uppers.last
         found = is_current(
@@ -211,7 +211,7 @@ class SideTable:
         self.is_used = True
         return batch
 
-    # ---- making it
+    # ---- building it
 
     def start(
         self, schema: T.StructType, at: int, other_digests: Collection[str] = ()
@@ -230,7 +230,7 @@ class SideTable:
         return batch
 
     def _make(self, schema: T.StructType, other_digests: Collection[str]) -> None:
-        """Make the table if it is not there, and drop those of other definitions."""
+        """Create the table if it does not exist, and drop those of other definitions."""
         gateway = self.warehouse.gateway
         if gateway.exists(self.location):
             return
@@ -255,7 +255,7 @@ class SideTable:
         return [f"{folder}/{name}" for name in names if name != own and name not in other_digests]
 
     def _open(self) -> Output:
-        """Its write handle, which lives as long as the process: it may have files to see after."""
+        """Its write handle, kept for the process, because it may have files to clean up."""
         output = self.warehouse.relations.states.get(self.location)
         if output is None:
             output = Output(self.table, f"{self.item.app}:{self.kind.suffix}")
@@ -263,7 +263,7 @@ class SideTable:
         return output
 
     def _forget(self) -> None:
-        """What this process knows of the table is that of one that is gone."""
+        """Forget what this process has cached of a table that was removed."""
         self.warehouse.gateway.forget(self.location)
         self.warehouse.relations.states.pop(self.location, None)
 
@@ -294,7 +294,7 @@ class SideTable:
             self.next_pointer = self._of_rival(at)
 
     def _of_rival(self, at: int) -> Pointer | None:
-        """What is written for this T already, if it is what would be written now."""
+        """The version that a rival has written for this T, if it has the same contents."""
         output = self._open()
         if output.fetch_recent_upper() != self.time + 1 or output.has_foreign_rows():
             return None

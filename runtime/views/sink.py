@@ -69,14 +69,14 @@ class StagedBatch:
     """A description whose rows are staged."""
 
     batch: OutputBatch
-    # what the refresh did, for the metadata of the commit; nothing of a batch that came from
+    # the outcome of the refresh, for the metadata of the commit; empty for a batch from
     # another process.
     report: Mapping[str, object] = field(default_factory=dict)
-    # the auxiliary tables of the view; none for such a batch.
+    # the auxiliary tables of the view; none for a batch from another process.
     side_tables: tuple[ViewState | ExpiryTables, ...] = ()
 
     def describe(self) -> str:
-        """Hand the batch on as a text; its appender has no auxiliary table of the view."""
+        """The batch as a text for another process, without the view's auxiliary tables."""
         self.discard_side_tables()
         return self.batch.describe()
 
@@ -92,7 +92,7 @@ class StagedBatch:
 
 
 class ViewSink:
-    """Keeps one materialized view's table."""
+    """Writes one materialized view's table."""
 
     def __init__(
         self, warehouse: Warehouse, item: Item, context: AdvanceContext = UNATTENDED
@@ -119,7 +119,7 @@ class ViewSink:
             return
         self._full = full
         followed = self.warehouse.relations.is_followed(self.item, self.context.watched_ids)
-        # What time changes in a view is known once it is written: so one T after another.
+        # The next change by time is known after a write, so write one T after another.
         while due := self._due(until):
             times = due if followed else due[-1:]
             if self.plan.reads_clock:
@@ -142,7 +142,7 @@ class ViewSink:
             self._close()
 
     def _may_be_written(self) -> bool:
-        """Does the table have its columns, or get them with the next commit?
+        """Does the table have the view's columns, or get them with the next commit?
 
         False if a newer definition has written it, and in read-only mode before that commit: reads
         are then computed, because tables in memory have the stored columns. Raises
@@ -159,16 +159,16 @@ class ViewSink:
                 return False
             if self.output.table.version() == version:
                 raise problem
-            # Meanwhile another process has written the view, maybe by another definition.
+            # Another process may have written the view by another definition.
         raise disturbance_error(f"{TRIES_MAX} looks at the columns of {self.item.name}")
 
     def _due(self, until: int) -> list[int]:
-        """The times at which it must be written, as far as they are known."""
+        """The known times at which it must be written."""
         upper = self.output.upper
         times: set[int] = set()
         after = max(upper - 1, self.item.created_at)
         if self.warehouse.schedules.schedule(self.item) is not None:
-            after = max(upper, self.item.created_at) - 1  # at creation it may have none to write
+            after = max(upper, self.item.created_at) - 1  # a new view may be empty
         elif upper <= self.item.created_at:
             times.add(self.item.created_at)
         times |= self.warehouse.schedules.change_times(self.item, after=after, until=until)
@@ -177,26 +177,26 @@ class ViewSink:
         if shown_at is not None and (self._full or (stale and until >= upper)):
             times.add(until)
         if shown_at is not None and times and self.plan.reads_clock:
-            times.add(max(shown_at, *times))  # what time changes until then is in it
+            times.add(max(shown_at, *times))  # it includes the changes by time until then
         return sorted(times)
 
     def _write_error(self, time: int, problem: DataError, *, is_last: bool) -> bool:
         """Make the contents as of a time an error; False if the error is not lasting.
 
-        A table that still has other columns holds none: that T is left out, if it is not the last.
+        A table with other columns cannot store an error: that T is skipped, unless it is the last.
         """
         cause = problem.__cause__
         if not isinstance(cause, CtsqlError) or not is_final(cause):
             return False
         if awaits_columns(self.warehouse, self.item):
             self._mint = Mint(since=self.item.created_at)
-            return not is_last  # the next that can be computed gives the table its columns
+            return not is_last  # the next successful T gives the table its columns
         failure = Failure.of(time, cause, self.item).to_json()
         at = self.warehouse.schedules.shown_at(self.item, time)
-        assert at is not None  # it was computed there
+        assert at is not None  # it could be computed at that T
         due = None
         if self.plan.reads_clock:
-            with suppress(DataError):  # nobody knows when time mends it
+            with suppress(DataError):  # the T at which time corrects it is unknown
                 due = self._next_expiry(at)
         while (upper := self.output.fetch_recent_upper()) <= time:
             if is_outdated(self.warehouse, self.item):
@@ -218,21 +218,21 @@ class ViewSink:
             now = self.warehouse.relations.load_stored().items.get(self.item.id)
             is_replaced = now is not None and now.revision > self.item.revision
             if is_replaced or is_outdated(self.warehouse, self.item):
-                return  # by its new definition it may go on
+                return  # with its new definition it may continue
             self._append((), upper, CLOSED, {"finished": True})
 
     def _advance_to(self, time: int) -> None:
-        """Mint, write and append until the view is written at a time, by whomever."""
+        """Mint, write and append until the view is written at a time, by any process."""
         for _ in range(TRIES_MAX):
             upper = self.output.fetch_recent_upper()
             if upper > time:
                 return  # a rival wrote it
             if is_outdated(self.warehouse, self.item):
-                return  # by a definition that this process does not know yet
+                return  # by a definition that this process has not loaded
             self._mint, _ = self._mint.next(desired=time + 1, stored_upper=upper)
-            # Not minted anew: the last description is still valid, and its batch was disturbed.
+            # Nothing was minted: the last description is valid, but its batch was disturbed.
             description = self._mint.description
-            assert description is not None  # the time is not written, so there is one to write
+            assert description is not None  # the time is not written, so there is a description
             write = self.write(description)
             with discard_on_error([write]):
                 if isinstance(self.append(write), Committed):
@@ -268,7 +268,7 @@ class ViewSink:
             phases.end("compute")
             costs = refresh.costs.after(outcome.strategy, outcome.ms, outcome.tried_ms)
             work = meter.work().to_metadata()
-            refresh.keep_state(outcome)  # once for many refreshes: not among the costs of this one
+            refresh.keep_state(outcome)  # it serves many refreshes, so this one's cost excludes it
             refresh.keep_expiries(outcome)
             phases.end("state")
             if (
@@ -294,7 +294,7 @@ class ViewSink:
             return next_expiry(self.warehouse, self.item, at)
 
     def append(self, write: StagedBatch) -> Appended:
-        """Commit a written description, from any process; one that is outdated is deleted."""
+        """Commit a written description from any process; delete it if it is outdated."""
         batch, metadata = write.batch, write.report
         description = Description(batch.text.lower, batch.text.upper)
         while True:

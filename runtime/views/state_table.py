@@ -1,7 +1,7 @@
 """The state table of a view: stored groups with the counts and sums that the view hides.
 
 See :mod:`ctsql.runtime.views.side_table`. It is refused if a sum overflows or averages are not
-exact. A refresh that recomputes leaves it behind; one that follows updates it.
+exact. A refresh that follows changes updates it; one that recomputes does not.
 """
 
 from collections.abc import Sequence
@@ -23,8 +23,8 @@ from ctsql.runtime.views.change_plans import PreparedQuery
 from ctsql.runtime.views.side_table import STATE, Pointer, SideTable, SideTableKind, digest_of
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
-STATE_DID = "state_did"  # in the metadata of a view's commit: what became of the state table
-GROUPS_MAX = 200_000  # groups that a state table may have if all of them are read at each refresh
+STATE_DID = "state_did"  # in the metadata of a view's commit: the outcome for the state table
+GROUPS_MAX = 200_000  # the most groups of a state table that is read whole at each refresh
 
 
 def is_to_build(
@@ -42,7 +42,7 @@ def is_to_build(
 
 
 def groups_max(plan: ChangePlan) -> int | None:
-    """How many groups a plan's state table may have; None for any number."""
+    """The most groups that a plan's state table may have; None for any number."""
     return GROUPS_MAX if plan.reads_all_groups else None
 
 
@@ -73,15 +73,15 @@ class ViewState(SideTable):
         return state
 
     def stored_groups(self) -> StoredRows | None:
-        """The groups as of the view's last write; None where these are not known.
+        """The groups as of the view's last write; None if the state table is not current.
 
-        What they change to is then staged by :meth:`stage`.
+        Their new contents are then staged by :meth:`stage`.
         """
         batch = self.find()
         return None if batch is None else StoredRows(self.table, batch.version_read)
 
     def stage(self, after: RowSet, before: RowSet) -> None:
-        """Stage what the groups that change become; ``before`` are these as stored, located."""
+        """Stage the new contents of changed groups; ``before``: the stored ones, located."""
         batch = self._batch
         assert batch is not None  # it is staged after stored() gave groups
         columns = [f.name for f in self.table.schema.fields]

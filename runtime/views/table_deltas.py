@@ -1,8 +1,8 @@
 """The changes of a view's tables between its last write and the T of the refresh.
 
-Commits that change no rows are no change, nor is a change that cancels over the columns that the
-view reads. Few changed rows go into the driver's JVM, where Spark sees them as values: it
-broadcasts joins with them and removes empty relations from a plan.
+Commits that change no rows are ignored, and so is a change that cancels over the columns that the
+view reads. A few changed rows become a local relation in the driver's JVM: Spark broadcasts joins
+with it and removes empty relations from a plan.
 """
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -35,18 +35,18 @@ from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 FEW_MAX = 200
-"""Rows of a table that is read whole although the keys of another table are wanted of it alone."""
+"""A table with at most so many rows is read whole, even if only some keys are needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableMove:
-    """A table that moved from one version to another."""
+    """A table whose version changed between two Ts."""
 
     item: Item
     since: int  # the T of the first
     version_change: VersionChange
-    kind: RowChange  # what the commits do, from the log alone
-    # how many rows they insert and delete together; None when the log does not say.
+    kind: RowChange  # the actions of the commits, from the log
+    # rows inserted and deleted by them; None if unknown.
     rows: int | None
 
 
@@ -64,7 +64,7 @@ def find_move(
     if isinstance(new, Declined):
         return new
     if old == new and new.shared_version is None:
-        return None  # where Ts share a commit, the places of two of them are equal, their rows not
+        return None  # if Ts share a commit, their versions are equal but not their rows
     try:
         version_change = VersionChange(at, old.version or 0, new.version or 0)
         if old.shared_version is not None or new.shared_version is not None:
@@ -82,7 +82,7 @@ def find_move(
         return Declined("HISTORY_LOST", f"{item.name}: {problem.detail}")
     is_view = isinstance(item, MaterializedView)
     if kind is RowChange.NONE and not shape.changes_types:
-        return None  # columns are stored otherwise, and no row has changed
+        return None  # only the storage of columns has changed, not rows
     if shape or (is_view and kind is not RowChange.NONE and any(c.changes_schema for c in commits)):
         return Declined("SCHEMA_CHANGED", f"{item.name}")
     if kind is RowChange.NONE:
@@ -105,7 +105,7 @@ def find_move(
 
 
 def stored_as_of(warehouse: Warehouse, item: Item, at: int) -> StoredVersion | Declined:
-    """Where an object's contents as of T are; a fallback where they are not stored."""
+    """The version with an object's contents as of T; Declined if they are not stored."""
     if isinstance(item, MaterializedView) and not StoredSources(warehouse).is_exact(item, at):
         return Declined("NOT_STORED", f"{item.name} at T = {at}")
     storage = warehouse.versions.find_storage(item, at)
@@ -127,36 +127,36 @@ class WindowSpan:
 
     window: ClockWindow
     before: int  # the T
-    expiries: ExpiringRows | None = None  # None where the table has to be read
+    expiries: ExpiringRows | None = None  # None if the table must be read
 
 
 @dataclass
 class ChangeRelations:
-    """The rows behind the names of a change plan's texts."""
+    """The rows of the relations that a change plan's queries name."""
 
     warehouse: Warehouse
     tables: Mapping[str, StoredTable]  # by the plan's name
-    at: int  # T, for those that did not move
-    moves: Mapping[str, TableMove]  # how those that moved did
-    reads: Mapping[str, Sequence[str]]  # the columns of each that matter
-    changes: dict[str, RowSet] = field(default_factory=dict)  # the net change of those that changed
-    # the rows of those that are done; a text is run when those that it reads are.
+    at: int  # T, for unchanged tables
+    moves: Mapping[str, TableMove]  # the moves of changed tables
+    reads: Mapping[str, Sequence[str]]  # the needed columns of each
+    changes: dict[str, RowSet] = field(default_factory=dict)  # the net change of changed tables
+    # the rows of finished steps; a query runs after those that it reads.
     steps: dict[str, RowSet] = field(default_factory=dict)
     lookups: Lookups = field(default_factory=Lookups)  # rows by keys
-    is_scanning: bool = False  # has Spark to read a table, or a view, itself?
-    # of the tables that are windows of one.
+    is_scanning: bool = False  # must Spark read a table or a view itself?
+    # for tables that are windows of another.
     spans: Mapping[str, WindowSpan] = field(default_factory=dict)
-    # of windows, by what their tables changed, whatever passes.
+    # for windows: the change of their tables, without the condition.
     table_changes: dict[str, RowSet] = field(default_factory=dict)
     _cache: dict[Hashable, RowSet] = field(default_factory=dict)
 
     @property
     def has_many(self) -> bool:
-        """Whether so much changed in a table that the driver does not hold it."""
+        """Whether a table's change is too large for the driver."""
         return not all(rows.is_local for rows in self.changes.values())
 
     def rows(self, use: TableUse) -> RowSet:
-        """The rows of a table at one place in a text; with keys, at least those that have one."""
+        """The rows of a table at one place of a query; with keys, at least the rows with these."""
         key = self._cache_key(use)
         rows = self._cache.get(key)
         if rows is None:
@@ -164,7 +164,7 @@ class ChangeRelations:
         return rows
 
     def _cache_key(self, use: TableUse) -> Hashable:
-        """What is read: a step may be done again, by another way to refresh."""
+        """The key of the cache: another strategy may run a step again."""
         if not use.keys:
             return use.table, use.version
         return use, tuple(
@@ -173,7 +173,7 @@ class ChangeRelations:
         )
 
     def _keys(self, use: TableUse) -> list[KeyPairs] | Declined:
-        """The keys that are wanted of a table; declined if any of them are not held."""
+        """The keys that are needed of a table; Declined if some are not in the driver."""
         keys_to_read: list[KeyPairs] = []
         for keys, pairs in use.keys:
             rows = self._local_rows(keys) if isinstance(keys, TableUse) else self.steps[keys].local
@@ -183,9 +183,9 @@ class ChangeRelations:
         return keys_to_read
 
     def _local_rows(self, use: TableUse) -> LocalRows | Declined:
-        """The rows of a table, or those with its keys, where they are few."""
+        """The rows of a table, or those with the needed keys, if they are few."""
         if use.table in self.spans:
-            return Declined("which rows are in a window, Spark has to say")
+            return Declined("only Spark can compute the rows of a window")
         return self._near(use)
 
     def _rows(self, use: TableUse) -> RowSet:
@@ -215,7 +215,7 @@ class ChangeRelations:
         return was.since if use.version is Version.OLD else was.version_change.time
 
     def _near(self, use: TableUse) -> LocalRows | Declined:
-        """The rows as this process reads them, if they are few: all, or those with some keys."""
+        """The rows read by this process, if they are few: all, or those with some keys."""
         item = self.warehouse.relations.item(self.tables[use.table].object_id)
         storage = stored_as_of(self.warehouse, item, self._time(use))
         if (
@@ -306,7 +306,7 @@ def _window_change(
 ) -> RowSet | None:
     """The net change of a window between two Ts; None if nothing can have changed.
 
-    It is what passes now of the table's change, and the earlier rows that expire in between.
+    It is the passing part of the table's change, and earlier rows that expire in between.
     """
     columns, window = list(relations.reads[name]), span.window
     parts: list[RowSet] = []
@@ -329,7 +329,7 @@ def _window_change(
 
 
 def _expired_by_table(relations: ChangeRelations, name: str, span: WindowSpan) -> DataFrame:
-    """The rows that expire: files that hold none of them, by their statistics, are not read."""
+    """The expiring rows, skipping files whose statistics exclude them."""
     item = relations.warehouse.relations.item(relations.tables[name].object_id)
     now, then = (
         f"CASE WHEN {span.window.passes(at)} THEN 1 ELSE 0 END"

@@ -1,4 +1,4 @@
-"""Stages the difference between a view's desired and its stored rows."""
+"""Stages the difference between the desired and the stored rows of a view."""
 
 from collections.abc import Hashable
 
@@ -16,12 +16,12 @@ from ctsql.runtime.views.refresh_policy import Strategy
 
 
 def stage_difference(context: RefreshContext, desired: RowSet, stored_rows: RowSet) -> None:
-    """Stage the difference of rows wanted and stored."""
+    """Stage the difference between desired and stored rows."""
     stage_rows(context, stored_form(context.view, desired), stored_rows)
 
 
 def stored_form(view: ViewWrite, desired: RowSet) -> RowSet:
-    """Rows as the view's table holds them, checked; not computed yet."""
+    """Rows in the types of the view's table, with its checks; not computed yet."""
     return derive(
         [desired],
         lambda rows: check_contents(cast_to_stored(rows[0], view), view),
@@ -30,7 +30,7 @@ def stored_form(view: ViewWrite, desired: RowSet) -> RowSet:
 
 
 def stage_rows(context: RefreshContext, desired: RowSet, stored_rows: RowSet) -> None:
-    """Stage the difference of rows in their :func:`stored_form` and those stored."""
+    """Stage the difference between rows in :func:`stored_form` and the stored rows."""
     context.warehouse.queries.stage(
         context.staging, desired, stored_rows, context.columns, small=True
     )
@@ -44,7 +44,7 @@ def stage_delta(
 
 
 def signed_form(view: ViewWrite, signed_rows: RowSet) -> RowSet:
-    """Signed rows as the view's table holds them, with what is refused; not computed yet."""
+    """Signed rows in the types of the view's table, with its checks; not computed yet."""
     return derive(
         [signed_rows],
         lambda rows: with_refused(cast_to_stored(rows[0], view, [DIFF]), view.failing),
@@ -62,15 +62,15 @@ def stage_signed_rows(
     match outcome:
         case StagingOutcome.ROWS_DIFFER:
             return Declined("ROWS_DIFFER")
-        case StagingOutcome.REFUSED:  # the query itself says what is wrong
-            detail = "a row is there that the view is asserted not to have"
+        case StagingOutcome.REFUSED:  # the query reports the error
+            detail = "the view has a row that its assertion excludes"
             return Declined("TEXTS_FAILED", detail)
         case _:
             return StagedDiff(strategy)
 
 
 def stored_key(view: ViewWrite) -> Hashable:
-    """All that a view's columns are stored by; its name where a row that it refuses is reported."""
+    """The part of a view that decides how rows are stored, and its name if it can refuse rows."""
     columns = tuple((c.name, c.type) for c in view.columns)
     rules = tuple((c.name, c.rule) for c in view.failing)
     name = str(view.name) if view.not_null else None

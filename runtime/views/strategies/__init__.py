@@ -1,7 +1,7 @@
 """The ways to follow the changes of a view's tables, in the order in which they are tried.
 
-The first that returns a :data:`Way` is used; one that declines has done nothing. Each leaves the
-same rows as :mod:`recompute`, which follows no changes. EXPLAIN reads them, too.
+The first that returns a :data:`Way` is used; one that declines has done nothing. Each writes the
+same rows as :mod:`recompute`, which follows no changes. EXPLAIN uses them too.
 """
 
 from collections.abc import Callable
@@ -25,9 +25,9 @@ from ctsql.runtime.views.strategies import (
 class RefreshStrategy:
     """One way."""
 
-    name: Strategy  # how a commit and EXPLAIN ANALYZE call it
+    name: Strategy  # its name in commits and EXPLAIN ANALYZE
     way: Callable[[RefreshContext, FollowedChanges], Way]
-    # how EXPLAIN calls it, None for a plan that is not followed in this way to begin with.
+    # its text in EXPLAIN; None if EXPLAIN does not expect it for a plan.
     headline: Callable[[ChangePlan, ReasonPrinter], str | None]
 
 

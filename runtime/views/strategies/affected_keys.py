@@ -1,4 +1,4 @@
-"""The view's rows with an affected key are replaced; maybe by adding to the groups it holds."""
+"""Replaces the view's rows with an affected key, or adds the change to its stored groups."""
 
 from functools import partial
 
@@ -19,16 +19,16 @@ from ctsql.runtime.views.view_diff import stage_difference, stage_rows, stored_f
 
 NAME = Strategy.AFFECTED_KEYS
 KEYS_COUNTED_MIN = 2_000
-"""Rows of a view from which on the number of keys says how much of it is computed again."""
+"""In views with fewer rows, the number of affected keys is not considered."""
 
 
 def headline(plan: ChangePlan, sentence_of: ReasonPrinter) -> str | None:
-    """How EXPLAIN calls it, for a view that shows the keys of its topmost operator."""
+    """The text of EXPLAIN, for a view that shows the keys of its topmost operator."""
     if plan.adds_groups:
-        sentence = "change of the view, added to the groups it holds where these are certain"
+        sentence = "change of the view, added to the stored groups if these are certain"
         if plan.kept_state is None:
             return sentence
-        return f"{sentence}, and from its state table once rows have gone"
+        return f"{sentence}, and from its state table after rows were deleted"
     if plan.inexact is None:
         return None
     return f"change of the view by the stored rows of its keys ({sentence_of(plan.inexact)})"
@@ -74,7 +74,7 @@ def _affected_rows(context: RefreshContext, runner: PlanRunner, texts: KeyedText
 def _add_to_groups(
     context: RefreshContext, changes: FollowedChanges, texts: KeyedTexts, certain: CertainTexts
 ) -> Outcome:
-    """The touched groups, and what they come to if all are certain, are computed in one job."""
+    """Compute the affected groups, and their new contents if all are certain, in one job."""
     runner, stored_rows, steps = changes.runner, context.stored_rows, texts.steps
     number = [step.name for step in steps].index(certain.step)
     first, touched_step, later = steps[:number], steps[number], steps[number + 1 :]
@@ -97,7 +97,7 @@ def _add_to_groups(
         context.state.rows_went = rows_went
     if rows_went:
         runner.run(later, [texts.rows])
-        rows = runner.rows(texts.rows)  # which finds out whether a table is scanned
+        rows = runner.rows(texts.rows)  # this determines whether a table is scanned
         is_large = changes.state_plan is not None and runner.relations.is_scanning
         if is_large and context.policy is Policy.AUTO:
             return _from_filled(context, changes, stored_rows)
@@ -111,7 +111,7 @@ def _from_filled(
 ) -> Outcome:
     """The difference to all rows of the view, from its state table, filled for this.
 
-    All that the view reads is read once for both, where the groups are few.
+    If the groups are few, the view's tables are read once for both.
     """
     state, state_plan, plan, runner = (
         context.state,
@@ -119,7 +119,7 @@ def _from_filled(
         changes.plan,
         changes.runner,
     )
-    assert state_plan is not None  # else nothing says that rows went
+    assert state_plan is not None  # else it is unknown whether rows were deleted
     if state.is_refused or state.next_pointer is not None:
         return Declined("ROWS_WENT")
     runner.state_rows = groups = runner.keep(runner.rows(plan.initial_state(state_plan.number)))
@@ -133,7 +133,7 @@ def _from_filled(
 
 
 def _adds(context: RefreshContext, plan: ChangePlan) -> bool:
-    """Can the change be added to groups that the view holds, whatever the sums come to?
+    """Can the change be added to stored groups, for all values of the sums?
 
     A sum of two sums must keep all digits, and one that is too large must be an error.
     """

@@ -1,4 +1,4 @@
-"""ORDER BY .. LIMIT, from the rows that the view holds and the change."""
+"""ORDER BY ... LIMIT, from the stored rows and the change."""
 
 from functools import partial
 
@@ -16,20 +16,20 @@ NAME = Strategy.FIRST_ROWS
 
 
 def headline(plan: ChangePlan, sentence_of: ReasonPrinter) -> str | None:
-    """How EXPLAIN calls it, for a view that holds the first rows of others."""
+    """The text of EXPLAIN, for a view with ORDER BY ... LIMIT."""
     if plan.inexact is None or not plan.is_limited:
         return None
     return f"change of the view by the first rows ({sentence_of(plan.inexact)})"
 
 
 def are_grouped_rightly(context: RefreshContext) -> bool:
-    """Can Spark group rows of the view? Of maps it may give others (``MapSort``, Spark 4.2)."""
+    """Can Spark group rows of the view? For maps it may return others (``MapSort``, Spark 4.2)."""
     schema = context.warehouse.relations.table(context.item).schema_at(context.batch.version_read)
     return all(is_comparable(schema[name].dataType) for name in context.columns)
 
 
 def way(context: RefreshContext, changes: FollowedChanges) -> Way:
-    """Needs a view of first rows, and none that have moved up among those it holds."""
+    """Needs a view of first rows, to which no row moves up that is not stored."""
     texts = changes.plan.first_rows(changes.changed_tables, large=changes.large)
     if texts is None:
         return Declined("there are no first rows of others")

@@ -18,9 +18,9 @@ from ctsql.runtime.warehouse.table_checks import missing_table
 def recompute(context: RefreshContext) -> None:
     """Stage the difference; raises VIEW_FAILED if the query cannot be computed on the data."""
     warehouse, item, batch = context.warehouse, context.item, context.batch
-    # With a schedule, rows that others wrote may have to be mended between two refreshes.
+    # With a schedule, foreign rows may have to be corrected between two refreshes.
     at = warehouse.schedules.shown_at(item, context.time)
-    assert at is not None  # a view is written from its first refresh on
+    assert at is not None  # a view has contents from its first refresh on
     with translated_failure(item, context.time), discard_on_error([batch]):
         outputs = {item.id: (item, batch.version_read)}
         small, sources = _is_small(context), StoredSources(warehouse)
@@ -40,7 +40,7 @@ def recompute(context: RefreshContext) -> None:
 
 
 def _staged_rows(context: RefreshContext, at: int) -> DataFrame | None:
-    """The rows of a replacement that was applied, if they are those as of T; else None."""
+    """The rows of an applied replacement, if they are as of T; else None."""
     warehouse, item = context.warehouse, context.item
     if not isinstance(item, MaterializedView) or item.staged_in is None:
         return None

@@ -1,4 +1,4 @@
-"""The exact signed change of the view, from the changes of its tables, and of what leaves it."""
+"""The exact signed change of the view, from the changes of its tables and its leaving rows."""
 
 from functools import partial
 
@@ -16,12 +16,12 @@ NAME = Strategy.INCREMENTAL
 
 
 def headline(plan: ChangePlan, _sentence_of: ReasonPrinter) -> str | None:
-    """How EXPLAIN calls it, for a plan that has a signed change."""
+    """The text of EXPLAIN, for a plan with a signed change."""
     return "change of the view" if plan.inexact is None else None
 
 
 def way(context: RefreshContext, changes: FollowedChanges) -> Way:
-    """Always applies; what it gives is declined where no former result can be computed again."""
+    """Always applies; its way is declined if an earlier result cannot be computed again."""
     return partial(_refresh, context, changes)
 
 
@@ -44,5 +44,5 @@ def _refresh(context: RefreshContext, changes: FollowedChanges) -> Outcome:
     outcome = stage_delta(context, rows, NAME)
     if isinstance(outcome, Declined):
         return outcome
-    leaving.stage(context.staging)  # other rows than those of the change, which pass now
+    leaving.stage(context.staging)  # these differ from the rows of the change, which pass now
     return StagedDiff(NAME, leaving.due(cast_to_stored(rows.plain_frame, context.view, [DIFF])))

@@ -27,14 +27,14 @@ from ctsql.runtime.views.view_diff import signed_form, stage_rows, stage_signed_
 
 NAME = Strategy.STATE_TABLE
 NOT_EXACT = Declined("STATE_ROUNDS")
-"""The groups are not kept from now on; the changes may be followed without them."""
+"""The groups are not stored any more; the changes may be followed without them."""
 OTHERS_FIRST = Declined("other rows may be the first ones now")
 
 Made = TypeVar("Made")
 
 
 def headline(plan: ChangePlan, _sentence_of: ReasonPrinter) -> str | None:
-    """How EXPLAIN calls it, for a plan that always keeps a state table."""
+    """The text of EXPLAIN, for a plan that always has a state table."""
     state = plan.kept_state
     if state is None or state[1] is not StateNeed.ALWAYS:
         return None
@@ -52,7 +52,7 @@ def way(context: RefreshContext, changes: FollowedChanges) -> Way:
 
 
 class _Following:
-    """One refresh by a state table: its groups that change, before and after."""
+    """One refresh by a state table: the changed groups, before and after."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class _Following:
         self._located_groups: RowSet | None = None
 
     def refresh(self) -> Outcome:
-        """By what the plan needs of the groups."""
+        """Choose by what the plan needs of the groups."""
         plan = self.changes.plan
         if plan.is_limited and not plan.compares_groups and not self.stored_groups.is_near:
             outcome = self.first_rows()
@@ -76,7 +76,7 @@ class _Following:
         return self.all_rows() if plan.reads_all_groups else self.change()
 
     def first_rows(self) -> Outcome:
-        """From the view's own rows and the groups that change."""
+        """Use the view's stored rows and the changed groups."""
         view, context = self.context.stored_rows, self.context
         texts = self._texts(self.changes.plan.first_rows)
         if texts is None or not view.is_near or not are_grouped_rightly(context):
@@ -97,7 +97,7 @@ class _Following:
         return StagedDiff(NAME)
 
     def all_rows(self) -> Outcome:
-        """From all groups, compared with all rows of the view."""
+        """Use all groups, compared with all rows of the view."""
         context = self.context
         texts = self._texts(self.changes.plan.rows_from_groups)
         if texts is None:
@@ -115,7 +115,7 @@ class _Following:
         return StagedDiff(NAME)
 
     def change(self) -> Outcome:
-        """The signed change of the view, from that of its groups."""
+        """Use the signed change of the groups."""
         texts = self._texts(self.changes.plan.delta)
         if texts is None:
             return self._leave_unchanged()
@@ -147,7 +147,7 @@ class _Following:
         last: Sequence[Text],
         results: Callable[[], Sequence[RowSet]],
     ) -> Sequence[RowSet]:
-        """Compute the steps that are not done yet, and what is made of them."""
+        """Compute the remaining steps, and the results."""
         runner, types = self.runner, self.context.state.table.schema
         pairs = zip(texts.steps, self._finished_steps, strict=False)
         count = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
@@ -164,7 +164,7 @@ class _Following:
 
     def _before(self, steps: StateSteps | None) -> Callable[[StepText], RowSet]:
         def before(step: StepText) -> RowSet:
-            """The stored groups that change, read once, with their places."""
+            """The stored groups that change, with their places; read once."""
             assert steps is not None  # this is one of them
             self._located_groups = groups = self.runner.keep(
                 _groups(self.runner, self.stored_groups, steps)
@@ -174,7 +174,7 @@ class _Following:
         return before
 
     def _after(self, texts: ChangeTexts) -> RowSet | None:
-        """What the groups that change become; None if none do."""
+        """The new contents of the changed groups; None if none change."""
         steps = texts.states.get(self.state_plan.number)
         if steps is None:
             return None
@@ -182,7 +182,7 @@ class _Following:
         return after.select(after.schema.names, self.state_plan.columns)
 
     def _is_refused(self, texts: ChangeTexts) -> bool:
-        """Are the averages no longer exact? They are not followed by the state table then."""
+        """Are the averages no longer exact? Then the state table is refused."""
         after = self._after(texts) if self.state_plan.bounded_columns else None
         if after is None or not is_above(after.plain_frame, self.state_plan.bounded_columns):
             return False
