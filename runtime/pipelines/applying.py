@@ -1,19 +1,18 @@
 """Applies a folder of SQL: all its definitions come into force at one T, or none.
 
-    alter:    tables that have other columns or constraints, one after the other
-    prepare:  folders of new tables and outputs, which no object owns yet; changed outputs are
-              advanced to now
+    alter:    change columns and constraints of tables, one table after the other
+    prepare:  create folders of new tables and outputs, which no object owns yet; advance changed
+              outputs to now
     decide:   :mod:`ctsql.runtime.statements.definitions.cutover`
-    write:    first contents of new outputs, the rows that differ of changed views
+    write:    first contents of new outputs, and the rows of changed views that differ
 
 [timeline-decides] the commit of the timeline decides: readers at an earlier T see the old
     definitions, readers at or after it the new ones.
-[on-planned-definitions] an apply takes place on the very definitions that it was planned on, or
-    raises.
+[on-planned-definitions] if the definitions are not those that it was planned on, an apply raises.
 [same-end-after-kill] after a kill, applying the folder again has the same result. Before the
     decision only unused folders and alterations exist; after it any reader advances the outputs.
-[alterations-one-by-one] an alteration is one commit of its table. Alterations that are left follow
-    from the tables: the plan made after them equals the plan without them.
+[alterations-one-by-one] an alteration is one commit of its table. A later plan compares with the
+    altered tables, so it has only the alterations that are missing.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -51,7 +50,7 @@ def apply_folder(
         saved_plan: the plan that it must equal (:func:`ctsql.runtime.pipelines.plan.read_plan`).
 
     Raises:
-        Without a change, except alterations of tables made before another process was noticed:
+        Before the definitions change (but tables may be altered if another process interferes):
             PLAN_REFUSED: an object cannot become what the folder says. PLAN_UNUSABLE: it is not the
             saved plan. DEFINITIONS_CHANGED: another process was first. CONSTRAINT_VIOLATED,
             DATA_ERROR: rows of a table break its new constraint. DEPENDENT_OBJECTS: a dropped
@@ -75,7 +74,7 @@ def apply_folder(
 def _alter_tables(
     engine: Engine, folder: Folder, planned_folder: PlannedFolder, *, prune: bool
 ) -> PlannedFolder:
-    """Make the alterations that precede the definitions; returns the remaining ones.
+    """Alter tables before the definitions change; returns the remaining alterations.
 
     Raises DEFINITIONS_CHANGED if they are not the planned ones.
     """
@@ -92,7 +91,7 @@ def _alter_tables(
 
 
 def check_not_refused(plan: FolderPlan) -> None:
-    """Raise PLAN_REFUSED where an object cannot become what the folder says."""
+    """Raise PLAN_REFUSED if an object cannot become what the folder says."""
     if plan.refused_changes:
         detail = (
             f"{c.keyword.lower()} {c.name}: {c.refusal.message}"
@@ -103,7 +102,7 @@ def check_not_refused(plan: FolderPlan) -> None:
 
 
 def redefinitions(planned_folder: PlannedFolder) -> Iterator[Redefinition]:
-    """What is new, changed or dropped; valid on the planned definitions only."""
+    """The new, changed and dropped objects; valid on the planned definitions only."""
     digest, stored = planned_folder.plan.warehouse, planned_folder.stored_catalog
 
     def check(current: Catalog) -> None:
@@ -128,7 +127,7 @@ def redefinitions(planned_folder: PlannedFolder) -> Iterator[Redefinition]:
 
 
 def _maker(bound: BoundObject) -> Callable[[Engine, Item], Item]:
-    """What makes the table of a new object, in its own folder."""
+    """A function that creates the table of a new object in its folder."""
     statement = bound.definition.statement
     if not isinstance(statement, st.CreateTable):
         vectors = isinstance(statement, st.CreateFlow | st.CreateView) or keeps_vectors(statement)

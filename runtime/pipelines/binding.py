@@ -1,8 +1,8 @@
 """Binds the definitions of a folder against a warehouse, one on top of the other.
 
-Each is bound as its statement is, and compared with the stored definition: one with equal words is
-not bound, unless an object below it has other columns. Other words may have the same meaning:
-Spark's plans of both queries are compared.
+Each is bound like its statement and compared with the stored definition. A definition with the same
+text is not bound again, unless an object that it reads has other columns. Another text may have the
+same meaning: then Spark's plans of both queries are compared.
 """
 
 from collections.abc import Sequence
@@ -58,7 +58,7 @@ class BoundObject:
 
     definition: FileDefinition
     old: Item | None  # the stored object
-    parts: tuple[Part, ...] = ()  # the parts that differ; none of a new object
+    parts: tuple[Part, ...] = ()  # the parts that differ; none for a new object
     # the object as it would be, its outputs and quarantine behind it; of a flow, its task and view.
     items: tuple[Item, ...]
     redefined: tuple[Item, ...] = ()  # those that are stored and get another definition
@@ -84,10 +84,10 @@ class FolderBinder:
         self.engine = engine
         self.stored_catalog = catalog
         self.overlay = Overlay(engine, catalog, catalog)
-        self.reshaped_ids: set[str] = set()  # plain views of equal words over altered tables
+        self.reshaped_ids: set[str] = set()  # plain views with unchanged text over altered tables
 
     def bind(self, definition: FileDefinition) -> BoundObject:
-        """Bind one definition on top of those before it, and put it there.
+        """Bind one definition on top of the earlier ones, and add it to them.
 
         Raises:
             StatementError, CatalogError, NotSupported: it cannot become what the folder says.
@@ -112,8 +112,8 @@ class FolderBinder:
                     bound = self._bind(definition, old, parts)
                 except StatementError as problem:
                     if not parts:
-                        hint = "What it reads has other columns now: change its words in the "
-                        problem.hint = problem.hint or f"{hint}folder, or give the columns back."
+                        hint = "What it reads has other columns now: change its text in the "
+                        problem.hint = problem.hint or f"{hint}folder, or restore the columns."
                     raise
         warehouse = PlannedNames(self.overlay, definition.schema).warehouse()
         for read_id in (read.object_id for plan in bound.plans for read in plan.reads):
@@ -155,7 +155,7 @@ class FolderBinder:
     def _bind(
         self, definition: FileDefinition, old: Item | None, parts: tuple[Part, ...]
     ) -> _Bound:
-        """The objects of a definition, in the place of a stored one whose ``parts`` differ."""
+        """The objects of a definition that replaces a stored one whose ``parts`` differ."""
         names, flow = PlannedNames(self.overlay, definition.schema), "" if old is None else old.flow
         if parts and flow and not isinstance(definition.statement, st.CreateFlow):
             what = f"another {definition.kind.value} in the place of a flow's"
@@ -198,7 +198,7 @@ class FolderBinder:
             columns = binder.query(statement.query).columns or ()
             for read in binder.reads.values():
                 if read.object_id not in self.stored_catalog.items:
-                    what = "a table that is filled from an object that is new, too"
+                    what = "a table that is filled from a new object"
                     why = f'"{read.name}" holds no rows before the folder is applied.'
                     hint = "Apply the folder without this table first."
                     raise not_supported(statement.query.span, what, why=why, hint=hint)
@@ -230,14 +230,14 @@ class FolderBinder:
         parts: tuple[Part, ...],
         span: Span,
     ) -> tuple[Part, ...]:
-        """The parts of a view that differ, by the meaning of its query and its columns."""
+        """The parts of a view that differ, comparing its columns and the meaning of its query."""
         check_no_cycle(self.overlay.catalog, old, item.reads, span)
         found = [Part.QUERY] if Part.QUERY in parts and not self._same(old, query) else []
         if not same_columns(old.columns, item.columns):
             keeps = keeps_columns(old.columns, item.columns)
             found.append(Part.MORE_COLUMNS if keeps else Part.COLUMNS)
         found += [p for p in (Part.OPTIONS, Part.CONSTRAINTS) if p in parts]
-        # A plain view of the same columns is the same, whatever is below it.
+        # A plain view with the same columns is unchanged, whatever it reads.
         if isinstance(old, MaterializedView) and self._has_lost_columns(item):
             found.append(Part.BELOW)
         return tuple(found)
@@ -258,7 +258,7 @@ class FolderBinder:
                 item = with_first_rows(item, first)
             return _Bound([item, *complete_outputs(made, item, plan)], plans=(plan,))
         columns = check_same_shape(names, old, definition_statement(self.engine, old), statement)
-        parts = tuple(p for p in parts if p is not Part.COLUMNS)  # those that are there stay
+        parts = tuple(p for p in parts if p is not Part.COLUMNS)  # existing ones are kept
         if columns != tuple(o.columns for o in outputs_of(self.stored_catalog, old) or [old]):
             parts = (*parts, Part.MORE_COLUMNS)
         if self._has_lost_columns(self.engine.relations.current(old)):
@@ -291,7 +291,7 @@ class FolderBinder:
     # ---- comparison with what is stored
 
     def _parts(self, definition: FileDefinition, old: Item) -> tuple[Part, ...]:
-        """The parts whose words differ."""
+        """The parts whose text differs."""
         current = self.engine.relations.current(old)
         catalog = self.stored_catalog
         text = current.definition.text
@@ -336,10 +336,10 @@ class FolderBinder:
                 return None
             why = f"It is at {old.location}."
         elif Part.LAYOUT in parts:
-            why = "They hold from its creation on."
+            why = "They are set when it is created."
         if why:
-            what = "another LOCATION, layout or source for a table that is there"
-            hint = "Leave it as it is, or make a table under another name. To drop this one: "
+            what = "another LOCATION, layout or source for an existing table"
+            hint = "Keep it, or create a table under another name. To drop this one: "
             hint += f"DROP TABLE {old.name}"
             raise not_supported(statement.target.span, what, why=why, hint=hint)
         names = PlannedNames(self.overlay, definition.schema)
@@ -349,7 +349,7 @@ class FolderBinder:
         return change
 
     def _is_over_others(self, old: Item) -> bool:
-        """Must equal words be bound again, because an object below has other columns?
+        """Must an unchanged text be bound again, because an object that it reads has other columns?
 
         Not a view after its last refresh, and no plain view that is a task's input.
         """
@@ -363,7 +363,7 @@ class FolderBinder:
         return not self.engine.schedules.is_closed(old)
 
     def _has_lost_columns(self, item: Item) -> bool:
-        """Has a view that is read, also by plain views, a column no more, or of another type?"""
+        """Has a view that is read, also through plain views, lost or retyped a column?"""
         stored, now = self.stored_catalog.items, self.overlay.catalog.items
         queries = with_plain_views(self.overlay.catalog, item)
         return any(
@@ -374,7 +374,7 @@ class FolderBinder:
         )
 
     def _is_other(self, read: Reading) -> bool:
-        """Has an object other columns than a definition was bound to, as far as is known?"""
+        """Are an object's known columns different from those that a definition was bound to?"""
         item = self.overlay.catalog.items[read.object_id]
         before, now = self.stored_catalog.items[item.id], self.overlay.columns_now(item)
         is_altered = isinstance(item, Table) and bool(item.alterations)
@@ -382,9 +382,9 @@ class FolderBinder:
         return is_altered or {fold(c.name) for c in now} != {fold(c) for c in read.columns}
 
     def _same(self, old: Item, query: Query) -> bool:
-        """Whether the stored query returns the same rows, by Spark's plans of both.
+        """Whether Spark's plans say that the stored query returns the same rows.
 
-        It does not if it reads a column that its table has lost.
+        False if it reads a column that its table has lost.
         """
         bound = self.engine.relations.bound(old)
         before = bound.query if isinstance(old, View) else bound.view.desired
@@ -395,17 +395,17 @@ class FolderBinder:
 
         try:
             return same_rows(self.engine.session, before, query, columns_of)
-        except StatementError:  # the new query has been analysed, so it is the old one's
+        except StatementError:  # the new query has been analysed, so the old one fails
             return False
 
 
 def _own(definition: FileDefinition) -> dict[Name, str]:
-    """What stands for the objects that a definition makes, in texts that are compared."""
+    """Placeholders for the objects that a definition creates, in compared texts."""
     return {name: f"own {n}" for n, name in enumerate(definition.names)}
 
 
 def with_comments(item: Item, definition: FileDefinition) -> Item:
-    """An object with the comments that the folder gives; others stay."""
+    """An object with the comments of the folder; its other comments are kept."""
     statement = definition.statement
     if item.name == definition.name and not isinstance(statement, st.CreateFlow):
         comments = {fold(c.name): c.comment for c in statement.columns if c.comment}

@@ -20,7 +20,7 @@ class Overlay:
     """A catalog on top of the stored one."""
 
     engine: Engine
-    stored_catalog: Catalog  # what is there
+    stored_catalog: Catalog  # the stored catalog
     catalog: Catalog  # with the definitions that are bound so far
     # the columns that stored tables would have, by id.
     altered_columns: dict[str, Schema] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class Overlay:
         self.catalog = self.catalog.with_items(items)
 
     def columns_now(self, item: Item) -> Schema:
-        """An object's columns; those of a stored table as its log has, or would have, them."""
+        """An object's columns; for a stored table those of its log after its alterations."""
         if item.id in self.altered_columns:
             return self.altered_columns[item.id]
         if item.id in self.stored_catalog.items:
@@ -47,16 +47,16 @@ class PlannedNames(Namespace):
         self._overlay = overlay
 
     def catalog(self) -> Catalog:
-        """The catalog with what is bound so far."""
+        """The catalog with the definitions that are bound so far."""
         return self._overlay.catalog
 
     def warehouse(self) -> Warehouse:
-        """The warehouse with what is bound so far; nothing can be read from it."""
+        """The warehouse with the definitions that are bound so far; it has no rows to read."""
         warehouse = self.engine.warehouse
         return replace(warehouse, relations=_PlannedRelations(self._overlay, warehouse.relations))
 
     def in_schema(self, schema: str) -> "PlannedNames":
-        """The same with another schema of unqualified names."""
+        """The same names, with another schema for unqualified ones."""
         return PlannedNames(self._overlay, schema)
 
     def columns_now(self, item: Item) -> Schema:
@@ -64,7 +64,7 @@ class PlannedNames(Namespace):
         return self._overlay.columns_now(item)
 
     def analyst(self, catalog: Catalog) -> SparkAnalyst:
-        """Spark's analyser; an empty table is made once for the same columns."""
+        """Spark's analyser over empty tables, one for each list of columns."""
         session = self.engine.session
 
         def columns_of(object_id: str) -> Schema:
@@ -75,7 +75,7 @@ class PlannedNames(Namespace):
 
 
 class _SharedSources(EmptySources):
-    """Empty tables that are made once for the same columns."""
+    """Empty tables, one for each list of columns."""
 
     def __init__(
         self, session: SparkSession, columns_of: ColumnsOf, frames: dict[Schema, DataFrame]
@@ -92,7 +92,7 @@ class _SharedSources(EmptySources):
 
 
 class _PlannedRelations(Relations):
-    """The registry, under the names and columns of an overlay."""
+    """The registry with the names and columns of an overlay."""
 
     def __init__(self, overlay: Overlay, relations: Relations) -> None:
         super().__init__(relations.gateway, relations.timeline)

@@ -1,4 +1,4 @@
-"""What a folder of SQL would change in a warehouse, as values that can be shown and saved. Pure."""
+"""The changes that a folder of SQL would make to a warehouse, as values to show and save. Pure."""
 
 import json
 from collections.abc import Mapping
@@ -27,21 +27,21 @@ class Effect(Enum):
     """What a change does, in words for people."""
 
     NONE = ""
-    CREATED_EMPTY = "an empty table is made"
-    CREATED_FILLED = "a table is made and filled by its query"
-    ATTACHED = "a table that is there is attached"
+    CREATED_EMPTY = "an empty table is created"
+    CREATED_FILLED = "a table is created and filled by its query"
+    ATTACHED = "an existing table is attached"
     DEFINED = "it is defined; nothing is stored"
     BUILT = "built: computed once, then followed"
-    BEGINS_FILLED = "begins with the rows of a table, and runs for what comes"
-    BEGINS_EMPTY = "begins empty, and runs for what comes"
+    BEGINS_FILLED = "begins with the rows of a table, then runs for later changes"
+    BEGINS_EMPTY = "begins empty, then runs for later changes"
     DIFFERENCE = "recomputed once; only rows that differ are written"
-    ANEW = "built anew: all rows are written, under the new columns"
-    NEXT_T = "takes over at the next T; what is written stays"
+    ANEW = "rebuilt: all rows are written, with the new columns"
+    NEXT_T = "applies from the next T on; stored rows are kept"
     FOLLOWS = "stored readers show the new query from the next T on"
-    NOTED = "only noted in the catalog"
+    NOTED = "only stored in the catalog"
     ALTERED = "altered before the definitions come into force"
-    DROPPED = "dropped; UNDROP brings it back"
-    SCHEMA = "a schema is made"
+    DROPPED = "dropped; UNDROP restores it"
+    SCHEMA = "a schema is created"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,11 +62,11 @@ class PlannedChange:
     name: str
     keyword: str  # ``MATERIALIZED VIEW``
     status: PlannedStatus
-    parts: tuple[str, ...] = ()  # of a changed one what of it differs
+    parts: tuple[str, ...] = ()  # the parts of a changed object that differ
     effect: Effect = Effect.NONE
     alterations: tuple[str, ...] = ()  # the ALTER TABLE statements of a changed table, in order
-    notices: tuple[str, ...] = ()  # what these mean for others, as sentences
-    # whether a view will follow its tables by their changes; None for other objects.
+    notices: tuple[str, ...] = ()  # the effect of these on readers, as sentences
+    # whether a view will follow the changes of its tables; None for other objects.
     incremental: bool | None = None
     reason: str = ""  # why not, with the reason's code and the place in the definition
     readers: tuple[str, ...] = ()  # the objects that read it directly
@@ -93,19 +93,19 @@ class PlannedChange:
 class FolderPlan:
     """What a folder would change."""
 
-    # of each object, those of the folder in order of what they read.
+    # one for each object, those of the folder in order of what they read.
     changes: tuple[PlannedChange, ...]
-    warehouse: str  # a digest of the definitions that are there
-    folder: str  # one of those of the folder
+    warehouse: str  # a digest of the stored definitions
+    folder: str  # a digest of the folder's definitions
 
     @property
     def refused_changes(self) -> tuple[PlannedChange, ...]:
-        """What cannot be done; then nothing is done."""
+        """The refused changes; with one of them nothing is applied."""
         return tuple(c for c in self.changes if c.status is PlannedStatus.REFUSED)
 
     @property
     def pending(self) -> tuple[PlannedChange, ...]:
-        """What is to be done."""
+        """The changes to apply."""
         return tuple(
             c
             for c in self.changes
@@ -118,7 +118,7 @@ class FolderPlan:
         return {s.value: n for s, n in numbers.items() if n}
 
     def to_json(self) -> dict[str, Any]:
-        """The plan as values of JSON."""
+        """The plan as JSON values."""
         return {
             "format": FORMAT,
             "warehouse": self.warehouse,
@@ -138,23 +138,25 @@ def read_plan(text: str, name: str) -> Mapping[str, Any]:
     """The values of a saved plan.
 
     Raises:
-        PLAN_UNUSABLE: the text is none.
+        PLAN_UNUSABLE: the text is not a saved plan.
     """
     try:
         raw: Mapping[str, Any] = json.loads(text)
         if raw["format"] != FORMAT:
             raise ValueError(f"its format is {raw['format']}, and this ctsql writes {FORMAT}")
-        _actions(raw)  # which fails unless all is there that is compared
+        _actions(raw)  # which fails if a compared value is missing
         return {key: raw[key] for key in ("warehouse", "folder", "changes")}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
-        is_explained = isinstance(problem, ValueError)  # no JSON, or another format
-        detail = f"{problem}." if is_explained else "What ctsql plan -o writes is not in it."
+        is_explained = isinstance(problem, ValueError)  # not JSON, or another format
+        detail = (
+            f"{problem}." if is_explained else "It does not contain the output of ctsql plan -o."
+        )
         message = f'"{name}" is not a saved plan'
         raise error("PLAN_UNUSABLE", message=message, detail=detail, cause=problem) from problem
 
 
 def check_still(before: Mapping[str, Any], now: FolderPlan) -> None:
-    """Raise PLAN_UNUSABLE where a saved plan is not what would be done now."""
+    """Raise PLAN_UNUSABLE if a saved plan differs from the plan of now."""
     one, other = _actions(before), _actions(now.to_json())
     names = sorted({key[1] for key in one.keys() | other.keys() if one.get(key) != other.get(key)})
     reasons = []
@@ -163,7 +165,7 @@ def check_still(before: Mapping[str, Any], now: FolderPlan) -> None:
     if before["folder"] != now.folder:
         reasons.append("The folder changed since.")
     if names:
-        reasons.append(f"It says otherwise of: {', '.join(names)}.")
+        reasons.append(f"It differs for: {', '.join(names)}.")
     if reasons:
         message = "the saved plan is not what would be done now"
         raise error("PLAN_UNUSABLE", message=message, detail=" ".join(reasons))

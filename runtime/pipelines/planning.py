@@ -48,7 +48,7 @@ from ctsql.runtime.views.change_plans import check_followed, prepared_for, sente
 from ctsql.runtime.views.refresh_policy import RECOMPUTE_REASONS, Policy
 
 CHECKED_BY_SPARK_MAX = 10
-"""Of more new tasks and views Spark is not asked whether it reads views' queries as planned."""
+"""With more new tasks and views, Spark does not check the plans of views' queries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +56,12 @@ class PlannedFolder:
     """A plan with the bound definitions that it was made of."""
 
     plan: FolderPlan
-    stored_catalog: Catalog  # what it was planned on
-    # of the folder, in order of what they read; those refused are not among them.
+    stored_catalog: Catalog  # the catalog on which it was planned
+    # of the folder, in order of what they read, without refused ones.
     objects: tuple[BoundObject, ...]
-    # stored objects that are not in it and that a changed plain view changes.
+    # stored objects outside the folder that read a changed plain view.
     followers: tuple[Item, ...]
-    items_to_drop: tuple[Item, ...]  # what is dropped
+    items_to_drop: tuple[Item, ...]  # dropped objects
     schemas: tuple[str, ...]  # those that are made
 
 
@@ -76,7 +76,7 @@ def plan_folder(engine: Engine, folder: Folder, *, prune: bool = False) -> Plann
 
 @dataclass
 class _Planning:
-    """One plan in the making."""
+    """A plan while it is computed."""
 
     engine: Engine
     folder: Folder
@@ -124,7 +124,7 @@ class _Planning:
         )
 
     def _one(self, definition: FileDefinition, refused_names: set[Name]) -> PlannedChange:
-        # The letters of its name may be other ones, large or small.
+        # Its name may differ in case.
         old = self.stored_catalog.find(definition.name)
         name = str(definition.name if old is None else old.name)
         change = PlannedChange(
@@ -142,7 +142,7 @@ class _Planning:
                 span.source for span in (definition.span, *(c.span for c in definition.comments))
             ]
             if problem.span is None or problem.span.source not in files:
-                problem.span = definition.span  # not a place in a text that was made of it
+                problem.span = definition.span  # not a place in the text that was derived from it
             return change.refused(problem)
         self.objects.append(bound)
         if bound.old is None:
@@ -178,7 +178,7 @@ class _Planning:
     # ---- what else is concerned
 
     def _followers(self, dropped_ids: Collection[str]) -> list[Maintained]:
-        """Stored views and tasks that stay as they were, over a plain view that does not."""
+        """Unchanged stored views and tasks that read a changed plain view."""
         stored, catalog = self.stored_catalog, self.overlay.catalog
         others, followers = {i.id for o in self.objects for i in o.redefined} | {*dropped_ids}, []
         for item in stored:
@@ -201,7 +201,7 @@ class _Planning:
         return followers
 
     def _change(self, item: Item, **fields: object) -> None:
-        """Note the action for a stored object, in the folder or not."""
+        """Record the action for a stored object, in the folder or not."""
         change = self.changes.get(item.name) or PlannedChange(
             name=str(item.name), keyword=_keyword(item), status=PlannedStatus.KEPT
         )
@@ -209,11 +209,11 @@ class _Planning:
             self.changes[item.name] = replace(change, **fields)  # type: ignore[arg-type]
 
     def _others(self) -> list[Item]:
-        """Objects that are not in the folder; those that are to be dropped are returned."""
+        """Record the objects that are not in the folder; returns those to drop."""
         mine = {name for definition in self.folder.definitions for name in definition.names}
         others = [i for i in self.stored_catalog if not {i.name, self._maker(i).name} & mine]
         items_to_drop = [i for i in others if self.prune and not i.problem]
-        # The quarantines of views that have none by their new definitions.
+        # Quarantines of views whose new definitions have none.
         aside = [
             self.stored_catalog.items[o.old.quarantine]
             for o in self.objects
@@ -230,14 +230,14 @@ class _Planning:
         return items_to_drop + aside
 
     def _maker(self, item: Item) -> Item:
-        """The stored object by whose definition an object exists; of a part, its owner."""
+        """The stored object whose definition creates an object; for a part, its owner."""
         stored = self.stored_catalog
         reads = (stored.items[r.object_id] for r in item.reads)
         task = next((i for i in reads if item.flow and i.flow and isinstance(i, Task)), None)
         return task or owner_of_quarantine(stored, item) or writer_of(stored, item)
 
     def _check_readers(self, items_to_drop: Sequence[Item]) -> None:
-        """Refuse changes of columns under readers that keep what they read, and drops under any."""
+        """Refuse changes of columns that unchanged readers read, and drops of what is read."""
         dropped_ids = {i.id for i in items_to_drop}
         # A redefined reader was bound to the new columns, but missed Ts run by its old definition.
         redefined = [self.stored_catalog.items[i.id] for o in self.objects for i in o.redefined]
@@ -271,7 +271,7 @@ class _Planning:
                 self._refuse(name, problem)
 
     def _add_notices(self, items_to_drop: Sequence[Item]) -> None:
-        """Say what the alterations of tables change for readers that stay as they are."""
+        """Add the effects of altered tables on unchanged readers."""
         others = [i for o in self.objects for i in o.redefined] + list(items_to_drop)
         names = {str(i.name) for i in others}
         for bound_object in self.objects:
@@ -288,7 +288,7 @@ class _Planning:
         self.changes[name] = self.changes[name].refused(problem)
 
     def _describe(self) -> None:
-        """Add readers, and how views are followed."""
+        """Add readers, and whether views follow changes."""
         asks = sum(len(bound.plans) for bound in self.objects) <= CHECKED_BY_SPARK_MAX
         for bound in self.objects:
             name = bound.definition.name
@@ -304,9 +304,9 @@ class _Planning:
                 self.changes[key] = replace(change, readers=readers)
 
     def _why_recomputed(self, plan: BoundDefinition, *, asks: bool) -> str:
-        """Why a view will not follow its tables by their changes; nothing where it will.
+        """Why a view will not follow the changes of its tables; empty if it will.
 
-        Without ``asks`` the planner alone decides, not Spark.
+        Without ``asks`` the planner decides without Spark.
         """
         if Policy(plan.view.policy) is Policy.FULL:
             return f"POLICY_FULL: {RECOMPUTE_REASONS['POLICY_FULL']}"
@@ -354,7 +354,7 @@ def warehouse_digest(catalog: Catalog) -> str:
 
 
 def folder_digest(folder: Folder) -> str:
-    """A short text that changes with what a folder says, whatever its files are."""
+    """A short text that changes with a folder's definitions, not with its files."""
     parts = [
         (d.name.key, d.schema, words_of(d.statement.span), [words_of(c.span) for c in d.comments])
         for d in folder.definitions

@@ -1,7 +1,7 @@
-"""Tables of a folder that are there, with other columns or constraints: their ALTER TABLEs.
+"""The ALTER TABLEs of existing tables that have other columns or constraints in the folder.
 
-They are made before the definitions of the folder come into force. Readers of the table by an older
-definition continue. No column is dropped or renamed: its values would be lost.
+They run before the definitions of the folder are in force. Readers with older definitions continue.
+No column is dropped or renamed, because its values would be lost.
 """
 
 import uuid
@@ -48,12 +48,12 @@ Alteration = st.AlterTable | st.ChangeConstraints
 class TableChange:
     """The ALTER TABLEs of a table."""
 
-    table: Table  # as it is
-    there: Schema  # the columns that it has
-    schema: str  # of the names in constraints
+    table: Table  # the stored table
+    there: Schema  # its present columns
+    schema: str  # for the names in constraints
     alterations: tuple[Alteration, ...]  # in order, each with its text
-    columns: Schema  # those that it would have
-    notices: tuple[str, ...]  # what is turned on for it
+    columns: Schema  # the columns after it
+    notices: tuple[str, ...]  # Delta features that it turns on
     effects: tuple[ReaderEffect, ...]  # on the readers, all of which continue
 
     @property
@@ -64,14 +64,14 @@ class TableChange:
 
 
 def table_change(names: Namespace, statement: st.CreateTable, table: Table) -> TableChange | None:
-    """The ALTER TABLEs that make a table what its CREATE TABLE says; None for none.
+    """The ALTER TABLEs that make a table match its CREATE TABLE; None if it does.
 
     Raises:
-        NOT_SUPPORTED: a column would be dropped. COLUMNS_IN_USE: a reader would fail. And what
-            the alterations, and binding a constraint, raise.
+        NOT_SUPPORTED: a column would be dropped. COLUMNS_IN_USE: a reader would fail. Also the
+            errors of the alterations and of binding a constraint.
     """
     if not statement.columns:
-        return None  # a query has made its columns
+        return None  # its columns come from a query
     engine = names.engine
     there, delta_table = engine.relations.columns_now(table), engine.relations.table(table)
     place = statement.columns_span or statement.target.span
@@ -86,7 +86,7 @@ def table_change(names: Namespace, statement: st.CreateTable, table: Table) -> T
     alterations += (_parse(table, text) for text in around)
     if not alterations:
         return None
-    # Constraints are dropped first, as they may be about columns that get another type.
+    # Constraints are dropped first, because their columns may get another type.
     alterations.sort(key=lambda one: isinstance(one, st.AlterTable) or bool(one.new_constraint))
     try:
         after, has, notices = there, has_features(delta_table), dict[str, None]()
@@ -120,10 +120,10 @@ def alter_tables(
     digest: Callable[[Catalog], str],
     expected: str,
 ) -> str:
-    """Make the alterations of tables, after all that may fail was tried on copies of them.
+    """Alter tables, after trying the alterations on copies of their logs.
 
-    Each is made only while the catalog says what it said after the one before it: of two processes
-    that apply folders, one gets an error.
+    Each runs only if the catalog is unchanged since the one before it, so of two processes that
+    apply folders one gets an error.
 
     Args:
         digest: of the definitions of a catalog. expected: of those that were planned on.
@@ -132,8 +132,8 @@ def alter_tables(
         The digest after them.
 
     Raises:
-        DEFINITIONS_CHANGED, ALTERED_MEANWHILE: another process was first. COLUMNS_IN_USE. And what
-            rows that are there break: then no table is altered.
+        DEFINITIONS_CHANGED, ALTERED_MEANWHILE: another process was first. COLUMNS_IN_USE, or the
+            error of a row that breaks a constraint: no table is altered.
     """
     for change in changes:
         _try(engine, change)
@@ -153,7 +153,7 @@ def alter_tables(
 
 
 def _try(engine: Engine, change: TableChange) -> None:
-    """Make the alterations of a copy; raises as they would."""
+    """Alter a copy; raises what the alterations would raise."""
     names, columns = Namespace(engine, change.schema), change.there
     table = engine.relations.table(change.table)
     copy = Clone(engine.gateway, table, table.version(), f"alter-{uuid.uuid4().hex}")
@@ -173,7 +173,7 @@ def _try(engine: Engine, change: TableChange) -> None:
 
 @contextmanager
 def _pointing_to(one: Alteration) -> Iterator[None]:
-    """Let an error without a place point to the statement."""
+    """Make an error without a position point to the statement."""
     try:
         yield
     except CtsqlError as problem:
@@ -205,10 +205,10 @@ def _check_none_lost(
 
 
 def _parse(table: Table, text: str) -> Alteration:
-    """A statement whose table is found whatever schema is searched."""
+    """A parsed statement with a qualified table name."""
     source = Source(f"ALTER TABLE {table.name} {text}", f"alteration of {table.name}")
     statement = parse(source.whole())
-    assert isinstance(statement, Alteration)  # ALTER TABLE says it
+    assert isinstance(statement, Alteration)  # ALTER TABLE has the same clause
     parts = (table.name.schema, table.name.name)
     return replace(statement, target=replace(statement.target, parts=parts))
 
@@ -218,7 +218,7 @@ def _around_types(
     statement: st.CreateTable,
     there: Iterable[StoredConstraint],
 ) -> list[str]:
-    """What drops, and adds again, CHECKs of columns that get another type: Delta requires it."""
+    """The alterations that drop and add again CHECKs of retyped columns, which Delta requires."""
     changes = [one.change for one in alterations if isinstance(one, st.AlterTable)]
     retyped = {fold(c.column.name) for c in changes if isinstance(c, st.RetypeColumn)}
     dropped = {fold(c.dropped_name) for c in alterations if isinstance(c, st.ChangeConstraints)}

@@ -1,7 +1,7 @@
 """Creates, changes and removes objects.
 
-A definition never changes. To change objects is to give them their next definitions from one T on:
-a *cutover* (:mod:`.cutover`). Each of these modules makes a :class:`.cutover.Redefinition`:
+A definition never changes. A change gives objects new definitions from one T on, by a *cutover*
+(:mod:`.cutover`). Each of these modules makes a :class:`.cutover.Redefinition`:
 
     CREATE OR REPLACE [MATERIALIZED] VIEW, FLOW  create, create_flow
     ALTER MATERIALIZED VIEW SET, CONSTRAINT      alter_view, which writes the statement for create
@@ -9,6 +9,6 @@ a *cutover* (:mod:`.cutover`). Each of these modules makes a :class:`.cutover.Re
     APPLY REPLACEMENT, REPLAY                    view_replacement, task_replacement
     ctsql apply                                  runtime/pipelines/applying
 
-CREATE, DROP, UNDROP, RENAME and COMMENT (create, alter, dropped) are one commit of the catalog and
-bind no T: that reads the logs of all tables, and DROP must work when one cannot be read.
+CREATE, DROP, UNDROP, RENAME and COMMENT (create, alter, dropped) are one commit of the catalog.
+They bind no T, because binding reads the logs of all tables, and DROP must work if one is damaged.
 """

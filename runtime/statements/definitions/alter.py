@@ -87,7 +87,7 @@ class Alteration(OnNames):
         return f"DROP {keyword} (with {', '.join(others)})" if others else f"DROP {keyword}"
 
     def going(self, statement: st.DropObject) -> list[Item]:
-        """What CASCADE takes with an object, or all of a schema; nothing where there is none."""
+        """The objects that DROP CASCADE of an object or schema drops; none if it does not exist."""
         catalog = self.engine.refresh_catalog()
         if statement.kind is ObjectKind.SCHEMA:
             schema = fold(statement.target.parts[-1])
@@ -144,7 +144,7 @@ class Alteration(OnNames):
         return "DROP SCHEMA" if is_there else "DROP SCHEMA (did not exist)"
 
     def _let_go(self, items: Sequence[Item], statement: st.DropObject) -> None:
-        """Delete the folders of what cannot be had back; forget the tables of all."""
+        """Delete the folders of what cannot be restored, and forget all dropped tables."""
         delete_folders(self.engine, [i for i in items if statement.purge or i.problem])
         for item in items:
             if item.location is not None:
@@ -158,7 +158,7 @@ class Alteration(OnNames):
 
         def rename(current: Catalog) -> Catalog:
             now = still_there(current, item)
-            if now.name != name:  # or else it gets other letters only, large or small ones
+            if now.name != name:  # else only the case of its name changes
                 check_free(current, name, new.span, quiet=False)
             catalog = current.with_items([replace(now, name=name)])
             return _with_quarantine_renamed(catalog, now)
@@ -188,7 +188,7 @@ class Alteration(OnNames):
         def comment_on(current: Catalog) -> Catalog:
             now = still_there(current, item)
             if isinstance(now, Table) and statement.column is not None:
-                # Not before: ALTER TABLE may come first.
+                # Not earlier, because ALTER TABLE may run first.
                 now = with_columns_there(now, self.engine.relations.columns_now(now))
             return current.with_items([with_comment(now, statement)])
 
@@ -204,7 +204,7 @@ class Alteration(OnNames):
 
 
 def with_comment(item: Item, statement: st.CommentOn) -> Item:
-    """An object with another comment, or another one of a column; raises UNKNOWN_COLUMN."""
+    """An object with another comment on itself or on a column; raises UNKNOWN_COLUMN."""
     if statement.column is None:
         return replace(item, comment=statement.comment)
     place = statement.target.span
@@ -214,7 +214,7 @@ def with_comment(item: Item, statement: st.CommentOn) -> Item:
 
 
 def _with_quarantine_renamed(catalog: Catalog, before: Item) -> Catalog:
-    """The catalog in which an object has another name, with the name of its quarantine alike."""
+    """The catalog with an object renamed, and its quarantine with it."""
     quarantine = catalog.items.get(before.quarantine or "")
     name = quarantine_name(catalog.items[before.id].name)
     if quarantine is None or quarantine.name != quarantine_name(before.name) or catalog.find(name):
@@ -225,7 +225,7 @@ def _with_quarantine_renamed(catalog: Catalog, before: Item) -> Catalog:
 def _without(
     current: Catalog, items: Sequence[Item], statement: st.DropObject, schema: str = ""
 ) -> Catalog:
-    """The catalog without objects that are dropped; without PURGE it keeps them among its drops."""
+    """The catalog without dropped objects; unless PURGE is given, its drops have them."""
     drop = dropped(current, items, schema)
     catalog = current.with_dropped(drop).without(i.id for i in items)
     is_kept = (drop.items or schema) and not statement.purge
@@ -233,5 +233,5 @@ def _without(
 
 
 def _items_to_drop(catalog: Catalog, item: Item, statement: st.DropObject) -> list[Item]:
-    """What a statement drops by name: an object, or the task and the target of a flow."""
+    """The objects that a statement names: one object, or the task and the target of a flow."""
     return [item, *flow_targets(catalog, item)] if statement.flow else [item]

@@ -32,7 +32,9 @@ from ctsql.runtime.warehouse.output_columns import check_takes
 from ctsql.runtime.warehouse.times.timeline import TaskState
 
 DONE = "ALTER CONTINUAL TASK"
-_ELSEWHERE = "Make a task under another name, let its readers read that one, then drop this one."
+_ELSEWHERE = (
+    "Create a task under another name, change its readers to read that one, then drop this one."
+)
 
 
 class TaskAlteration(OnNames):
@@ -65,7 +67,7 @@ class TaskAlteration(OnNames):
         """CREATE OR REPLACE of an existing task; None if the statement changes nothing.
 
         Raises:
-            NOT_SUPPORTED: other inputs or outputs, columns that do not begin with the present ones,
+            NOT_SUPPORTED: other inputs or outputs, columns other than new ones at the end,
                 or another schema for its names; nothing is changed.
         """
         item, old = task_and_definition(self.names, statement.target)
@@ -76,7 +78,7 @@ class TaskAlteration(OnNames):
         return replacing(self.names, item, statement, columns)
 
     def says_the_same(self, statement: st.CreateContinualTask) -> bool:
-        """Whether a statement has the words of the definition that is there."""
+        """Whether a statement equals the stored definition."""
         item, old = task_and_definition(self.names, statement.target)
         return _words(item, statement) == _words(item, old)
 
@@ -87,11 +89,11 @@ class TaskAlteration(OnNames):
         return self._edit(item, old, [*column_list(item, old), options_edit(old, options)])
 
     def change_constraints(self, statement: st.ChangeConstraints) -> str:
-        """ADD a constraint or DROP CONSTRAINT: for what is written from the next T on."""
+        """ADD a constraint or DROP CONSTRAINT, from the next T on."""
         item, old = task_and_definition(self.names, statement.target)
         if old.outputs:
             what = "another constraint for a task with OUTPUTS (...)"
-            why = "It says nothing of which output."
+            why = "It does not say for which output."
             hint = (
                 "Type CREATE OR REPLACE CONTINUAL TASK with the constraint in that output's list."
             )
@@ -114,7 +116,7 @@ class TaskAlteration(OnNames):
 def replacing(
     names: Namespace, item: Task, statement: st.CreateContinualTask, columns: tuple[Schema, ...]
 ) -> Redefinition:
-    """A task by another statement, with the columns that each output has by it."""
+    """The redefinition of a task by a statement, with the columns of each output."""
     new_item = item if item.outputs else replace(item, columns=columns[0])
     text = splice(statement.span, column_list(new_item, statement)).text
     return redefinition(names, item, text, body=statement.body, columns=columns)
@@ -125,17 +127,17 @@ def check_same_shape(
 ) -> tuple[Schema, ...]:
     """The columns of each output by a new definition, which may add some at the end.
 
-    Raises NOT_SUPPORTED where a task has other inputs, columns or outputs by it.
+    Raises NOT_SUPPORTED if the new definition has other inputs, columns or outputs.
     """
     if fold(names.search_schema) != fold(item.search_schema):
-        what = "replacing a task from another schema than the one it was made in"
+        what = "replacing a task from another schema than the one it was created in"
         why = f'Names of continual task "{item.name}" are looked up in "{item.search_schema}".'
         hint = f"Type first: USE {quote(item.search_schema)}"
         raise not_supported(new.target.span, what, why=why, hint=hint)
     if fixed_options(new.options) != fixed_options(old.options):
-        what = f"another {' or '.join(KEPT_OPTIONS)} for a continual task that is there"
-        why = "They hold from its creation on."
-        hint = "Leave them as they are, or make a task under another name."
+        what = f"another {' or '.join(KEPT_OPTIONS)} for an existing continual task"
+        why = "They are set when it is created."
+        hint = "Keep them, or create a task under another name."
         raise not_supported(new.target.span, what, why=why, hint=hint)
     catalog, schema = names.catalog(), item.search_schema
 
@@ -144,7 +146,7 @@ def check_same_shape(
         return sorted(source.id for n in inputs if (source := catalog.find(n)) is not None)
 
     if ids(new) != ids(old):
-        what = "another input for a continual task that is there"
+        what = "another input for an existing continual task"
         inputs = ", ".join(i.ref.span.text for i in old.inputs)
         why = f'What "{item.name}" holds came from {inputs}.'
         raise not_supported(new.inputs[0].ref.span, what, why=why, hint=_ELSEWHERE)
@@ -152,7 +154,7 @@ def check_same_shape(
     if [qualify(o.target, schema) for o in new.outputs] != [
         o.name for o in outputs if item.outputs
     ]:
-        what = "other outputs for a continual task that is there"
+        what = "other outputs for an existing continual task"
         why = f"It writes {', '.join(shape_of(o) for o in outputs)}."
         raise not_supported(new.target.span, what, why=why, hint=_ELSEWHERE)
     return _check_columns(names, item, outputs, new)
@@ -171,15 +173,15 @@ def _check_columns(
         prefix, extra = new_output.columns[:count], new_output.columns[count:]
         is_listed = bool(new.columns or new.outputs)
         if not same_columns(_spell(output.columns), _spell(prefix), nullable=is_listed):
-            what = "other columns for a continual task that is there"
+            what = "other columns for an existing continual task"
             why = f"It writes {shape_of(output)}. Columns may be added at the end; for NOT NULL of "
-            why += "a column that is there, CHECK (... IS NOT NULL)."
+            why += "an existing column, CHECK (... IS NOT NULL)."
             raise not_supported(new.target.span, what, why=why, hint=_ELSEWHERE)
         column = next((c for c in extra if not c.nullable), None)
         if column is not None:
-            what = f'a NOT NULL column "{column.name}" for a continual task that is there'
+            what = f'a NOT NULL column "{column.name}" for an existing continual task'
             why = f'Rows that "{output.name}" holds have NULL in it.'
-            hint = "Leave out NOT NULL, or make a task under another name."
+            hint = "Leave out NOT NULL, or create a task under another name."
             raise not_supported(new.target.span, what, why=why, hint=hint)
         schemas.append((*output.columns, *extra))
         if extra:
@@ -188,12 +190,12 @@ def _check_columns(
 
 
 def _words(item: Item, statement: st.CreateContinualTask) -> list[str]:
-    """The tokens of a definition behind the task's name, with its columns, in any case."""
+    """The folded tokens of a definition after the task's name, with its columns."""
     start = statement.target.span.stop
     columns = [e.text for e in column_list(item, statement)]
     texts = [Source(text, "columns").whole() for text in columns]
     source, begins = statement.span.source, statement.beginning_span
-    if begins is not None:  # it says how a task begins, and it has begun
+    if begins is not None:  # it applies to the creation only
         texts.append(Span(source, start, begins.start))
         start = begins.stop
     texts.append(Span(source, start, statement.span.stop))
@@ -208,7 +210,7 @@ def _spell(columns: Sequence[Column]) -> list[Column]:
 def merged_options(
     old: st.CreateContinualTask, options: Sequence[st.Option], reset: Sequence[str] = ()
 ) -> list[st.Option]:
-    """The options of a definition with others in their place, or added."""
+    """The options of a definition, with some replaced or added."""
     by_name = {o.name: o for o in old.options if o.name not in reset}
     by_name.update((o.name, o) for o in options)
     return list(by_name.values())

@@ -17,7 +17,7 @@ _DONE = "ALTER MATERIALIZED VIEW"
 
 
 def set_view_options(names: Namespace, statement: st.SetOptions) -> str:
-    """Put other options in force; raises as CREATE OR REPLACE MATERIALIZED VIEW does."""
+    """Change options; raises as CREATE OR REPLACE MATERIALIZED VIEW does."""
     item, old = _definition(names, statement.target)
     option_names = {o.name for o in statement.options} | set(statement.reset)
     options = [o for o in old.options if o.name not in option_names]

@@ -101,7 +101,7 @@ class Creation(OnNames):
 
     Args:
         flow: for a flow's objects, their part in it, see :class:`Item`. alters: whether a replaced
-            view keeps its flow, and its comments whatever the statement says.
+            view keeps its flow and its comments.
     """
 
     def __init__(self, names: Namespace, flow: str = "", *, alters: bool = False) -> None:
@@ -164,7 +164,7 @@ class Creation(OnNames):
         return item
 
     def _replace_table(self, old: Table, statement: st.CreateTable) -> str:
-        """Replace rows, columns and partitions in one commit of the table; it stays the same one.
+        """Replace rows, columns and partitions in one commit of the table, which keeps its id.
 
         Raises:
             COLUMNS_IN_USE: an object reads a column that is dropped or gets another type.
@@ -217,7 +217,7 @@ class Creation(OnNames):
         return "CREATE TABLE (replaced)"
 
     def attach(self, item: Table, statement: st.CreateTable) -> Table:
-        """The item of a table that is there, at LOCATION."""
+        """The item of an existing table, at LOCATION."""
         gateway = self.engine.gateway
         location = gateway.qualify(statement.location or "")
         item = replace(item, storage=Storage(location=location, managed=False))
@@ -270,7 +270,7 @@ class Creation(OnNames):
     def view(
         self, statement: st.CreateView, name: Name, old: View | None
     ) -> tuple[View, BoundDefinition]:
-        """A plain view as a statement defines it, in the place of ``old``, and its plan."""
+        """The plain view that a statement defines, replacing ``old``, and its plan."""
         bound = self.names.binder().bind_view(statement)
         item = self.names.new(View, name, statement.span, statement.comment)
         if old is not None:
@@ -297,9 +297,9 @@ class Creation(OnNames):
         new: Sequence[Item] = (),
         drop: Sequence[Item] = (),
     ) -> Redefinition:
-        """Views by other definitions, each before and after, and what is new or dropped with them.
+        """The redefinition of views (pairs of before and after), with new and dropped objects.
 
-        The cutover raises RECURSIVE_DEFINITION or COLUMNS_IN_USE where one cannot be replaced.
+        The cutover raises RECURSIVE_DEFINITION or COLUMNS_IN_USE if a view cannot be replaced.
         """
 
         def check(current: Catalog) -> None:
@@ -321,8 +321,8 @@ class Creation(OnNames):
         reader = task_that_follows(self.engine, old)
         if reader is not None:
             what = "replacing a view that is the input of a continual task"
-            why = f'"{reader.name}" holds what it made of the changes that this query shows.'
-            hint = "Make a view under another name, and a task on that."
+            why = f'"{reader.name}" holds rows that it computed from the changes of this query.'
+            hint = "Create a view under another name, and a task on it."
             raise not_supported(span, what, why=why, hint=hint)
 
     def create_materialized_view(self, statement: st.CreateMaterializedView) -> str:
@@ -347,7 +347,7 @@ class Creation(OnNames):
     def materialized_view(
         self, statement: st.CreateMaterializedView, name: Name, old: MaterializedView | None
     ) -> tuple[MaterializedView, MaterializedView | None, BoundDefinition]:
-        """A view as a statement defines it, in the place of ``old``; its quarantine; its plan."""
+        """The view that a statement defines, replacing ``old``; its quarantine; its plan."""
         engine, names = self.engine, self.names
         if old is None:
             check_refresh_times(statement, clock.now_ms())
@@ -369,14 +369,14 @@ class Creation(OnNames):
     def replacing(
         self, old: MaterializedView, statement: st.CreateMaterializedView
     ) -> Redefinition:
-        """That a view, which still gets rows, has another query (:mod:`.view_change`)."""
+        """The redefinition of a view that is not finished (:mod:`.view_change`)."""
         self.check_goes_on(old, statement)
         return self.redefined(old, statement)
 
     def redefined(
         self, old: MaterializedView, statement: st.CreateMaterializedView
     ) -> Redefinition:
-        """That a view, and its quarantine, have another query."""
+        """The redefinition of a view and its quarantine."""
         later, away, _ = self.materialized_view(statement, old.name, old)
         if self.alters:
             columns = commented(old.columns, later.columns)
@@ -391,17 +391,17 @@ class Creation(OnNames):
         )
 
     def check_goes_on(self, old: MaterializedView, statement: st.CreateMaterializedView) -> None:
-        """Raise where a view gets no rows by another definition now, or none ever."""
+        """Raise if a view is finished, or would be finished by its new definition."""
         check_refresh_times(statement, clock.now_ms())
         check_not_finished(self.engine, old)
         check_not_suspended(self.engine.warehouse, old)
 
     def _check_same_storage(self, old: Item, statement: st.CreateMaterializedView) -> None:
-        """Raise NOT_SUPPORTED where a view's table would have to be stored otherwise."""
+        """Raise NOT_SUPPORTED if a statement changes how a view's table is stored."""
         definition = parse_as(st.CreateMaterializedView, old.definition.text, str(old.name))
         if fixed_options(definition.options) != fixed_options(statement.options):
-            what = f"another {' or '.join(STORAGE_OPTIONS)} for a view that is there"
-            why = "They hold from its creation on."
+            what = f"another {' or '.join(STORAGE_OPTIONS)} for an existing view"
+            why = "They are set when it is created."
             hint = f"Drop it first: {drop_text(self.engine.catalog, old)}"
             raise not_supported(statement.target.span, what, why=why, hint=hint)
 
@@ -411,7 +411,7 @@ class Creation(OnNames):
         if option is None:
             return None
         if isinstance(statement, st.CreateContinualTask) and statement.outputs:
-            detail = "Each output has a folder of its own."
+            detail = "Each output has its own folder."
             value = "a folder for several outputs"
             raise bad_option(option.span, LOCATION, detail, value=value)
         location = self.engine.gateway.qualify(str(option.value)).rstrip("/")
@@ -431,7 +431,7 @@ class Creation(OnNames):
         return Storage(location=location)
 
     def _placed(self, item: Record, statement: _Output) -> Record:
-        """A new object with the folder that its statement gives, and the flow that it is of."""
+        """A new object with the folder of its LOCATION, and its flow."""
         storage = self._storage_of(statement) or item.storage
         return made_by_flow(replace(item, storage=storage), self.flow)
 
@@ -459,7 +459,7 @@ class Creation(OnNames):
     def new_task(
         self, name: Name, statement: st.CreateContinualTask
     ) -> tuple[Task, list[TaskOutput], BoundDefinition, Definition | None]:
-        """A task as a statement defines it, its outputs and quarantine, and its bound definition.
+        """The task that a statement defines, its outputs and quarantine, and its bound definition.
 
         The last value copies its first rows; None without BACKFILL FROM.
         """
@@ -490,7 +490,7 @@ class Creation(OnNames):
         first: Definition | None = None,
         since: int | None = None,
     ) -> Iterator[list[Item]]:
-        """Inside, an object's tables exist, advanced to now, and no catalog has it.
+        """Within the block an object's tables exist and are advanced to now; no catalog has it.
 
         Yields what to register. If the block raises, unregistered tables are deleted.
 
@@ -509,8 +509,8 @@ class Creation(OnNames):
         if isinstance(item, Task):
             expect_follower(engine, reads)
         has_refreshes = getattr(bound.plan, "refresh", None) is not None
-        # If another process brought a view that nobody follows past `now`, its contents at `now`
-        # are not stored: take the next T.
+        # If another process advanced an unfollowed view past `now`, its contents at `now` are not
+        # stored: take the next T.
         while True:
             now = engine.mint_fresh() if has_refreshes else engine.mint_for(sources)
             engine.advance(reads, now)
@@ -582,10 +582,10 @@ def says_the_same(
     statement: st.CreateView | st.CreateMaterializedView,
     bound: BoundDefinition,
 ) -> bool:
-    """Whether a statement has the words of a view's definition, and they still mean the same.
+    """Whether a statement equals a view's definition, and it still means the same.
 
-    ``SELECT *`` means something else if what the view reads has other columns now. After
-    COMMENT ON it says the same only if its comment is that one, or if it gives none.
+    ``SELECT *`` means something else if the view's tables have other columns now. A statement with
+    a comment must have the one that COMMENT ON has set.
     """
     stored = parse_as(type(statement), old.definition.text, str(old.name))
     words, stored_words = (
@@ -607,15 +607,15 @@ def task_that_follows(engine: Engine, view: Item) -> Item | None:
 
 @contextmanager
 def _advise_on_new(item: Item) -> Iterator[None]:
-    """Add advice to the error of a task that fails over its first rows: it does not exist yet."""
+    """Add advice to the error of a new task that fails on its first rows."""
     try:
         yield
     except DataError as problem:
         if is_failure_of(problem, item):
-            problem.detail = "It was not created. It failed over the rows that are there already."
+            problem.detail = "It was not created: it failed on rows that its inputs already hold."
             problem.hint = (
                 f"Give it a body that can compute them, {FOR_ROWS_AT_FAULT}. To begin with "
-                "the rows that come from now on: WITH (SNAPSHOT = false)"
+                "rows that are inserted from now on: WITH (SNAPSHOT = false)"
             )
         raise
 
@@ -642,9 +642,9 @@ def check_columns_unread(
     span: Span,
     without: Collection[str] = (),
 ) -> None:
-    """Raise COLUMNS_IN_USE if a view lacks a column then that a reader reads.
+    """Raise COLUMNS_IN_USE if the new view lacks a column that a reader reads.
 
-    ``without`` are the ids of readers that have another definition then, or are dropped.
+    ``without`` are the ids of readers that are redefined or dropped with it.
     """
     if same_columns(old.columns, new.columns):
         return
@@ -654,19 +654,19 @@ def check_columns_unread(
         losses = lacking(old.columns, new.columns)
         losses = columns_with_readers(engine, catalog, old, losses)
         reader_names = ", ".join(str(i.name) for i in readers)
-        hint = "Keep what is read, or make one under another name and change its readers one "
+        hint = "Keep the columns, or create one under another name and change its readers one "
         hint += "by one."
         current = engine.relations.current
         late = next((i for i in readers if i.revision != current(i).revision), None)
         if late is not None:
-            hint = f'"{late.name}" is suspended, and first runs the Ts that it has missed. '
+            hint = f'"{late.name}" is suspended, and must first run the Ts that it has missed. '
             hint += f"Type: ALTER CONTINUAL TASK {late.name} RESUME"
         detail = f"{_describe_losses(losses, new.columns)} That is read by {reader_names}."
         raise columns_in_use(old, detail, span, hint)
 
 
 def _describe_losses(losses: Sequence[Column], new: Schema) -> str:
-    """Which columns go, and which get another type: a sentence for each."""
+    """A sentence for each column that is dropped or retyped."""
     then = [(c, find(new, c.name)) for c in losses]
     sentences = [f"Column {c.name} would be gone." for c, now in then if now is None]
     sentences += [f"Column {c.name} would no longer be {c.type.upper()}." for c, now in then if now]
@@ -686,5 +686,5 @@ def check_refresh_times(statement: st.CreateMaterializedView, now_ms: int) -> No
 
 
 def keeps_vectors(statement: _Output) -> bool:
-    """Whether a definition leaves deletion vectors on."""
+    """Whether a definition has not turned deletion vectors off."""
     return all(o.value is True for o in statement.options if o.name == VECTORS)

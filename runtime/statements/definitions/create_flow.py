@@ -25,7 +25,7 @@ def create_flow(names: Namespace, statement: st.CreateFlow) -> str:
     """Create or replace a flow's two objects; returns the status line.
 
     Raises:
-        WRONG_OBJECT_KIND: a task of that name is no flow.
+        WRONG_OBJECT_KIND: a task of that name is not a flow.
         NOT_SUPPORTED: OR REPLACE with another target, or other columns of the task.
     """
     catalog = names.engine.refresh_catalog()
@@ -58,7 +58,7 @@ def create_flow(names: Namespace, statement: st.CreateFlow) -> str:
 
 
 def _replace(names: Namespace, statement: st.CreateFlow, task: Item) -> str:
-    """The new body from the next T on; nothing when the flow says the same."""
+    """Apply new clauses from the next T on; do nothing if they are unchanged."""
     if not isinstance(task, Task) or not task.flow:
         hint = f"Drop it first: DROP {task.kind.keyword} {task.name}"
         raise task.wrong_kind("flow", hint, statement.name.span)
@@ -71,7 +71,7 @@ def _replace(names: Namespace, statement: st.CreateFlow, task: Item) -> str:
         return "CREATE FLOW (unchanged)"
     new_task, view = read_flow_texts(compile_texts(names, statement))
     creation = Creation(names, clauses_of(statement))
-    if not views:  # a process was killed that had made the task
+    if not views:  # a killed process has created the task only
         creation.create_materialized_view(view)
         views = flow_targets(names.engine.catalog, task)
     change = TaskAlteration(names).replacing(new_task)
@@ -86,11 +86,9 @@ def _replace(names: Namespace, statement: st.CreateFlow, task: Item) -> str:
 
 def other_target(statement: st.CreateFlow, target: Name) -> CtsqlError:
     """NOT_SUPPORTED for a flow that writes another target; the caller raises it."""
-    what = "another target for a flow that is there"
+    what = "another target for an existing flow"
     why = f'It writes "{target}".'
-    hint = (
-        f"Type: ALTER MATERIALIZED VIEW {target} RENAME TO ..., or make a flow under another name."
-    )
+    hint = f"Type: ALTER MATERIALIZED VIEW {target} RENAME TO ..., or create another flow."
     return not_supported(statement.target.span, what, why=why, hint=hint)
 
 

@@ -1,17 +1,17 @@
-"""A cutover: several objects get other definitions at one T, or none of them does.
+"""A cutover: several objects get new definitions at one T, or none of them does.
 
 Each statement that changes definitions makes :class:`Redefinition` values. :func:`cut_over` takes
 any number of them:
 
-    prepare    advance objects to now by their old definitions; make tables of new objects and add
-               columns at the end. It may take long, and no reader sees it
-    commit     the catalog stores the cutover, which no reader sees; the timeline binds it to a T,
-               which decides; the catalog gets its changes. One commit each
-    complete   views get the rows that differ; tasks run on from where they failed
+    prepare    advance objects to now by their old definitions; create tables of new objects and
+               add columns at the end. It may take long, and no reader sees it
+    commit     three commits: the catalog stores the cutover, which no reader sees; the timeline
+               binds it to a T, which decides; the catalog gets the new definitions
+    complete   views get the rows that differ; failed tasks run again from the failed T
 
 A crash before the timeline's commit leaves files that MAINTAIN removes. After it, the next process
-that reads the objects completes them. A cutover is valid only on the catalog it was made on: if
-another process changes that first, it is made again, and raises if it no longer fits
+that reads the objects completes them. A cutover is valid only on the catalog it was prepared on: if
+another process changes the catalog first, it is prepared again, and raises if it no longer fits
 (:mod:`ctsql.runtime.warehouse.stores.catalog_store` has the protocol of readers).
 
 Source: docs/decisions/0107-definitions-at-one-t.md.
@@ -81,12 +81,12 @@ TRIES_MAX = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redefinition:
-    """Objects as they are to be from one T on.
+    """The definitions of objects from one T on.
 
     Attributes:
-        bound_on: the catalog on which they were bound. changes: stored objects as they were then,
-            and by their new definitions, columns and comments. new: objects that are created at the
-            T; those with a T of creation have their tables. drop: objects that are dropped.
+        bound_on: the catalog on which they were bound. changes: pairs of a stored object and the
+            same object with its new definition, columns and comments. new: objects that are created
+            at the T; those with a T of creation have tables already. drop: dropped objects.
         copy: the definition by which the task first gets the rows of its replacement.
         check: raises where a newer catalog forbids it. make_table: makes the table of a new object.
     """
@@ -103,13 +103,13 @@ class Redefinition:
 
     @property
     def items(self) -> tuple[Item, ...]:
-        """All of them as they are to be."""
+        """All objects with their new definitions."""
         return (*(after for _, after in self.changes), *self.new)
 
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """A stored object before and after, and what preparing found out."""
+    """A stored object before and after, with the results of preparing it."""
 
     before: Item
     after: Item
@@ -118,7 +118,7 @@ class _Change:
 
     @property
     def is_redefined(self) -> bool:
-        """Whether it gets another definition; comments and an output's columns are none."""
+        """Whether the definition changes, and not only comments or an output's columns."""
         return self.before.revision != self.after.revision
 
     @property
@@ -139,12 +139,12 @@ class _Prepared:
 
     @property
     def changed_ids(self) -> set[str]:
-        """The ids of what gets another definition, and of what is new with it."""
+        """The ids of objects that are redefined or new."""
         new = self.new if self.changes else ()
         return {c.after.id for c in self.changes if c.is_redefined} | {i.id for i in new}
 
     def on_top(self, current: Catalog) -> Cutover:
-        """The changes of a catalog.
+        """The edits that bring it into force on top of a catalog.
 
         Raises:
             ALTERED_MEANWHILE, UNKNOWN_RELATION: another process has changed or dropped an object.
@@ -170,7 +170,7 @@ class _Prepared:
         )
 
     def _later(self, current: Catalog, change: _Change) -> Item:
-        """An object by its new definition, on top of the newest catalog."""
+        """A changed object on top of the newest catalog."""
         now, after = change.before, change.after
         definition = replace(now.definition, flow=after.flow)
         later = replace(now, columns=after.columns, comment=after.comment, definition=definition)
@@ -221,7 +221,7 @@ def bring_into_force(engine: Engine, *wanted: Redefinition) -> set[str]:
 
 
 def _prepare(engine: Engine, wanted: Redefinition, made: list[Item]) -> _Prepared:
-    """Advance what changes, and make the tables of new objects; these are added to ``made``."""
+    """Advance changed objects, and create the tables of new ones, which are added to ``made``."""
     changes = [_prepare_change(engine, before, after) for before, after in wanted.changes]
     new = []
     for item in wanted.new:
@@ -269,14 +269,14 @@ def _commit(engine: Engine, prepared: Sequence[_Prepared]) -> set[str]:
     failed_at = {
         change.after.id: change.failed_at
         for one in prepared
-        if one.wanted.copy is None  # else the task is taken past the Ts from which it failed
+        if one.wanted.copy is None  # else the task skips the Ts from the failed one on
         for change in one.changes
     }
     tables = [i for one in prepared for i in one.new if isinstance(i, Table)]
     changed_ids = {id for one in prepared for id in one.changed_ids}
     for _ in range(TRIES_MAX):
         cutover, catalog = engine.catalog_store.add_cutover(make)
-        engine.refresh_catalog()  # a table that was made meanwhile gets its Ts, too
+        engine.refresh_catalog()  # a table that was created meanwhile gets Ts too
         if cutover.is_no_change(catalog):
             return changed_ids
         faults.point("cutover_stored")
@@ -295,13 +295,13 @@ def _commit(engine: Engine, prepared: Sequence[_Prepared]) -> set[str]:
                 raise
             continue
         faults.point("cutover_bound")
-        engine.change_catalog(lambda catalog: catalog)  # which writes what is in force
+        engine.change_catalog(lambda catalog: catalog)  # which writes by the definition in force
         return changed_ids
     raise error("DEFINITIONS_CHANGED")
 
 
 def as_prepared(current: Catalog, item: Record) -> Record:
-    """An object by the newest catalog, if it is unchanged since its change was prepared.
+    """An object of the newest catalog, which must be unchanged since its change was prepared.
 
     Raises:
         UNKNOWN_RELATION: it was dropped. ALTERED_MEANWHILE: it has another definition, name or
@@ -380,10 +380,10 @@ def advance_to_now(engine: Engine, task: Item) -> int | None:
 
 
 def complete(engine: Engine, changed_ids: Collection[str], others: Iterable[str] = ()) -> None:
-    """Write first contents and differences of objects, those below first.
+    """Write first contents and differences of objects, in order of what they read.
 
     Args:
-        others: the ids of objects that are unchanged, but may be left by a process that was killed.
+        others: the ids of unchanged objects that a killed process may have left incomplete.
 
     Raises:
         The first error of an object that cannot be computed, after all others are written.
@@ -410,7 +410,7 @@ def _complete(engine: Engine, item: Maintained, *, is_changed: bool) -> None:
         failure = failure_of(engine.warehouse, item)
         starts = {start for start, _ in engine.timeline.task(item.id).revisions}
         if failure is not None and failure.time in starts:
-            retry_failed(engine, item)  # it was changed because it had failed
+            retry_failed(engine, item)  # it had failed before the change
         elif is_unwritten or is_changed:
             engine.advance([item], engine.mint_for([item]))
     elif is_changed or is_redefined(engine.warehouse, item):
@@ -424,14 +424,14 @@ def settle(engine: Engine, task: Task) -> None:
     try:
         complete(engine, [task.id])
     except DataError as problem:
-        if problem.condition not in FAILED:  # what changes it next may mend it
+        if problem.condition not in FAILED:  # the next change of it may repair it
             raise
 
 
 def forget_definitions(engine: Engine, item: Item) -> None:
-    """Drop a task's definitions that no later T runs with, and the replacement that was applied."""
+    """Drop definitions of a task that no later T runs, and its applied replacement."""
     engine.timeline.refresh()
-    engine.refresh_catalog()  # after it: what it says to be in force is in the catalog then
+    engine.refresh_catalog()  # after the timeline, whose definitions the catalog then has
     if item.id not in engine.catalog.items:
         return
     item = engine.relations.item(item.id)

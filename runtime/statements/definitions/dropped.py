@@ -1,7 +1,7 @@
 """Dropped objects: keeping them, UNDROP, and removing their files.
 
-A DROP commits the catalog: an entry of the DROP keeps the objects with their readers, and their
-folders are kept. UNDROP commits back all objects of one DROP; a task or view goes on from its log.
+A DROP commits an entry to the catalog that keeps the objects and their readers; their folders are
+kept too. UNDROP restores all objects of one DROP; a task or view continues from its log.
 MAINTAIN removes the entry, then the folders.
 """
 
@@ -24,7 +24,7 @@ from ctsql.runtime.warehouse.table_checks import is_replaced, missing_table
 
 
 def dropped(catalog: Catalog, items: Iterable[Item], schema: str = "") -> DropEntry:
-    """The entry of a DROP; of an object whose own entry cannot be read nothing is kept."""
+    """The entry of a DROP; an object with an unreadable entry is not kept."""
     readable = tuple(i for i in items if not i.problem)
     readers = (s for i in readable for s in subscribers(catalog, i.id) if not s.problem)
     return DropEntry(
@@ -56,7 +56,7 @@ def readers_of_dropped(
 
 
 def check_unread(catalog: Catalog, items: Sequence[Item], span: Span | None) -> None:
-    """Raise DEPENDENT_OBJECTS where something reads one of some objects that go together."""
+    """Raise DEPENDENT_OBJECTS if another object reads one of these objects."""
     for item in items:
         readers = readers_of_dropped(catalog, [item], [i.id for i in items])
         if readers:
@@ -65,12 +65,12 @@ def check_unread(catalog: Catalog, items: Sequence[Item], span: Span | None) -> 
 
 
 def delete_folders(engine: Engine, items: Sequence[Item]) -> None:
-    """Delete the folders of objects that are in the catalog no more; not those of others."""
+    """Delete the folders of objects that are no longer in the catalog."""
     catalog = engine.refresh_catalog()
     for item in items:
         if item.location is None:
             continue
-        # If another table has replaced it, or is attached there, that one is not ours.
+        # Another table that has replaced it, or is attached there, is not ours.
         ours = (
             item.managed and not _is_used(catalog, item) and not is_replaced(engine.relations, item)
         )
@@ -94,7 +94,7 @@ def remove_dropped(engine: Engine, drops: Sequence[DropEntry]) -> list[Item]:
 
 
 def _is_used(catalog: Catalog, item: Item) -> bool:
-    """Whether an object of the catalog has its table in the folder of another, or below."""
+    """Whether an object of the catalog has its table in the dropped object's folder."""
     place = (item.location or "").rstrip("/") + "/"
     return any(
         i.location is not None and (i.location.rstrip("/") + "/").startswith(place) for i in catalog
@@ -105,7 +105,7 @@ class Undropping(OnNames):
     """UNDROP."""
 
     def undrop(self, statement: st.UndropObject) -> str:
-        """Bring back all objects of one DROP, or none.
+        """Restore all objects of one DROP, or none.
 
         Raises:
             UNKNOWN_RELATION, UNKNOWN_SCHEMA: nothing of that name was dropped, or MAINTAIN has
@@ -129,7 +129,7 @@ class Undropping(OnNames):
         return f"UNDROP {statement.keyword}" + (f" (with {', '.join(others)})" if others else "")
 
     def _find(self, catalog: Catalog, statement: st.UndropObject) -> tuple[DropEntry, Item | None]:
-        hint = "SHOW DROPPED lists what can be had back."
+        hint = "SHOW DROPPED lists what can be restored."
         for drop in catalog.drops.values():
             drop.check()
         if statement.kind is ObjectKind.SCHEMA:
@@ -152,7 +152,7 @@ class Undropping(OnNames):
     def _check(
         self, current: Catalog, after: Catalog, drop: DropEntry, statement: st.UndropObject
     ) -> None:
-        """Raise UNDROP_BLOCKED where something is in the way."""
+        """Raise UNDROP_BLOCKED if a name is taken or something that is read is missing."""
         if drop.schema and fold(drop.schema) in current.schemas:
             raise _blocked_error(
                 statement,
@@ -166,7 +166,7 @@ class Undropping(OnNames):
                 raise _blocked_error(
                     statement,
                     f"There is another subscription '{subscription.name}' now.",
-                    f"Let go of it: DROP SUBSCRIPTION '{subscription.name}'",
+                    f"Drop it: DROP SUBSCRIPTION '{subscription.name}'",
                 )
 
     def _check_item(
@@ -201,7 +201,7 @@ class Undropping(OnNames):
     def _check_replaced(
         self, current: Catalog, after: Catalog, item: Item, statement: st.UndropObject
     ) -> None:
-        """What a replacement is for is there, and has no other one."""
+        """Check that a replacement's original exists and has no other replacement."""
         of = after.items.get(item.replaces or "")
         if of is None:
             detail = f"The {item.kind.value} that {item.name} is a replacement for is gone."
@@ -230,14 +230,14 @@ class Undropping(OnNames):
         if missing_columns:
             detail = f"{item.kind.value} {item.name} reads {read.name}, which was replaced and has "
             detail += f"no column {missing_columns[0]} now."
-            hint = "Give that one its column back, or create this one again."
+            hint = "Restore that column, or create this object again."
             raise _blocked_error(statement, capitalised(detail), hint)
 
 
 def _check_not_dropped(
     catalog: Catalog, item: Item, object_id: str, statement: st.UndropObject
 ) -> None:
-    """Raise UNDROP_BLOCKED if an object reads another one that can be had back first."""
+    """Raise UNDROP_BLOCKED if an object reads another dropped one, which must be restored first."""
     for earlier, other in catalog.all_dropped():
         if other.id == object_id:
             detail = f"{item.kind.value} {item.name} reads {other.kind.value} {other.name}, "

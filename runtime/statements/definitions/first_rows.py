@@ -1,4 +1,4 @@
-"""Definitions that copy: at one T a task gets the rows that another object holds then.
+"""Definitions that copy: at one T a task gets the rows that another object holds at that T.
 
 They are in force at that T alone (``once`` of :class:`ctsql.catalog.items.Definition`), so every
 process writes the same rows, in one commit. A task created with BACKFILL FROM has one at its
@@ -30,7 +30,7 @@ def copy_of(
     clears: bool = False,
     quarantine: Item | None = None,
 ) -> Definition:
-    """The definition that copies the rows of another object into each output of a task.
+    """The definition that copies the rows of other objects into a task's outputs.
 
     Args:
         outputs: the objects that hold the task's rows, with their columns.
@@ -67,7 +67,7 @@ def _definition(
     body: str,
     constraints: Sequence[st.ConstraintDef] = (),
 ) -> str:
-    """The statement that makes a task with these outputs, or one that is its own output."""
+    """The statement that creates a task with these outputs, or with the task as its output."""
     lists = []
     for output in outputs:
         inside = ", ".join([*(c.ddl() for c in output.columns), *map(constraint_text, constraints)])
@@ -80,7 +80,7 @@ def _definition(
 
 
 def followed_by(names: Namespace, statement: st.CreateContinualTask) -> Item:
-    """The first of a task's inputs, with its columns of now."""
+    """The first of a task's inputs, with its present columns."""
     source = names.binder().resolve(statement.inputs[0].ref)
     return replace(source, columns=names.columns_now(source))
 
@@ -110,7 +110,7 @@ def backfill_of(
         item: the task, with its columns.
 
     Raises:
-        WRONG_OBJECT_KIND, UNKNOWN_RELATION: it is no table. BACKFILL_COLUMNS_DIFFER: its columns
+        WRONG_OBJECT_KIND, UNKNOWN_RELATION: it is not a table. BACKFILL_COLUMNS_DIFFER: its columns
             are not the task's. NOT_SUPPORTED, INVALID_OPTION: a clause that excludes BACKFILL.
     """
     if statement.backfill is None:
@@ -119,7 +119,7 @@ def backfill_of(
     if statement.outputs:
         what = "BACKFILL FROM with OUTPUTS (...)"
         why = "It does not say which output the rows are for."
-        hint = "Leave it out; what the inputs hold goes through the body."
+        hint = "Leave it out; the rows of the inputs then go through the body."
         raise not_supported(place, what, why=why, hint=hint)
     option = next((o for o in statement.options if o.name == "SNAPSHOT"), None)
     if option is not None:
@@ -146,7 +146,7 @@ def backfill_of(
 
 
 def source_of(names: Namespace, ref: st.RelationRef) -> Item:
-    """The table of BACKFILL FROM, with its columns of now."""
+    """The table of BACKFILL FROM, with its present columns."""
     name = qualify(ref, names.search_schema)
     source = names.catalog().get(name, span=ref.span, kind=ObjectKind.TABLE.value)
     if not isinstance(source, Table):
@@ -155,7 +155,7 @@ def source_of(names: Namespace, ref: st.RelationRef) -> Item:
 
 
 def with_first_rows(item: Task, first: Definition) -> Task:
-    """A new task that has the definition of its first rows until its own one is in force."""
+    """A new task with the definition that copies its first rows, before its own is in force."""
     newest = replace(item.definition, number=first.number + 1)
     return replace(item, definition=newest, earlier=(first,))
 

@@ -1,4 +1,4 @@
-"""The tables of outputs, as they are created."""
+"""Creates the tables of outputs."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ _CHECKPOINT_INTERVALS = (101, 107, 109, 113, 127, 131)
 def create_table_text(item: Item, *, has_vectors: bool) -> str:
     """The statement that creates an output's table in its folder.
 
-    Without deletion vectors there is no change feed: it would show rows that only move.
+    Without deletion vectors there is no change feed, which would list rows that only move.
     """
     properties = {
         **KEEPS_LOG,
@@ -37,7 +37,7 @@ def create_table_text(item: Item, *, has_vectors: bool) -> str:
 
 
 def make_table(engine: Engine, item: Item, *, has_vectors: bool = True) -> Item:
-    """Make the table of a new output; returns the item as it is stored."""
+    """Create the table of a new output; returns the stored item."""
     with translate_spark_errors():
         engine.session.sql(create_table_text(item, has_vectors=has_vectors))
     faults.point("catalog_table_made")
@@ -45,7 +45,7 @@ def make_table(engine: Engine, item: Item, *, has_vectors: bool = True) -> Item:
 
 
 def checkpoint_interval(object_id: str) -> int:
-    """The number of commits after which Delta writes a checkpoint of an output, within a commit.
+    """The number of commits between Delta's checkpoints of an output.
 
     A tick commits to the timeline and to each output; with equal intervals all their checkpoints
     would fall on one tick.
@@ -58,7 +58,7 @@ def checkpoint_interval(object_id: str) -> int:
 
 @contextmanager
 def undo_on_failure(engine: Engine, items: Sequence[Item]) -> Iterator[None]:
-    """Delete the folders of new objects if their creation fails; not those that were there."""
+    """Delete the folders of new objects if their creation fails."""
     try:
         yield
     except BaseException:

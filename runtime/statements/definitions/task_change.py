@@ -1,7 +1,7 @@
-"""Another definition of a task, from a T on.
+"""A new definition of a task, from a T on.
 
-CREATE OR REPLACE, ALTER CONTINUAL TASK, APPLY REPLACEMENT, REPLAY and a folder make a
-:class:`ctsql.runtime.statements.definitions.cutover.Redefinition` of the task by a text.
+CREATE OR REPLACE, ALTER CONTINUAL TASK, APPLY REPLACEMENT, REPLAY and a folder all make a
+:class:`ctsql.runtime.statements.definitions.cutover.Redefinition` of the task from SQL text.
 If a replacement has built the rows, the cutover has two definitions:
 
     at its T                  DELETE FROM task; INSERT INTO task SELECT ... FROM replacement
@@ -46,10 +46,10 @@ def redefinition(
     body: tuple[st.BodyStatement, ...] | None = None,
     columns: tuple[Schema, ...] = (),
 ) -> Redefinition:
-    """A task by another definition, bound in the schema of its creation.
+    """The redefinition of a task by a text, bound in the schema of its creation.
 
     Args:
-        body: the body in the user's own statement, for the places of errors. columns: of each
+        body: the body in the user's statement, for the positions of errors. columns: of each
             output; empty if unchanged.
 
     Raises RECURSIVE_DEFINITION if the new body reads something that reads the task.
@@ -83,7 +83,7 @@ def shape_of(output: Item) -> str:
 
 
 def definition_statement(engine: Engine, item: Item) -> st.CreateContinualTask:
-    """The definition of a task that is in force, with current names."""
+    """The task's definition in force, with current names."""
     text = current_definition(engine, engine.relations.current(item))
     return parse_as(st.CreateContinualTask, text, f"definition of {item.name}")
 

@@ -2,7 +2,7 @@
 
 A replacement is a separate task with the columns of the replaced task. It begins with the inputs'
 rows (SNAPSHOT), or with the rows that the task held before a T, and runs its body for every T since
-(FROM). Applying it gives the task its rows and its definition (:mod:`.task_change`).
+(FROM). Applying it gives the task the replacement's rows and definition (:mod:`.task_change`).
 
 [nothing-before-swap] nothing changes before the swap's commit. The replacement of a REPLAY is in no
     catalog: a kill leaves a folder, which MAINTAIN removes.
@@ -79,7 +79,7 @@ from ctsql.runtime.warehouse.times.refresh_times import Schedule
 
 _KIND = ObjectKind.CONTINUAL_TASK
 _BEGINS = ("SNAPSHOT", *STORAGE_OPTIONS)
-"""Options that a task keeps, whatever replaces it: how it began, and where its rows are."""
+"""Options that a replaced task keeps: how it began, and where its rows are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +120,7 @@ class TaskReplacement(OnNames):
         """ALTER CONTINUAL TASK name APPLY REPLACEMENT replacement.
 
         Raises:
-            REPLACEMENT_OF_ANOTHER: it is none, or is for another task. DEPENDENT_OBJECTS: an object
+            REPLACEMENT_OF_ANOTHER: not a replacement of this task. DEPENDENT_OBJECTS: an object
                 follows it. TASK_FAILED, TASK_SUSPENDED: it does not advance; nothing changes.
         """
         _, old = self._settle(statement.target)
@@ -130,7 +130,7 @@ class TaskReplacement(OnNames):
         return "ALTER CONTINUAL TASK"
 
     def replay(self, statement: st.ReplayTask) -> str:
-        """REPLAY CONTINUAL TASK name FROM t: as if the body had been in force from t on.
+        """REPLAY CONTINUAL TASK name FROM t: rows as if the body had been in force since t.
 
         Raises:
             AS_OF_OUT_OF_RANGE: t is in the future. HISTORY_LOST: changes to run again were removed.
@@ -149,7 +149,7 @@ class TaskReplacement(OnNames):
     # ---- checks
 
     def _settle(self, ref: st.RelationRef) -> tuple[Task, st.CreateContinualTask]:
-        """A task and its definition, after what an APPLY that was killed may have left."""
+        """A task and its definition, after completing an APPLY that was killed."""
         task, old = task_and_definition(self.names, ref)
         if task.earlier:
             settle(self.engine, task)
@@ -184,7 +184,7 @@ class TaskReplacement(OnNames):
     def _complete(
         self, task: Task, old: st.CreateContinualTask, statement: st.CreateContinualTask
     ) -> st.CreateContinualTask:
-        """The task's definition with the columns, the body and the options of a replacement."""
+        """The task's definition with columns, body and options of the statement."""
         columns, list_span = column_list(task, old), statement.columns_span
         if list_span is not None:
             place, blank = old.columns_span, ""
@@ -206,7 +206,7 @@ class TaskReplacement(OnNames):
         name: Name,
         statement: st.CreateContinualTask | st.ReplayTask,
     ) -> _Draft:
-        """A replacement by its statement, whose body names it or the task.
+        """The bound replacement of a statement, whose body may name it or the task.
 
         Raises:
             REPLACEMENT_COLUMNS_DIFFER, NOT_SUPPORTED: its columns or outputs are not the task's.
@@ -215,7 +215,7 @@ class TaskReplacement(OnNames):
         options = statement.options if isinstance(statement, st.CreateContinualTask) else ()
         for option in options:
             if option.name in _BEGINS:
-                detail = "The task keeps what it says of that."
+                detail = "The task keeps its own."
                 raise bad_option(option.span, option.name, detail, hint="Leave it out.")
         place = statement.target.span
         item = self.names.new(Task, name, statement.span, None)
@@ -243,7 +243,7 @@ class TaskReplacement(OnNames):
         _check_fits(self.engine.catalog, items, task, place)
         if bound.task.coalesce != self.engine.relations.bound(task).task.coalesce:
             span = next((o.span for o in options if o.name == COALESCE), place)
-            detail = "It belongs to the task for good."
+            detail = "The task keeps its own."
             raise bad_option(span, COALESCE, detail, hint="Leave it out.")
         return _Draft(items=items, bound=bound)
 
@@ -252,8 +252,8 @@ class TaskReplacement(OnNames):
     ) -> list[TaskOutput]:
         """New items for the outputs of a replacement; none if it is its own output.
 
-        Their names are those of its statement. The name of one of the task's outputs is prefixed
-        with the replacement's.
+        Their names are those of its statement. Names of the task's outputs get the replacement's
+        name as a prefix.
         """
         theirs = outputs_of(self.engine.catalog, task)
         targets = [qualify(o.target, self.names.search_schema) for o in definition.outputs]
@@ -289,9 +289,9 @@ class TaskReplacement(OnNames):
     def _beginning(
         self, task: Task, draft: _Draft, statement: st.CreateContinualTask | st.ReplayTask
     ) -> tuple[int | None, Definition | None]:
-        """The T at which a replacement begins, and the definition by which it has its first rows.
+        """The T at which a replacement begins, and the definition that copies its first rows.
 
-        None: at the newest T; its own body takes in what the inputs hold. Raises
+        None: at the newest T, with its own body over what the inputs hold. Raises
         AS_OF_OUT_OF_RANGE, TASK_FAILED, HISTORY_LOST.
         """
         begin, engine, item = statement.begin, self.engine, draft.items[0]
@@ -300,7 +300,7 @@ class TaskReplacement(OnNames):
         advance_to_now(engine, task)
         start, now = times.parse_time(begin.value, span=begin.span), engine.timeline.now
         if start > now:
-            hint = "Begin with a T that there was. For what comes: "
+            hint = "Give a T in the past. For later changes: "
             hint += f"ALTER CONTINUAL TASK {task.name} AS (...)"
             raise out_of_range(task.name, start, f"The newest T is {now}.", hint, begin.span)
         since = max(start - 1, task.created_at)
@@ -349,13 +349,13 @@ class TaskReplacement(OnNames):
             if isinstance(read, MaterializedView) and read.id not in read_ids:
                 is_input = read in self.engine.relations.followed(item)
                 if is_input and not self._was_followed(read, max(since, read.created_at)):
-                    why = f'Not every T of "{read.name}" since then is stored: nothing followed it.'
+                    why = f'Nothing followed "{read.name}", so not every T since then is stored.'
                     raise not_supported(
                         span, "FROM with this input", why=why, hint="Type: SNAPSHOT"
                     )
 
     def _was_followed(self, view: Item, since: int) -> bool:
-        """Whether a task or a named reader reads it, also through views, and did at a T."""
+        """Whether a task or named reader has followed a view since a T, also through views."""
         readers = all_readers(self.engine.catalog, view.id)
         if any(isinstance(r, Task) and r.created_at <= since for r in readers):
             return True
@@ -371,9 +371,9 @@ class TaskReplacement(OnNames):
         statement: st.CreateContinualTask | st.ReplayTask,
         old: st.CreateContinualTask,
     ) -> Iterator[list[Item]]:
-        """Inside, a replacement holds all up to now, and no catalog has it.
+        """Within the block a replacement is advanced to now, and no catalog has it.
 
-        Raises REPLAY_FAILED where its body cannot be computed at some T.
+        Raises REPLAY_FAILED if its body fails at some T.
         """
         item, *others = draft.items
         since, first = self._beginning(task, draft, statement)
@@ -396,7 +396,7 @@ class TaskReplacement(OnNames):
     def _swap(
         self, task: Task, old: st.CreateContinualTask, items: Sequence[Item], span: Span
     ) -> None:
-        """Give a task the rows and the definition of its replacement, the first of the items."""
+        """Give a task the rows and the definition of its replacement (the first item)."""
         text = self._applied_text(task, old, items)
         change = replace(redefinition(self.names, task, text), span=span)
         follows = followed_by(self.names.in_schema(task.search_schema), _parse(text, task.name))
@@ -408,11 +408,11 @@ class TaskReplacement(OnNames):
 def with_rows_of(
     engine: Engine, change: Redefinition, items: Sequence[Item], follows: Item
 ) -> Redefinition:
-    """A task that also gets the rows of its replacement.
+    """The redefinition of a task that also gets the rows of its replacement.
 
     Args:
-        items: the replacement and its auxiliary objects. Until the task has its rows, the catalog
-            has them.
+        items: the replacement and its auxiliary objects, which stay in the catalog until the task
+            has their rows.
         follows: the first of the task's inputs.
 
     Raises when it is checked:
@@ -420,7 +420,7 @@ def with_rows_of(
         created meanwhile. And the errors of its creation.
     """
     (_, task), span, replacement = change.changes[0], change.span, items[0]
-    there = engine.refresh_catalog()  # without what is being built
+    there = engine.refresh_catalog()  # without the objects that are being built
     is_stored = replacement.id in there.items
     copy = copy_of(
         task,
@@ -443,12 +443,12 @@ def with_rows_of(
 
 
 def outputs_among(items: Sequence[Item]) -> list[Item]:
-    """The objects that hold the rows of a replacement, among it and what goes with it."""
+    """The objects among a replacement and its auxiliary objects that hold its rows."""
     return [i for i in items if i.id in items[0].outputs] or [items[0]]
 
 
 def advance_replacement(engine: Engine, items: Sequence[Item]) -> None:
-    """Run a replacement, the first of the items, up to now; UNKNOWN_RELATION if it was dropped."""
+    """Run a replacement (the first item) up to now; UNKNOWN_RELATION if it was dropped."""
     replacement, there = items[0], engine.refresh_catalog().items
     now = engine.mint_for([there[r.object_id] for r in replacement.reads if r.object_id in there])
     others = (r for r in replacement.reads if r.object_id != replacement.id)
@@ -459,12 +459,12 @@ def advance_replacement(engine: Engine, items: Sequence[Item]) -> None:
 
 
 def _check_fits(catalog: Catalog, items: Sequence[Item], task: Item, span: Span | None) -> None:
-    """Raise if a task cannot get the definition of a replacement, the first of the items."""
+    """Raise if a task cannot get the definition of a replacement (the first item)."""
     outputs = outputs_of(catalog, task) or [task]
     for item, output in zip(outputs_among(items), outputs, strict=True):
         check_same_columns(item, output, span)
     others = [r for r in items[0].reads if r.object_id != items[0].id]
-    detail = "The body of its replacement reads what reads it."
+    detail = "The body of its replacement reads an object that reads the task."
     check_no_cycle(catalog, task, others, span, detail)
 
 
@@ -473,14 +473,14 @@ def _parse(text: str, name: Name) -> st.CreateContinualTask:
 
 
 def _current(engine: Engine, replacement: Item) -> st.CreateContinualTask:
-    """The definition of a replacement with current names, be it registered or not."""
+    """The definition of a replacement with current names, registered or not."""
     if replacement.id in engine.catalog.items:
         return definition_statement(engine, replacement)
     return _parse(replacement.definition.text, replacement.name)
 
 
 def _name(item: Item, task: Task) -> str:
-    """A name as a definition in the task's schema writes it."""
+    """An object's name, qualified unless it is in the task's schema."""
     is_near = fold(item.name.schema) == fold(task.search_schema)
     return quote(item.name.name) if is_near else item.name.qualified()
 
@@ -492,7 +492,7 @@ def _renamed_text(
     was: Sequence[Item],
     now: Sequence[Item],
 ) -> str:
-    """A definition under another name, whose body writes another task's outputs.
+    """A definition under another name, with the outputs in its body renamed.
 
     Args:
         was: the task, and its outputs, by the names in the body. now: the replaced task's.

@@ -1,11 +1,11 @@
-"""Another definition of a materialized view, and of its quarantine with it.
+"""A new definition of a materialized view and of its quarantine.
 
 CREATE OR REPLACE, ALTER MATERIALIZED VIEW, APPLY REPLACEMENT and a folder all make a
 :class:`ctsql.runtime.statements.definitions.cutover.Redefinition` of the view and its quarantine.
 
-The view keeps its table. Preparing adds columns at its end; with other columns all rows are written
-again, and a view without readers then counts as created at the cutover. Changed refresh times count
-from the cutover; unchanged ones go on.
+The view keeps its table. Preparing adds columns at its end. With other columns all rows are written
+again, and a view without readers counts as created at the cutover. Changed refresh times count from
+the cutover; unchanged ones continue.
 """
 
 from collections.abc import Collection, Sequence
@@ -40,11 +40,11 @@ _FEED = "delta.enableChangeDataFeed"  # the table property that asks for a chang
 
 
 class History(Enum):
-    """The action for a view's rows from before it was replaced.
+    """The action for the rows that a view had before it was replaced.
 
-    KEPT: the table has all columns, and its history goes on. CONTINUED: all rows are written under
+    KEPT: the table has all columns, and its history continues. CONTINUED: all rows are written with
     other columns; older rows are read by the columns that both versions have. CUT: older rows are
-    not read. WAITS: as decided by an earlier replacement that is not written yet.
+    not read. WAITS: an earlier replacement has decided, and is not written yet.
     """
 
     KEPT = "kept"
@@ -56,9 +56,9 @@ class History(Enum):
 def with_quarantine(
     names: Namespace, view: MaterializedView, statement: st.CreateMaterializedView
 ) -> tuple[MaterializedView, MaterializedView | None]:
-    """A view by its new statement, and the quarantine that it then has; None for none.
+    """The view of a new statement, and its quarantine, if it has one.
 
-    It is a view of the rows that the other view leaves out. An existing one keeps its id and name.
+    A quarantine is a view of the rows that the view leaves out; an existing one keeps id and name.
     Raises OBJECT_EXISTS, DUPLICATE_COLUMN.
     """
     catalog = names.engine.catalog
@@ -88,8 +88,8 @@ def give_columns(warehouse: Warehouse, old: Item, columns: Schema, *, is_read: b
         is_read: whether an object reads the view.
 
     Raises:
-        ALTERED_MEANWHILE: a newer definition has written. Or the error of columns that no table can
-            have, before any change.
+        ALTERED_MEANWHILE: a newer definition has written. Errors of columns that no table can have
+            are raised before any change.
     """
     if awaits_columns(warehouse, old):
         return History.WAITS if is_read else History.CUT
@@ -106,7 +106,7 @@ def give_columns(warehouse: Warehouse, old: Item, columns: Schema, *, is_read: b
 
 
 def refresh_of(view: Item) -> tuple[RefreshPart, ...] | None:
-    """A view's refresh times by its definition; None where it is refreshed on commit."""
+    """The refresh times of a view's definition; None if it is refreshed on commit."""
     text, name = view.definition.text, f"definition of {view.name}"
     return refresh_parts(parse_as(st.CreateMaterializedView, text, name))
 
@@ -116,7 +116,7 @@ def counts_anew(
     after: tuple[RefreshPart, ...] | None,
     histories: Collection[History],
 ) -> bool:
-    """Do refresh times count from the T at which a view is replaced? Unchanged ones go on.
+    """Do refresh times count from the T at which a view is replaced? Unchanged ones continue.
 
     ``histories``: of the view and of its quarantine, which have the same refresh times.
     """
@@ -126,7 +126,7 @@ def counts_anew(
 def redefined_view(
     now: MaterializedView, after: MaterializedView, history: History, *, is_paced: bool
 ) -> MaterializedView:
-    """A view by its new definition, on top of the newest catalog.
+    """A redefined view, on top of the newest catalog.
 
     Args:
         history: the action for its rows. is_paced: whether its refresh times count from the
@@ -148,12 +148,12 @@ def redefined_view(
         following=replace(now.following, continues=continues, stretches=stretches),
     )
     if later == now and not is_paced and history is not History.CUT:
-        return now  # no process has to write it
+        return now  # no process needs to write it
     return replace(later, definition=replace(later.definition, number=now.revision + 1))
 
 
 def check_history(warehouse: Warehouse, catalog: Catalog, item: Item, history: History) -> None:
-    """Raise ALTERED_MEANWHILE where what was decided of a view's history holds no longer."""
+    """Raise ALTERED_MEANWHILE if the decision about a view's history no longer holds."""
     readers = catalog.readers(item.id) if history is History.CUT else []
     if readers:
         raise altered_meanwhile(item, f"Another process made {readers[0].name}, which reads it.")
@@ -162,15 +162,15 @@ def check_history(warehouse: Warehouse, catalog: Catalog, item: Item, history: H
 
 
 def _check_takes_others(warehouse: Warehouse, view: Item) -> None:
-    """Raise NOT_SUPPORTED where Delta would take no commit of rows under other columns."""
+    """Raise NOT_SUPPORTED if Delta would refuse rows with other columns."""
     metadata = warehouse.relations.table(view).metadata
     if metadata.maps_columns and is_on(metadata.configuration, _FEED):
         what = f'other columns for materialized view "{view.name}"'
         why = (
-            "Another writer has turned on column mapping for its table. Delta takes no rows "
-            "together with columns that go while a table has a change data feed."
+            "Another writer has turned on column mapping for its table. Delta refuses a commit "
+            "that drops columns and adds rows while the table has a change data feed."
         )
-        hint = "Add columns at the end, or make a view under another name and read that."
+        hint = "Add columns at the end, or create a view under another name and read that one."
         raise not_supported(None, what, why=why, hint=hint)
 
 
@@ -182,7 +182,7 @@ def _check_newest(warehouse: Warehouse, item: Item) -> None:
 def view_text(
     view: st.CreateMaterializedView, options: Sequence[st.Option], *, name: str | None = None
 ) -> str:
-    """The statement that makes a view with these options, under a new name or its old one."""
+    """The statement that creates a view with these options, under its name or a new one."""
     column_texts = [
         quote(c.name) + (f" COMMENT {quote_text(c.comment)}" if c.comment else "")
         for c in view.columns
@@ -201,7 +201,7 @@ def view_text(
 def quarantine_text(
     view: st.CreateMaterializedView, columns: Sequence[str], name: str
 ) -> str | None:
-    """The statement that makes the quarantine of a view; None if it needs none.
+    """The statement that creates the quarantine of a view; None if it needs none.
 
     It has the view's refresh times. ``columns``: the view's; ``name``: of the quarantine, as typed.
     """
@@ -215,6 +215,6 @@ def quarantine_text(
 
 
 def _with(options: Sequence[st.Option]) -> list[str]:
-    # The columns of one ASSERT NOT NULL are options with one text.
+    # Several columns of one ASSERT NOT NULL are options with the same text.
     texts = dict.fromkeys(option.span.text for option in options)
     return [f"WITH ({', '.join(texts)})"] if texts else []

@@ -66,7 +66,7 @@ class Replacement(OnNames):
         for option in statement.options:
             if option.name in STORAGE_OPTIONS:
                 what = f"{option.name} of a replacement"
-                why = "The view keeps its own table, and how that is stored."
+                why = "The view keeps its own table and its storage options."
                 hint = "Leave it out."
                 raise not_supported(option.span, what, why=why, hint=hint)
         creation = Creation(self.names)
@@ -79,7 +79,7 @@ class Replacement(OnNames):
         return "CREATE REPLACEMENT MATERIALIZED VIEW"
 
     def _check_fits(self, item: Item, view: Item, span: Span | None) -> None:
-        """Raise where a view cannot get the definition of a replacement, or is finished."""
+        """Raise if a view cannot get the definition of a replacement, or is finished."""
         check_same_columns(item, view, span)
         check_no_cycle(self.engine.catalog, view, item.reads, span, _READS_IT)
         check_not_finished(self.engine, view)
@@ -88,7 +88,7 @@ class Replacement(OnNames):
         """ALTER MATERIALIZED VIEW name APPLY REPLACEMENT replacement.
 
         Raises:
-            REPLACEMENT_OF_ANOTHER: it is none, or is for another view. DEPENDENT_OBJECTS: an object
+            REPLACEMENT_OF_ANOTHER: not a replacement of this view. DEPENDENT_OBJECTS: an object
                 follows the replacement. VIEW_FAILED: its query cannot be computed; nothing changes.
         """
         engine, span = self.engine, statement.replacement.span
@@ -119,7 +119,7 @@ class Replacement(OnNames):
         return "ALTER MATERIALIZED VIEW"
 
     def _definition(self, view: Item, replacement: Item) -> st.CreateMaterializedView:
-        """The statement that makes the view by its replacement's query, where it is stored now."""
+        """The statement that creates the view with its replacement's query, where it is stored."""
         definition = view_definition(self.engine, replacement)
         before = view_definition(self.engine, view)
         kept_options = [o for o in before.options if o.name in STORAGE_OPTIONS]
@@ -129,14 +129,14 @@ class Replacement(OnNames):
 
 
 def check_replaceable(catalog: Catalog, item: Item, span: Span | None) -> None:
-    """Raise REPLACEMENT_EXISTS, or NOT_SUPPORTED for what is a part of something else."""
+    """Raise REPLACEMENT_EXISTS, or NOT_SUPPORTED for a part of another object."""
     there = replacement_of(catalog, item.id)
     if there is not None:
         raise exists_already(item, there, span)
     why = "It is a replacement itself." if item.replaces is not None else ""
     owner = owner_of_quarantine(catalog, item)
     if owner is not None:
-        why = f'It is the quarantine of "{owner.name}", which is replaced with that.'
+        why = f'It is the quarantine of "{owner.name}", and is replaced with it.'
     if item.flow:
         why = "It is a part of a flow, which is replaced by CREATE OR REPLACE FLOW."
     if why:
@@ -148,7 +148,7 @@ def to_apply(
 ) -> tuple[Record, Record]:
     """An object and its replacement, as ALTER ... APPLY REPLACEMENT names them.
 
-    Raises REPLACEMENT_OF_ANOTHER, and TASK_SUSPENDED where one of them does not advance.
+    Raises REPLACEMENT_OF_ANOTHER, and TASK_SUSPENDED if one of them is suspended.
     """
     item = names.of_kind(statement.target, record)
     replacement = names.of_kind(statement.replacement, record)
@@ -168,15 +168,15 @@ def check_alone(current: Catalog, item: Item) -> None:
         return
     of = current.items.get(item.replaces)
     if of is None:
-        raise was_dropped(item.name, "while its replacement was being made", item.kind.value)
+        raise was_dropped(item.name, "while its replacement was being created", item.kind.value)
     there = replacement_of(current, of.id)
     if there is not None and there.id != item.id:
         raise exists_already(of, there, None)
 
 
 def check_same_columns(item: Item, of: Item, span: Span | None) -> None:
-    """Raise REPLACEMENT_COLUMNS_DIFFER where a replacement has others than what it is for."""
-    is_declared = isinstance(of, Task | TaskOutput)  # a view's query says what is nullable
+    """Raise REPLACEMENT_COLUMNS_DIFFER if a replacement has other columns than its original."""
+    is_declared = isinstance(of, Task | TaskOutput)  # nullability follows from a view's query
     if not same_columns(item.columns, of.columns, nullable=is_declared):
         raise error(
             "REPLACEMENT_COLUMNS_DIFFER",

@@ -41,27 +41,27 @@ class Feature:
 _MAPPING = Feature(
     MODE,
     "name",
-    "column mapping is turned on for it, for good: files keep the names that their columns had. "
-    "Who reads its folder must know that (Delta reader version 2), and this process no longer "
-    "reads or writes few rows of it without Spark.",
+    "column mapping is turned on for it and stays on: files keep the old names of their columns. "
+    "Its readers must support Delta reader version 2, and this process no longer reads or writes "
+    "a few rows of it without Spark.",
 )
 _WIDENING = Feature(
     WIDENING,
     "true",
-    "type widening is turned on for it: who reads its folder must know that (Delta table feature "
-    "typeWidening).",
+    "type widening is turned on for it: its readers must support Delta's table feature "
+    "typeWidening.",
 )
 _DEFAULTS = Feature(
     FEATURE + DEFAULTS,
     "supported",
-    "defaults are turned on for it: who writes its folder must know them (Delta table feature "
-    "allowColumnDefaults).",
+    "defaults are turned on for it: its writers must support Delta's table feature "
+    "allowColumnDefaults.",
 )
 _WITHOUT_ZONE = Feature(
     FEATURE + WITHOUT_ZONE,
     "supported",
-    "timestamps without time zone are turned on for it: who reads its folder must know them (Delta "
-    "table feature timestampNtz).",
+    "timestamps without time zone are turned on for it: its readers must support Delta's table "
+    "feature timestampNtz.",
 )
 
 
@@ -220,7 +220,7 @@ def _only_case(column: Column, change: st.RenameColumn) -> CtsqlError:
 
 
 def _not_wider(column: Column, change: st.RetypeColumn) -> CtsqlError:
-    what = f"{column.type.upper()} AS {change.type.upper()} for a column that is there"
+    what = f"{column.type.upper()} AS {change.type.upper()} for an existing column"
     why = (
         f'"{column.name}" may get a wider type, in which all of its values are what they were:'
         " an integer a longer one, a decimal more digits, FLOAT DOUBLE."

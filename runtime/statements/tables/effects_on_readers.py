@@ -107,8 +107,8 @@ def _effect_of_retype(reader: Item, then: Analysis, *, is_retyped: bool) -> Read
     pairs = zip(reader.columns, then.columns, strict=True)
     others = [(old, new) for old, new in pairs if old.type != new.type]
     if isinstance(reader, Task) and is_retyped:
-        detail = "It reads the column. Where it stores it in a narrower one, a value that is too "
-        detail += "large is an error, and digits that have no place there are left out."
+        detail = "It reads the column. If it stores it in a narrower one, a value that is too "
+        detail += "large is an error, and extra digits are cut off."
         return ReaderEffect(name, kind, False, detail)
     if not isinstance(reader, MaterializedView) or not others:
         return None

@@ -105,7 +105,7 @@ def test_changes_come_into_force_together(connect: Callable[[], Connection]) -> 
         "both": "gone",
     }
     told = "\n".join(lines_of(made))
-    assert "~ materialized view middle: changed (query, columns): built anew" in told
+    assert "~ materialized view middle: changed (query, columns): rebuilt" in told
     version, _ = moments_of(con)
     applied(con, TABLES, views, tasks, prune=True)
     engine = engine_of(con)

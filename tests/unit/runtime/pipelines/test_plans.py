@@ -50,8 +50,8 @@ def test_exit_codes() -> None:
 def test_as_text() -> None:
     """A block for each object that changes, and a line that counts all."""
     assert list(lines_of(replace(PLAN, changes=(NEW, VIEW, SAME, REFUSED)))) == [
-        "+ table a: new: an empty table is made",
-        "~ materialized view v: changed (query, columns): built anew: all rows are written, under "
+        "+ table a: new: an empty table is created",
+        "~ materialized view v: changed (query, columns): rebuilt: all rows are written, with "
         "the new columns",
         "    recomputed each time: SAMPLE: a sample is not a function of the table, at x.sql:1:2",
         "    read by w",
@@ -70,8 +70,8 @@ def test_as_text() -> None:
         (replace(PLAN, changes=(NEW, replace(VIEW, readers=()), SAME)), ""),
         (replace(PLAN, warehouse="x"), "Definitions in the warehouse changed since."),
         (replace(PLAN, folder="x"), "The folder changed since."),
-        (replace(PLAN, changes=(NEW, VIEW)), "It says otherwise of: s."),
-        (replace(PLAN, changes=(NEW, replace(VIEW, parts=("query",)), SAME)), "otherwise of: v."),
+        (replace(PLAN, changes=(NEW, VIEW)), "It differs for: s."),
+        (replace(PLAN, changes=(NEW, replace(VIEW, parts=("query",)), SAME)), "It differs for: v."),
     ],
 )
 def test_a_saved_plan(now: FolderPlan, message: str) -> None:
@@ -96,7 +96,7 @@ def test_a_schema_may_be_called_as_a_table_is() -> None:
     check_still(before, replace(made, changes=(schema, NEW, replace(VIEW, name="V"))))
     with pytest.raises(CtsqlError) as caught:
         check_still(before, replace(made, changes=(NEW, VIEW)))
-    assert "It says otherwise of: a." in str(caught.value.detail)
+    assert "It differs for: a." in str(caught.value.detail)
 
 
 _CHANGED = '{"format": 1, "warehouse": "", "folder": "", "changes": %s}'
