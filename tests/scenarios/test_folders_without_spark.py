@@ -292,5 +292,6 @@ def test_a_view_that_another_writer_broke_says_what_to_do(warehouse: Connection)
     assert _refused(plan) == {"m": "UNKNOWN_COLUMN", "p": "UNKNOWN_COLUMN"}
     hints = {c.refusal.hint for c in plan.refused_changes if c.refusal is not None}
     assert hints == {
-        "What it reads has other columns now: change its text in the folder, or restore the columns."
+        "What it reads has other columns now: change its text in the folder, or restore the "
+        "columns."
     }
