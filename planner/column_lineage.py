@@ -148,7 +148,7 @@ class _Origins:
         return frozenset(all_origins)
 
     def _of_leaf(self, node: lp.Node | None, column: str) -> frozenset[Origin] | None:
-        if not isinstance(node, lp.Relation):
+        if not isinstance(node, lp.RelationLeaf):
             return None
         name = next((n for n in node.columns if fold(n) == fold(column)), None)
         if name is None:
@@ -202,5 +202,5 @@ def _root(column: str, text: str, schema: Mapping[str, object]) -> LineageNode |
 
 
 def _schema(node: lp.Node) -> dict[str, str]:
-    assert isinstance(node, lp.Relation)  # a definition reads nothing else
+    assert isinstance(node, lp.RelationLeaf)  # a definition reads nothing else
     return dict.fromkeys(node.columns, "unknown")

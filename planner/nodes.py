@@ -16,7 +16,7 @@ from ctsql.planner.syntax.ast import MergeAction, MergeWhen, OnViolation, Relati
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Relation:
+class RelationLeaf:
     """A leaf: an object, its name in the query, and its columns."""
 
     object_id: str
@@ -25,19 +25,19 @@ class Relation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InsertsInput(Relation):
+class InsertsInput(RelationLeaf):
     """The rows inserted at T, retracted at T + 1; with snapshot, the whole contents on run one."""
 
     with_snapshot: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeletesInput(Relation):
+class DeletesInput(RelationLeaf):
     """Exactly the rows deleted at T, with multiplicity; none on the first run with snapshot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChangesInput(Relation):
+class ChangesInput(RelationLeaf):
     """The rows changed at T, each once, with ``diff``: copies inserted, or if negative deleted.
 
     The last column is ``diff``, or ``DIFF`` if the table has a column ``diff`` and the text renames
@@ -51,12 +51,12 @@ InputNode = InsertsInput | DeletesInput | ChangesInput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NormalReference(Relation):
+class NormalReference(RelationLeaf):
     """The contents as of T, by binding, whatever is committed later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SelfReference(Relation):
+class SelfReference(RelationLeaf):
     """The output itself: its rows at T - 1, changed by what earlier statements proposed."""
 
 
@@ -87,7 +87,7 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ViewReference(Relation):
+class ViewReference(RelationLeaf):
     """A plain view, read by evaluating its query in place, under its column names."""
 
     query: Query

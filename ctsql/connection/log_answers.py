@@ -18,13 +18,13 @@ Logged = st.Show | st.Describe
 _NOT_LOGGED = ("functions", "pending", "retention")  # the kinds for which SHOW needs Spark
 
 
-def rows(table: show.Rows) -> Result:
+def rows(table: show.NamedRows) -> Result:
     """A result of texts."""
     columns, texts = table
     return Result.of_rows(columns, ["string"] * len(columns), texts, "SHOW")
 
 
-def text_rows(table: show.Rows, end: str) -> Result:
+def text_rows(table: show.NamedRows, end: str) -> Result:
     """A result whose last column is a text to be read; ``end`` follows each text."""
     listing = rows(table)
     listing.text_end = end

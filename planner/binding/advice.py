@@ -13,7 +13,7 @@ from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, tokenise, word_set
 
-ColumnsOf = Callable[[st.RelationRef], Sequence[Column]]
+ColumnsOfRef = Callable[[st.RelationRef], Sequence[Column]]
 """The columns of a relation of the definition; none where they are not known."""
 
 _ANY_ROW = word_set("FIRST FIRST_VALUE LAST LAST_VALUE ANY_VALUE COLLECT_LIST ARRAY_AGG LISTAGG")
@@ -32,7 +32,7 @@ class Advice:
         return f"{self.span.place()}: {self.message}\nHINT: {self.hint}"
 
 
-def advise(statement: st.Statement, columns_of: ColumnsOf) -> Iterator[Advice]:
+def advise(statement: st.Statement, columns_of: ColumnsOfRef) -> Iterator[Advice]:
     """Advice for the author of a CREATE or of a task's new body, in the order of the text."""
     match statement:
         case st.CreateContinualTask() | st.ReplaceBody():
@@ -45,7 +45,7 @@ def advise(statement: st.Statement, columns_of: ColumnsOf) -> Iterator[Advice]:
 
 
 def _on_text(
-    tokens: Tokens, texts: Sequence[st.SqlText], columns_of: ColumnsOf
+    tokens: Tokens, texts: Sequence[st.SqlText], columns_of: ColumnsOfRef
 ) -> Iterator[Advice]:
     for index, token in enumerate(tokens):
         if tk.words_are(tokens, index, "NOT", "IN", "(", "SELECT"):
@@ -88,7 +88,7 @@ def _is_ordered(tokens: Tokens, index: int) -> bool:
     return False
 
 
-def _is_filled(query: Tokens, texts: Sequence[st.SqlText], columns_of: ColumnsOf) -> bool:
+def _is_filled(query: Tokens, texts: Sequence[st.SqlText], columns_of: ColumnsOfRef) -> bool:
     """Whether a query of one column, from SELECT on, surely gives no NULL."""
     if any(tk.words_are(query, i, "IS", "NOT", "NULL") for i in range(len(query))):
         return True
@@ -103,7 +103,7 @@ def _is_filled(query: Tokens, texts: Sequence[st.SqlText], columns_of: ColumnsOf
     return column is not None and not column.nullable
 
 
-def _on_keys(body: Sequence[st.BodyStatement], columns_of: ColumnsOf) -> Iterator[Advice]:
+def _on_keys(body: Sequence[st.BodyStatement], columns_of: ColumnsOfRef) -> Iterator[Advice]:
     """Rows that are replaced by ``DELETE ... WHERE k IN (...)`` and ``INSERT``."""
     targets = {s.target.span.text for s in body if isinstance(s, st.InsertStatement)}
     for part in body:

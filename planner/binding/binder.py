@@ -297,7 +297,7 @@ class Binder:
 
         ``targets``: the written relations, with their columns; None if these are unknown.
         """
-        columns = {ref: n.columns for ref, n in relations if isinstance(n, lp.Relation)}
+        columns = {ref: n.columns for ref, n in relations if isinstance(n, lp.RelationLeaf)}
         return QualifiedNames(texts, self.search_schema, {**targets, **columns}.get)
 
     # ---- definitions

@@ -3,7 +3,10 @@
 :func:`change_plan` returns the :class:`ChangePlan` of a query, or the reason why there is none.
 """
 
-from ctsql.planner.ivm.parse.from_relations import PlainView as PlainView, Relation as Relation
+from ctsql.planner.ivm.parse.from_relations import (
+    PlainView as PlainView,
+    QueryRelation as QueryRelation,
+)
 from ctsql.planner.ivm.plan import ChangePlan as ChangePlan, change_plan as change_plan
 from ctsql.planner.ivm.rules.counting import StatePlan as StatePlan
 from ctsql.planner.ivm.sql.queries import (

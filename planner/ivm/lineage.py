@@ -46,7 +46,7 @@ from ctsql.planner.ivm.algebra.traversal import (
     with_inputs,
 )
 from ctsql.planner.ivm.explain import label
-from ctsql.planner.ivm.parse.from_relations import Relation
+from ctsql.planner.ivm.parse.from_relations import QueryRelation
 from ctsql.planner.ivm.parse.query import compile_query
 from ctsql.planner.ivm.rewrites.column_pruning import prune
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import Pairs, pairs_of_operand, restrict
@@ -109,7 +109,7 @@ def _as_stored(col: alg.Col, kind: str) -> alg.Expr:
     return alg.Expr.of("rpad ( CAST (", col, "AS STRING ) ,", str(length), ")")
 
 
-def whole_query(sql: str, relations: Mapping[str, Relation]) -> Text | Declined:
+def whole_query(sql: str, relations: Mapping[str, QueryRelation]) -> Text | Declined:
     """The parsed query, for the comparison with Spark's plan of the text.
 
     ``relations``: the meaning of each name, as for :func:`ctsql.planner.ivm.change_plan`.

@@ -20,7 +20,7 @@ from ctsql.catalog.declined import Declined
 from ctsql.planner.ivm.algebra.nodes import DIFF, Aggregate, Node, Scan, Temporal
 from ctsql.planner.ivm.algebra.reasons import Refusal
 from ctsql.planner.ivm.algebra.traversal import descend, free, numbers_above, replace_nodes
-from ctsql.planner.ivm.parse.from_relations import Relation
+from ctsql.planner.ivm.parse.from_relations import QueryRelation
 from ctsql.planner.ivm.parse.query import compile_query
 from ctsql.planner.ivm.rewrites.column_pruning import prune
 from ctsql.planner.ivm.rewrites.exactness import inexact, sums_in
@@ -319,7 +319,7 @@ def _steps(changes: DeltaDerivation) -> tuple[StepText, ...]:
 
 
 def change_plan(
-    sql: str, relations: Mapping[str, Relation], columns: Sequence[str] = ()
+    sql: str, relations: Mapping[str, QueryRelation], columns: Sequence[str] = ()
 ) -> ChangePlan | Declined:
     """The change plan of a query, or the reason why there is none.
 

@@ -39,7 +39,7 @@ from ctsql.planner.ivm.algebra.traversal import (
     own_subqueries,
     rebuild,
 )
-from ctsql.planner.ivm.parse.from_relations import Relation
+from ctsql.planner.ivm.parse.from_relations import QueryRelation
 from ctsql.planner.ivm.parse.query import compile_query
 from ctsql.planner.ivm.sql.queries import PrintedQuery, Text
 from ctsql.planner.ivm.sql.spark import Names, join_texts
@@ -383,7 +383,7 @@ def as_of(node: Node, at: int) -> Node:
     return copy
 
 
-def temporal_plan(sql: str, relations: Mapping[str, Relation]) -> TemporalPlan | Declined:
+def temporal_plan(sql: str, relations: Mapping[str, QueryRelation]) -> TemporalPlan | Declined:
     """The plan of a query that reads the clock, or the reason why there is none.
 
     ``sql``, ``relations``: as for :func:`ctsql.planner.ivm.plan.change_plan`.

@@ -44,7 +44,7 @@ def _lower_relation(node: lp.Node, context: Context) -> RelationRows:
 def _lower_view(node: lp.ViewReference, context: Context) -> RelationRows:
     """The rows of a plain view, or of an object for which a condition is true."""
     query, below = node.query, node.query.relations[0] if node.query.relations else None
-    if not isinstance(below, lp.Relation) or below.object_id != node.object_id:
+    if not isinstance(below, lp.RelationLeaf) or below.object_id != node.object_id:
         return RelationRows(lower_query(query, context).toDF(*node.columns))
     # SELECT * with a condition: what the object has lost is lost here, too, and not read by that.
     read = _lower_relation(below, context)
@@ -58,7 +58,7 @@ def _lower_view(node: lp.ViewReference, context: Context) -> RelationRows:
     return RelationRows(rows.toDF(*names), str(node.name), read.lost_columns)
 
 
-def _present(rows: DataFrame, node: lp.Relation) -> RelationRows:
+def _present(rows: DataFrame, node: lp.RelationLeaf) -> RelationRows:
     """The existing columns; Spark refuses a text that names another, at its place.
 
     Where it finds something else by that name, :func:`run_on` refuses the text.

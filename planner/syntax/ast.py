@@ -75,7 +75,7 @@ class NamedSource:
     ref: RelationRef | None = None  # the relation, if it has no alias
 
 
-Scope = tuple[NamedSource, ...]
+NameScope = tuple[NamedSource, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ class QualifiedName:
     span: Span  # all of it
     first: Span  # its first part
     second: Span  # its first two parts
-    scopes: tuple[Scope, ...]  # where the name is looked up, innermost first
+    scopes: tuple[NameScope, ...]  # where the name is looked up, innermost first
 
     @property
     def is_star(self) -> bool:

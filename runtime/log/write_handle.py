@@ -110,7 +110,7 @@ class Unwritten:
     upper: int
 
 
-Outcome = Committed | UpperMoved | Disturbed
+CommitOutcome = Committed | UpperMoved | Disturbed
 Appended = Committed | UpperMoved | Disturbed | Unwritten
 
 
@@ -161,7 +161,7 @@ class Commits:
         expected: int,
         new: int | None,
         metadata: Mapping[str, Any],
-    ) -> Outcome:
+    ) -> CommitOutcome:
         """Commit once; ``new`` None keeps the upper.
 
         Batches are released if the commit succeeded or may have, even after an error.
@@ -495,7 +495,7 @@ class Output:
         expected: int,
         new: int | None,
         metadata: Mapping[str, Any],
-    ) -> Outcome | None:
+    ) -> CommitOutcome | None:
         """Commit once; None if another commit came first and a retry is possible."""
         txn = next((batch.txn for batch in batches if batch.is_pinned), None)
         rebase = txn is None

@@ -41,7 +41,7 @@ from ctsql.runtime.statements.tables.alter_table import (
 from ctsql.runtime.statements.tables.altered_columns import altered_columns, features
 from ctsql.runtime.statements.tables.effects_on_readers import ReaderEffect, check_readers
 
-Alteration = st.AlterTable | st.ChangeConstraints
+TableStatement = st.AlterTable | st.ChangeConstraints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class TableChange:
     table: Table  # the stored table
     there: Schema  # its present columns
     schema: str  # for the names in constraints
-    alterations: tuple[Alteration, ...]  # in order, each with its text
+    alterations: tuple[TableStatement, ...]  # in order, each with its text
     columns: Schema  # the columns after it
     notices: tuple[str, ...]  # Delta features that it turns on
     effects: tuple[ReaderEffect, ...]  # on the readers, all of which continue
@@ -172,7 +172,7 @@ def _try(engine: Engine, change: TableChange) -> None:
 
 
 @contextmanager
-def _pointing_to(one: Alteration) -> Iterator[None]:
+def _pointing_to(one: TableStatement) -> Iterator[None]:
     """Make an error without a position point to the statement."""
     try:
         yield
@@ -204,17 +204,17 @@ def _check_none_lost(
         raise not_supported(place, what, why=why, hint=hint)
 
 
-def _parse(table: Table, text: str) -> Alteration:
+def _parse(table: Table, text: str) -> TableStatement:
     """A parsed statement with a qualified table name."""
     source = Source(f"ALTER TABLE {table.name} {text}", f"alteration of {table.name}")
     statement = parse(source.whole())
-    assert isinstance(statement, Alteration)  # ALTER TABLE has the same clause
+    assert isinstance(statement, TableStatement)  # ALTER TABLE has the same clause
     parts = (table.name.schema, table.name.name)
     return replace(statement, target=replace(statement.target, parts=parts))
 
 
 def _around_types(
-    alterations: Iterable[Alteration],
+    alterations: Iterable[TableStatement],
     statement: st.CreateTable,
     there: Iterable[StoredConstraint],
 ) -> list[str]:
@@ -231,7 +231,7 @@ def _around_types(
     return texts
 
 
-def _part(one: Alteration) -> Part:
+def _part(one: TableStatement) -> Part:
     if isinstance(one, st.ChangeConstraints):
         return Part.CONSTRAINTS
     return Part.DEFAULTS if isinstance(one.change, st.SetDefault) else Part.COLUMNS

@@ -27,7 +27,7 @@ from ctsql.planner.ivm import (
     ClockWindow,
     Input,
     PlainView,
-    Relation,
+    QueryRelation,
     TableUse,
     TemporalPlan,
     Text,
@@ -64,7 +64,7 @@ class PreparedQuery:
         warehouse: Warehouse,
         plan: ViewWrite,
         text: RewrittenText,
-        relations: Mapping[str, Relation],
+        relations: Mapping[str, QueryRelation],
         tables: Mapping[str, StoredTable],
     ) -> None:
         self.tables = tables
@@ -274,9 +274,9 @@ class _Reader:
         self.at = at
         self.tables: dict[str, StoredTable] = {}
 
-    def read(self, query: Query) -> tuple[RewrittenText, dict[str, Relation]]:
+    def read(self, query: Query) -> tuple[RewrittenText, dict[str, QueryRelation]]:
         """A query's text, and the objects of its names."""
-        relations: dict[str, Relation] = {}
+        relations: dict[str, QueryRelation] = {}
         names = {}
         for ref, node in zip(query.sql.relations, query.relations, strict=True):
             assert isinstance(node, NormalReference | ViewReference)  # a view reads nothing else

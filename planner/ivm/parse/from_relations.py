@@ -36,10 +36,10 @@ class PlainView:
 
     sql: str
     columns: tuple[str, ...]
-    relations: "Mapping[str, Relation]"
+    relations: "Mapping[str, QueryRelation]"
 
 
-Relation = Sequence[Column] | PlainView
+QueryRelation = Sequence[Column] | PlainView
 """A relation of a query: a table with these columns, or a plain view."""
 
 
@@ -63,7 +63,7 @@ class FromCompiler(ABC):
     def __init__(
         self,
         reading: QueryReader,
-        relations: Mapping[str, Relation],
+        relations: Mapping[str, QueryRelation],
         numbers: Iterator[int],
         *,
         with_subqueries_in_joins: bool = False,

@@ -10,7 +10,7 @@ from ctsql.planner.ivm.algebra.reasons import Refusal
 from ctsql.planner.ivm.algebra.traversal import is_one_row, pass_through, rename, union_all
 from ctsql.planner.ivm.parse.clauses import BodyText, QueryText, SelectText, SetText, read_query
 from ctsql.planner.ivm.parse.expressions import QueryReader, common_type, is_constant, texts
-from ctsql.planner.ivm.parse.from_relations import FromCompiler, Relation
+from ctsql.planner.ivm.parse.from_relations import FromCompiler, QueryRelation
 from ctsql.planner.ivm.parse.function_calls import order_item
 from ctsql.planner.ivm.parse.scopes import Cte, NamedRelation, Scope
 from ctsql.planner.ivm.parse.select import Block, CompiledSelect
@@ -95,7 +95,7 @@ class Compiler(FromCompiler):
 
 
 def compile_query(
-    sql: str, relations: Mapping[str, Relation], *, with_subqueries_in_joins: bool = False
+    sql: str, relations: Mapping[str, QueryRelation], *, with_subqueries_in_joins: bool = False
 ) -> tuple[alg.Node, list[str]]:
     """A query's node, and the names of its columns.
 

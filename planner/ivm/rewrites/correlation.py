@@ -123,12 +123,14 @@ def _join(node: alg.Join) -> Core | None:
     )
 
 
-Keys = Callable[[Sequence[alg.Col]], tuple[alg.Step | alg.SemiJoinRestriction, tuple[alg.Col, ...]]]
+KeySourceOf = Callable[
+    [Sequence[alg.Col]], tuple[alg.Step | alg.SemiJoinRestriction, tuple[alg.Col, ...]]
+]
 """Returns where the values of some outer columns are, and their names there."""
 
 
 def restrict_to_visible(
-    subquery: alg.Subquery, node: alg.Node, around: Sequence[alg.Col], keys: Keys
+    subquery: alg.Subquery, node: alg.Node, around: Sequence[alg.Col], keys: KeySourceOf
 ) -> alg.Node:
     """A subquery's relation, reading only rows that some outer rows can see; tested again above."""
     restriction = _restrict_correlated(node, around, keys)
@@ -141,7 +143,7 @@ def restrict_to_visible(
 def _restrict_correlated(
     node: alg.Node,
     around: Sequence[alg.Col],
-    keys: Keys,
+    keys: KeySourceOf,
     pairs_above: Sequence[tuple[alg.Col, alg.Col]] = (),
 ) -> alg.Node:
     """A node restricted by its equalities with outer columns.
@@ -164,7 +166,7 @@ def _restrict_correlated(
             return node
 
 
-def _hint(node: alg.Node, pairs: Sequence[tuple[alg.Col, alg.Col]], keys: Keys) -> alg.Node:
+def _hint(node: alg.Node, pairs: Sequence[tuple[alg.Col, alg.Col]], keys: KeySourceOf) -> alg.Node:
     if not pairs:
         return node
     step, names = keys([outer for _, outer in pairs])

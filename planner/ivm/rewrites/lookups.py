@@ -16,7 +16,7 @@ from ctsql.planner.ivm.algebra.traversal import (
     rebuild,
     with_subqueries,
 )
-from ctsql.planner.ivm.rewrites.correlation import Keys, restrict_to_visible
+from ctsql.planner.ivm.rewrites.correlation import KeySourceOf, restrict_to_visible
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import equated, restrict
 
 
@@ -87,7 +87,7 @@ def _cut_subqueries(node: alg.Filter) -> alg.Filter:
     return node if predicates == node.predicates else replace(node, predicates=predicates)
 
 
-def _keys_of(restriction: alg.SemiJoinRestriction) -> Keys:
+def _keys_of(restriction: alg.SemiJoinRestriction) -> KeySourceOf:
     return lambda columns: (restriction, tuple(columns))
 
 

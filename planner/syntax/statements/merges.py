@@ -162,7 +162,7 @@ def _clause(tokens: Tokens, target: st.NamedSource, source: st.NamedSource) -> s
 
 
 def _insert(
-    cursor: TokenCursor, target: st.NamedSource, scope: st.Scope
+    cursor: TokenCursor, target: st.NamedSource, scope: st.NameScope
 ) -> tuple[st.Assignment, ...]:
     columns = _group(cursor, "the columns to fill in parentheses, or *")
     cursor.expect("VALUES")
@@ -211,7 +211,10 @@ def _check_reachable(clauses: tuple[st.WhenClause, ...]) -> None:
 
 
 def read_assignments(
-    tokens: Tokens, target: st.NamedSource, scope: st.Scope, cte_names: frozenset[str] = frozenset()
+    tokens: Tokens,
+    target: st.NamedSource,
+    scope: st.NameScope,
+    cte_names: frozenset[str] = frozenset(),
 ) -> tuple[st.Assignment, ...]:
     """Read the assignments after SET; ``target`` may qualify a column, values see ``scope``."""
     assignments: list[st.Assignment] = []
@@ -258,7 +261,7 @@ def _is_qualifier(parts: tuple[str, ...], target: st.NamedSource) -> bool:
 
 
 def _read_value(
-    tokens: Tokens, scope: st.Scope, cte_names: frozenset[str] = frozenset()
+    tokens: Tokens, scope: st.NameScope, cte_names: frozenset[str] = frozenset()
 ) -> st.SqlText | None:
     """A value; None for DEFAULT. The other arguments: as for :func:`read_assignments`."""
     if len(tokens) == 1 and tokens[0].upper == "DEFAULT":

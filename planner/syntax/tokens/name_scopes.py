@@ -13,7 +13,7 @@ from itertools import pairwise
 from sqlglot import exp
 
 from ctsql.catalog.names import fold
-from ctsql.planner.syntax.ast import NamedSource, QualifiedName, RelationRef, Scope
+from ctsql.planner.syntax.ast import NamedSource, NameScope, QualifiedName, RelationRef
 from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.rewrite import RewrittenText
 from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens
@@ -34,7 +34,7 @@ def qualified_names(
     sql: RewrittenText,
     tokens: Tokens,
     relations: Mapping[int, RelationRef],
-    outer: Sequence[Scope],
+    outer: Sequence[NameScope],
 ) -> tuple[QualifiedName, ...]:
     """The columns and stars that are qualified by the name of a relation without alias.
 
@@ -93,14 +93,14 @@ class _Scopes:
     """The scopes of a tree; each is read once."""
 
     def __init__(
-        self, tree: exp.Expr, relations: Mapping[int, RelationRef], outer: Sequence[Scope]
+        self, tree: exp.Expr, relations: Mapping[int, RelationRef], outer: Sequence[NameScope]
     ) -> None:
         self.tree = tree
         self.relations = relations
         self.outer = outer
-        self._read: dict[int, Scope] = {}
+        self._read: dict[int, NameScope] = {}
 
-    def around(self, node: exp.Expr) -> Iterator[Scope]:
+    def around(self, node: exp.Expr) -> Iterator[NameScope]:
         """The scopes in which a name is looked up, innermost first."""
         path: list[exp.Expr] = [node]  # from the last scope up
         while (parent := path[-1].parent) is not None:
@@ -114,7 +114,7 @@ class _Scopes:
             path.append(parent)
         yield from self.outer
 
-    def of(self, query: exp.Expr) -> Scope:
+    def of(self, query: exp.Expr) -> NameScope:
         """The sources of a SELECT's FROM clause, or of what another statement names."""
         if id(query) not in self._read:
             roots = [query.args.get(key) for key in ("this", "using", "from_")]
@@ -176,7 +176,7 @@ class _Scopes:
                 columns += source.columns
         return tuple(dict.fromkeys(columns))
 
-    def _merged(self, merge: exp.Expr, path: Sequence[exp.Expr]) -> Scope:
+    def _merged(self, merge: exp.Expr, path: Sequence[exp.Expr]) -> NameScope:
         """The sources that a clause of a MERGE sees; none for another statement, or for ON."""
         at = next((i for i, node in enumerate(path) if isinstance(node, exp.When)), None)
         if at is None:

@@ -13,9 +13,16 @@ from dataclasses import replace
 from ctsql.catalog.errors import error
 from ctsql.catalog.names import backtick, fold
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.ast import Edit, NamedSource, QualifiedName, RelationRef, Scope, SqlText
+from ctsql.planner.syntax.ast import (
+    Edit,
+    NamedSource,
+    NameScope,
+    QualifiedName,
+    RelationRef,
+    SqlText,
+)
 
-ColumnsOf = Callable[[RelationRef], Sequence[str] | None]
+ColumnNamesOf = Callable[[RelationRef], Sequence[str] | None]
 """The names of a relation's columns; None if they are unknown."""
 Key = tuple[str, ...]  # schema and name of a relation, folded; an alias alone
 
@@ -29,7 +36,10 @@ class QualifiedNames:
     """
 
     def __init__(
-        self, texts: Iterable[SqlText], search_schema: str, columns_of: ColumnsOf = lambda _: None
+        self,
+        texts: Iterable[SqlText],
+        search_schema: str,
+        columns_of: ColumnNamesOf = lambda _: None,
     ) -> None:
         self.search_schema = fold(search_schema)
         self.columns_of = columns_of
@@ -91,7 +101,7 @@ class QualifiedNames:
     def _key(self, source: NamedSource) -> Key:
         return source.names if source.ref is None else self.key(source.ref)
 
-    def _meaning(self, name: QualifiedName) -> tuple[int, Scope]:
+    def _meaning(self, name: QualifiedName) -> tuple[int, NameScope]:
         """How many parts of a name are the relation's, and what is called so in its scope."""
         for scope in name.scopes:
             for count in (2, 1):

@@ -15,7 +15,7 @@ from sqlglot.errors import ParseError
 from ctsql.catalog.errors import CtsqlError, not_supported
 from ctsql.catalog.names import near
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.ast import ChangeKind, Edit, RelationRef, Scope, SqlText
+from ctsql.planner.syntax.ast import ChangeKind, Edit, NameScope, RelationRef, SqlText
 from ctsql.planner.syntax.tokens import replaceable_calls, tokenizer as tk
 from ctsql.planner.syntax.tokens.file_refs import read_file
 from ctsql.planner.syntax.tokens.name_scopes import qualified_names
@@ -42,7 +42,7 @@ def analyse(
     targets: Iterable[RelationRef] = (),
     exclusion: Edit | None = None,
     cte_names: frozenset[str] = frozenset(),
-    outer: Sequence[Scope] = (),
+    outer: Sequence[NameScope] = (),
 ) -> SqlText:
     """Find the relations that a piece of SQL reads.
 

@@ -42,7 +42,7 @@ from ctsql.runtime.tasks.progress import complete_through
 from ctsql.runtime.tasks.tallies import Tally, tallies_of
 from ctsql.runtime.warehouse.table_checks import are_there
 
-Rows = tuple[list[str], list[tuple[object, ...]]]
+NamedRows = tuple[list[str], list[tuple[object, ...]]]
 
 _KINDS = {
     "tables": (ObjectKind.TABLE,),
@@ -54,7 +54,7 @@ _KINDS = {
 }
 
 
-def show_objects(engine: LogReader, statement: st.Show, search_schema: str) -> Rows:
+def show_objects(engine: LogReader, statement: st.Show, search_schema: str) -> NamedRows:
     """SHOW TABLES, SHOW COLUMNS and the like."""
     catalog = engine.refresh_catalog()
     if statement.what == "schemas":
@@ -113,7 +113,7 @@ def _system_table(catalog: Catalog, ref: st.RelationRef, search_schema: str) -> 
     return find_system_table(name) if catalog.find(name) is None else None
 
 
-def _outputs(engine: LogReader, items: list[Item], *, has_input: bool) -> Rows:
+def _outputs(engine: LogReader, items: list[Item], *, has_input: bool) -> NamedRows:
     columns = ["schema", "name", *(["input"] if has_input else []), "upper", "complete_through"]
     columns += ["state", "lag_ms", "lag_versions", "last_error", "comment"]
     engine.timeline.refresh()
@@ -156,7 +156,7 @@ def is_like(name: str, pattern: str | None) -> bool:
     return any(fnmatch.fnmatchcase(fold(name), fold(p.strip())) for p in alternatives)
 
 
-def describe(engine: LogReader, statement: st.Describe, search_schema: str) -> Rows:
+def describe(engine: LogReader, statement: st.Describe, search_schema: str) -> NamedRows:
     """DESCRIBE [EXTENDED] name."""
     ref = statement.target
     columns = ["column", "type", "nullable", "comment"]
@@ -205,7 +205,7 @@ def _time_text(time: int) -> str:
     return f"{time} ({times.to_iso(time)})"
 
 
-def _show_dropped(catalog: Catalog, statement: st.Show, schema: str | None) -> Rows:
+def _show_dropped(catalog: Catalog, statement: st.Show, schema: str | None) -> NamedRows:
     """SHOW DROPPED: what UNDROP can restore, the newest first."""
     rows: list[tuple[object, ...]] = [
         (i.name.schema, i.name.name, i.kind.value, times.to_iso(drop.at_ms))
@@ -257,7 +257,7 @@ def _refreshes(engine: LogReader, item: Item) -> list[tuple[str, object]]:
     return rows
 
 
-def show_subscriptions(engine: LogReader) -> Rows:
+def show_subscriptions(engine: LogReader) -> NamedRows:
     """SHOW SUBSCRIPTIONS: each named reader with its object and position."""
     columns = ["reader", "schema", "name", "position", "lag_ms"]
     rows: list[tuple[object, ...]] = []
@@ -269,7 +269,7 @@ def show_subscriptions(engine: LogReader) -> Rows:
     return columns, rows
 
 
-def show_create(engine: LogReader, statement: st.Show, search_schema: str) -> Rows:
+def show_create(engine: LogReader, statement: st.Show, search_schema: str) -> NamedRows:
     """SHOW CREATE name: the definition as typed, with current names."""
     ref = statement.target
     assert ref is not None  # SHOW CREATE names one
@@ -453,7 +453,7 @@ _COLUMNS = [
 ]  # fmt: skip
 
 
-def show_constraints(engine: LogReader, statement: st.Show, search_schema: str) -> Rows:
+def show_constraints(engine: LogReader, statement: st.Show, search_schema: str) -> NamedRows:
     """Each constraint with the rows that broke it, in total and at the newest such T."""
     catalog = engine.refresh_catalog()
     items = sorted(catalog, key=lambda i: i.name.key)

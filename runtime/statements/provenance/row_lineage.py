@@ -25,7 +25,7 @@ from ctsql.catalog.reserved_columns import FILE_COLUMN, NOTE, ROW_COLUMN, TIME, 
 from ctsql.catalog.schemas import Column, char_length, plain_type
 from ctsql.planner import nodes as lp
 from ctsql.planner.binding.binder import qualify
-from ctsql.planner.ivm import Input, PlainView, Relation, TableUse, Text
+from ctsql.planner.ivm import Input, PlainView, QueryRelation, TableUse, Text
 from ctsql.planner.ivm.algebra.reasons import REFUSALS
 from ctsql.planner.ivm.lineage import Contribution, trace, wanted_columns, whole_query
 from ctsql.planner.lowering.context import Context
@@ -88,9 +88,9 @@ class _Reader:
     at: int
     nodes: dict[str, lp.Node] = field(default_factory=dict)
 
-    def read(self, query: lp.Query) -> tuple[RewrittenText, dict[str, Relation]]:
+    def read(self, query: lp.Query) -> tuple[RewrittenText, dict[str, QueryRelation]]:
         """The text as of T, and the relations of its names."""
-        relations: dict[str, Relation] = {}
+        relations: dict[str, QueryRelation] = {}
         names = {}
         for ref, node in zip(query.sql.relations, query.relations, strict=True):
             name = f"r{len(self.nodes)}"
@@ -100,7 +100,7 @@ class _Reader:
                 text, below = self.read(node.query)
                 relations[name] = PlainView(text.text, node.columns, below)
             else:
-                assert isinstance(node, lp.Relation)  # a definition reads no files
+                assert isinstance(node, lp.RelationLeaf)  # a definition reads no files
                 columns = self._columns(node)
                 relations[name] = tuple(replace(c, type=plain_type(c.type)) for c in columns)
         warehouse = self.engine.warehouse
@@ -114,13 +114,14 @@ class _Reader:
         tables = {
             use.table: StoredTable(node.object_id, self._columns(node), node.columns)
             for use in whole.inputs
-            if isinstance(use, TableUse) and isinstance(node := self.nodes[use.table], lp.Relation)
+            if isinstance(use, TableUse)
+            and isinstance(node := self.nodes[use.table], lp.RelationLeaf)
         }
         session = self.engine.session
         alike = types_given(self.engine.queries, session, query, whole, tables, self.at)
         return None if alike is not None else "Spark may read this query otherwise"
 
-    def _columns(self, node: lp.Relation) -> tuple[Column, ...]:
+    def _columns(self, node: lp.RelationLeaf) -> tuple[Column, ...]:
         item = self.engine.relations.item(node.object_id)
         columns = self.engine.versions.columns_at(item, self.at)
         by_name = {fold(c.name): c for c in columns}

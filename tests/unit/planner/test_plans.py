@@ -16,7 +16,7 @@ from ctsql.planner.nodes import (
     Node,
     NormalReference,
     Query,
-    Relation,
+    RelationLeaf,
     SelfReference,
     Transaction,
     children,
@@ -48,7 +48,7 @@ def test_each_way_to_read_a_relation() -> None:
         ChangesInput feed: the rows changed at T with diff, on the first run the snapshot
         NormalReference feed: contents as of T
         """
-    nodes = [n for n in descend(bound.task.transaction) if isinstance(n, Relation)]
+    nodes = [n for n in descend(bound.task.transaction) if isinstance(n, RelationLeaf)]
     assert "\n".join(map(explain, nodes)) == textwrap.dedent(wanted).rstrip("\n")
 
 

@@ -11,7 +11,7 @@ from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Source
 from ctsql.planner.binding.binder import Binder, BoundDefinition
 from ctsql.planner.binding.task import bind_task
-from ctsql.planner.nodes import Delete, Merge, Node, Query, Relation, Update
+from ctsql.planner.nodes import Delete, Merge, Node, Query, RelationLeaf, Update
 from ctsql.planner.syntax import parse, rewrite
 from ctsql.planner.syntax.ast import (
     CreateContinualTask,
@@ -127,7 +127,7 @@ class FakeAnalyst:
         return tuple(made)
 
     def _of(self, node: Node) -> tuple[Column, ...]:
-        if isinstance(node, Relation):
+        if isinstance(node, RelationLeaf):
             if node.object_id in self.own:
                 return self.own[node.object_id]
             return CATALOG.items[node.object_id].columns
