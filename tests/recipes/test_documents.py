@@ -96,6 +96,17 @@ def test_links_and_files_are_there(name: str) -> None:
     assert missing == []
 
 
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_fences_come_in_pairs(name: str) -> None:
+    """A fence too many would hide the blocks behind it from the tests."""
+    begun = ""
+    for line in (ROOT / name).read_text("utf-8").splitlines():
+        if line.startswith("```"):
+            assert not begun or line == "```", f"{line} within {begun}"
+            begun = "" if begun else line
+    assert not begun
+
+
 def test_links_to_headings_lead_somewhere() -> None:
     """A link to a heading of a document names one that is there."""
     broken = []
