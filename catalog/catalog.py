@@ -22,18 +22,18 @@ class StoredSubscription:
 
     id: str  # never used again, so that a new reader of the same name starts from the beginning
     name: str  # as typed
-    object_id: str  # what it follows
+    object_id: str  # the object that it follows
     start: int  # the T it began at
     snapshot: bool  # whether the contents as of ``start`` come first
     # a short text that changes with the definition of a plain view; else empty.
     definition: str = ""
-    problem: str = ""  # what is wrong with the entry of one that cannot be read; else empty
+    problem: str = ""  # the defect of an unreadable entry; else empty
 
     def check(self) -> "StoredSubscription":
         """The reader; raises STORED_DATA_INVALID if its entry is unreadable."""
         if self.problem:
             what = f"the entry of subscription '{self.name}' in the catalog"
-            hint = f"{RESTORE}, or give it up: DROP SUBSCRIPTION '{self.name}'"
+            hint = f"{RESTORE}, or drop it: DROP SUBSCRIPTION '{self.name}'"
             raise error("STORED_DATA_INVALID", what=what, detail=self.problem, hint=hint)
         return self
 
@@ -72,8 +72,8 @@ class DropEntry:
     at_ms: int  # when, in milliseconds since 1970
     items: tuple[Item, ...] = ()  # the objects; their folders still exist
     subscriptions: tuple[StoredSubscription, ...] = ()  # the named readers that followed them
-    schema: str = ""  # the schema that was dropped, as typed; empty where it was an object
-    problem: str = ""  # what is wrong with an entry that cannot be read; else empty
+    schema: str = ""  # the dropped schema, as typed; empty if objects were dropped
+    problem: str = ""  # the defect of an unreadable entry; else empty
 
     def check(self) -> "DropEntry":
         """The entry; raises STORED_DATA_INVALID if it is unreadable."""
@@ -130,7 +130,7 @@ def _readers_by_id(items: Iterable[Item]) -> dict[str, list[Item]]:
 
 
 def _hint_of_file(name: Name) -> str:
-    """The hint for Spark's form ``format.path``, which reads here as schema and name."""
+    """The hint for Spark's ``format.path``, which ctsql parses as schema and name."""
     if fold(name.schema) == "delta":
         return f"Make it a table here first: CREATE TABLE t LOCATION {quote_text(name.name)}"
     if fold(name.schema) in FILE_FORMATS:
@@ -140,7 +140,7 @@ def _hint_of_file(name: Name) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """All objects at one version of the catalog. Changes give a new value."""
+    """All objects at one version of the catalog. It is immutable: changes return a new value."""
 
     items: Mapping[str, Item]
     schemas: Mapping[str, str]  # folded name -> name as typed
@@ -148,10 +148,10 @@ class Catalog:
     drops: Mapping[str, DropEntry] = field(default_factory=dict)  # by id of the DROP, newest first
     _readers: dict[str, list[Item]] = field(
         init=False, repr=False, compare=False, default_factory=dict
-    )  # by id of what they read, once it was asked for: each tick asks it of each object
+    )  # readers by the id of what they read; cached, because each tick uses it for each object
     _with_dropped: dict[str, list[Item]] = field(
         init=False, repr=False, compare=False, default_factory=dict
-    )  # the same, with the readers that can be had back
+    )  # the same, including dropped readers
 
     @staticmethod
     def of(
@@ -181,13 +181,13 @@ class Catalog:
         if find_system_table(name) is not None:
             raise only_queried(name, span)
         if fold(name.schema) not in self.schemas and not is_system(name.schema):
-            otherwise = _hint_of_file(name) or "SHOW SCHEMAS lists what there is."
+            otherwise = _hint_of_file(name) or "SHOW SCHEMAS lists all schemas."
             hint = did_you_mean(name.schema, self.schemas.values(), otherwise=otherwise)
             raise error("UNKNOWN_SCHEMA", span=span, name=name.schema, hint=hint)
         names = [i.name.name for i in self]
         if is_system(name.schema):
             names += SYSTEM_TABLES
-        hint = did_you_mean(name.name, names, otherwise="SHOW OBJECTS lists what there is.")
+        hint = did_you_mean(name.name, names, otherwise="SHOW OBJECTS lists all objects.")
         elsewhere = [i for i in self if fold(i.name.name) == fold(name.name)]
         if elsewhere:
             hint = f'Did you mean "{elsewhere[0].name.qualified()}"?'
@@ -195,7 +195,7 @@ class Catalog:
         if last_drop is not None:
             drop, item = last_drop
             hint = (
-                f"It was dropped at {to_iso(drop.at_ms)}. To have it back: {drop.undrop_text(item)}"
+                f"It was dropped at {to_iso(drop.at_ms)}. To restore it: {drop.undrop_text(item)}"
             )
         raise unknown_relation(name, hint, span, kind=kind)
 
@@ -221,7 +221,7 @@ class Catalog:
         )
 
     def last_drop(self, name: Name) -> tuple[DropEntry, Item] | None:
-        """The newest DROP that took an object of a name away, and the object."""
+        """The newest DROP of an object with a name, and the object."""
         return next(((d, i) for d, i in self.all_dropped() if i.name == name), None)
 
     def all_dropped(self) -> Iterator[tuple[DropEntry, Item]]:

@@ -11,7 +11,7 @@ AMBIGUOUS_COLUMN 42702 StatementError
     DETAIL It could be any of: {candidates}.
     HINT Write the relation's name or alias in front of it.
 AS_OF_OUT_OF_RANGE 22008 StatementError {detail} {hint}
-    the time {time} is outside what "{relation}" can be read at
+    the time {time} is outside the readable history of "{relation}"
 CLOCK_NOT_COMPARED 42P17 StatementError {detail} {hint}
     {function} may only be compared with columns in a materialized view
 COLUMN_COUNT_MISMATCH 42601 StatementError {detail} {hint}
@@ -19,7 +19,7 @@ COLUMN_COUNT_MISMATCH 42601 StatementError {detail} {hint}
 COLUMN_TYPE_CHANGED 42804 StatementError
     column "{column}" of "{relation}" changed its type, from {before} to {now}
     DETAIL Values of the one type cannot be shown as the other.
-    HINT Read the rows that are inserted only, or go past this T.
+    HINT Read only the inserted rows, or skip this T.
 DEFINED_TWICE 42710 StatementError
     {kind} "{name}" is defined twice
     DETAIL The other definition is at {place}.
@@ -39,7 +39,7 @@ INVALID_STATEMENT 42601 StatementError {detail} {hint}
 INVALID_USAGE HY000 StatementError {detail}
     {message}
 NONDETERMINISTIC_FUNCTION 42P17 StatementError {detail} {hint}
-    {function} may not stand in a {kind}
+    {function} is not allowed in a {kind}
 NOT_A_DEFINITION 42601 StatementError {hint}
     {what} is not a definition of an object
     DETAIL A folder of definitions takes {taken}.
@@ -59,7 +59,7 @@ TIME_OUT_OF_RANGE 22008 StatementError {detail}
     {what} has no time after {time}
 TRANSACTION_NOT_OPEN 25P01 StatementError
     no transaction is open
-    DETAIL Outside of one every statement commits by itself.
+    DETAIL Outside of a transaction every statement commits by itself.
     HINT Type BEGIN first.
 TRANSACTION_OPEN 25001 StatementError
     {what} cannot run in a transaction

@@ -23,8 +23,8 @@ class Cutover:
     items: tuple[Item, ...] = ()  # new and changed objects, as they will be
     # the ids of those that are created at the T.
     new_ids: frozenset[str] = field(default_factory=frozenset)
-    drop: DropEntry | None = None  # what a DROP would take away with it; None for nothing
-    schemas: tuple[str, ...] = ()  # new ones
+    drop: DropEntry | None = None  # the entry of dropped objects; None for nothing
+    schemas: tuple[str, ...] = ()  # new schemas
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def in_force(self, catalog: Catalog, at: int) -> Catalog:

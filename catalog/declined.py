@@ -1,4 +1,4 @@
-"""The result of a function that cannot do something another way can do."""
+"""The result of a function that leaves its work to another function."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from ctsql.catalog.spans import Span
 
 @dataclass(frozen=True, slots=True)
 class Declined:
-    """The function did nothing; the caller takes another way."""
+    """The function did nothing; the caller uses another way."""
 
     reason: str  # the reason: a sentence for developers, or a code if users see it
     detail: str = ""  # for example, which table

@@ -39,11 +39,11 @@ class OperationalError(DatabaseError):
 
 
 class NotSupportedError(DatabaseError):
-    """PEP 249: refused by name."""
+    """PEP 249: not supported."""
 
 
 class IntegrityError(DatabaseError):
-    """PEP 249: part of the interface; a NOT NULL that fails is one."""
+    """PEP 249: a row breaks a constraint, such as NOT NULL."""
 
 
 class CtsqlError(DatabaseError):
@@ -153,7 +153,7 @@ class Condition:
 
     @property
     def optional(self) -> frozenset[str]:
-        """Those of them that may be left out."""
+        """The parameters that may be omitted."""
         whole = {"{detail}", "{why}", "{hint}"} & {self.detail, self.hint}
         return frozenset(text[1:-1] for text in whole if text)
 
@@ -217,7 +217,7 @@ def error(
 
 
 def capitalised(text: str) -> str:
-    """A text with its first letter as a capital, and all others as they are."""
+    """A text with its first letter in upper case."""
     return text[:1].upper() + text[1:]
 
 
@@ -254,7 +254,7 @@ def broken(invariant: str, detail: str) -> CtsqlError:
 def unknown_relation(
     name: object, hint: str, span: Span | None = None, *, kind: str = "relation"
 ) -> CtsqlError:
-    """An UNKNOWN_RELATION, of the kind that was looked for; the caller raises it."""
+    """An UNKNOWN_RELATION for an expected kind; the caller raises it."""
     return error("UNKNOWN_RELATION", span=span, kind=kind, name=str(name), hint=hint)
 
 

@@ -61,7 +61,7 @@ class Definition:
     # it copies the rows of a replacement or of another table: it is in force at one T only, and
     # runs there whether or not an input has changed.
     copies_rows: bool = False
-    # those of each output by it, in order; empty where they are as they are now.
+    # the columns of each output, in order; empty if they are the present ones.
     columns: tuple[Schema, ...] = ()
 
     def followed_by(self, text: str, reads: tuple[Reading, ...]) -> "Definition":
@@ -96,8 +96,8 @@ class Item:
     columns: tuple[Column, ...] = ()
     comment: str | None = None
     definition: Definition = field(default_factory=Definition)  # its newest definition
-    storage: Storage | None = None  # where its rows are; None where it holds none
-    created_at: int = 0  # the T of its creation; 0 where that does not matter
+    storage: Storage | None = None  # its table; None if it has no rows
+    created_at: int = 0  # the T of its creation; 0 if it does not matter
 
     @property
     def reads(self) -> tuple[Reading, ...]:
@@ -146,7 +146,7 @@ class Item:
 
     @property
     def replaces(self) -> str | None:
-        """The id of the object that it is to replace; None if it is no replacement."""
+        """The id of the object that it replaces; None if it is not a replacement."""
         return None
 
     @property
@@ -156,7 +156,7 @@ class Item:
 
     @property
     def known_from(self) -> int:
-        """The T from which it is readable; of a view also before its refresh times changed."""
+        """The T from which it is readable; for a view, before any change of its refresh times."""
         stretches = self.following.stretches
         return stretches[0].start if stretches else self.created_at
 
@@ -194,7 +194,7 @@ class Item:
         """The item; raises STORED_DATA_INVALID if its entry is unreadable."""
         if self.problem:
             what = f'the entry of "{self.name}" in the catalog'
-            hint = f"{RESTORE}, or give it up: DROP TABLE {self.name}"
+            hint = f"{RESTORE}, or drop it: DROP TABLE {self.name}"
             raise error("STORED_DATA_INVALID", span=span, what=what, detail=self.problem, hint=hint)
         return self
 
@@ -217,7 +217,7 @@ class Table(Item):
 
     kind = ObjectKind.TABLE
 
-    alterations: tuple[str, ...] = ()  # what ALTER TABLE changed of it, as typed after its name
+    alterations: tuple[str, ...] = ()  # its ALTER TABLE actions, as typed after its name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,7 +320,7 @@ class Unreadable(Item):
 
     kind = ObjectKind.UNREADABLE
 
-    detail: str  # what is wrong with the entry
+    detail: str  # the defect of the entry
     # whether its name, location and ``reads`` are known; false for an entry that is too damaged to
     # read them.
     is_outlined: bool = False

@@ -1,10 +1,10 @@
-"""The text of a path, a URI or a network address, as people give it."""
+"""Texts of paths, URIs and network addresses, as users type them."""
 
 from ipaddress import ip_address
 
 
 def location_fault(text: str) -> str | None:
-    """What is wrong with a location, whatever is at it; None if nothing is.
+    """The fault in the text of a location; None if there is none.
 
     >>> [location_fault(t) for t in ("w", "/w", "file:w", "file:///w", "s3a://bucket/w")]
     [None, None, None, None, None]

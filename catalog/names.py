@@ -27,7 +27,7 @@ _RESERVED_TEXT = """
     UNION UNPIVOT UPDATE USING VALUES WHEN WHERE WINDOW WITH
 """
 _RESERVED = frozenset(_RESERVED_TEXT.split())
-"""Words that, without backticks, some statement takes for one of its keywords."""
+"""Words that, without backticks, are keywords of some statement."""
 
 
 def quote(part: str) -> str:
@@ -41,7 +41,7 @@ def quote(part: str) -> str:
 
 
 def backtick(part: str) -> str:
-    """An identifier in backticks, whatever it is: in Spark a bare reserved word is no name."""
+    """An identifier in backticks, which a reserved word needs in Spark."""
     return "`" + part.replace("`", "``") + "`"
 
 

@@ -148,7 +148,7 @@ def parse_every(text: str) -> Every | Cron | str:
         return _interval(text)
     if len(fields) in _CRON_FIELDS and _CRON_START.match(fields[0]):
         return _cron(" ".join(fields))
-    return "It is neither an interval in words nor a cron text."
+    return "It is neither an interval nor a cron text."
 
 
 def _interval(text: str) -> Every | str:
@@ -162,21 +162,21 @@ def parse_interval(text: str) -> int | str:
     """Read a length of time in words, in milliseconds; or return what is wrong, as a sentence.
 
     >>> parse_interval("1 day 2 hours"), parse_interval("0 seconds"), parse_interval("")
-    (93600000, 0, 'It is no length of time.')
+    (93600000, 0, 'It is not a length of time.')
     """
     total, position = Decimal(0), 0
     if not text.strip():
-        return "It is no length of time."
+        return "It is not a length of time."
     while position < len(text.rstrip()):
         part = _PART.match(text, position)
         if part is None:
-            return f'"{text[position:].strip()}" is no number with a unit.'
+            return f'"{text[position:].strip()}" is not a number with a unit.'
         unit = part[2].lower()
         unit = _SHORT.get(unit) or _SHORT.get(unit.removesuffix("s")) or unit.removesuffix("s")
         if unit in _WITHOUT_LENGTH:
             return f"A {unit} has no fixed length."
         if unit not in _UNITS_MS:
-            return f'"{part[2]}" is no unit. The units are: {", ".join(_UNITS_MS)}.'
+            return f'"{part[2]}" is not a unit. The units are: {", ".join(_UNITS_MS)}.'
         total += Decimal(re.sub(r"\s", "", part[1])) * _UNITS_MS[unit]
         position = part.end()
     if total < 0:
@@ -184,7 +184,7 @@ def parse_interval(text: str) -> int | str:
     if total != total.to_integral_value():
         return "It must be a whole number of milliseconds."
     if total >= TIME_MAX:
-        return "It is longer than all of time."
+        return "It is longer than any T."
     return int(total)
 
 

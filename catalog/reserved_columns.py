@@ -1,17 +1,17 @@
-"""Columns that ctsql or Spark adds to rows while it computes. No table may have one of such a name.
+"""Columns that ctsql or Spark adds to rows while computing. No table may have such a name.
 
 Each name is used for one thing, so rows may carry several of these columns at once. A name that
 ends in an underscore is followed by a number.
 """
 
 PREFIX = "__ct_"
-"""With it all of these begin, and so do the columns of change plans and temporary relations."""
+"""The prefix of all of these, and of columns of change plans and temporary relations."""
 
 OF_SPARK = ("_metadata", "_change_type", "_commit_version", "_commit_timestamp")
 """Columns that Spark gives the rows of files, and Delta those of its change feed."""
 
 DIFF = "__ct_diff"  # how many copies of the row are inserted, or if negative deleted
-TIME = "__ct_time"  # the T to which the row belongs, where rows of several Ts are in one relation
+TIME = "__ct_time"  # the row's T, if a relation has rows of several Ts
 NUMBER = "__ct_number"  # the row's place in a list of table changes, from 0
 COPY = "__ct_copy"  # the number of a copy, when a row with a diff is repeated
 
@@ -26,12 +26,12 @@ NOTE = "__ct_note"  # why that commit is unknown, as a sentence
 LOCATION = "__ct_location"  # file and row number of one stored row
 LOCATIONS = "__ct_locations"  # the locations of the copies to delete
 
-ACTION = "__ct_action"  # what a clause of MERGE does with the row
+ACTION = "__ct_action"  # the action of a MERGE clause for the row
 HELD = "__ct_held"  # the number of a row that the output held before a MERGE
 PROPOSED = "__ct_proposed"  # the alias of the rows that constraints read
 SOURCE = "__ct_source"  # the alias of a MERGE source without a name
 BROKEN = "__ct_broken"
-"""Which constraints a row breaks: bit i of a number for the i-th of its output."""
+"""The constraints that a row breaks: bit i for the i-th constraint of its output."""
 UNIQUE_ = "__ct_unique_"
 """Whether a row's key is that of no other row, for each UNIQUE by its number."""
 WIDE = "__ct_wide"  # whether the row is too large for the driver

@@ -64,7 +64,7 @@ class Column:
     comment: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The column as a value JSON can hold; what is as usual is left out."""
+        """The column as a JSON value, without defaults."""
         fields: dict[str, Any] = {"name": self.name, "type": self.type}
         if not self.nullable:
             fields["nullable"] = False
@@ -74,7 +74,7 @@ class Column:
 
     @staticmethod
     def from_json(fields: dict[str, Any]) -> "Column":
-        """The column from :meth:`to_json`'s value; KeyError, TypeError: it is no such value."""
+        """The column of a :meth:`to_json` value; KeyError, TypeError for another value."""
         return Column(
             fields["name"], fields["type"], fields.get("nullable", True), fields.get("comment")
         )

@@ -1,4 +1,4 @@
-"""Pieces of the user's text: the place of a statement, a name or a mistake.
+"""Pieces of the user's text: the place of a statement, a name or an error.
 
 A span points into the whole text the user gave, a script or a line typed in the REPL. So an error
 can show the file, the line and a caret, even inside a body.

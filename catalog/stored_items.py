@@ -17,7 +17,7 @@ def item_text(item: Item) -> str:
 
 
 def read_item(text: str) -> Item:
-    """The object of a text; raises STORED_DATA_INVALID when it is none."""
+    """The object of a text; raises STORED_DATA_INVALID if it is unreadable."""
     try:
         raw: dict[str, Any] = json.loads(text)
         item: Item = _read(RECORDS[ObjectKind(raw["kind"])], raw)

@@ -49,12 +49,12 @@ _REFRESHES = _columns("""
     object         string!  the task or materialized view
     output         string!  the table that was written; of a task with OUTPUTS one of them
     kind           string!  of the object
-    t              bigint   the T that the commit brought the output to; NULL when it was closed
+    t              bigint   the T to which the commit advanced the output; NULL if it closed it
     at             timestamp!  the instant of the commit, after that of T
     version        bigint!  of the output's Delta table
-    strategy       string!  how it was brought there
+    strategy       string!  how the rows were computed
     reason         string   why a view was recomputed, as a code
-    detail         string   more about the reason: which table, say
+    detail         string   more about the reason, such as the table
     changed        array<string>!  the tables whose changes a view followed
     rows_inserted  bigint   NULL without statistics
     rows_deleted   bigint   NULL without statistics
@@ -67,7 +67,7 @@ _REFRESHES = _columns("""
     phases         map<string,double>!  seconds by phase
     delay_seconds  double   from T to the commit
     times          bigint!  how many Ts share the commit
-    process        string   host and process id of who wrote it
+    process        string   host and process id of the writer
 """)
 _FAILURES = _columns("""
     object      string!  the task or materialized view
@@ -89,7 +89,7 @@ _LAG = _columns("""
     state             string!  up to date, behind, failed, suspended, finished or unreadable
     upper             bigint   everything at times below it is stored
     complete_through  bigint   the newest T at which all that it holds is stored
-    lag_seconds       double!  from there to the newest change that it waits for
+    lag_seconds       double!  from complete_through to the newest change that it waits for
     lag_versions      bigint!  the commits that it waits for
     error_condition   string   of the error that stops it, as condition of system.failures
     error_t           bigint   at which T
@@ -130,7 +130,7 @@ SYSTEM_TABLES = {
     for table in (
         SystemTable("dependencies", "What each object reads, with the columns.", _DEPENDENCIES),
         SystemTable("failures", "What could not be computed.", _FAILURES),
-        SystemTable("lag", "How far each task and materialized view is.", _LAG),
+        SystemTable("lag", "The state and lag of each task and materialized view.", _LAG),
         SystemTable("objects", "Every object.", _OBJECTS),
         SystemTable("quarantine", "Each row that is set aside.", _QUARANTINE),
         SystemTable("refreshes", "Each commit of a task or materialized view.", _REFRESHES),
@@ -145,7 +145,7 @@ def is_system(schema: str) -> bool:
 
 
 def find_system_table(name: Name) -> SystemTable | None:
-    """The system table of a name; None if it is none."""
+    """The system table of a name; None if there is none."""
     return SYSTEM_TABLES.get(fold(name.name)) if is_system(name.schema) else None
 
 
@@ -158,5 +158,5 @@ def only_queried(name: Name, span: Span | None) -> CtsqlError:
 
 def made_in_system(span: Span | None) -> CtsqlError:
     """The error for creating an object in the system schema; the caller raises it."""
-    message = 'nothing can be made in the schema "system"'
+    message = 'nothing can be created in the schema "system"'
     return error("SYSTEM_SCHEMA", span=span, message=message, hint="Choose another schema.")

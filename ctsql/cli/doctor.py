@@ -152,4 +152,4 @@ def run_self_test(master: str | None) -> str:
     with tempfile.TemporaryDirectory(prefix="ctsql-doctor-") as folder:
         count = self_test(folder, partial(connect, master=master))
     text = f"{count} statements ran in {time.monotonic() - start:.0f} s, start of Spark included"
-    return "; ".join([text, *(f"by another way, for want of {each}" for each in found.values())])
+    return "; ".join([text, *(f"another way, for lack of {each}" for each in found.values())])

@@ -70,7 +70,7 @@ def load(path: Path) -> Mapping[str, Any]:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as problem:
         message = f'"{path}" is not a saved plan'
-        detail = "It is no UTF-8 text."
+        detail = "It is not UTF-8 text."
         raise error("PLAN_UNUSABLE", message=message, detail=detail) from problem
     return read_plan(text, str(path))
 
@@ -129,7 +129,7 @@ def write_dump(connection: "Connection", folder: Path) -> list[Path]:
 
     check_output(folder, connection.warehouse)
     if any(folder.glob("*.sql")):
-        detail = "Those of objects that are gone would stay among the new ones."
+        detail = "Files of dropped objects would stay among the new ones."
         raise misuse(f"there are .sql files in {folder}", detail)
     with connection._running("dump") as engine:
         definitions = dump(engine)

@@ -34,7 +34,7 @@ class Program(click.Group):
         return super().parse_args(ctx, ordered)
 
     def _place_of_name(self, args: list[str]) -> int | None:
-        """The index of the first argument that is no option, if it names a command."""
+        """The index of the first argument that is not an option, if it names a command."""
         every = [p for c in self.commands.values() for p in c.params]
         known = {p.opts[-1]: p for p in every if isinstance(p, click.Option)}
         reading = click.Command(

@@ -1,4 +1,4 @@
-"""Options that several commands have, and the kinds of their values."""
+"""Options that several commands share, and the types of their values."""
 
 import os
 from collections.abc import Callable, Sequence

@@ -39,7 +39,7 @@ def perform(
     Args:
         output: rows go to this file, which an error leaves unchanged; else to standard output.
         read_only, create: as for :func:`ctsql.connect`.
-        is_short: whether a Spark that is started for it runs for a short time.
+        is_short: whether a Spark started for this command ends soon.
         settings: others of :class:`~ctsql.console.script.OutputSettings`.
     """
     _check_current_folder()
@@ -87,7 +87,7 @@ def _work_with(runner: Runner, work: Callable[[Runner], int]) -> int:
         _drop_stdout()
         return BROKEN_PIPE
     finally:
-        # Closing waits for running work, so not after an abandoned start or statement.
+        # Closing waits for running work, so skip it after an abandoned start or statement.
         if connection.started and not runner.abandoned:
             connection.close()
 

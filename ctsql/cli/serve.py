@@ -27,7 +27,7 @@ _STEP_SECONDS = 3_600.0
 
 
 class Noted(Protocol):
-    """What runs, with lines for the person who started it."""
+    """A running server, with lines to print at its start."""
 
     @property
     def notes(self) -> list[str]:
@@ -45,7 +45,7 @@ def check_installed() -> None:
 def serving(
     connection: "Connection", host: str, port: int, *, looks_first: bool = False
 ) -> "Iterator[RunningPage]":
-    """Serve the page inside; ``looks_first``: a missing warehouse is an error.
+    """Serve the page within the block; ``looks_first``: a missing warehouse is an error.
 
     Raises:
         EXTRA_MISSING: a package is not installed. INVALID_USAGE: nothing can be served there.
@@ -66,7 +66,7 @@ def serving(
 def serving_postgres(
     connection: "Connection", host: str, port: int, **settings: Any
 ) -> AbstractContextManager[Noted]:
-    """Serve PostgreSQL's clients inside; ``settings`` are those of ``ctsql_postgres.serving``.
+    """Serve PostgreSQL's clients within the block; ``settings``: of ``ctsql_postgres.serving``.
 
     Raises:
         EXTRA_MISSING: the package is not installed. INVALID_USAGE: nothing can be served there.

@@ -37,7 +37,7 @@ def read_sources(
 
 
 def _statement_of(text: str) -> str:
-    r"""The SQL of ``-c``, where ``\d`` and its like may stand, too."""
+    r"""The SQL of ``-c``, which may also be a command such as ``\d``."""
     try:
         command = parse_command(text)
     except CtsqlError as problem:

@@ -43,7 +43,7 @@ def sql_files(folder: Path, variables: Mapping[str, str] | None = None) -> list[
             f"{detail} What they define would count as removed, so nothing was done.",
         )
     if not texts:
-        detail = "With no definition at all, nothing would be left of a warehouse."
+        detail = "A folder without definitions would remove everything from a warehouse."
         raise misuse(f"there is no .sql file in {folder}", detail)
     return texts
 
@@ -74,7 +74,7 @@ def _list(folder: Path, files: list[Path], problems: dict[Path, str]) -> None:
         elif is_folder:
             _list(path, files, problems)
         elif not stat.S_ISREG(mode):
-            problems[path] = "is no regular file"
+            problems[path] = "is not a regular file"
         elif not entry.name.endswith(SUFFIX):
             problems[path] = f"does not end in {SUFFIX}, in lower case"
         else:

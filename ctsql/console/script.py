@@ -236,7 +236,7 @@ class Runner:
             self._live = result.live
             settings.progress.pause()
             if settings.out.isatty() and not settings.quiet:
-                settings.note("Changes come as they happen; Ctrl-C ends it.")
+                settings.note("Changes are shown as they happen; Ctrl-C ends it.")
             write_result(result, settings.format, settings.out)
         elif result.has_rows:
             self._results_count += 1
@@ -262,7 +262,7 @@ class Runner:
         """Print once that this connection created the warehouse: its name may be misspelt."""
         if self.connection.is_new and not self._reported_new and not self.settings.quiet:
             self._reported_new = True
-            self.settings.note(f"made a new warehouse at {self.connection.warehouse}")
+            self.settings.note(f"created a new warehouse at {self.connection.warehouse}")
 
     def run_source(self, source: Source) -> int:
         """Run all statements of a source; returns 0, 1 or 130."""

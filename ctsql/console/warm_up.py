@@ -45,7 +45,7 @@ def warm_up(note: Callable[[str], None]) -> None:
         SPARK_ERROR: Java writes no archive. OSError: the cache folder cannot be written.
     """
     if not is_plain(None):
-        message = "an archive of classes needs a Spark without configuration of its own"
+        message = "an archive of classes needs a Spark without its own configuration"
         raise misuse(message, "Spark's conf folder or a variable as SPARK_CONF_DIR configures it.")
     java, folder = check_java(), archive_folder()
     folder.mkdir(parents=True, exist_ok=True)

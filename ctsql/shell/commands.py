@@ -33,7 +33,7 @@ class _Row:
 
 
 def _pattern(argument: str) -> str:
-    r"""What restricts a list: ``schema.pattern``, each part if it is there.
+    r"""The clauses for ``schema.pattern``, of which each part is optional.
 
     >>> _pattern("a*"), _pattern("s."), _pattern("s.a*"), _pattern("")
     (" LIKE 'a*'", ' IN s', " IN s LIKE 'a*'", '')

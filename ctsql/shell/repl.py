@@ -86,7 +86,7 @@ class Repl:
         self._terminal_out: TextIO = self.settings.out
         self._terminal_limit: int | None = ROWS_SHOWN  # of rows, while they are written to a file
         self._last = ""  # the last text that was run
-        self._prefill = ""  # what the next prompt begins with
+        self._prefill = ""  # the initial text of the next prompt
         self._actions: dict[str, Callable[[str], None]] = {
             **self._display.actions,
             "copy": self._copy,
@@ -312,7 +312,7 @@ class Repl:
         out = self.settings.out
         if out is not self._terminal_out:
             assert isinstance(out, OutputFile)  # only a terminal is asked
-            if not out.is_empty:  # if only errors came, the file is unchanged
+            if not out.is_empty:  # if there were only errors, the file is unchanged
                 out.publish()
             out.close()
             self.settings.out, self.settings.limit = self._terminal_out, self._terminal_limit

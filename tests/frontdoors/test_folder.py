@@ -65,13 +65,13 @@ HIDES = {
     "a linked folder": (_linked_folder, ["more is a link to a folder"]),
     "the folder itself": (lambda f: (f / "x").symlink_to("."), ["x is a link to a folder"]),
     "a loop of links": (_loop, ["a is a link to nothing", "b is a link to nothing"]),
-    "a FIFO": (lambda f: os.mkfifo(f / "x.sql"), ["x.sql is no regular file"]),
+    "a FIFO": (lambda f: os.mkfifo(f / "x.sql"), ["x.sql is not a regular file"]),
     "a link to a FIFO": (
         lambda f: (os.mkfifo(f / "p"), (f / "x.sql").symlink_to("p")),
-        ["x.sql is no regular file"],
+        ["x.sql is not a regular file"],
     ),
-    "a socket": (_socket, ["s.sql is no regular file"]),
-    "a device": (lambda f: (f / "x.sql").symlink_to("/dev/null"), ["x.sql is no regular file"]),
+    "a socket": (_socket, ["s.sql is not a regular file"]),
+    "a device": (lambda f: (f / "x.sql").symlink_to("/dev/null"), ["x.sql is not a regular file"]),
     "another case": (
         lambda f: [(f / n).write_text("SELECT 1") for n in ("k.SQL", "l.Sql")],
         ["k.SQL does not end in .sql", "l.Sql does not end in .sql"],
@@ -93,7 +93,7 @@ HIDES = {
     "one below": (_denied("y/x/"), ["y/x cannot be read: Permission denied"]),
     "two": (
         lambda f: ((f / "x.sql").symlink_to("gone"), os.mkfifo(f / "y.sql")),
-        ["x.sql is a link to nothing", "y.sql is no regular file"],
+        ["x.sql is a link to nothing", "y.sql is not a regular file"],
     ),
 }
 """What may hold definitions and cannot be read: how it is made, and what is told."""

@@ -67,7 +67,7 @@ def test_rows_without_end_are_seen_as_they_come(tmp_path: Path) -> None:
 
 
 def test_a_pipe_is_written_at_once(tmp_path: Path) -> None:
-    """What is no regular file is not replaced."""
+    """What is not a regular file is not replaced."""
     path, read = tmp_path / "pipe", list[str]()
     os.mkfifo(path)
     reader = threading.Thread(target=lambda: read.append(path.read_text()))

@@ -424,7 +424,7 @@ class Creation(OnNames):
             for drop, item in self.engine.catalog.all_dropped():
                 if item.location == location:
                     detail = f"It holds {item.kind.value} {item.name}, which was dropped."
-                    hint = f"To give up its rows: {drop.undrop_text(item)}; "
+                    hint = f"To delete its rows: {drop.undrop_text(item)}; "
                     hint += f"DROP {item.kind.keyword} {item.name} PURGE"
             path = str(option.value)
             raise error("FILE_EXISTS", span=option.value_span, path=path, detail=detail, hint=hint)

@@ -179,7 +179,7 @@ def check_free(catalog: Catalog, name: Name, span: Span | None, *, quiet: bool) 
         if item.kind in _REPLACEABLE:
             hint += f"CREATE OR REPLACE {item.kind.keyword} gives it another definition."
         else:
-            hint += f"To give up its rows: {drop_text(catalog, item)}"
+            hint += f"To delete its rows: {drop_text(catalog, item)}"
         if quiet:
             hint = "IF NOT EXISTS skips only an object of the same kind."
         raise error(
