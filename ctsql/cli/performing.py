@@ -97,8 +97,8 @@ def _check_current_folder() -> None:
         os.getcwd()
     except FileNotFoundError as problem:
         raise click.UsageError(
-            "The current folder was deleted, and no Java starts there. Type: cd, and a folder "
-            "that is there."
+            "The current folder was deleted, and Java cannot start there. Type: cd FOLDER, "
+            "with an existing folder."
         ) from problem
 
 

@@ -87,14 +87,14 @@ _ROWS = (
     _Row(
         "reset", (r"\r",), "", r"at the end of a text: forget it. \e \p \g \watch stand there, too"
     ),
-    _Row("expanded", (r"\x",), "[on|off|auto]", "one line a value; auto: of what is too wide"),
+    _Row("expanded", (r"\x",), "[on|off|auto]", "one line a value; auto: for wide rows"),
     _Row("timing", (r"\timing", ".timer"), "[on|off]", "how long each statement took"),
     _Row("format", (r"\format", ".mode"), "[FORMAT]", "table, csv, json, jsonl or markdown"),
     _Row("display", (r"\pset",), "[NAME VALUE]", "format, expanded, limit, null, pager"),
     _Row("copy", (r"\copy",), "T FROM|TO FILE", "COPY with a file here, STDIN or STDOUT"),
     _Row("read", (r"\i", ".read"), "FILE", "run the statements of a file"),
     _Row("output", (r"\o", ".output"), "[FILE]", "write rows to a file; without one: here again"),
-    _Row("set", (r"\set",), "[NAME VALUE]", "a variable, for :name; limit is that of rows"),
+    _Row("set", (r"\set",), "[NAME VALUE]", "a variable, for :name; limit: of shown rows"),
     _Row("unset", (r"\unset",), "NAME", "forget a variable"),
     _Row("shell", (r"\!",), "[COMMAND]", "run a command of the system"),
     _Row("help", (r"\?", r"\h", ".help"), "", "this list"),

@@ -47,7 +47,7 @@ def copy_statement(argument: str, lines: Iterable[str], out: TextIO) -> Iterator
                     stream.writelines(takewhile(_goes_on, lines))
                 except UnicodeDecodeError as problem:
                     message = "the rows are not UTF-8 text"
-                    raise misuse(message, f"Byte {problem.start} of it is none.") from problem
+                    raise misuse(message, f"Byte {problem.start} is not valid.") from problem
         yield _statement(match, between)
         if match["file"].upper() == "STDOUT" and between.exists():
             with between.open(encoding="utf-8", newline="") as stream:

@@ -45,7 +45,7 @@ from ctsql.runtime.warehouse.warehouse import Warehouse
 ROWS_MIN = 100_000
 """If a table has fewer rows, searching all of them costs no more than an expiry table."""
 FOUND = "found in its expiry table"
-ADDED = f"{FOUND}, and those of what has changed were added"
+ADDED = f"{FOUND}, and those of the change were added"
 FILLED = "searched in all rows, and its expiry table was filled"
 OF_FEW = f"searched in all rows: they are fewer than {ROWS_MIN:,}"
 _EXPIRY, _SIGN, _ENTERS, _LEAVES = "expiry", "sign", "enters", "leaves"

@@ -52,7 +52,7 @@ class Mint:
                 return self, WAIT  # the last one is still valid [lowers-increase], [one-in-flight]
             if desired < self.description.upper:
                 detail = f"{desired} after {self.description}."
-                raise broken("the upper of what a view is to be written at never goes back", detail)
+                raise broken("the desired upper of a view never goes back", detail)
         description = Description(lower, desired)
         return replace(self, minted_at=stored_upper, description=description), Write(
             desired, description

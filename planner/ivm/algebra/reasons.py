@@ -11,28 +11,28 @@ from ctsql.catalog.spans import Span
 REFUSALS = {
     "AMBIGUOUS_COLUMN": "a column may be in more than one relation",
     "CLAUSE_UNSUPPORTED": "a clause that has no change rule",
-    "CLOCK_ABOVE_TABLE": "the clock is compared with what is computed from several rows or tables, "
-    "so which rows expire is known from all of them only",
-    "CLOCK_READ": "the clock is read elsewhere than in a comparison with columns, in WHERE or "
-    "HAVING, as it is or with a constant length of time added or taken away",
-    "COLLATED_TEXTS": "texts that a collation takes for equal are not the same, so which of them "
-    "is shown is arbitrary, and the former choice must be known again",
-    "FLOAT_AGGREGATE_NESTED": "a floating-point sum depends on the order of addition, and what is "
-    "computed from it, or a column it is grouped by that the view lacks, needs its former value",
+    "CLOCK_ABOVE_TABLE": "the clock is compared with a value that is computed from several rows or "
+    "tables, so expiring rows cannot be found in one table",
+    "CLOCK_READ": "the clock must be compared with columns, in WHERE or HAVING, perhaps plus "
+    "or minus a constant length of time",
+    "COLLATED_TEXTS": "texts that are equal by a collation may differ, so the shown one is "
+    "arbitrary, and the former choice is unknown",
+    "FLOAT_AGGREGATE_NESTED": "a floating-point sum depends on the order of addition, and its "
+    "former value is needed: the view computes with it, or lacks a column of its GROUP BY",
     "FUNCTION_UNKNOWN": "there is no change rule for this function",
-    "GENERATOR_PLACE": "a generator has a change rule behind LATERAL VIEW only",
+    "GENERATOR_PLACE": "a generator has a change rule only in LATERAL VIEW",
     "GROUPED_BY_MAP": "Spark does not compare maps, so they cannot be keys of groups",
     "GROUPING_UNSUPPORTED": "the grouping cannot be split into sets of columns",
-    "INEXACT_AGGREGATE_NESTED": "an aggregate depends on the order of its rows, and what is "
-    "computed from it, or a column it is grouped by that the view lacks, needs its former value",
-    "KEY_NOT_MATCHED": "an expression mixes aggregates with columns that are not grouped by",
+    "INEXACT_AGGREGATE_NESTED": "an aggregate depends on the order of its rows, and its former "
+    "value is needed: the view computes with it, or lacks a column of its GROUP BY",
+    "KEY_NOT_MATCHED": "an expression mixes aggregates with columns that are not in GROUP BY",
     "LIMIT_WITHOUT_ORDER": "without ORDER BY the rows of LIMIT are arbitrary",
-    "LIMIT_TIES": "ORDER BY leaves ties, and the rows that LIMIT kept must be known again",
+    "LIMIT_TIES": "ORDER BY leaves ties, so the former rows of LIMIT are unknown",
     "NONDETERMINISTIC": "the result is not a function of the tables",
     "RECURSIVE_QUERY": "a recursive query has no change rule",
     "RELATION_UNKNOWN": "a relation with unknown columns",
-    "ROW_ORDER_TIES": "rows that ORDER BY ties are ordered arbitrarily, and the former choice "
-    "must be known again",
+    "ROW_ORDER_TIES": "tied rows of ORDER BY have an arbitrary order, so the former choice is "
+    "unknown",
     "SAMPLE": "a sample is not a function of the table",
     "SUBQUERY_PLACE": "a subquery has no change rule at this place",
     "TEXT_NOT_READ": "the text cannot be parsed with certainty",
@@ -41,7 +41,7 @@ REFUSALS = {
 """Sorted by code."""
 
 NOTES = {
-    "ALL_LEFT_ROWS": "a changed subquery can affect every row around it",
+    "ALL_LEFT_ROWS": "a changed subquery can affect every outer row",
     "GLOBAL_AGGREGATE": "an aggregate without GROUP BY is computed from all rows",
     "LIMIT_FROM_ALL_ROWS": "the first rows are chosen from all rows",
     "WINDOW_WITHOUT_PARTITION": "window functions that share no partition column need all rows",
