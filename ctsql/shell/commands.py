@@ -33,7 +33,7 @@ class _Row:
 
 
 def _pattern(argument: str) -> str:
-    r"""The clauses for ``schema.pattern``, of which each part is optional.
+    r"""The clauses for ``schema.pattern``; each part is optional.
 
     >>> _pattern("a*"), _pattern("s."), _pattern("s.a*"), _pattern("")
     (" LIKE 'a*'", ' IN s', " IN s LIKE 'a*'", '')

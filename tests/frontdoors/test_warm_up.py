@@ -76,7 +76,7 @@ def test_no_archive_for_a_configured_spark(tmp_path: Path) -> None:
     """The class path is another one, so none is made; the error says why."""
     refused = _run(tmp_path, "warm-up", SPARK_CONF_DIR=str(tmp_path))
     assert refused.returncode == 1
-    assert "needs a Spark without configuration of its own" in refused.stderr
+    assert "needs a Spark without its own configuration" in refused.stderr
     assert not (tmp_path / "cache").exists()
 
 
