@@ -8,7 +8,7 @@ from ctsql.catalog.dependencies import closure, outputs_of
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.log.write_handle import Committed, Disturbed, Entry, Outcome, Output
+from ctsql.runtime.log.write_handle import CommitOutcome, Committed, Disturbed, Entry, Output
 from ctsql.runtime.statements.objects import refresh_view
 from ctsql.runtime.statements.objects.failed_task import retry_failed, skip_failed
 from ctsql.runtime.tasks.progress import failure_of
@@ -292,7 +292,7 @@ class Process:
 
     # ---- what must hold of it
 
-    def outcome(self, location: str, outcome: Outcome, before: int) -> None:
+    def outcome(self, location: str, outcome: CommitOutcome, before: int) -> None:
         """What the write handle says of a commit is so."""
         folder = self.simulation.store.folders[location]
         # One of an earlier write of this process, told as failed, may have arrived meanwhile.

@@ -20,7 +20,7 @@ from unittest import mock
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.uppers import Entry
-from ctsql.runtime.log.write_handle import Commits, Committed, Outcome
+from ctsql.runtime.log.write_handle import CommitOutcome, Commits, Committed
 from ctsql.runtime.views import refresh
 from ctsql.runtime.warehouse.stores.catalog_store import FORMAT, FORMAT_PROPERTY
 from ctsql.runtime.warehouse.times import timeline
@@ -218,12 +218,12 @@ class Simulation:
             yield
 
 
-def _watched(commit: Callable[..., Outcome]) -> Callable[..., Outcome]:
+def _watched(commit: Callable[..., CommitOutcome]) -> Callable[..., CommitOutcome]:
     """The write handle's commit, its outcome checked."""
 
     def watched(
         commits: Commits, txn: Any, batches: Any, expected: int, new: int | None, metadata: Any
-    ) -> Outcome:
+    ) -> CommitOutcome:
         table: Any = commits.table
         before = len(table.folder.sent_commits)
         outcome = commit(commits, txn, batches, expected, new, metadata)
