@@ -49,9 +49,19 @@ def rows_at(con: Connection, table: Path, version: int) -> list[tuple[Any, ...]]
 
 
 def data_files(table: Path) -> set[str]:
-    """Data files and deletion vectors on disk, by path below the table."""
+    """Data files and deletion vectors on disk, by path below the table; none of tables below it."""
     found = [*table.rglob("*.parquet"), *table.rglob("*.bin")]
-    return {str(p.relative_to(table)) for p in found if "_delta_log" not in p.parts}
+    others = set(_tables_below(table))
+    return {
+        str(p.relative_to(table))
+        for p in found
+        if "_delta_log" not in p.parts and others.isdisjoint(p.parents)
+    }
+
+
+def _tables_below(table: Path) -> list[Path]:
+    """The auxiliary tables of a view, which are in its folder."""
+    return [log.parent for log in table.rglob("_delta_log") if log.parent != table]
 
 
 def named_files(table: Path) -> set[str]:
@@ -66,11 +76,15 @@ def named_files(table: Path) -> set[str]:
 
 
 def orphans(table: Path) -> set[str]:
-    """Parquet files that no commit names, and vector files that are more than the commits use."""
+    """Parquet files that no commit names, and vector files that are more than the commits use.
+
+    Of a view's auxiliary tables as well.
+    """
     unnamed = {f for f in data_files(table) if f.endswith(".parquet")} - named_files(table)
     vectors = {f for f in data_files(table) if f.endswith(".bin")}
     used = {v for v in vectors if any(_uuid_of(v) == u for u in _vector_uuids(table))}
-    return unnamed | (vectors - used)
+    below = {str(t.relative_to(table) / f) for t in _tables_below(table) for f in orphans(t)}
+    return unnamed | (vectors - used) | below
 
 
 def _uuid_of(vector_file: str) -> str:
