@@ -221,7 +221,7 @@ class ViewRefresh:
         state = self.state.look(query.plan, query)
         self.expiries.look(query)
         state_plan = None if state is None else state[0]
-        full_ms = self.costs.full_ms if self.policy is Policy.AUTO else None
+        full_ms = self.costs.expected_full_ms if self.policy is Policy.AUTO else None
 
         def check() -> None:
             if full_ms is not None and took_ms() > full_ms:

@@ -121,6 +121,13 @@ class Costs:
     fulls: int = 0  # recomputations, counted up to 2
     follows: int = 0  # followed refreshes, counted up to ``FOLLOWED_MIN``
 
+    @property
+    def expected_full_ms(self) -> int | None:
+        """What recomputing should take: half of the first time, when the query is new to Spark."""
+        if self.full_ms is None or self.fulls != 1:
+            return self.full_ms
+        return self.full_ms // 2
+
     @staticmethod
     def of(metadata: object) -> "Costs":
         """From the metadata of a commit; without metadata no cost is known."""
@@ -196,8 +203,7 @@ def recompute_why(policy: Policy, sizes: Sizes, costs: Costs) -> str | None:
                 return "PLAN_LARGE" if sizes.readings * READING_MS > full_ms else None
             if costs.follows < FOLLOWED_MIN:
                 return None
-            # At creation the query was new to Spark, which takes about twice as long.
-            if costs.fulls == 1 and follow_ms >= full_ms // 2:
+            if costs.fulls == 1 and follow_ms >= (costs.expected_full_ms or 0):
                 return "TIMED_ONCE"
             return "SLOWER_BEFORE" if follow_ms > SLOWER_MAX * full_ms else None
 

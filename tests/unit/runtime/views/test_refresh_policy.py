@@ -79,23 +79,35 @@ def test_what_was_measured_goes_before_what_is_estimated(
     assert recompute_why(Policy.INCREMENTAL, sizes, costs) is None
 
 
-@given(follow_ms=st.integers(100, 100_000), full_ms=st.integers(100, 100_000))
-def test_no_refresh_costs_much_more_than_the_cheaper_way(follow_ms: int, full_ms: int) -> None:
-    """Three times as much at first; from the third on as much, but where recomputing is timed."""
-    costs = Costs().after(Strategy.RECOMPUTE, 2 * full_ms)  # the query is new to Spark
+@given(
+    follow_ms=st.integers(100, 100_000),
+    full_ms=st.integers(100, 100_000),
+    slower_first=st.integers(1, 4),
+)
+def test_no_refresh_costs_much_more_than_the_cheaper_way(
+    follow_ms: int, full_ms: int, slower_first: int
+) -> None:
+    """Three times as much at first; from the third on as much, but where recomputing is timed.
+
+    When the view is made its query is new to Spark, so recomputing takes longer than later.
+    """
+    costs = Costs().after(Strategy.RECOMPUTE, slower_first * full_ms)
     cheaper, spent = min(follow_ms, full_ms), []
     for _ in range(UNTRIED_MAX):
+        budget_ms = costs.expected_full_ms or 0
         if recompute_why(Policy.AUTO, LARGE, costs) is not None:
             spent.append(full_ms)
             costs = costs.after(Strategy.RECOMPUTE, full_ms)
-        elif follow_ms <= (budget_ms := costs.full_ms or 0):
+        elif follow_ms <= budget_ms:
             spent.append(follow_ms)
             costs = costs.after(Strategy.INCREMENTAL, follow_ms)
         else:  # given up after that
             spent.append(budget_ms + full_ms)
             costs = costs.after(Strategy.RECOMPUTE, full_ms, tried_ms=budget_ms)
     assert max(spent) <= 3 * cheaper
-    assert sum(ms > SLOWER_MAX * cheaper for ms in spent[2:]) <= 1
+    if slower_first == 2:
+        assert max(spent) <= 2 * cheaper
+        assert sum(ms > SLOWER_MAX * cheaper for ms in spent[2:]) <= 1
 
 
 def test_costs_are_handed_on() -> None:
