@@ -19,6 +19,7 @@ from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.tokens.replaceable_calls import with_schema
 from ctsql.results.result import Result
 from ctsql.runtime.engine import Engine
+from ctsql.runtime.pipelines.create_or_replace import create_flow, create_or_replace
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.internals.sessions import describe_functions, function_names
 from ctsql.runtime.spark.internals.temporary import has_function, with_functions
@@ -29,7 +30,6 @@ from ctsql.runtime.statements.definitions.alter_view import (
     set_view_options,
 )
 from ctsql.runtime.statements.definitions.create import Creation
-from ctsql.runtime.statements.definitions.create_flow import create_flow
 from ctsql.runtime.statements.definitions.dropped import Undropping
 from ctsql.runtime.statements.definitions.task_replacement import TaskReplacement
 from ctsql.runtime.statements.definitions.view_replacement import Replacement
@@ -296,16 +296,19 @@ def _create_table(names: Namespace, statement: st.CreateTable) -> str:
     return Creation(names).create_table(replace(statement, text=text))
 
 
-def _create_view(names: Namespace, statement: st.CreateMaterializedView) -> str:
-    if statement.replaces is not None:
-        return Replacement(names).create(statement)
-    return Creation(names).create_materialized_view(statement)
-
-
-def _create_task(names: Namespace, statement: st.CreateContinualTask) -> str:
-    if statement.replaces is not None:
-        return TaskReplacement(names).create(statement)
-    return Creation(names).create_task(statement)
+def _create_object(
+    names: Namespace,
+    statement: st.CreateView | st.CreateMaterializedView | st.CreateContinualTask | st.CreateFlow,
+) -> str:
+    match statement:
+        case st.CreateMaterializedView(replaces=st.RelationRef()):
+            return Replacement(names).create(statement)
+        case st.CreateContinualTask(replaces=st.RelationRef()):
+            return TaskReplacement(names).create(statement)
+        case st.CreateFlow():
+            return create_flow(names, statement)
+    done = create_or_replace(names, statement)
+    return Creation(names).create(statement) if done is None else done
 
 
 def _apply_replacement(names: Namespace, statement: st.ApplyReplacement) -> str:
@@ -369,10 +372,10 @@ HANDLERS: dict[type[st.Statement], tuple[Handler, May]] = {
         May.CHANGE,
     ),
     st.CreateTable: (_done(_create_table), May.ONCE),
-    st.CreateView: (_done(lambda n, s: Creation(n).create_view(s)), May.AGAIN),
-    st.CreateMaterializedView: (_done(_create_view), May.AGAIN),
-    st.CreateContinualTask: (_done(_create_task), May.AGAIN),
-    st.CreateFlow: (_done(create_flow), May.AGAIN),
+    st.CreateView: (_done(_create_object), May.AGAIN),
+    st.CreateMaterializedView: (_done(_create_object), May.AGAIN),
+    st.CreateContinualTask: (_done(_create_object), May.AGAIN),
+    st.CreateFlow: (_done(_create_object), May.AGAIN),
     st.CreateSchema: (_done(lambda n, s: Creation(n).create_schema(s)), May.CHANGE),
     st.AlterTable: (_alter_table, May.CHANGE),
     st.DropObject: (_done(lambda n, s: Alteration(n).drop(s)), May.CHANGE),

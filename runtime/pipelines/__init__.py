@@ -1,4 +1,6 @@
 """Plans and applies the differences between a folder of SQL and a warehouse.
 
-Above ``statements``: it does what several statements do, for all objects at once.
+CREATE OR REPLACE is a folder of one definition.
+
+Above ``statements``: it does what several of these do, for all objects at once.
 """

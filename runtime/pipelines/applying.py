@@ -117,13 +117,18 @@ def redefinitions(planned_folder: PlannedFolder) -> Iterator[Redefinition]:
     )
     for bound in planned_folder.objects:
         if bound.old is None or bound.parts:
-            yield Redefinition(
-                bound_on=stored,
-                changes=tuple((stored.items[i.id], i) for i in bound.items if i.id in stored.items),
-                new=tuple(i for i in bound.items if i.id not in stored.items),
-                make_table=_maker(bound),
-                span=bound.definition.span,
-            )
+            yield redefinition_of(bound, stored)
+
+
+def redefinition_of(bound: BoundObject, stored: Catalog) -> Redefinition:
+    """The objects of one definition, changed or new; ``stored``: what it was bound on."""
+    return Redefinition(
+        bound_on=stored,
+        changes=tuple((stored.items[i.id], i) for i in bound.items if i.id in stored.items),
+        new=tuple(i for i in bound.items if i.id not in stored.items),
+        make_table=_maker(bound),
+        span=bound.definition.span,
+    )
 
 
 def _maker(bound: BoundObject) -> Callable[[Engine, Item], Item]:

@@ -25,7 +25,7 @@ from ctsql.planner.binding.checks import check_listed, check_table_columns
 from ctsql.planner.definition_parts import Part, Words
 from ctsql.planner.folder import Defining, FileDefinition, define
 from ctsql.planner.nodes import Query
-from ctsql.planner.syntax import ast as st, parse
+from ctsql.planner.syntax import ast as st, parse, parse_as, splice
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.pipelines.overlay import Overlay, PlannedNames
 from ctsql.runtime.pipelines.table_changes import TableChange, declared_columns, table_change
@@ -36,14 +36,14 @@ from ctsql.runtime.statements.definitions.create import (
     complete_outputs,
     task_that_follows,
 )
-from ctsql.runtime.statements.definitions.create_flow import (
+from ctsql.runtime.statements.definitions.first_rows import with_first_rows
+from ctsql.runtime.statements.definitions.flows import (
     clauses_of,
     compile_texts,
     other_target,
     read_flow_texts,
 )
-from ctsql.runtime.statements.definitions.first_rows import with_first_rows
-from ctsql.runtime.statements.definitions.task_change import definition_statement
+from ctsql.runtime.statements.definitions.task_change import column_list, definition_statement
 from ctsql.runtime.statements.objects.name_resolution import check_free, check_schema, drop_text
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import same_rows
@@ -65,6 +65,12 @@ class BoundObject:
     plans: tuple[BoundDefinition, ...] = ()  # of new or redefined tasks and views
     table_change: TableChange | None = None  # the ALTER TABLEs of a stored table
 
+    @property
+    def lost_quarantine(self) -> str | None:
+        """The id of the quarantine that a stored object has no more; None for none."""
+        old = self.old
+        return None if old is None or self.items[0].quarantine else old.quarantine
+
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
@@ -76,12 +82,16 @@ class _Bound:
 
 
 class FolderBinder:
-    """Binds the definitions, in order of what they read."""
+    """Binds the definitions, in order of what they read.
 
-    def __init__(self, engine: Engine) -> None:
+    Args:
+        by_meaning: whether a query in other words is the same if Spark plans it as the stored one.
+    """
+
+    def __init__(self, engine: Engine, *, by_meaning: bool = True) -> None:
         catalog = engine.refresh_catalog()
         engine.timeline.refresh()  # for the definitions of tasks that are in force
-        self.engine = engine
+        self.engine, self.by_meaning = engine, by_meaning
         self.stored_catalog = catalog
         self.overlay = Overlay(engine, catalog, catalog)
         self.reshaped_ids: set[str] = set()  # plain views with unchanged text over altered tables
@@ -101,7 +111,7 @@ class FolderBinder:
             bound = self._bind(definition, None, ())
         else:
             self._check_kind(definition, old.check(definition.span))
-            parts = self._parts(definition, old)
+            parts = self.parts(definition, old)
             bound = _Bound([old, *flow_targets(stored, old)])
             if isinstance(old, Table) and isinstance(definition.statement, st.CreateTable):
                 change = self._altered_table(definition, definition.statement, old, parts)
@@ -160,7 +170,7 @@ class FolderBinder:
         if parts and flow and not isinstance(definition.statement, st.CreateFlow):
             what = f"another {definition.kind.value} in the place of a flow's"
             why = f'"{definition.name}" is a part of a flow.'
-            hint = "Write the flow into the folder: CREATE FLOW ..."
+            hint = "Change the flow instead: CREATE OR REPLACE FLOW ..."
             raise not_supported(definition.span, what, why=why, hint=hint)
         match definition.statement:
             case st.CreateTable() as statement:
@@ -232,7 +242,8 @@ class FolderBinder:
     ) -> tuple[Part, ...]:
         """The parts of a view that differ, comparing its columns and the meaning of its query."""
         check_no_cycle(self.overlay.catalog, old, item.reads, span)
-        found = [Part.QUERY] if Part.QUERY in parts and not self._same(old, query) else []
+        is_same = Part.QUERY not in parts or (self.by_meaning and self._same(old, query))
+        found = [] if is_same else [Part.QUERY]
         if not same_columns(old.columns, item.columns):
             keeps = keeps_columns(old.columns, item.columns)
             found.append(Part.MORE_COLUMNS if keeps else Part.COLUMNS)
@@ -290,8 +301,8 @@ class FolderBinder:
 
     # ---- comparison with what is stored
 
-    def _parts(self, definition: FileDefinition, old: Item) -> tuple[Part, ...]:
-        """The parts whose text differs."""
+    def parts(self, definition: FileDefinition, old: Item) -> tuple[Part, ...]:
+        """The parts of a stored definition whose words differ."""
         current = self.engine.relations.current(old)
         catalog = self.stored_catalog
         text = current.definition.text
@@ -315,8 +326,9 @@ class FolderBinder:
             item = self.overlay.catalog.find(name)
             return now.get(name) or (item.id if item else name.qualified())
 
-        one = Words(current.search_schema, object_of).parts(before)
-        other = Words(definition.schema, means).parts(definition.statement)
+        statement = _with_columns(current, definition.statement)
+        one = Words(current.search_schema, object_of).parts(_with_columns(current, before))
+        other = Words(definition.schema, means).parts(statement)
         return tuple(part for part, words in other.items() if one.get(part) != words)
 
     def _altered_table(
@@ -397,6 +409,15 @@ class FolderBinder:
             return same_rows(self.engine.session, before, query, columns_of)
         except StatementError:  # the new query has been analysed, so the old one fails
             return False
+
+
+def _with_columns(item: Item, statement: Defining) -> Defining:
+    """A definition; that of a task with the columns that it leaves to be inferred."""
+    edits = column_list(item, statement) if isinstance(statement, st.CreateContinualTask) else ()
+    if not edits:
+        return statement
+    text = splice(statement.span, edits).text
+    return parse_as(st.CreateContinualTask, text, f"definition of {item.name}")
 
 
 def _own(definition: FileDefinition) -> dict[Name, str]:

@@ -213,12 +213,9 @@ class _Planning:
         mine = {name for definition in self.folder.definitions for name in definition.names}
         others = [i for i in self.stored_catalog if not {i.name, self._maker(i).name} & mine]
         items_to_drop = [i for i in others if self.prune and not i.problem]
-        # Quarantines of views whose new definitions have none.
-        aside = [
-            self.stored_catalog.items[o.old.quarantine]
-            for o in self.objects
-            if o.old is not None and o.old.quarantine and o.items[0].quarantine is None
-        ]
+        # The quarantines of views that have none by their new definitions.
+        lost = (o.lost_quarantine for o in self.objects)
+        aside = [self.stored_catalog.items[i] for i in lost if i is not None]
         gone = {"status": PlannedStatus.GONE, "effect": Effect.DROPPED, "parts": ()}
         for item in sorted(others, key=lambda i: i.name.key):
             if self._maker(item) is item and item in items_to_drop:

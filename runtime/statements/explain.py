@@ -17,8 +17,8 @@ from ctsql.planner.syntax import ast as st, parse
 from ctsql.runtime.log.actions import Commit, rows_changed
 from ctsql.runtime.log.write_handle import Entry
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
-from ctsql.runtime.statements.definitions.create_flow import compile_texts
 from ctsql.runtime.statements.definitions.first_rows import source_of
+from ctsql.runtime.statements.definitions.flows import compile_texts
 from ctsql.runtime.statements.definitions.task_replacement import TaskReplacement
 from ctsql.runtime.statements.objects.name_resolution import OnNames
 from ctsql.runtime.views import expiry_table

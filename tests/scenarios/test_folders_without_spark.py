@@ -11,21 +11,15 @@ import pytest
 
 from ctsql import pipelines
 from ctsql.api import Connection
-from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.errors import EnvironmentProblem
 from ctsql.catalog.items import Task
 from ctsql.catalog.names import Name
 from ctsql.catalog.spans import Source
 from ctsql.planner.folder import read_folder
-from ctsql.planner.lowering import lost_columns
 from ctsql.runtime.pipelines import binding
-from ctsql.runtime.pipelines.overlay import PlannedNames
 from ctsql.runtime.pipelines.plan import FolderPlan
-from ctsql.runtime.views import refresh
 from tests.scenarios.without_spark import connection
-from tests.scenarios.without_spark.columns import columns_of_sql
-from tests.scenarios.without_spark.connection import DuckConnection
-from tests.scenarios.without_spark.engine import fill_state, follow_changes
+from tests.scenarios.without_spark.connection import DuckConnection, spark_left_out
 from tests.scenarios.without_spark.tables import Warehouses
 
 TABLE = "CREATE TABLE t (a INT, b INT);"
@@ -39,20 +33,10 @@ FOLLOWER = """CREATE CONTINUAL TASK c (a INT) ON INPUT t AS (
     INSERT INTO c SELECT t.a FROM t WHERE a IN (SELECT a FROM p));"""
 
 
-def _analyst(names: PlannedNames, catalog: Catalog) -> Any:
-    return names.engine.queries.analyst(lambda i: names.columns_now(catalog.items[i]))
-
-
 @pytest.fixture
 def warehouse() -> Iterator[Connection]:
     """A connection on a warehouse in memory."""
-    with (
-        columns_of_sql(),
-        mock.patch.dict(lost_columns._known_keys, clear=True),
-        mock.patch.multiple(refresh, follow_changes=follow_changes, fill_state=fill_state),
-        mock.patch.object(PlannedNames, "analyst", _analyst),
-        mock.patch.object(binding, "same_rows", return_value=False),
-    ):
+    with spark_left_out(), mock.patch.object(binding, "same_rows", return_value=False):
         yield DuckConnection(Warehouses())
 
 

@@ -13,19 +13,16 @@ import pytest
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.errors import CtsqlError
 from ctsql.planner.binding import task as binding
-from ctsql.planner.lowering import lost_columns, transaction as lowering
+from ctsql.planner.lowering import transaction as lowering
 from ctsql.runtime.log.table_changes import StoredVersion
 from ctsql.runtime.statements.definitions import task_replacement
 from ctsql.runtime.tasks import runs, sink as tasks
-from ctsql.runtime.views import refresh
 from ctsql.runtime.warehouse.schedules import Schedules
 from ctsql.runtime.warehouse.versions import Versions
 from tests.scenarios.runner import Connect, play
 from tests.scenarios.scenario_text import Scenario
 from tests.scenarios.test_scenarios import SCENARIOS
-from tests.scenarios.without_spark.columns import columns_of_sql
-from tests.scenarios.without_spark.connection import DuckConnection
-from tests.scenarios.without_spark.engine import fill_state, follow_changes
+from tests.scenarios.without_spark.connection import DuckConnection, spark_left_out
 from tests.scenarios.without_spark.kinds import NotModelled
 from tests.scenarios.without_spark.tables import Warehouses
 
@@ -56,11 +53,8 @@ BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 
 @pytest.fixture(autouse=True)
 def _no_spark() -> Iterator[None]:
-    # What Spark has said of texts in this process is not known here, nor the other way round.
     with (
-        columns_of_sql(),
-        mock.patch.dict(lost_columns._known_keys, clear=True),
-        mock.patch.multiple(refresh, follow_changes=follow_changes, fill_state=fill_state),
+        spark_left_out(),
         mock.patch.object(task_replacement, "check_history"),  # no file is ever removed here
     ):
         yield

@@ -388,11 +388,6 @@ def words_of(text: Span) -> list[str]:
     return words
 
 
-def say_the_same(one: str, other: str) -> bool:
-    """Whether two texts have the same words, as :func:`words_of` reads them."""
-    return words_of(Source(one, "one").whole()) == words_of(Source(other, "other").whole())
-
-
 def split(source: Source) -> list[Span]:
     """The statements of a script, in order; empty ones are dropped.
 

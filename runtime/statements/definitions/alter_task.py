@@ -10,7 +10,6 @@ from ctsql.catalog.errors import not_supported
 from ctsql.catalog.items import Item, Task
 from ctsql.catalog.names import fold, quote
 from ctsql.catalog.schemas import Column, Schema, same_columns
-from ctsql.catalog.spans import Source, Span
 from ctsql.planner.binding.binder import qualify
 from ctsql.planner.binding.task import bind_task
 from ctsql.planner.lowering.spark_types import type_name
@@ -18,7 +17,6 @@ from ctsql.planner.syntax import ast as st, splice
 from ctsql.planner.syntax.statements.columns import column_text
 from ctsql.planner.syntax.statements.constraints import constraint_text, with_names
 from ctsql.planner.syntax.statements.options import KEPT_OPTIONS, fixed_options
-from ctsql.planner.syntax.tokens.tokenizer import words_of
 from ctsql.runtime.statements.definitions.cutover import Redefinition, cut_over
 from ctsql.runtime.statements.definitions.task_change import (
     column_list,
@@ -62,25 +60,6 @@ class TaskAlteration(OnNames):
         item, old = task_and_definition(self.names, statement.target)
         edit = st.Edit(span=old.body_span, text=statement.body_span.text)
         return self._edit(item, old, [*column_list(item, old), edit], statement.body)
-
-    def replacing(self, statement: st.CreateContinualTask) -> Redefinition | None:
-        """CREATE OR REPLACE of an existing task; None if the statement changes nothing.
-
-        Raises:
-            NOT_SUPPORTED: other inputs or outputs, columns other than new ones at the end,
-                or another schema for its names; nothing is changed.
-        """
-        item, old = task_and_definition(self.names, statement.target)
-        columns = check_same_shape(self.names, item, old, statement)
-        new_item = item if item.outputs else replace(item, columns=columns[0])
-        if _words(new_item, statement) == _words(item, old):
-            return None
-        return replacing(self.names, item, statement, columns)
-
-    def says_the_same(self, statement: st.CreateContinualTask) -> bool:
-        """Whether a statement equals the stored definition."""
-        item, old = task_and_definition(self.names, statement.target)
-        return _words(item, statement) == _words(item, old)
 
     def set_options(self, statement: st.SetOptions) -> str:
         """SET (option = value, ...), or RESET (option, ...)."""
@@ -187,19 +166,6 @@ def _check_columns(
         if extra:
             check_takes(names.engine.warehouse, output, schemas[-1])
     return tuple(schemas)
-
-
-def _words(item: Item, statement: st.CreateContinualTask) -> list[str]:
-    """The folded tokens of a definition after the task's name, with its columns."""
-    start = statement.target.span.stop
-    columns = [e.text for e in column_list(item, statement)]
-    texts = [Source(text, "columns").whole() for text in columns]
-    source, begins = statement.span.source, statement.beginning_span
-    if begins is not None:  # it applies to the creation only
-        texts.append(Span(source, start, begins.start))
-        start = begins.stop
-    texts.append(Span(source, start, statement.span.stop))
-    return [word for text in texts for word in words_of(text)]
 
 
 def _spell(columns: Sequence[Column]) -> list[Column]:

@@ -5,10 +5,11 @@ It is CREATE OR REPLACE with the stored query and other options or constraints.
 
 from dataclasses import replace
 
-from ctsql.catalog.items import Item, MaterializedView
+from ctsql.catalog.items import MaterializedView
 from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.runtime.statements.definitions.alter_task import changed_constraints
 from ctsql.runtime.statements.definitions.create import Creation
+from ctsql.runtime.statements.definitions.cutover import cut_over
 from ctsql.runtime.statements.definitions.view_change import view_text
 from ctsql.runtime.statements.inspect.show import view_definition
 from ctsql.runtime.statements.objects.name_resolution import Namespace
@@ -37,12 +38,16 @@ def change_view_constraints(names: Namespace, statement: st.ChangeConstraints) -
     return _DONE
 
 
-def _definition(names: Namespace, target: st.RelationRef) -> tuple[Item, st.CreateMaterializedView]:
+def _definition(
+    names: Namespace, target: st.RelationRef
+) -> tuple[MaterializedView, st.CreateMaterializedView]:
     item = names.of_kind(target, MaterializedView)
     return item, view_definition(names.engine, item)
 
 
-def _redefine(names: Namespace, item: Item, text: str) -> None:
+def _redefine(names: Namespace, item: MaterializedView, text: str) -> None:
     there = Namespace(names.engine, item.search_schema)
     definition = parse_as(st.CreateMaterializedView, text, f"definition of {item.name}")
-    Creation(there, item.flow, alters=True).create_materialized_view(definition)
+    creation = Creation(there, item.flow)
+    creation.check_goes_on(item, definition)
+    cut_over(names.engine, creation.redefined(item, definition))

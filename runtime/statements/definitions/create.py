@@ -47,7 +47,7 @@ from ctsql.planner.binding.checks import (
     check_listed,
     check_table_columns,
 )
-from ctsql.planner.binding.task import bind_stored, bind_task
+from ctsql.planner.binding.task import bind_task
 from ctsql.planner.nodes import descend
 from ctsql.planner.syntax import ast as st, parse_as
 from ctsql.planner.syntax.statements.options import (
@@ -56,13 +56,11 @@ from ctsql.planner.syntax.statements.options import (
     VECTORS,
     fixed_options,
 )
-from ctsql.planner.syntax.tokens.tokenizer import words_of
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.log.failures import FOR_ROWS_AT_FAULT, is_failure_of
 from ctsql.runtime.spark.failures.errors import conflict_errors, translate_spark_errors
-from ctsql.runtime.statements.definitions.alter_task import TaskAlteration
-from ctsql.runtime.statements.definitions.cutover import Redefinition, check_reads, cut_over
+from ctsql.runtime.statements.definitions.cutover import Redefinition, check_reads
 from ctsql.runtime.statements.definitions.first_rows import backfill_of, fill, source_of
 from ctsql.runtime.statements.definitions.output_tables import (
     create_table_text,
@@ -76,6 +74,7 @@ from ctsql.runtime.statements.objects.name_resolution import (
     OnNames,
     check_free,
     check_no_quarantine,
+    check_schema,
     drop_text,
     new_quarantine,
 )
@@ -100,13 +99,11 @@ class Creation(OnNames):
     """The CREATE statements; each method returns the status line.
 
     Args:
-        flow: for a flow's objects, their part in it, see :class:`Item`. alters: whether a replaced
-            view keeps its flow and its comments.
+        flow: for a flow's objects, their part in it, see :class:`Item`.
     """
 
-    def __init__(self, names: Namespace, flow: str = "", *, alters: bool = False) -> None:
+    def __init__(self, names: Namespace, flow: str = "") -> None:
         super().__init__(names)
-        self.alters = alters
         self.flow = flow
 
     def create_schema(self, statement: st.CreateSchema) -> str:
@@ -128,8 +125,13 @@ class Creation(OnNames):
 
     def create_table(self, statement: st.CreateTable) -> str:
         """CREATE TABLE, with columns, [OR REPLACE] AS SELECT, or attached."""
-        old = self._find_old(statement.target, Table, statement.or_replace)
-        if old is not None:
+        old = self.engine.refresh_catalog().find(
+            qualify(statement.target, self.names.search_schema)
+        )
+        if statement.or_replace and old is not None:
+            if not isinstance(old, Table):
+                hint = f"Drop it first: {drop_text(self.engine.catalog, old)}"
+                raise old.wrong_kind(ObjectKind.TABLE.value, hint, statement.target.span)
             return self._replace_table(old, statement)
         name = self.names.free(statement.target, ObjectKind.TABLE, quiet=statement.if_not_exists)
         if name is None:
@@ -240,32 +242,36 @@ class Creation(OnNames):
         relations = self.engine.relations
         return replace(identify(relations, item), columns=relations.stored_columns(item))
 
-    def create_view(self, statement: st.CreateView) -> str:
-        """CREATE [OR REPLACE] VIEW."""
-        engine = self.engine
-        old = self._find_old(statement.target, View, statement.or_replace)
-        name = (
-            old.name
-            if old
-            else self.names.free(statement.target, ObjectKind.VIEW, quiet=statement.if_not_exists)
-        )
-        if name is None:
-            return "CREATE VIEW (exists already)"
-        item, bound = self.view(statement, name, old)
-        if old is None:
-            self.register(item)
-            return "CREATE VIEW"
-        if says_the_same(old, statement, bound):
-            return "CREATE VIEW (unchanged)"
-        change = self._redefinition([(old, item)], statement.target.span)
-        change.check(engine.catalog)
-        self.check_no_input(old, statement.target.span)
-        then = engine.catalog.with_items([item])
-        for reader in all_readers(engine.catalog, old.id):
-            if isinstance(reader, MaterializedView):
-                check_followed(engine.warehouse, bind_stored(reader, then).view)
-        cut_over(engine, change)  # stored readers of it follow at their next T
-        return "CREATE VIEW"
+    def create(self, statement: st.CreateView | _Output) -> str:
+        """CREATE a view or a task of a free name; its first contents are written at once."""
+        names = self.names
+        name = qualify(statement.target, names.search_schema)
+        check_schema(names.catalog(), name.schema, statement.target.span)
+        match statement:
+            case st.CreateView():
+                self.register(self.view(statement, name, None)[0])
+            case st.CreateMaterializedView():
+                view, away, bound = self.materialized_view(statement, name, None)
+                self._build(view, bound, [away] if away else [], statement)
+            case st.CreateContinualTask():
+                for output in statement.outputs:
+                    names.free(output.target, ObjectKind.TASK_OUTPUT, quiet=False)
+                task, parts, bound, first = self.new_task(name, statement)
+                self._build(task, bound, parts, statement, first)
+        return f"CREATE {statement.kind.keyword}"
+
+    def _build(
+        self,
+        item: Item,
+        bound: BoundDefinition,
+        parts: Sequence[Item],
+        statement: _Output,
+        first: Definition | None = None,
+    ) -> None:
+        """Make an object with its first contents, and commit it to the catalog."""
+        vectors = keeps_vectors(statement)
+        with self.built(item, bound, parts, has_vectors=vectors, first=first) as items:
+            self.register(*items)
 
     def view(
         self, statement: st.CreateView, name: Name, old: View | None
@@ -278,44 +284,6 @@ class Creation(OnNames):
             item = replace(item, id=old.id, name=old.name, definition=definition)
         return item.bound(bound.columns, bound.reads), bound
 
-    def _find_old(
-        self, ref: st.RelationRef, record: type[Record], or_replace: bool
-    ) -> Record | None:
-        """The object that OR REPLACE replaces, if there is one."""
-        old = self.engine.refresh_catalog().find(qualify(ref, self.names.search_schema))
-        if not or_replace or old is None:
-            return None
-        if not isinstance(old, record):
-            hint = f"Drop it first: {drop_text(self.engine.catalog, old)}"
-            raise old.wrong_kind(record.kind.value, hint, ref.span)
-        return old
-
-    def _redefinition(
-        self,
-        pairs: Sequence[tuple[Item, Item]],
-        span: Span,
-        new: Sequence[Item] = (),
-        drop: Sequence[Item] = (),
-    ) -> Redefinition:
-        """The redefinition of views (pairs of before and after), with new and dropped objects.
-
-        The cutover raises RECURSIVE_DEFINITION or COLUMNS_IN_USE if a view cannot be replaced.
-        """
-
-        def check(current: Catalog) -> None:
-            for old, item in pairs:
-                check_no_cycle(current, old, item.reads, span)
-                check_columns_unread(self.engine, current, old, item, span)
-
-        return Redefinition(
-            bound_on=self.names.bound_by or self.engine.catalog,
-            changes=tuple(pairs),
-            new=tuple(new),
-            drop=tuple(drop),
-            check=check,
-            span=span,
-        )
-
     def check_no_input(self, old: Item, span: Span) -> None:
         """Refuse a view that a task follows: its rows come from changes that the view showed."""
         reader = task_that_follows(self.engine, old)
@@ -324,25 +292,6 @@ class Creation(OnNames):
             why = f'"{reader.name}" holds rows that it computed from the changes of this query.'
             hint = "Create a view under another name, and a task on it."
             raise not_supported(span, what, why=why, hint=hint)
-
-    def create_materialized_view(self, statement: st.CreateMaterializedView) -> str:
-        """CREATE [OR REPLACE] MATERIALIZED VIEW; its first contents are written at once."""
-        kind = ObjectKind.MATERIALIZED_VIEW
-        old = self._find_old(statement.target, MaterializedView, statement.or_replace)
-        if old is not None:
-            bound = self.names.binder().bind_materialized_view(statement, old)
-            if not old.flow and says_the_same(old, statement, bound):
-                return "CREATE MATERIALIZED VIEW (unchanged)"
-            cut_over(self.engine, self.replacing(old, statement))
-            return "CREATE MATERIALIZED VIEW"
-        name = self.names.free(statement.target, kind, quiet=statement.if_not_exists)
-        if name is None:
-            return "CREATE MATERIALIZED VIEW (exists already)"
-        item, away, bound = self.materialized_view(statement, name, None)
-        parts = [away] if away else []
-        with self.built(item, bound, parts, has_vectors=keeps_vectors(statement)) as items:
-            self.register(*items)
-        return "CREATE MATERIALIZED VIEW"
 
     def materialized_view(
         self, statement: st.CreateMaterializedView, name: Name, old: MaterializedView | None
@@ -366,28 +315,30 @@ class Creation(OnNames):
         check_followed(names.warehouse(), bound.view)
         return *with_quarantine(names, item.bound(bound.columns, bound.reads), statement), bound
 
-    def replacing(
-        self, old: MaterializedView, statement: st.CreateMaterializedView
-    ) -> Redefinition:
-        """The redefinition of a view that is not finished (:mod:`.view_change`)."""
-        self.check_goes_on(old, statement)
-        return self.redefined(old, statement)
-
     def redefined(
         self, old: MaterializedView, statement: st.CreateMaterializedView
     ) -> Redefinition:
-        """The redefinition of a view and its quarantine."""
+        """That a view, and its quarantine, have another query; comments stay.
+
+        The cutover raises RECURSIVE_DEFINITION or COLUMNS_IN_USE where it cannot be replaced.
+        """
         later, away, _ = self.materialized_view(statement, old.name, old)
-        if self.alters:
-            columns = commented(old.columns, later.columns)
-            later = replace(later, columns=columns, comment=old.comment)
-        before = quarantine_of(self.engine.catalog, old)
+        later = replace(later, columns=commented(old.columns, later.columns), comment=old.comment)
+        before, span = quarantine_of(self.engine.catalog, old), statement.target.span
         pairs = [(old, later), *([(before, away)] if before and away else [])]
-        return self._redefinition(
-            pairs,
-            statement.target.span,
-            [away] if away and not before else [],
-            [before] if before and not away else [],
+
+        def check(current: Catalog) -> None:
+            for old, item in pairs:
+                check_no_cycle(current, old, item.reads, span)
+                check_columns_unread(self.engine, current, old, item, span)
+
+        return Redefinition(
+            bound_on=self.names.bound_by or self.engine.catalog,
+            changes=tuple(pairs),
+            new=(away,) if away and not before else (),
+            drop=(before,) if before and not away else (),
+            check=check,
+            span=span,
         )
 
     def check_goes_on(self, old: MaterializedView, statement: st.CreateMaterializedView) -> None:
@@ -434,27 +385,6 @@ class Creation(OnNames):
         """A new object with the folder of its LOCATION, and its flow."""
         storage = self._storage_of(statement) or item.storage
         return made_by_flow(replace(item, storage=storage), self.flow)
-
-    def create_task(self, statement: st.CreateContinualTask) -> str:
-        """CREATE [OR REPLACE] CONTINUAL TASK; with SNAPSHOT its first run happens at once."""
-        kind = ObjectKind.CONTINUAL_TASK
-        if self._find_old(statement.target, Task, statement.or_replace) is not None:
-            change = TaskAlteration(self.names).replacing(statement)
-            if change is None:
-                return "CREATE CONTINUAL TASK (unchanged)"
-            cut_over(self.engine, change)
-            return "CREATE CONTINUAL TASK (replaced)"
-        name = self.names.free(statement.target, kind, quiet=statement.if_not_exists)
-        if name is None:
-            same = TaskAlteration(self.names).says_the_same(statement)
-            return f"CREATE CONTINUAL TASK (exists already{'' if same else ', otherwise defined'})"
-        for output in statement.outputs:
-            self.names.free(output.target, ObjectKind.TASK_OUTPUT, quiet=False)
-        item, parts, bound, first = self.new_task(name, statement)
-        vectors = keeps_vectors(statement)
-        with self.built(item, bound, parts, has_vectors=vectors, first=first) as items:
-            self.register(*items)
-        return "CREATE CONTINUAL TASK"
 
     def new_task(
         self, name: Name, statement: st.CreateContinualTask
@@ -575,24 +505,6 @@ def check_place_free(catalog: Catalog, table: Item, span: Span | None) -> None:
             why = f"{place} holds {gone.kind.value} {gone.name}, which was dropped."
             hint = f"Type: {drop.undrop_text(gone)}"
             raise not_supported(span, "LOCATION of a dropped object", why=why, hint=hint)
-
-
-def says_the_same(
-    old: View | MaterializedView,
-    statement: st.CreateView | st.CreateMaterializedView,
-    bound: BoundDefinition,
-) -> bool:
-    """Whether a statement equals a view's definition, and it still means the same.
-
-    ``SELECT *`` means something else if the view's tables have other columns now. A statement with
-    a comment must have the one that COMMENT ON has set.
-    """
-    stored = parse_as(type(statement), old.definition.text, str(old.name))
-    words, stored_words = (
-        words_of(Span(s.span.source, s.target.span.stop, s.span.stop)) for s in (statement, stored)
-    )
-    same = bound.reads == old.reads and same_columns(bound.columns, old.columns)
-    return same and words == stored_words and statement.comment in (None, old.comment)
 
 
 def task_that_follows(engine: Engine, view: Item) -> Item | None:

@@ -98,7 +98,7 @@ class Replacement(OnNames):
         views = [view, *parts_of(engine.catalog, view), *going]
         engine.advance(views, engine.mint_for(views))
         names = self.names.in_schema(replacement.search_schema)
-        change = Creation(names, alters=True).redefined(view, self._definition(view, replacement))
+        change = Creation(names).redefined(view, self._definition(view, replacement))
         built = {view.id: replacement.id, view.quarantine: replacement.quarantine}
 
         def with_rows_there(item: Item) -> Item:

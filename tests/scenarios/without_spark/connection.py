@@ -4,25 +4,50 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 from ctsql.api import Connection
+from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.errors import InterfaceError
 from ctsql.catalog.spans import Span
 from ctsql.connection.dispatch import run
 from ctsql.connection.settings import Settings
 from ctsql.planner.literals import Parameters
+from ctsql.planner.lowering import lost_columns
 from ctsql.planner.syntax import ast as st, parse
 from ctsql.results.result import Result
 from ctsql.runtime.engine import Engine
+from ctsql.runtime.pipelines.overlay import PlannedNames
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.statements.dml.dml import run_on_table, target_table
+from ctsql.runtime.views import refresh
 from ctsql.runtime.warehouse.times.multi_table_commit import alone
-from tests.scenarios.without_spark.engine import DuckEngine
+from tests.scenarios.without_spark.columns import columns_of_sql
+from tests.scenarios.without_spark.engine import DuckEngine, fill_state, follow_changes
 from tests.scenarios.without_spark.kinds import NotModelled
 from tests.scenarios.without_spark.tables import Gateway
 from tests.simulation.memory_store import Store
 
 LOCATION = "memory:/warehouse"
+
+
+@contextmanager
+def spark_left_out() -> Iterator[None]:
+    """Inside, what asks Spark beside the engine's interface asks DuckDB.
+
+    What Spark has said of texts in this process is not known, nor the other way round.
+    """
+
+    def analyst(names: PlannedNames, catalog: Catalog) -> Any:
+        return names.engine.queries.analyst(lambda i: names.columns_now(catalog.items[i]))
+
+    with (
+        columns_of_sql(),
+        mock.patch.dict(lost_columns._known_keys, clear=True),
+        mock.patch.multiple(refresh, follow_changes=follow_changes, fill_state=fill_state),
+        mock.patch.object(PlannedNames, "analyst", analyst),
+    ):
+        yield
 
 
 class DuckWarehouse(Engine):
