@@ -21,8 +21,12 @@ def set_view_options(names: Namespace, statement: st.SetOptions) -> str:
     """Change options; raises as CREATE OR REPLACE MATERIALIZED VIEW does."""
     item, old = _definition(names, statement.target)
     option_names = {o.name for o in statement.options} | set(statement.reset)
-    options = [o for o in old.options if o.name not in option_names]
-    _redefine(names, item, view_text(old, [*options, *statement.options]))
+    options = [o for o in old.options if o.name not in option_names] + [*statement.options]
+    before, after = (
+        sorted((o.name, repr(o.value)) for o in some) for some in (old.options, options)
+    )
+    if before != after:
+        _redefine(names, item, view_text(old, options))
     return _DONE
 
 
