@@ -1,7 +1,7 @@
 """CREATE OR REPLACE of a view, a task or a flow: a folder of one definition, applied.
 
-Other than in a folder, a query in other words is another definition, whatever it means. CREATE FLOW
-makes its task and its view so, at one T.
+Other than in a folder, a query in other words is another definition, whatever it means. The two
+objects of CREATE FLOW are bound so, too.
 """
 
 from dataclasses import replace
@@ -14,7 +14,7 @@ from ctsql.planner.folder import FileDefinition, define
 from ctsql.planner.syntax import ast as st
 from ctsql.runtime.pipelines.applying import redefinition_of
 from ctsql.runtime.pipelines.binding import BoundObject, FolderBinder
-from ctsql.runtime.statements.definitions.create import check_columns_unread
+from ctsql.runtime.statements.definitions.create import Creation, check_columns_unread
 from ctsql.runtime.statements.definitions.cutover import cut_over
 from ctsql.runtime.statements.objects.name_resolution import Namespace, check_free
 from ctsql.runtime.views.change_plans import check_followed
@@ -56,10 +56,21 @@ def _put_in_force(names: Namespace, definition: FileDefinition) -> str:
         other = ", otherwise defined" if binder.parts(definition, old) else ""
         return f"{done} (exists already{other})"
     bound = binder.bind(definition)
-    if old is not None and not bound.parts:
+    if old is None:
+        _create(names, bound, stored)
+        return done
+    if not bound.parts:
         return f"{done} (unchanged)"
     _replace(names, bound, stored)
-    return done if old is None else f"{done} (replaced)"
+    return f"{done} (replaced)"
+
+
+def _create(names: Namespace, bound: BoundObject, stored: Catalog) -> None:
+    """Make the objects of a new flow with their first contents; the catalog gets them at once."""
+    creation, (task, *others) = Creation(names), bound.items
+    with creation.built(task, bound.plans[0], others, has_vectors=True) as items:
+        names.bound_by = stored
+        creation.register(*items)
 
 
 def _replace(names: Namespace, bound: BoundObject, stored: Catalog) -> None:

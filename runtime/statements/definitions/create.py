@@ -425,7 +425,7 @@ class Creation(OnNames):
         Yields what to register. If the block raises, unregistered tables are deleted.
 
         Args:
-            parts: the outputs and the quarantine of a task.
+            parts: what is made with it: the outputs of a task, a quarantine, the view of a flow.
             first: the definition that copies a task's first rows. since: the T at which it begins;
                 None for the newest.
         """
@@ -533,17 +533,15 @@ def _advise_on_new(item: Item) -> Iterator[None]:
 
 
 def complete_outputs(parts: Sequence[Item], task: Item, bound: BoundDefinition) -> list[Item]:
-    """Complete the outputs of a task, and its quarantine, after it was bound."""
-    if not parts:
-        return []
-    if isinstance(task, MaterializedView):
-        return [replace(o, created_at=task.created_at) for o in parts]
-    columns = {o.object_id: o.columns for o in bound.task.outputs}
+    """Complete what is made with an object, after that was bound; views are bound already."""
     owner = Reading(name=task.name, object_id=task.id, columns=())
-    return [
-        replace(o.bound(columns.get(o.id, o.columns), (owner,)), created_at=task.created_at)
-        for o in parts
-    ]
+    complete = []
+    for part in parts:
+        if not isinstance(part, MaterializedView):
+            columns = {o.object_id: o.columns for o in bound.task.outputs}
+            part = part.bound(columns.get(part.id, part.columns), (owner,))
+        complete.append(replace(part, created_at=task.created_at))
+    return complete
 
 
 def check_columns_unread(
