@@ -28,7 +28,8 @@ def bind_task(
         own: the task's item. With an analyst and columns, this is a new definition of an existing
             task. outputs: the items of OUTPUTS (...), in the definition's order.
     """
-    task_name = qualify(statement.target, binder.search_schema)
+    # The body of a replacement calls its outputs by the names of the task's.
+    task_name = qualify(statement.replaces or statement.target, binder.search_schema)
     column_defs = {task_name: statement.columns}
     output_items = [own]
     if statement.outputs:
@@ -90,7 +91,8 @@ def _bind_constraints(
         qualify(o.target, binder.search_schema): o.constraints for o in statement.outputs
     }
     if not constraints_of:
-        constraints_of = {qualify(statement.target, binder.search_schema): statement.constraints}
+        own = statement.replaces or statement.target
+        constraints_of = {qualify(own, binder.search_schema): statement.constraints}
     return tuple(
         bodies[binder.own[name].id].bind_constraint(constraint)
         for name, constraints in constraints_of.items()

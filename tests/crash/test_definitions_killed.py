@@ -236,7 +236,7 @@ CHANGES = {
     ),
     "a task's replacement": Change(
         set_up=f"""{TASK};
-        CREATE REPLACEMENT CONTINUAL TASK r FOR x AS (INSERT INTO r SELECT -k FROM t)""",
+        CREATE REPLACEMENT CONTINUAL TASK r FOR x AS (INSERT INTO x SELECT -k FROM t)""",
         change=["ALTER CONTINUAL TASK x APPLY REPLACEMENT r"],
         shown={"SELECT k FROM x": (_of(1, 2), _of(-1, -2), _of(-1, -2, -3))},
         more="INSERT INTO t VALUES (3)",

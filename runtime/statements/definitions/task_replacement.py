@@ -72,7 +72,6 @@ from ctsql.runtime.statements.definitions.view_replacement import (
     check_same_columns,
     to_apply,
 )
-from ctsql.runtime.statements.inspect.show import rename_edits
 from ctsql.runtime.statements.objects.name_resolution import OnNames, check_free, new_quarantine
 from ctsql.runtime.tasks.progress import check_not_suspended, failure_of
 from ctsql.runtime.warehouse.times.refresh_times import Schedule
@@ -206,7 +205,7 @@ class TaskReplacement(OnNames):
         name: Name,
         statement: st.CreateContinualTask | st.ReplayTask,
     ) -> _Draft:
-        """The bound replacement of a statement, whose body may name it or the task.
+        """A replacement by its statement, whose body names the task.
 
         Raises:
             REPLACEMENT_COLUMNS_DIFFER, NOT_SUPPORTED: its columns or outputs are not the task's.
@@ -225,16 +224,14 @@ class TaskReplacement(OnNames):
         kept_options = [o for o in definition.options if o.name not in _BEGINS]
         if all(o.name != COALESCE for o in kept_options):
             kept_options += [o for o in old.options if o.name == COALESCE]
-        clause = "SNAPSHOT"
-        if statement.begin is not None:
-            clause = f"FROM {statement.begin.span.text}"
-        head = f"CREATE REPLACEMENT CONTINUAL TASK {_name(item, task)} FOR {_name(task, task)} "
-        theirs = outputs_of(self.engine.catalog, task)
-        text = _renamed_text(
-            definition, head + clause, kept_options, [task, *theirs], [item, *outputs]
-        )
+        begin = f"FROM {statement.begin.span.text}" if statement.begin is not None else "SNAPSHOT"
+        head = f"CREATE REPLACEMENT CONTINUAL TASK {_name(item, task)} FOR {_name(task, task)}"
+        theirs = outputs_of(self.engine.catalog, task) or [task]
+        text = _with_head(definition, f"{head} {begin}", kept_options, theirs)
         item = replace(item, definition=replace(item.definition, text=text), replaces=task.id)
-        bound = bind_task(self.names.binder(), _parse(text, name), item, outputs)
+        parsed = _parse(text, name)
+        parsed = replace(parsed, body=statement.body or parsed.body)  # errors show the user's text
+        bound = bind_task(self.names.binder(), parsed, item, outputs)
         item = item.bound(bound.columns, bound.reads)
         if bound.task.has_quarantine or task.quarantine is not None:
             outputs.append(new_quarantine(self.names, item, place))
@@ -252,25 +249,17 @@ class TaskReplacement(OnNames):
     ) -> list[TaskOutput]:
         """New items for the outputs of a replacement; none if it is its own output.
 
-        Their names are those of its statement. Names of the task's outputs get the replacement's
-        name as a prefix.
+        Their names are those of the task's outputs behind the replacement's.
         """
-        theirs = outputs_of(self.engine.catalog, task)
         targets = [qualify(o.target, self.names.search_schema) for o in definition.outputs]
-        old_names = [o.name for o in theirs]
-        fits = len(targets) == len(old_names) and all(
-            one == other or one not in old_names
-            for one, other in zip(targets, old_names, strict=True)
-        )
-        if (targets and not fits) or (
-            theirs and definition.columns_span is not None and not targets
-        ):
+        old_names = [o.name for o in outputs_of(self.engine.catalog, task)]
+        if targets != old_names and (targets or definition.columns_span is not None):
             why = f'"{task.name}" writes {", ".join(map(str, old_names or [task.name]))}.'
             hint = "Give it the same outputs, in the same order."
             raise not_supported(span, "a replacement with other outputs", why=why, hint=hint)
         items = []
-        for output, one in zip(old_names, targets or old_names, strict=True):
-            new_name = Name(name.schema, f"{name.name}_{output.name}") if one == output else one
+        for output in old_names:
+            new_name = Name(name.schema, f"{name.name}_{output.name}")
             check_free(self.engine.catalog, new_name, span, quiet=False)
             items.append(self.names.new(TaskOutput, new_name, span, None))
         return items
@@ -279,10 +268,8 @@ class TaskReplacement(OnNames):
         """The definition that a task gets from its replacement."""
         current = _current(self.engine, items[0])
         options = [*current.options, *(o for o in old.options if o.name in _BEGINS)]
-        own = [task, *outputs_of(self.engine.catalog, task)]
-        was = [items[0], *(i for i in items if i.id in items[0].outputs)]
         head = f"CREATE CONTINUAL TASK {_name(task, task)}"
-        return _renamed_text(current, head, options, was, own)
+        return _with_head(current, head, options, outputs_of(self.engine.catalog, task) or [task])
 
     # ---- building
 
@@ -485,41 +472,31 @@ def _name(item: Item, task: Task) -> str:
     return quote(item.name.name) if is_near else item.name.qualified()
 
 
-def _renamed_text(
+def _with_head(
     definition: st.CreateContinualTask,
     head: str,
     options: Sequence[st.Option],
-    was: Sequence[Item],
-    now: Sequence[Item],
+    outputs: Sequence[Item],
 ) -> str:
-    """A definition under another name, with the outputs in its body renamed.
+    """A definition under another head, with these options, and without BACKFILL FROM.
 
     Args:
-        was: the task, and its outputs, by the names in the body. now: the replaced task's.
+        outputs: the objects whose columns it gets if it lists none: the task, or its outputs.
     """
-    clause, schema = definition.beginning_span, was[0].search_schema
-    in_head = clause is not None and definition.replaces is not None
-    stop = clause.stop if in_head and clause is not None else definition.target.span.stop
-    source = definition.span.source
-    columns = "" if definition.columns_span is not None else f" {_column_lists(was, now)}"
-    edits = [st.Edit(span=Span(source, definition.span.start, stop), text=head + columns)]
-    if clause is not None and not in_head:
+    source, clause = definition.span.source, definition.beginning_span
+    stop, edits = definition.target.span.stop, list[st.Edit]()
+    if clause is not None and definition.replaces is not None:
+        stop = clause.stop
+    elif clause is not None:
         edits.append(st.Edit(span=clause, text=""))
-    if definition.columns_span is not None:
-        edits += column_list(was[0], definition)
+    if definition.columns_span is None:
+        lists = [f"({', '.join(c.ddl() for c in output.columns)})" for output in outputs]
+        pairs = [f"{o.name.qualified()} {inside}" for o, inside in zip(outputs, lists, strict=True)]
+        is_own = not isinstance(outputs[0], TaskOutput)
+        head += f" {lists[0]}" if is_own else f" OUTPUTS ({', '.join(pairs)})"
+    else:
+        edits += column_list(outputs[0], definition)
+    edits.append(st.Edit(span=Span(source, definition.span.start, stop), text=head))
     if definition.options_span is not None or options:
         edits.append(options_edit(definition, list(options)))
-    own_refs = [definition.target, *(o.target for o in definition.outputs)]
-    meaning = {i.name: i for i in now} | {w.name: n for w, n in zip(was, now, strict=True)}
-    meaning |= {qualify(ref, schema): n for ref, n in zip(own_refs, now, strict=False)}
-    refs = [*own_refs[1:], *(p.target for p in definition.body)]
-    texts = [text for part in definition.body for text in st.texts_of(part)]
-    edits += rename_edits(refs, texts, definition.body, schema, meaning, definition.span)
     return splice(definition.span, edits).text
-
-
-def _column_lists(was: Sequence[Item], now: Sequence[Item]) -> str:
-    """The columns of a task, or its outputs with theirs, as a definition lists them."""
-    lists = [f"({', '.join(c.ddl() for c in item.columns)})" for item in was]
-    outputs = [f"{i.name.qualified()} {columns}" for i, columns in zip(now, lists, strict=True)]
-    return f"OUTPUTS ({', '.join(outputs[1:])})" if outputs[1:] else lists[0]

@@ -351,7 +351,8 @@ def current_definition(engine: LogReader, item: Item) -> str:
             named = [(statement.replaces, item.replaces)]
         case st.CreateContinualTask():
             outputs = [o.target for o in statement.outputs]
-            for ref, output in zip(outputs, outputs_of(engine.catalog, item), strict=True):
+            of = items.get(item.replaces or "", item)  # whose outputs it names
+            for ref, output in zip(outputs, outputs_of(engine.catalog, of), strict=True):
                 meaning[qualify(ref, item.search_schema)] = output
             body_refs = [p.target for p in statement.body]
             targets = [statement.target, *outputs, *(i.ref for i in statement.inputs), *body_refs]

@@ -79,7 +79,7 @@ def test_history_that_is_gone_is_told_first(con: Connection, warehouse: Path) ->
     before = sorted(str(p.relative_to(warehouse)) for p in warehouse.rglob("*.parquet"))
     for what in (
         f"REPLAY CONTINUAL TASK x FROM {early}",
-        f"CREATE REPLACEMENT CONTINUAL TASK r FOR x FROM {early} AS (DELETE FROM r)",
+        f"CREATE REPLACEMENT CONTINUAL TASK r FOR x FROM {early} AS (DELETE FROM x)",
         f"REPLAY CONTINUAL TASK x FROM {late}",
     ):
         expect_error(con, what, "HISTORY_LOST")
@@ -126,7 +126,7 @@ def test_replay_equals_a_task_that_had_the_body(con: Connection, seed: int) -> N
     con.execute(f"REPLAY CONTINUAL TASK x FROM '2026-01-01' AS ({BODY.format('x_a', 'x_b', *NEW)})")
     con.execute(
         f"CREATE REPLACEMENT CONTINUAL TASK r FOR y FROM {middle} AS ("
-        f"{BODY.format('r_y_a', 'y_b', *NEW)})"
+        f"{BODY.format('y_a', 'y_b', *NEW)})"
     )
     con.execute("INSERT INTO t VALUES (7, 7), (0, 7), (1, 99)")
     assert _held(con, "r", "r_y") == _held(con, "late", "late", "y")
