@@ -162,10 +162,6 @@ class Translated:
         statement = split(" " * start + self.source[start:stop])[0]
         return replace(statement, source=self.source)
 
-    def part(self, start: int) -> str:
-        """The client's text from a token on."""
-        return self.source[self.tokens[start].start : self.tokens[-1].stop]
-
 
 def split(text: str) -> list[Translated]:
     """The statements of a text; empty ones are left out. Raises SYNTAX_ERROR."""
