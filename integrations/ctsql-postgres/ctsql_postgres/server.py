@@ -25,7 +25,14 @@ from ctsql_postgres.access import PASSWORD_VARIABLE, Access, access_for
 from ctsql_postgres.catalog import Catalog
 from ctsql_postgres.copying import copy_lines
 from ctsql_postgres.dialect import Translated
-from ctsql_postgres.statements import Outcome, Session, Warn, protocol_error, settings_given
+from ctsql_postgres.statements import (
+    Outcome,
+    Prepared,
+    Session,
+    Warn,
+    protocol_error,
+    settings_given,
+)
 from ctsql_postgres.values import BY_NAME, TEXT
 
 if TYPE_CHECKING:
@@ -79,14 +86,6 @@ class Turns:
     def close(self) -> None:
         """Wait for what runs."""
         self._pool.shutdown()
-
-
-@dataclass(slots=True)
-class Prepared:
-    """A statement of the extended protocol; None is an empty one."""
-
-    statement: Translated | None
-    oids: list[int]
 
 
 @dataclass(slots=True)
@@ -304,7 +303,9 @@ class Client:
             return await server.turns.take(self, work)
 
         self.process = server.add(self)
-        self.session = Session(connection, server.catalog, turn, user, database, self.process)
+        self.session = Session(
+            connection, server.catalog, turn, user, database, self.process, self._prepared
+        )
         self.session.settings["session_authorization"] = user
         try:
             for name, value in settings_given(given):

@@ -102,6 +102,14 @@ def one_text(name: str, value: str, tag: str) -> Outcome:
 
 
 @dataclass(slots=True)
+class Prepared:
+    """A statement of the extended protocol; None is an empty one."""
+
+    statement: Translated | None
+    oids: list[int]
+
+
+@dataclass(slots=True)
 class Session:
     """The state of one client.
 
@@ -116,6 +124,7 @@ class Session:
     user: str
     database: str
     process: int = 0
+    prepared: dict[str, Prepared] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
     failed: bool = False
     savepoints: dict[str, int] = field(default_factory=dict)
@@ -366,7 +375,16 @@ class Session:
     async def _discard(self, _statement: Translated) -> Outcome:
         self.cursors.clear()
         self.settings.clear()
+        self.prepared.clear()
         return Outcome(tag="DISCARD ALL")
+
+    async def _deallocate(self, statement: Translated) -> Outcome:
+        name = statement.tokens[-1]
+        if name.word == "all":
+            self.prepared.clear()
+        elif self.prepared.pop(name.name, None) is None:
+            raise protocol_error("26000", f'prepared statement "{name.name}" does not exist')
+        return Outcome(tag="DEALLOCATE")
 
     async def _nothing(self, statement: Translated) -> Outcome:
         return Outcome(tag=statement.words[0].upper())
@@ -520,7 +538,7 @@ _OWN: dict[str, Callable[[Session, Translated], Awaitable[Outcome]]] = {
     "begin": Session._begin, "start": Session._begin, "commit": Session._end, "end": Session._end,
     "rollback": Session._rollback, "abort": Session._rollback, "set": Session._set,
     "show": Session._show, "reset": Session._reset, "discard": Session._discard,
-    "deallocate": Session._nothing, "unlisten": Session._nothing, "listen": Session._refuse,
+    "deallocate": Session._deallocate, "unlisten": Session._nothing, "listen": Session._refuse,
     "savepoint": Session._save, "release": Session._release, "prepare": Session._refuse,
     "execute": Session._refuse, "fetch": Session._fetch,
     "close": Session._close, "copy": Session._copy,

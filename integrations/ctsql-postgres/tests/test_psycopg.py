@@ -103,6 +103,19 @@ def test_a_prepared_statement_runs_again(served) -> None:
     assert got == list(range(1, 9))
 
 
+def test_a_prepared_statement_is_deallocated(served) -> None:
+    """Its name is free after DEALLOCATE; a second DEALLOCATE fails."""
+    with served.connect() as con:
+        for _ in range(2):
+            assert (
+                con.pgconn.prepare(b"one", b"SELECT 1").status == psycopg.pq.ExecStatus.COMMAND_OK
+            )
+            con.execute("DEALLOCATE one")
+        with pytest.raises(psycopg.errors.InvalidSqlStatementName):
+            con.execute("DEALLOCATE PREPARE one")
+        con.execute("DEALLOCATE ALL")
+
+
 def test_errors_have_state_place_and_hint(served) -> None:
     """The position counts characters of the client's text, after what was translated."""
     with served.connect() as con:
