@@ -23,7 +23,7 @@ from stream({{ source('raw', 'events') }}) keys (k) sequence by n stored as scd 
 """
 REPLACED = """
 {{ config(materialized='incremental', incremental_strategy='insert_overwrite', partition_by='k') }}
-select k, v from {{ source('raw', 'events') }}
+select nullif(k, 2) as k, v from {{ source('raw', 'events') }}
 {% if is_incremental() %} where k = 2 {% endif %}
 """
 RIGHTS = "{{ config(grants={'select': ['ann']}) }} select 1 as one"
@@ -98,13 +98,13 @@ class TestProject:
         assert {row[2] for row in found} == {"n_check", "total_unique"}
 
     def test_partitions_are_replaced_in_one_commit(self, project):
-        """Readers see the old rows of a partition or the new ones."""
+        """Readers see the old rows of a partition or the new ones, also of the partition NULL."""
         before = commits(project, "replaced")
         project.run_sql("insert into {schema}.events values (1, 11, 3)")
         run_dbt(["run", "--select", "replaced"])
         assert commits(project, "replaced") == before + 1
         found = rows(project, "select k, v from SCHEMA.replaced order by k, v")
-        assert found == [(1, 10), (2, 5), (2, 20)]
+        assert found == [(None, 5), (None, 20), (1, 10)]
 
     def test_another_body_and_a_replay(self, project):
         """A new body is for new rows; with a full refresh for all of them."""

@@ -42,17 +42,17 @@
     {{ return(ctsql__replace_keys(arg_dict, [keys] if keys is string else keys or [])) }}
 {% endmacro %}
 
-{# With partition_by, the partitions that the query has rows of are replaced; else all rows. #}
+{# With partition_by, the partitions of the query's rows are replaced, NULL included; else all rows. #}
 {% macro ctsql__get_incremental_insert_overwrite_sql(arg_dict) %}
     {%- set keys = config.get('partition_by') -%}
     {%- if keys -%}
-        {{ return(ctsql__replace_keys(arg_dict, [keys] if keys is string else keys)) }}
+        {{ return(ctsql__replace_keys(arg_dict, [keys] if keys is string else keys, '<=>')) }}
     {%- endif -%}
     {%- set columns = adapter.get_columns_in_relation(arg_dict.target_relation) | map(attribute='name') -%}
     insert overwrite {{ arg_dict.target_relation }} select {{ get_quoted_csv(columns) }} from {{ arg_dict.temp_relation }}
 {% endmacro %}
 
-{# The rows of one batch replace those that the table has of the same time. #}
+{# The rows of a batch replace the table's rows in the batch's period. #}
 {% macro ctsql__get_incremental_microbatch_sql(arg_dict) %}
     {%- set time = 'DBT_INTERNAL_DEST.' ~ config.get('event_time') -%}
     {%- set bounds = [] -%}
@@ -65,9 +65,9 @@
     )) }}
 {% endmacro %}
 
-{# Each new row stands in the source twice: as the key whose old rows go, and as the row to insert. Its columns
-   are fields, so a predicate's bare column is the table's. #}
-{% macro ctsql__replace_keys(arg_dict, keys) -%}
+{# The source has each new row twice: to delete the old rows of its key, and to insert it. The new columns are
+   fields of a struct, so a bare column in a predicate is the table's. #}
+{% macro ctsql__replace_keys(arg_dict, keys, equals='=') -%}
     {%- if not keys -%}{{ return(get_incremental_append_sql(arg_dict)) }}{%- endif -%}
     {%- set names = arg_dict.dest_columns | map(attribute='name') | list -%}
     merge into {{ arg_dict.target_relation }} as DBT_INTERNAL_DEST
@@ -77,7 +77,7 @@
     ) as DBT_INTERNAL_SOURCE
     on DBT_INTERNAL_SOURCE.dbt_is_key
     {%- for key in keys %}
-        and DBT_INTERNAL_DEST.{{ key }} = DBT_INTERNAL_SOURCE.dbt_new.{{ key }}
+        and DBT_INTERNAL_DEST.{{ key }} {{ equals }} DBT_INTERNAL_SOURCE.dbt_new.{{ key }}
     {%- endfor %}
     {%- for predicate in arg_dict.incremental_predicates or [] %}
         and {{ predicate }}
