@@ -11,14 +11,7 @@ _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 class CtsqlColumn(Column):
     """A column; a STRING has no size, so no column is ever widened."""
 
-    TYPE_LABELS: ClassVar[dict[str, str]] = {
-        "STRING": "STRING",
-        "TEXT": "STRING",
-        "TIMESTAMP": "TIMESTAMP",
-        "FLOAT": "DOUBLE",
-        "INTEGER": "INT",
-        "BOOLEAN": "BOOLEAN",
-    }
+    TYPE_LABELS: ClassVar[dict[str, str]] = {"STRING": "STRING", "FLOAT": "DOUBLE"}
 
     @property
     def quoted(self) -> str:
@@ -33,10 +26,6 @@ class CtsqlColumn(Column):
     def is_string(self) -> bool:
         """Whether it is a text."""
         return self.dtype.lower().split("(")[0] in _STRINGS
-
-    def is_number(self) -> bool:
-        """Whether it is a number."""
-        return self.is_integer() or self.is_float() or self.is_numeric()
 
     def is_integer(self) -> bool:
         """Whether it is a whole number."""
@@ -58,8 +47,3 @@ class CtsqlColumn(Column):
     def string_type(cls, size: int) -> str:
         """The type of texts of any size."""
         return "string"
-
-    @classmethod
-    def numeric_type(cls, dtype: str, precision: Any, scale: Any) -> str:
-        """The type of a number with places."""
-        return dtype if precision is None else f"{dtype}({precision},{scale})"

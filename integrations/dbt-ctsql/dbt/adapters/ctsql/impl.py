@@ -3,11 +3,10 @@
 import itertools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dbt.adapters.base.impl import AdapterConfig, ConstraintSupport
+from dbt.adapters.base.impl import ConstraintSupport
 from dbt.adapters.base.meta import available
 from dbt.adapters.capability import Capability, CapabilityDict, CapabilitySupport, Support
 from dbt.adapters.contracts.connection import AdapterResponse
@@ -26,11 +25,6 @@ from dbt_common.exceptions import DbtDatabaseError
 
 if TYPE_CHECKING:
     import agate
-
-
-@dataclass
-class CtsqlConfig(AdapterConfig):
-    """Configurations of models that only this adapter has."""
 
 
 _OPTIONS = re.compile(r"\bwith\s*\((.*?)\)\s*as\b", re.IGNORECASE | re.DOTALL)
@@ -67,7 +61,6 @@ class CtsqlAdapter(SQLAdapter):
     ConnectionManager = CtsqlConnectionManager
     Relation = CtsqlRelation
     Column = CtsqlColumn
-    AdapterSpecificConfigs = CtsqlConfig
 
     _capabilities = CapabilityDict(
         {
@@ -92,10 +85,6 @@ class CtsqlAdapter(SQLAdapter):
     def quote(cls, identifier: str) -> str:
         """A name in backticks."""
         return "`" + identifier.replace("`", "``") + "`"
-
-    def debug_query(self) -> None:
-        """What ``dbt debug`` runs."""
-        self.execute("select 1 as id")
 
     # ---- definitions
 
@@ -256,11 +245,6 @@ class CtsqlAdapter(SQLAdapter):
         """The columns of a query, which is not run."""
         _, cursor = self.connections.add_select_query(sql)
         return [self.Column.create(name, kind) for name, kind, *_ in cursor.description]
-
-    @classmethod
-    def is_cancelable(cls) -> bool:
-        """Whether Ctrl-C reaches a running statement."""
-        return True
 
     def valid_incremental_strategies(self) -> list[str]:
         """The strategies of incremental models."""

@@ -37,16 +37,6 @@ class CtsqlRelation(BaseRelation):
         """The class of ``type``."""
         return CtsqlRelationType
 
-    @classproperty
-    def ContinualTask(cls) -> str:
-        """For macros, as dbt's ``MaterializedView``."""
-        return str(CtsqlRelationType.ContinualTask)
-
-    @property
-    def is_continual_task(self) -> bool:
-        """Whether it is a continual task."""
-        return self.type == CtsqlRelationType.ContinualTask
-
     @property
     def keyword(self) -> str:
         """Its kind, as statements spell it: ``MATERIALIZED VIEW``."""
