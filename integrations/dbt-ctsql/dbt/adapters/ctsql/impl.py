@@ -235,7 +235,7 @@ class CtsqlAdapter(SQLAdapter):
             if condition in ("UNKNOWN_RELATION", "UNKNOWN_SCHEMA"):
                 return []
             raise
-        return [self.Column.create(name, kind) for name, (kind, _) in columns]
+        return [self.Column(name, kind) for name, (kind, _) in columns]
 
     def expand_column_types(self, goal: CtsqlRelation, current: CtsqlRelation) -> None:
         """Texts have no size, so none is widened."""
@@ -244,7 +244,7 @@ class CtsqlAdapter(SQLAdapter):
     def get_column_schema_from_query(self, sql: str) -> list[CtsqlColumn]:
         """The columns of a query, which is not run."""
         _, cursor = self.connections.add_select_query(sql)
-        return [self.Column.create(name, kind) for name, kind, *_ in cursor.description]
+        return [self.Column(name, kind) for name, kind, *_ in cursor.description]
 
     def valid_incremental_strategies(self) -> list[str]:
         """The strategies of incremental models."""
