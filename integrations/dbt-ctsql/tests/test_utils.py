@@ -1,6 +1,13 @@
 """dbt-tests-adapter: utils."""
 
 import pytest
+from dbt.tests.adapter.utils.data_types.test_type_bigint import TestTypeBigInt
+from dbt.tests.adapter.utils.data_types.test_type_boolean import TestTypeBoolean
+from dbt.tests.adapter.utils.data_types.test_type_float import TestTypeFloat
+from dbt.tests.adapter.utils.data_types.test_type_int import BaseTypeInt
+from dbt.tests.adapter.utils.data_types.test_type_numeric import TestTypeNumeric
+from dbt.tests.adapter.utils.data_types.test_type_string import TestTypeString
+from dbt.tests.adapter.utils.data_types.test_type_timestamp import TestTypeTimestamp
 from dbt.tests.adapter.utils.fixture_get_intervals_between import (
     models__test_get_intervals_between_sql,
     models__test_get_intervals_between_yml,
@@ -61,6 +68,14 @@ class TestGetIntervalsBetween(BaseGetIntervalsBetween):
             "test_get_intervals_between.yml": models__test_get_intervals_between_yml,
             "test_get_intervals_between.sql": model,
         }
+
+
+@pytest.mark.changed(reason="whole numbers of a seed are BIGINT, so that large ones fit")
+class TestTypeInt(BaseTypeInt):
+    @pytest.fixture(scope="class")
+    def seeds(self):
+        types = "seeds: [{name: expected, config: {column_types: {int_col: int}}}]"
+        return {"expected.csv": "int_col\n12345678\n", "expected.yml": types}
 
 
 class TestCurrentTimestamps(BaseCurrentTimestamps):
