@@ -127,7 +127,7 @@ class TestIncrementalConstraintsRollback(Refused, BaseIncrementalConstraintsRoll
 
 
 def with_header(model: str) -> dict[str, str]:
-    """A model whose header is a setting of ctsql; the time zone cannot be set."""
+    """A model whose header sets the isolation."""
     model = model.replace("set session time zone 'Asia/Kolkata'", "set isolation = 'serializable'")
     return {
         "my_model_contract_sql_header.sql": model.replace("current_setting('timezone')", "'one'"),
@@ -135,12 +135,14 @@ def with_header(model: str) -> dict[str, str]:
     }
 
 
+@pytest.mark.changed(reason="the time zone cannot be set; the header sets the isolation")
 class TestTableContractSqlHeader(BaseTableContractSqlHeader):
     @pytest.fixture(scope="class")
     def models(self):
         return with_header(fixtures.my_model_contract_sql_header_sql)
 
 
+@pytest.mark.changed(reason="the time zone cannot be set; the header sets the isolation")
 class TestIncrementalContractSqlHeader(BaseIncrementalContractSqlHeader):
     @pytest.fixture(scope="class")
     def models(self):

@@ -65,10 +65,10 @@ class TestShowLimit(BaseShowLimit):
     pass
 
 
+@pytest.mark.changed(reason="the time zone cannot be set; the header sets the isolation")
 class TestShowSqlHeader(BaseShowSqlHeader):
     @pytest.fixture(scope="class")
     def models(self):
-        """The header is a setting of ctsql; the time zone cannot be set."""
         header = "{% call set_sql_header(config) %} set isolation = 'serializable'; {% endcall %}"
         return {"sql_header.sql": f"{header} select 1 as one"}
 
