@@ -1,5 +1,5 @@
-{# The new rows are written where their constraints are checked, before readers see any. A table that has the
-   contract already is overwritten in one commit. Another contract is first checked on a table beside it. #}
+{# Constraints are checked before readers see a row. A table with the same contract is overwritten in one
+   commit. For a new table or contract, the rows are first written to a temporary table that has it. #}
 {% macro ctsql__build_constrained_table(existing_relation, relation, sql) -%}
     {%- do get_assert_columns_equivalent(sql) -%}
     {%- set select_sql = get_select_subquery(sql) -%}

@@ -1,4 +1,4 @@
-{# The model's text is what follows the task's name: ON INPUT a relation AS ( statements ). #}
+{# The model is the text after the task's name: ON INPUT a relation AS ( statements ). #}
 {% materialization continual_task, adapter='ctsql' %}
     {%- set target_relation = this.incorporate(type='continual_task') -%}
     {{ run_hooks(pre_hooks, inside_transaction=False) }}
@@ -16,7 +16,7 @@
     {{ return(ctsql__finish(target_relation, post_hooks)) }}
 {% endmaterialization %}
 
-{# The model's text is what follows the flow's target: FROM STREAM(a relation) KEYS (...) SEQUENCE BY ... #}
+{# The model is the text after the flow's target: FROM STREAM(a relation) KEYS (...) SEQUENCE BY ... #}
 {% materialization auto_cdc, adapter='ctsql' %}
     {%- set target_relation = this.incorporate(type='materialized_view') -%}
     {%- set flow = this.incorporate(path={'identifier': config.get('flow') or this.identifier ~ '_flow'}) -%}

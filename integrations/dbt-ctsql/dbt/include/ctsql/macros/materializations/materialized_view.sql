@@ -13,7 +13,7 @@
     {{ return(ctsql__finish(target_relation, post_hooks)) }}
 {% endmaterialization %}
 
-{# The statements that bring a view to its model; none where changed options must be left. #}
+{# The statements that make a view as its model has it; none if changed options are ignored. #}
 {% macro ctsql__materialized_view_sql(existing_relation, relation, sql) %}
     {% if existing_relation is none %}
         {{ return(get_create_materialized_view_as_sql(relation, sql)) }}
@@ -82,7 +82,7 @@ as {{ get_select_subquery(sql) if contract else sql }}
     {{ get_create_materialized_view_as_sql(relation, sql) }}
 {% endmacro %}
 
-{# The same view with all rows compared; where its files must be others, or on request, a new view. #}
+{# Recomputes all rows. Options that are fixed at creation need a new view. #}
 {% macro ctsql__get_replace_sql(existing_relation, target_relation, sql) %}
     {%- set changes = adapter.option_changes(existing_relation, ctsql__materialized_view_options()) or {} -%}
     {%- if changes.replace %}

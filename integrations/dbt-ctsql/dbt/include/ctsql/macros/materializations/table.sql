@@ -9,7 +9,7 @@
     {{ return(ctsql__finish(target_relation, post_hooks)) }}
 {% endmaterialization %}
 
-{# What every materialization ends with: rights, comments, hooks, and what it made. #}
+{# The end of every materialization: grants, comments, hooks, and the relation. #}
 {% macro ctsql__finish(target_relation, post_hooks) %}
     {% do apply_grants(target_relation, config.get('grants'), should_revoke=False) %}
     {% do persist_docs(target_relation, model) %}
