@@ -15,6 +15,7 @@ from tests.stores.warehouse import (
     Store,
     check,
     compare_with_local_disk,
+    examine,
     kill_writers,
     warehouse,
 )
@@ -51,3 +52,8 @@ def test_two_writers_in_one_process(store: Store) -> None:
 def test_small_changes_are_as_on_a_local_disk(store: Store, tmp_path: Path) -> None:
     """This process reads and writes few rows itself, by Spark's connector."""
     compare_with_local_disk(store, tmp_path)
+
+
+def test_doctor(store: Store) -> None:
+    """It looks at the store by Spark's connector."""
+    examine(store)
