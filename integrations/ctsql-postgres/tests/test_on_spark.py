@@ -1,6 +1,8 @@
-"""A warehouse on Spark: values, errors at their place, one T for a transaction, cancel."""
+"""A warehouse on Spark: values, errors at their place, one T for a transaction, cancel, psql."""
 
 import datetime as dt
+import signal
+import subprocess
 import threading
 import time
 from decimal import Decimal
@@ -65,6 +67,7 @@ def test_a_warehouse_on_spark(shop) -> None:
         _errors(client)
         _cancels(client)
         _relations(client)
+        _psql(address)
         _writes(con, client, address)
 
 
@@ -122,6 +125,31 @@ def _relations(client) -> None:
     assert client.execute("SELECT obj_description('orders'::regclass)").fetchone() == (
         "what was bought",
     )
+
+
+def _psql(address) -> None:
+    command = ["psql", "-X", "-A", address]
+    lists = [part for given in (r"\dt", r"\d+ orders", r"\d+ total") for part in ("-c", given)]
+    done = subprocess.run([*command, *lists], capture_output=True, text=True, timeout=120)
+    assert done.stderr == ""
+    for line in (
+        "default|orders|table|me",
+        "k|integer||not null||plain|||the key",
+        "price|numeric(8,2)|||",
+        "n|bigint||not null|",
+        "View definition:",
+        "count(*)",
+    ):
+        assert line in done.stdout, line
+    queries = ["-c", "SELECT 'begun'", "-c", "SELECT count(*) FROM range(1000000000000)"]
+    with subprocess.Popen(
+        [*command, "-t", *queries], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as psql:
+        assert psql.stdout.readline() == "begun\n"
+        time.sleep(1.0)
+        psql.send_signal(signal.SIGINT)  # Ctrl-C
+        _, err = psql.communicate(timeout=60)
+    assert "the statement was cancelled" in err
 
 
 def _writes(con, client, address) -> None:
