@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 ADDRESS = "127.0.0.1:8480"
 PACKAGES = ("jinja2", "starlette")
 _STEP_SECONDS = 3_600.0
+OnLost = Callable[[CtsqlError], None]
+"""Told of the error after which a server can answer nothing."""
 
 
 class Noted(Protocol):
@@ -118,11 +120,14 @@ def serve(
     if postgres is None and (read_write or connections or tls_certificate or tls_key):
         raise click.UsageError("These options go with --postgres.")
 
-    def servers(connection: "Connection") -> Iterator[AbstractContextManager[Noted]]:
+    def servers(
+        connection: "Connection", on_lost: OnLost
+    ) -> Iterator[AbstractContextManager[Noted]]:
         if postgres is not None:
             yield serving_postgres(
                 connection,
                 *postgres,
+                on_lost=on_lost,
                 connections_max=connections,
                 certificate=tls_certificate,
                 key=tls_key,
@@ -134,21 +139,28 @@ def serve(
 
 
 def _serve(
-    runner: Runner, servers: "Callable[[Connection], Iterator[AbstractContextManager[Noted]]]"
+    runner: Runner,
+    servers: "Callable[[Connection, OnLost], Iterator[AbstractContextManager[Noted]]]",
 ) -> int:
-    settings, stop = runner.settings, threading.Event()
+    settings, stop, problems = runner.settings, threading.Event(), list[CtsqlError]()
+
+    def lost(problem: CtsqlError) -> None:
+        problems.append(problem)
+        stop.set()
 
     def end(_number: int, _frame: FrameType | None) -> None:
         stop.set()
 
     with handle_signals(end, signal.SIGTERM, signal.SIGINT), ExitStack() as stack:
         try:
-            for server in servers(runner.connection):
+            for server in servers(runner.connection, lost):
                 for line in stack.enter_context(server).notes:
                     settings.note(line)
             while not stop.wait(_STEP_SECONDS):
                 pass
         except CtsqlError as problem:
-            settings.fail(problem)
-            return FAILED
+            problems.append(problem)
+    if problems:
+        settings.fail(problems[0])
+        return FAILED
     return OK

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ctsql.catalog.errors import CtsqlError, error, misuse
+from ctsql.runtime.spark.failures.errors import is_lost
 from ctsql_postgres import dialect, messages as pg, values
 from ctsql_postgres.access import PASSWORD_VARIABLE, Access, access_for
 from ctsql_postgres.catalog import Catalog
@@ -37,6 +38,7 @@ from ctsql_postgres.values import BY_NAME, TEXT
 
 if TYPE_CHECKING:
     from ctsql.api import Connection
+    from ctsql.cli.serve import OnLost
 
 T = TypeVar("T")
 LOGIN_SECONDS = 30.0
@@ -56,9 +58,13 @@ log = logging.getLogger("ctsql.postgres")
 
 
 class Turns:
-    """Runs the clients' work in the order of arrival, in one thread."""
+    """Runs the clients' work in the order of arrival, in one thread.
 
-    def __init__(self) -> None:
+    ``on_lost`` is told when Spark is gone: nothing can be answered from then on.
+    """
+
+    def __init__(self, on_lost: "OnLost") -> None:
+        self._on_lost = on_lost
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="ctsql-postgres")
 
     async def take(self, client: "Client", work: Callable[[], T]) -> T:
@@ -71,6 +77,10 @@ class Turns:
                 client.is_running = True
             try:
                 return work()
+            except CtsqlError as problem:
+                if is_lost(problem):
+                    self._on_lost(problem)
+                raise
             finally:
                 client.is_running = False
 
@@ -191,7 +201,10 @@ class Client:
             con = self.session.connection
             self.session.cursors.clear()
             self.is_cancelled = False
-            await self.server.turns.take(self, con.close)
+            try:
+                await self.server.turns.take(self, con.close)
+            except CtsqlError as problem:  # Spark is gone
+                log.warning("a client's connection was not closed: %s", problem.message)
 
     async def _receive(self) -> None:
         """Take messages as they come; the end of the connection cancels what runs."""
@@ -571,9 +584,9 @@ def _parameter(data: bytes | None, oid: int, binary: bool, number: int) -> objec
 class Server:
     """All clients of one warehouse."""
 
-    def __init__(self, connection: "Connection", access: Access) -> None:
+    def __init__(self, connection: "Connection", access: Access, on_lost: "OnLost") -> None:
         self.connection, self.access = connection, access
-        self.turns, self.catalog = Turns(), Catalog()
+        self.turns, self.catalog = Turns(on_lost), Catalog()
         self.verifier = None if access.password is None else pg.Verifier.of(access.password)
         self._clients: dict[int, Client] = {}
         self._connected: set[asyncio.Task[None]] = set()
@@ -654,12 +667,18 @@ class Running:
 
 @contextlib.contextmanager
 def serving(
-    connection: "Connection", host: str = "127.0.0.1", port: int = 0, **settings: Any
+    connection: "Connection",
+    host: str = "127.0.0.1",
+    port: int = 0,
+    *,
+    on_lost: "OnLost" = lambda _: None,
+    **settings: Any,
 ) -> Iterator[Running]:
     """Serve a connection's warehouse inside the block; starts Spark first.
 
     Args:
-        port: 0 for any free one. settings: those of :func:`ctsql_postgres.access.access_for`.
+        port: 0 for any free one. on_lost: called with the error when Spark is gone, from another
+            thread. settings: those of :func:`ctsql_postgres.access.access_for`.
 
     Raises:
         INVALID_USAGE: nothing can be served there. Other conditions: the warehouse does not open.
@@ -669,7 +688,7 @@ def serving(
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="ctsql-postgres-io", daemon=True)
     thread.start()
-    server = Server(connection, access)
+    server = Server(connection, access, on_lost)
 
     def wait_for(work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, loop).result()

@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 
 from ctsql import Relation
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Source
 from ctsql.results.result import Result
@@ -41,8 +41,16 @@ def _duckdb(sql: str) -> str:
     return sql.replace("`", '"').replace("TIMESTAMP_NTZ '", "TIMESTAMP '")
 
 
+def lost() -> CtsqlError:
+    """The error of a connection whose JVM is gone."""
+    return error("SPARK_ERROR", message="the connection to Spark was lost")
+
+
 class FakeConnection:
-    """Runs SQL with DuckDB; SLOW waits until it is cancelled, BAD fails at its second word."""
+    """Runs SQL with DuckDB; SLOW waits until it is cancelled, BAD fails at its second word.
+
+    After LOST it cannot even be closed.
+    """
 
     def __init__(self, database: Any = None, *, read_only: bool = False) -> None:
         self._database = database or duckdb.connect(":memory:")
@@ -62,6 +70,8 @@ class FakeConnection:
         """Nothing is to be started."""
 
     def close(self) -> None:
+        if "LOST" in self.ran:
+            raise lost() from ConnectionError()
         self.rollback()
         self.is_closed = True
 
@@ -113,6 +123,8 @@ class FakeConnection:
             start = sql.index(at)
             span = Source(sql).whole().part(start, start + len(at))
             raise error("UNKNOWN_RELATION", span=span, kind="table", name=at, hint="Mend it.")
+        if word == "LOST":
+            raise lost() from ConnectionError()
         if word in ("RESET", "USE", "SET"):
             return Result.of_status(word)
         if word in ("BEGIN", "COMMIT", "ROLLBACK"):

@@ -310,3 +310,17 @@ def test_the_end_of_the_server_reaches_clients() -> None:
         assert con.execute("SELECT 1").fetchone() == (1,)
     with pytest.raises(psycopg.OperationalError):
         con.execute("SELECT 1")
+
+
+def test_the_owner_is_told_when_spark_is_gone(caplog) -> None:
+    """A client gets the error, and leaves without another one."""
+    problems: list[CtsqlError] = []
+    with serving(FakeConnection(), on_lost=problems.append) as running:
+        given = f"host=127.0.0.1 port={running.port} user=me"
+        with (
+            pytest.raises(psycopg.Error, match="connection to Spark was lost"),
+            psycopg.connect(given, autocommit=True) as con,
+        ):
+            con.execute("LOST")
+    assert {p.condition for p in problems} == {"SPARK_ERROR"}
+    assert [r.name for r in caplog.records] == ["ctsql.postgres"]
