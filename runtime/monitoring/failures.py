@@ -1,4 +1,4 @@
-"""One row for each T that a task or a materialized view could not compute.
+"""One row for each T that a task or a materialized view could not compute: of the last attempt.
 
 A failure is open until a later commit moves the upper past it; that commit records whether its T
 was skipped. The newest commit that moves the upper or records a failure decides what is open. For
@@ -55,12 +55,15 @@ def failures(
     """The failures since an instant, each object's newest first; none of a missing table."""
     for item in _with_table(reader, items):
         table = reader.relations.table(item)
-        oldest = _first_since(table, since_ms)
+        oldest, times = _first_since(table, since_ms), set[int]()
         for version in range(table.version(), oldest - 1, -1):
             if not table.has(version):
                 break
             if table.log_files.may_mention(version, _WORDS):
-                yield from _of_commit(reader, item, table.commit_at(version))
+                for row in _of_commit(reader, item, table.commit_at(version)):
+                    if row.t not in times:
+                        times.add(row.t)
+                        yield row
 
 
 def open_failures(reader: LogReader, items: Iterable[Item]) -> Iterator[FailureRow]:

@@ -64,7 +64,8 @@ CASES = [
     (("upper 5", "skip 7 8", "upper 9"), [(7, 2, "skipped", 2)]),
     (("skip 7 8",), [(7, 1, "skipped", 1)]),
     (("skip 3 4", "failed 7", "skip 7 8"), [(7, 2, "skipped", 3), (3, 1, "skipped", 1)]),
-    (("failed 7", "failed 7"), [(7, 2, "open", None), (7, 1, "resolved", 2)]),
+    (("failed 7", "failed 7"), [(7, 2, "open", None)]),
+    (("failed 7", "failed 7", "skip 7 8"), [(7, 2, "skipped", 3)]),
     (("held 7 8", "compacted"), [(7, 1, "open", None)]),
     (("held 7 8", "held 9 10"), [(9, 2, "open", None), (7, 1, "resolved", 2)]),
     (("failed 3", "upper 8", "failed 9"), [(9, 3, "open", None), (3, 1, "resolved", 2)]),
@@ -81,7 +82,7 @@ SINCE = [(1_000, [9, 3]), (1_001, [9]), (3_000, [9]), (3_001, [])]
 def test_a_failure_is_open_until_the_upper_passes_it(
     texts: tuple[str, ...], expected: list[tuple[int, int, str, int | None]], kind: ObjectKind
 ) -> None:
-    """Each recorded failure is one row, the newest first, with what ended it."""
+    """Each T is one row, the newest first, by its last attempt, with what ended it."""
     assert _rows(_log(*texts), kind) == expected
     is_open = [row for row in expected if row[2] == "open"]
     assert _rows(_log(*texts), kind, only_open=True) == is_open
