@@ -12,6 +12,11 @@ REFUSED: dict[str, tuple[str, str]] = {
     "VACUUM": ("", "Type: MAINTAIN {name}"),
     "REORG": ("", "Run it with Spark."),
     "REPLACE": ("", "Type DROP TABLE first, then CREATE TABLE."),
+    "RESTORE": (
+        "",
+        "SELECT * FROM t AS OF <time> shows the rows of then. Mend those of now by DELETE, UPDATE "
+        "and INSERT.",
+    ),
     "LOAD": ("", "Type: COPY <table> FROM 'file'"),
     "GRANT": (_NO_USERS, ""),
     "REVOKE": (_NO_USERS, ""),
