@@ -2,5 +2,5 @@
 
 CREATE OR REPLACE is a folder of one definition.
 
-Above ``statements``: it does what several of these do, for all objects at once.
+Above ``statements``: it does what several statements do, for all objects at once.
 """

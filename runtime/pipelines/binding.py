@@ -67,7 +67,7 @@ class BoundObject:
 
     @property
     def lost_quarantine(self) -> str | None:
-        """The id of the quarantine that a stored object has no more; None for none."""
+        """The id of the quarantine that the stored object loses; None for none."""
         old = self.old
         return None if old is None or self.items[0].quarantine else old.quarantine
 
@@ -85,7 +85,8 @@ class FolderBinder:
     """Binds the definitions, in order of what they read.
 
     Args:
-        by_meaning: whether a query in other words is the same if Spark plans it as the stored one.
+        by_meaning: whether a query counts as unchanged if its text differs and Spark's plan does
+            not.
     """
 
     def __init__(self, engine: Engine, *, by_meaning: bool = True) -> None:
@@ -302,7 +303,7 @@ class FolderBinder:
     # ---- comparison with what is stored
 
     def parts(self, definition: FileDefinition, old: Item) -> tuple[Part, ...]:
-        """The parts of a stored definition whose words differ."""
+        """The parts of a stored definition whose text differs."""
         current = self.engine.relations.current(old)
         catalog = self.stored_catalog
         text = current.definition.text
@@ -412,7 +413,7 @@ class FolderBinder:
 
 
 def _with_columns(item: Item, statement: Defining) -> Defining:
-    """A definition; that of a task with the columns that it leaves to be inferred."""
+    """A definition; that of a task with its inferred columns written out."""
     edits = column_list(item, statement) if isinstance(statement, st.CreateContinualTask) else ()
     if not edits:
         return statement

@@ -1,7 +1,7 @@
-"""CREATE OR REPLACE of a view, a task or a flow: a folder of one definition, applied.
+"""CREATE OR REPLACE of a view, a task or a flow: applies a folder of one definition.
 
-Other than in a folder, a query in other words is another definition, whatever it means. The two
-objects of CREATE FLOW are bound so, too.
+Unlike in a folder, another text is another definition, even if it gives the same rows. CREATE FLOW
+binds its task and its view in the same way.
 """
 
 from dataclasses import replace
@@ -23,15 +23,13 @@ from ctsql.runtime.views.change_plans import check_followed
 def create_or_replace(
     names: Namespace, statement: st.CreateView | st.CreateMaterializedView | st.CreateContinualTask
 ) -> str | None:
-    """Do what a statement says of an object that is there; returns the status line.
-
-    None if there is no object of its name.
+    """Run CREATE for a name that is taken; returns the status line, or None for a free name.
 
     Raises:
-        OBJECT_EXISTS, WRONG_OBJECT_KIND: the name is taken. NOT_SUPPORTED: the object cannot become
-            what the statement says. COLUMNS_IN_USE: an object reads a column that would be gone.
-        RECURSIVE_DEFINITION: a new query reads what reads the view. And the errors of binding, and
-            of the first rows (:func:`ctsql.runtime.statements.definitions.cutover.cut_over`).
+        OBJECT_EXISTS, WRONG_OBJECT_KIND: the object may not be replaced. NOT_SUPPORTED: it cannot
+            get this definition. COLUMNS_IN_USE: an object reads a column that would be dropped.
+        RECURSIVE_DEFINITION: the new query reads a view that reads this one. And the errors of
+            binding and of :func:`ctsql.runtime.statements.definitions.cutover.cut_over`.
     """
     definition = define(statement, names.search_schema)
     is_there = names.engine.refresh_catalog().find(definition.name) is not None
@@ -66,7 +64,7 @@ def _put_in_force(names: Namespace, definition: FileDefinition) -> str:
 
 
 def _create(names: Namespace, bound: BoundObject, stored: Catalog) -> None:
-    """Make the objects of a new flow with their first contents; the catalog gets them at once."""
+    """Create a flow's task and view with their first rows, in one commit of the catalog."""
     creation, (task, *others) = Creation(names), bound.items
     with creation.built(task, bound.plans[0], others, has_vectors=True) as items:
         names.bound_by = stored
@@ -74,7 +72,7 @@ def _create(names: Namespace, bound: BoundObject, stored: Catalog) -> None:
 
 
 def _replace(names: Namespace, bound: BoundObject, stored: Catalog) -> None:
-    """Bring the definition into force, and the stored readers of a plain view to follow it."""
+    """Bring the new definition of a stored object into force."""
     engine, span = names.engine, bound.definition.span
     before = [(stored.items[i.id], i) for i in bound.items if i.id in stored.items]
 

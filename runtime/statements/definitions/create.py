@@ -318,9 +318,9 @@ class Creation(OnNames):
     def redefined(
         self, old: MaterializedView, statement: st.CreateMaterializedView
     ) -> Redefinition:
-        """That a view, and its quarantine, have another query; comments stay.
+        """The redefinition of a view and its quarantine; comments stay.
 
-        The cutover raises RECURSIVE_DEFINITION or COLUMNS_IN_USE where it cannot be replaced.
+        The cutover raises RECURSIVE_DEFINITION or COLUMNS_IN_USE if a view cannot be replaced.
         """
         later, away, _ = self.materialized_view(statement, old.name, old)
         later = replace(later, columns=commented(old.columns, later.columns), comment=old.comment)
