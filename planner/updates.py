@@ -12,10 +12,10 @@ from typing import TypeVar
 from ctsql.catalog import times
 
 Row = TypeVar("Row", bound=Hashable)
-Update = tuple[Row, int, int]
+RowUpdate = tuple[Row, int, int]
 
 
-def consolidate(updates: Iterable[Update[Row]]) -> list[Update[Row]]:
+def consolidate(updates: Iterable[RowUpdate[Row]]) -> list[RowUpdate[Row]]:
     """One update a row and time, diffs added, zeros left out; ordered by time."""
     sums: dict[tuple[Row, int], int] = {}
     for row, time, diff in updates:
@@ -24,7 +24,7 @@ def consolidate(updates: Iterable[Update[Row]]) -> list[Update[Row]]:
     return sorted(net_updates, key=lambda update: update[1])
 
 
-def as_of(updates: Iterable[Update[Row]], at: int) -> dict[Row, int]:
+def as_of(updates: Iterable[RowUpdate[Row]], at: int) -> dict[Row, int]:
     """The collection at a time (inclusive): row to multiplicity, zeros left out."""
     sums: dict[Row, int] = {}
     for row, time, diff in updates:
@@ -33,19 +33,19 @@ def as_of(updates: Iterable[Update[Row]], at: int) -> dict[Row, int]:
     return {row: count for row, count in sums.items() if count != 0}
 
 
-def step_forward(updates: Iterable[Update[Row]], *, what: str) -> list[Update[Row]]:
+def step_forward(updates: Iterable[RowUpdate[Row]], *, what: str) -> list[RowUpdate[Row]]:
     """Every update (row, t, d) becomes (row, t + 1, d)."""
     return [(row, times.step_forward(time, what=what), diff) for row, time, diff in updates]
 
 
-def inserts_input(updates: Iterable[Update[Row]]) -> list[Update[Row]]:
+def inserts_input(updates: Iterable[RowUpdate[Row]]) -> list[RowUpdate[Row]]:
     """At each time the inserts (diff > 0) of that time, taken back at the next."""
     inserts = [(row, time, diff) for row, time, diff in updates if diff > 0]
     retractions = [(row, time, -diff) for row, time, diff in inserts]
     return consolidate([*inserts, *step_forward(retractions, what="an input's inserts")])
 
 
-def times_extract(updates: Iterable[Update[Row]]) -> list[tuple[int, int]]:
+def times_extract(updates: Iterable[RowUpdate[Row]]) -> list[tuple[int, int]]:
     """(row, t, d) to (t, d), summed by time; a time whose diffs add to zero is left out."""
     return [(time, diff) for time, diff in _sum_by_time((t, d) for _, t, d in updates) if diff != 0]
 

@@ -13,7 +13,7 @@ from ctsql.catalog.errors import error
 from ctsql.runtime.delta.log.local_log import LocalGateway, NeedsSpark, OnSpark
 from ctsql.runtime.warehouse.stores.catalog_store import DeltaCatalog
 from ctsql.runtime.warehouse.stores.location import SYSTEM_FOLDER, check_may_begin
-from ctsql.runtime.warehouse.times.timeline import Sources
+from ctsql.runtime.warehouse.times.timeline import NamedTables
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class LogReader:
         self.relations.load_stored = self.catalog_store.load
         self.timeline.reload = self._newest_sources
 
-    def _newest_sources(self) -> Sources:
+    def _newest_sources(self) -> NamedTables:
         self.refresh_catalog()
         return self.relations.sources()
 

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from ctsql.catalog.errors import InterfaceError
 from ctsql.planner.literals import Parameters
-from ctsql.results.result import Description, Result, Row
+from ctsql.results.result import CursorDescription, Result, Row
 
 
 class Executing(Protocol):
@@ -60,7 +60,7 @@ class Cursor:
         return self._result
 
     @property
-    def description(self) -> Description | None:
+    def description(self) -> CursorDescription | None:
         """Name and type of each column; None if the last statement returned no rows."""
         return None if self._result is None else self._result.description
 

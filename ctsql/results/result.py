@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 Convert = Callable[[], contextlib.AbstractContextManager[object]]
-Description = list[tuple[str, str, None, None, None, None, None]]
+CursorDescription = list[tuple[str, str, None, None, None, None, None]]
 
 
 class LiveBatch(Protocol):
@@ -168,7 +168,7 @@ class Result:
         return f"{self._status_verb} {self._rowcount}"
 
     @property
-    def description(self) -> Description | None:
+    def description(self) -> CursorDescription | None:
         """PEP 249: seven items per column, with name and type set; None without rows."""
         if not self.has_rows:
             return None

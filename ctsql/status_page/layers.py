@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-Line = tuple[str, str]  # from what is read to what reads it
+Edge = tuple[str, str]  # from what is read to what reads it
 
 SWEEPS = 4
 COLUMN_ROWS_MIN = 12  # a layer is wrapped only if it has more objects than this
@@ -39,7 +39,7 @@ class GraphLayout:
     rows: float
 
 
-def layout(names: Sequence[str], lines: Iterable[Line]) -> GraphLayout:
+def layout(names: Sequence[str], lines: Iterable[Edge]) -> GraphLayout:
     """Place objects.
 
     >>> made = layout(["a", "b", "c"], [("a", "b")])
@@ -70,7 +70,7 @@ def layout(names: Sequence[str], lines: Iterable[Line]) -> GraphLayout:
     return GraphLayout(places, columns, row)
 
 
-def _parts(names: Sequence[str], lines: Sequence[Line]) -> list[list[str]]:
+def _parts(names: Sequence[str], lines: Sequence[Edge]) -> list[list[str]]:
     near: dict[str, set[str]] = defaultdict(set)
     for a, b in lines:
         near[a].add(b)
@@ -91,7 +91,7 @@ def _parts(names: Sequence[str], lines: Sequence[Line]) -> list[list[str]]:
     return parts
 
 
-def _place_part(names: Sequence[str], lines: Sequence[Line]) -> GraphLayout:
+def _place_part(names: Sequence[str], lines: Sequence[Edge]) -> GraphLayout:
     layers = _order(_layers(names, lines), lines)
     rows_max = max(COLUMN_ROWS_MIN, math.ceil(1.3 * math.sqrt(len(names))))
     columns: list[list[str]] = []
@@ -108,7 +108,7 @@ def _place_part(names: Sequence[str], lines: Sequence[Line]) -> GraphLayout:
     return GraphLayout(places, len(columns), float(height))
 
 
-def _layers(names: Sequence[str], lines: Sequence[Line]) -> list[list[str]]:
+def _layers(names: Sequence[str], lines: Sequence[Edge]) -> list[list[str]]:
     """The objects of each layer, in order of name."""
     order = _in_order(names, lines)
     at = {name: n for n, name in enumerate(order)}
@@ -129,7 +129,7 @@ def _layers(names: Sequence[str], lines: Sequence[Line]) -> list[list[str]]:
     return [layer for layer in layers if layer]
 
 
-def _in_order(names: Sequence[str], lines: Sequence[Line]) -> list[str]:
+def _in_order(names: Sequence[str], lines: Sequence[Edge]) -> list[str]:
     """The objects in order: those that are read first; in a cycle by name."""
     waits = dict.fromkeys(names, 0)
     readers: dict[str, list[str]] = defaultdict(list)
@@ -152,7 +152,7 @@ def _in_order(names: Sequence[str], lines: Sequence[Line]) -> list[str]:
     return order
 
 
-def _order(layers: list[list[str]], lines: Sequence[Line]) -> list[list[str]]:
+def _order(layers: list[list[str]], lines: Sequence[Edge]) -> list[list[str]]:
     """The layers, each in an order in which few lines cross."""
     near: dict[str, list[str]] = defaultdict(list)
     for a, b in lines:

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from ctsql.planner import nodes as lp
-from ctsql.planner.updates import Row, Update, times_extract, times_reduce
+from ctsql.planner.updates import Row, RowUpdate, times_extract, times_reduce
 
 
 def due_times(
-    node: lp.Node, changes: Callable[[lp.InputNode], Iterable[Update[Row]]]
+    node: lp.Node, changes: Callable[[lp.InputNode], Iterable[RowUpdate[Row]]]
 ) -> list[tuple[int, int]]:
     """Evaluate a node of due times to (t, d); ``changes`` is the collection of an input node."""
     match node:

@@ -119,7 +119,7 @@ def text_of(expr: alg.Expr) -> str:
     return join_texts([_part(part) for part in expr.parts])
 
 
-def _part(part: alg.Part) -> str:
+def _part(part: alg.ExprPart) -> str:
     match part:
         case str():
             return part

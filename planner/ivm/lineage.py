@@ -337,7 +337,7 @@ class _Marking:
         side = self._narrow_side(below, columns, fresh, pairs if len(parts) == 1 else ())
         if not all(parts):  # a function over all rows
             return alg.Join(children=(node, side), conditions=())
-        text: list[alg.Part | str] = []
+        text: list[alg.ExprPart | str] = []
         for over in parts:
             text += ["OR", "("]
             for i, col in enumerate(over):
@@ -478,7 +478,7 @@ def _operands(inner: alg.Subquery, count: int) -> list[alg.Expr] | None:
     parts = inner.left.parts
     if parts[0] != "(" or parts[-1] != ")":
         return None
-    operands: list[list[alg.Part]] = [[]]
+    operands: list[list[alg.ExprPart]] = [[]]
     depth = 0
     for part in parts[1:-1]:
         if part == "," and not depth:

@@ -22,9 +22,9 @@ from ctsql.planner.ivm.algebra.nodes import (
     Col,
     Expiry,
     Expr,
+    ExprPart,
     Filter,
     Node,
-    Part,
     Project,
     Projection,
     Scan,
@@ -270,7 +270,7 @@ def _bottom(node: Node) -> Node:
 
 def _with_columns(expr: Expr, by: Mapping[Col, Expr]) -> Expr:
     """An expression with its columns replaced by others."""
-    parts: list[Part] = []
+    parts: list[ExprPart] = []
     for part in expr.parts:
         own = by.get(part) if isinstance(part, Col) else None
         if own is None:
@@ -300,7 +300,7 @@ def _words(expr: Expr, at: int | None) -> list[str]:
     return words
 
 
-def _near(expiries: Sequence[Expiry], after: int, until: int) -> Iterator[Part]:
+def _near(expiries: Sequence[Expiry], after: int, until: int) -> Iterator[ExprPart]:
     """A condition that is true of each row that expires in (after, until].
 
     It compares the values unchanged, so that files and pages can be skipped, and days if the query

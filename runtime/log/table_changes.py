@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from ctsql.catalog.errors import broken
 from ctsql.planner.bodies.reads import due_times, watched_inputs
 from ctsql.planner.nodes import ChangesInput, DeletesInput, InputNode, InsertsInput, TaskWrite
-from ctsql.planner.updates import Update
+from ctsql.planner.updates import RowUpdate
 from ctsql.runtime.log.actions import TIME_TAG, Commit, DataFile, RowChange, classify, sum_known
 from ctsql.runtime.log.batches import StagedFile
 from ctsql.runtime.log.protocol import LogTable
@@ -84,7 +84,7 @@ def due_version_changes(
 ) -> Iterator[tuple[int, str, VersionChange]]:
     """The waiting changes that make a task due: T, input, change; each waits with T and kind."""
 
-    def changes(node: InputNode) -> Iterator[Update[VersionChange]]:
+    def changes(node: InputNode) -> Iterator[RowUpdate[VersionChange]]:
         shown_kinds = shown_changes(node)
         return (
             (m, time, 1) for time, m, change in waiting[node.object_id] if change in shown_kinds

@@ -20,7 +20,7 @@ TEXTS_MAX = 50  # the same for other values: each is a call into the JVM
 
 _LOST = "\ufffd"  # PySpark's character for bytes that are not UTF-8: the text is unknown
 
-Value = int | str | Decimal
+KeyValue = int | str | Decimal
 
 
 def may_equal(rows: DataFrame, keys: DataFrame, pairs: Sequence[tuple[str, str]]) -> SparkColumn:
@@ -83,6 +83,6 @@ def _among(column: str, values: list[Any], kind: T.DataType) -> SparkColumn:
     return reduce(or_, conditions)
 
 
-def _place(value: Value) -> Any:
+def _place(value: KeyValue) -> Any:
     """Strings are ordered by their bytes in UTF-8, as in Spark."""
     return value.encode() if isinstance(value, str) else value

@@ -3,14 +3,14 @@
 import threading
 from importlib import import_module
 
-Version = tuple[int, ...]
+VersionNumber = tuple[int, ...]
 
-OLDEST: Version = (4, 0, 1)  # inclusive. The oldest release that Delta 4.4 runs on.
-NEWEST: Version = (4, 2, 0)  # inclusive. The newest release that the tests have run on.
-DELTA: Version = (4, 4)  # the only release of Delta, with any patch, that the tests have run on
+OLDEST: VersionNumber = (4, 0, 1)  # inclusive. The oldest release that Delta 4.4 runs on.
+NEWEST: VersionNumber = (4, 2, 0)  # inclusive. The newest release that the tests have run on.
+DELTA: VersionNumber = (4, 4)  # with any patch; the tests have run on no other
 
 
-def parse(text: str) -> Version:
+def parse(text: str) -> VersionNumber:
     """The numbers of a release.
 
     >>> parse("4.1.0.dev1"), parse("4.2.0")
@@ -24,7 +24,7 @@ def parse(text: str) -> Version:
     return tuple(numbers)
 
 
-def as_text(version: Version) -> str:
+def as_text(version: VersionNumber) -> str:
     """The name of a release."""
     return ".".join(map(str, version))
 

@@ -36,7 +36,7 @@ from ctsql.runtime.warehouse.stores.location import SYSTEM_FOLDER
 from ctsql.runtime.warehouse.table_checks import check_tables, missing_table
 from ctsql.runtime.warehouse.times.replaced_tables import LOST
 
-Row = tuple[object, ...]
+MaintainRow = tuple[object, ...]
 
 ROUNDS_MAX = 100
 """Rounds of compaction of one table in a statement, each limited by ``Limits.batch_bytes``."""
@@ -89,7 +89,7 @@ def _raise_first(problems: dict[str, CtsqlError], *, is_all: bool) -> None:
 class Maintenance(OnNames):
     """MAINTAIN and SHOW RETENTION."""
 
-    def maintain(self, statement: Maintain) -> list[Row]:
+    def maintain(self, statement: Maintain) -> list[MaintainRow]:
         """MAINTAIN: one row per table, with :data:`MAINTAINED`."""
         dry = statement.dry_run
         retain = statement.retain_ms
@@ -118,7 +118,7 @@ class Maintenance(OnNames):
             problems=problems_by_id,
         )
         floors = vacuum.log_floors(self.engine, needs_by_id, log_from, problems_by_id)
-        rows: list[Row] = []
+        rows: list[MaintainRow] = []
         for work in works:
             compaction = compactions.get(work.table.location)
             if compaction is None:
@@ -240,14 +240,14 @@ class Maintenance(OnNames):
         )
         return plan, kept_for
 
-    def _purge(self, before_ms: int, *, dry: bool) -> list[Row]:
+    def _purge(self, before_ms: int, *, dry: bool) -> list[MaintainRow]:
         """Delete the files of objects that were dropped longer ago than RETAIN."""
         drops = [d for d in self.engine.catalog.drops.values() if d.at_ms < before_ms]
         items = [item for drop in drops for item in drop.items]
         sizes = {item.id: self._measure(item) for item in items}
         if not dry:
             items = remove_dropped(self.engine, drops)
-        rows: list[Row] = []
+        rows: list[MaintainRow] = []
         for item in sorted(items, key=lambda i: i.name.key):
             name = (item.name.schema, item.name.name, f"dropped {item.kind.value}")
             rows.append((*name, 0, *sizes[item.id], 0, None, "nobody: it was dropped"))
@@ -261,7 +261,7 @@ class Maintenance(OnNames):
         folder = adapter.measure_folder(gateway, item.location)
         return folder.files_count, folder.size
 
-    def _folders(self, before_ms: int, *, dry: bool) -> list[Row]:
+    def _folders(self, before_ms: int, *, dry: bool) -> list[MaintainRow]:
         """Delete the folders that a killed CREATE or DROP left."""
         engine = self.engine
         gateway = engine.gateway
@@ -274,7 +274,7 @@ class Maintenance(OnNames):
         ]
         catalog = engine.refresh_catalog()  # after the listing, so that it has all listed folders
         check_outlined(catalog)
-        rows: list[Row] = []
+        rows: list[MaintainRow] = []
         for folder in folders:
             if not vacuum.is_left_over(folder, catalog, before_ms=before_ms):
                 continue
@@ -286,7 +286,7 @@ class Maintenance(OnNames):
             rows.append((schema, name, "left-over folder", *line))
         return rows
 
-    def retention(self, statement: Show) -> list[Row]:
+    def retention(self, statement: Show) -> list[MaintainRow]:
         """SHOW RETENTION: one row for each consumer of each table, with :data:`RETAINED`."""
         engine, now_ms = self.engine, clock.now_ms()
         catalog = engine.refresh_catalog()
@@ -299,7 +299,7 @@ class Maintenance(OnNames):
             if item.id in problems:
                 raise problems[item.id]
         unnamed_before = now_ms - retention.UNNAMED_AGE_MS
-        rows: list[Row] = []
+        rows: list[MaintainRow] = []
         for item in sorted(items, key=lambda i: i.name.key):
             row_needs = sorted(needs_by_id[item.id].rows)
             plan = vacuum.plan(

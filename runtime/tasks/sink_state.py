@@ -18,13 +18,13 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from ctsql.planner.updates import Update, as_of, consolidate
+from ctsql.planner.updates import RowUpdate, as_of, consolidate
 from ctsql.runtime.warehouse.sink_decisions import WAIT, Advance, Decision, Write
 
 Row = TypeVar("Row", bound=Hashable)
 
 
-Rows = tuple[tuple[Row, int], ...]  # rows with how many copies of each
+CountedRows = tuple[tuple[Row, int], ...]  # rows with how many copies of each
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class SinkState(Generic[Row]):
     # times at which the input changed, as a heap: the smallest is the first.
     append_times: list[int] = field(default_factory=list)
     append_times_progress: int = 0  # exclusive; all append times below it are loaded
-    to_append: list[Update[Row]] = field(default_factory=list)  # proposed updates
+    to_append: list[RowUpdate[Row]] = field(default_factory=list)  # proposed updates
     to_append_progress: int = 0  # exclusive; all proposals at times below it are loaded
     output_upper: int = 0  # exclusive; the output holds everything below it
 
@@ -49,7 +49,7 @@ class SinkState(Generic[Row]):
             return None
         return self.append_times[0]
 
-    def decide(self) -> Decision[Rows[Row]]:
+    def decide(self) -> Decision[CountedRows[Row]]:
         """What to do next."""
         write = self.due()
         if write is None:

@@ -27,12 +27,12 @@ class StagedDiff:
     due: Due | None = None  # known as a by-product; None if not computed
 
 
-Outcome = StagedDiff | Declined
+WayOutcome = StagedDiff | Declined
 """Declined: the changes cannot be followed this time; discard what is staged.
 
 Its reason is a code of ``refresh_policy.RECOMPUTE_REASONS``, or of the planner's refusals."""
 
-Way = Callable[[], Outcome] | Declined
+Way = Callable[[], WayOutcome] | Declined
 """Stages the difference by a strategy; Declined if the strategy does not apply."""
 
 

@@ -64,7 +64,7 @@ from decimal import Decimal
 from itertools import takewhile
 from pathlib import Path
 
-from ctsql.runtime.spark.versions import Version, parse
+from ctsql.runtime.spark.versions import VersionNumber, parse
 
 Value = int | Decimal | bool | str | None
 Row = tuple[Value, ...]
@@ -139,7 +139,7 @@ class Ahead:
 class Require:
     """What follows is for this release of Spark and newer ones."""
 
-    spark: Version
+    spark: VersionNumber
 
 
 Step = Statement | Query | Refusal | Restart | Connect | Remember | Sleep | Ahead | Require

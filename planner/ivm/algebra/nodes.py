@@ -82,20 +82,20 @@ class Clock:
     kind: ClockKind
 
 
-Part = str | Col | Subquery | Clock
+ExprPart = str | Col | Subquery | Clock
 
 
 @dataclass(frozen=True, slots=True)
 class Expr:
     """An expression: text, with columns and subqueries in place of the user's references."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[ExprPart, ...]
     span: Span | None = field(compare=False, default=None)
 
     @staticmethod
-    def of(*parts: "Part | Expr") -> "Expr":
+    def of(*parts: "ExprPart | Expr") -> "Expr":
         """An expression from words separated by blanks, columns and other expressions."""
-        pieces: list[Part] = []
+        pieces: list[ExprPart] = []
         for part in parts:
             if isinstance(part, Expr):
                 pieces += part.parts

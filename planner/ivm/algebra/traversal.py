@@ -244,9 +244,9 @@ def implied_equalities(expr: alg.Expr) -> list[tuple[alg.Col, alg.Col]]:
 _CLOSED = ("(", "[", "CASE"), (")", "]", "END")
 
 
-def _split(parts: tuple[alg.Part, ...], word: str) -> list[tuple[alg.Part, ...]]:
+def _split(parts: tuple[alg.ExprPart, ...], word: str) -> list[tuple[alg.ExprPart, ...]]:
     """The operands of a word outside of parentheses; the AND of BETWEEN is not one."""
-    pieces: list[list[alg.Part]] = [[]]
+    pieces: list[list[alg.ExprPart]] = [[]]
     depth = betweens = 0
     for part in parts:
         word_here = part.upper() if isinstance(part, str) else ""
@@ -264,7 +264,7 @@ def _split(parts: tuple[alg.Part, ...], word: str) -> list[tuple[alg.Part, ...]]
     return [tuple(one) for one in pieces]
 
 
-def _unwrapped(parts: tuple[alg.Part, ...]) -> tuple[alg.Part, ...]:
+def _unwrapped(parts: tuple[alg.ExprPart, ...]) -> tuple[alg.ExprPart, ...]:
     """Without parentheses around the whole."""
     while len(parts) > 2 and parts[0] == "(" and parts[-1] == ")":
         depth = 0

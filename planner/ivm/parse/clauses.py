@@ -282,8 +282,8 @@ class JoinSource:
     """Two relations joined; ``kind`` is "inner", "left", "right", "full", "semi" or "anti"."""
 
     kind: str
-    left: "Source"
-    right: "Source"
+    left: "FromSource"
+    right: "FromSource"
     span_tokens: Tokens
     on: Tokens = ()
     using: tuple[Token, ...] = ()
@@ -294,12 +294,12 @@ class JoinSource:
 class ViewSource(FromItem):
     """LATERAL VIEW [OUTER] generator(...) alias AS columns."""
 
-    child: "Source"
+    child: "FromSource"
     generator: Tokens
     is_outer: bool
 
 
-Source = TableSource | QuerySource | TextSource | JoinSource | ViewSource
+FromSource = TableSource | QuerySource | TextSource | JoinSource | ViewSource
 
 
 class _Alias(TypedDict, total=False):
@@ -321,7 +321,7 @@ class _FromReader(TokenCursor):
         self.position = stop + 1
         return tokens
 
-    def whole(self) -> Source:
+    def whole(self) -> FromSource:
         source = self.joins()
         while self.current is not None:
             if self.accept(","):
@@ -333,7 +333,7 @@ class _FromReader(TokenCursor):
                 raise self.refuse("CLAUSE_UNSUPPORTED")
         return source
 
-    def joins(self) -> Source:
+    def joins(self) -> FromSource:
         source = self.primary()
         while (words := self.join_words()) is not None:
             is_natural, kind = words
@@ -378,7 +378,7 @@ class _FromReader(TokenCursor):
             raise self.refuse()
         return self.tokens[begin : self.position]
 
-    def primary(self) -> Source:
+    def primary(self) -> FromSource:
         is_lateral = self.accept("LATERAL")
         if self.upper() == "(":
             if starts_query(self.tokens, self.position) and self._is_query():
@@ -433,7 +433,7 @@ class _FromReader(TokenCursor):
             alias["columns"] = tuple(t.text for t in self.inside() if t.is_name)
         return alias
 
-    def view(self, child: Source) -> ViewSource:
+    def view(self, child: FromSource) -> ViewSource:
         self.accept("LATERAL", "VIEW")
         is_outer = self.accept("OUTER")
         begin = self.position
@@ -452,7 +452,7 @@ class _FromReader(TokenCursor):
         )
 
 
-def read_source(tokens: Tokens) -> Source:
+def read_source(tokens: Tokens) -> FromSource:
     """The relations of a FROM clause.
 
     Raises SAMPLE, CLAUSE_UNSUPPORTED, TEXT_NOT_READ as :class:`Refusal`.

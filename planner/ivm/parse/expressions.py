@@ -15,7 +15,7 @@ from sqlglot.errors import ParseError, TokenError
 from ctsql.catalog.names import backtick, fold
 from ctsql.catalog.spans import Source
 from ctsql.planner.ivm.algebra import spark_functions
-from ctsql.planner.ivm.algebra.nodes import Clock, Col, Expr, Node, Part, Subquery, SubqueryKind
+from ctsql.planner.ivm.algebra.nodes import Clock, Col, Expr, ExprPart, Node, Subquery, SubqueryKind
 from ctsql.planner.ivm.algebra.reasons import Refusal
 from ctsql.planner.ivm.parse.scopes import Scope
 from ctsql.planner.syntax.ast import ClockCall
@@ -109,7 +109,7 @@ class Calls:
 _BEFORE_OPERAND = ("AND", "OR", "NOT", "WHEN", "THEN", "ELSE", "CASE", "(", ",")
 
 
-def _operand(parts: Sequence[Part]) -> Expr | None:
+def _operand(parts: Sequence[ExprPart]) -> Expr | None:
     """The operand of an IN at the end of some parts; None if its beginning is uncertain."""
     depth, start = 0, len(parts)
     for start in range(len(parts), -1, -1):
@@ -146,14 +146,14 @@ class Expressions:
     def build_piece(self, tokens: Tokens, scope: Scope, calls: Calls | None = None) -> Expr:
         """Build a part of an expression, for example the tokens behind a function's name."""
         calls = calls or Calls()
-        parts: list[Part] = []
+        parts: list[ExprPart] = []
         index = 0
         while index < len(tokens):
             index = self._next(tokens, index, scope, calls, parts)
         return Expr(tuple(parts), span_of(tokens))
 
     def _next(
-        self, tokens: Tokens, index: int, scope: Scope, calls: Calls, parts: list[Part]
+        self, tokens: Tokens, index: int, scope: Scope, calls: Calls, parts: list[ExprPart]
     ) -> int:
         token = tokens[index]
         behind = tk.upper_at(tokens, index + 1)
@@ -177,7 +177,7 @@ class Expressions:
         return index + 1
 
     def _subquery(
-        self, tokens: Tokens, index: int, scope: Scope, calls: Calls, parts: list[Part]
+        self, tokens: Tokens, index: int, scope: Scope, calls: Calls, parts: list[ExprPart]
     ) -> int:
         stop = tk.closing(tokens, index)
         node = self.subquery(tokens[index + 1 : stop], scope)
@@ -195,7 +195,7 @@ class Expressions:
         parts.append(Subquery(node, kind, _operand(operand)))
         return stop + 1
 
-    def _column(self, tokens: Tokens, index: int, scope: Scope, parts: list[Part]) -> int:
+    def _column(self, tokens: Tokens, index: int, scope: Scope, parts: list[ExprPart]) -> int:
         chain = tk.name_chain(tokens, index)
         stop = index + 2 * len(chain) - 1
         span = span_of(chain)
@@ -215,7 +215,7 @@ class Expressions:
             parts += ["AS", backtick(chain[-1].text)]
         return stop
 
-    def _call(self, tokens: Tokens, index: int, calls: Calls, parts: list[Part]) -> int:
+    def _call(self, tokens: Tokens, index: int, calls: Calls, parts: list[ExprPart]) -> int:
         name = fold(tokens[index].text)
         stop, over = call_end(tokens, index, calls.windows)
         call = tokens[index:stop]

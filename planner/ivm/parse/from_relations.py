@@ -88,7 +88,7 @@ class FromCompiler(ABC):
         """The relation that a SELECT without FROM reads."""
         return alg.Values(text="SELECT 1", columns=(self.fresh("one", "int"),))
 
-    def source(self, source: clauses.Source, scope: Scope) -> CompiledRelation:
+    def source(self, source: clauses.FromSource, scope: Scope) -> CompiledRelation:
         """The node of a source, and its names; ``scope`` is the outer scope."""
         match source:
             case clauses.TableSource():

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ctsql.catalog.names import fold
 from ctsql.catalog.schemas import decimal_size
 from ctsql.planner.ivm.algebra import spark_functions
-from ctsql.planner.ivm.algebra.nodes import AggregateCall, Col, Expr, Order, Part
+from ctsql.planner.ivm.algebra.nodes import AggregateCall, Col, Expr, ExprPart, Order
 from ctsql.planner.ivm.algebra.reasons import Refusal
 from ctsql.planner.ivm.algebra.traversal import subqueries
 from ctsql.planner.ivm.parse.expressions import (
@@ -167,7 +167,7 @@ def window_call(
     draft: WindowDraft, over: tuple[Col, ...], order: tuple[Order, ...], fresh: Col
 ) -> AggregateCall:
     """The window function, with its partition as columns."""
-    parts: list[Part] = [*draft.call.parts, "OVER", "("]
+    parts: list[ExprPart] = [*draft.call.parts, "OVER", "("]
     for index, col in enumerate(over):
         parts += [",", col] if index else ["PARTITION", "BY", col]
     for index, item in enumerate(order):

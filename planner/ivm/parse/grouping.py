@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ctsql.planner.ivm.algebra.nodes import Col, Expr, Part
+from ctsql.planner.ivm.algebra.nodes import Col, Expr, ExprPart
 from ctsql.planner.ivm.algebra.reasons import Refusal
 from ctsql.planner.ivm.algebra.traversal import columns_in, substitute
 from ctsql.planner.syntax.tokens import operators, tokenizer as tk
@@ -155,7 +155,9 @@ class KeyRewriter:
         return None if columns_in(new_expr) & self.rows else new_expr
 
 
-def _replace_key(parts: tuple[Part, ...], key: tuple[Part, ...], col: Col) -> tuple[Part, ...]:
+def _replace_key(
+    parts: tuple[ExprPart, ...], key: tuple[ExprPart, ...], col: Col
+) -> tuple[ExprPart, ...]:
     """The parts with a column in place of each operand that is the key; refuses uncertain ones."""
     size = len(key)
     starts = [i for i in range(len(parts) - size + 1) if all(map(_same, parts[i : i + size], key))]
@@ -165,7 +167,7 @@ def _replace_key(parts: tuple[Part, ...], key: tuple[Part, ...], col: Col) -> tu
         operands = {(s.start, s.stop) for s in operators.read(parts).descend()}
     except operators.UncertainText as cause:
         raise Refusal("TEXT_NOT_READ") from cause
-    new_parts: list[Part] = []
+    new_parts: list[ExprPart] = []
     index = 0
     while index < len(parts):
         if index in starts and (index, index + size) in operands:
@@ -177,7 +179,7 @@ def _replace_key(parts: tuple[Part, ...], key: tuple[Part, ...], col: Col) -> tu
     return tuple(new_parts)
 
 
-def _same(a: Part, b: Part) -> bool:
+def _same(a: ExprPart, b: ExprPart) -> bool:
     if isinstance(a, str) and isinstance(b, str):
         return a == b or (a.upper() == b.upper() and not {"'", '"'} & {*a})
     return a == b

@@ -316,7 +316,7 @@ def _call(name: str, inside: str | alg.Expr, numbers: Iterator[int]) -> alg.Aggr
 
 
 def _sum(
-    changes: DeltaDerivation, *inside: alg.Part | alg.Expr, or_zero: bool = False
+    changes: DeltaDerivation, *inside: alg.ExprPart | alg.Expr, or_zero: bool = False
 ) -> alg.AggregateCall:
     expr = alg.Expr.of("sum (", *inside, ")")
     if or_zero:

@@ -80,7 +80,7 @@ class Printer:
         """An expression's text."""
         return join_texts([self._part(part) for part in expr.parts])
 
-    def _part(self, part: alg.Part) -> str:
+    def _part(self, part: alg.ExprPart) -> str:
         match part:
             case str():
                 return part

@@ -24,7 +24,7 @@ from ctsql.planner.syntax.ast import (
 
 ColumnNamesOf = Callable[[RelationRef], Sequence[str] | None]
 """The names of a relation's columns; None if they are unknown."""
-Key = tuple[str, ...]  # schema and name of a relation, folded; an alias alone
+FoldedName = tuple[str, ...]  # schema and name of a relation, folded; an alias alone
 
 
 class QualifiedNames:
@@ -54,7 +54,7 @@ class QualifiedNames:
             if len(set(map(self._key, sources))) == 1 and sources[0].ref is not None:
                 yield (name.second if count > 1 else name.first), sources[0].ref
 
-    def key(self, ref: RelationRef) -> Key:
+    def key(self, ref: RelationRef) -> FoldedName:
         """Schema and name of a relation, folded."""
         parts = tuple(map(fold, ref.parts))
         return parts if len(parts) > 1 else (self.search_schema, *parts)
@@ -98,7 +98,7 @@ class QualifiedNames:
                 candidates=", ".join(f"{'.'.join(key)}.{name.parts[count]}" for key in keys),
             )
 
-    def _key(self, source: NamedSource) -> Key:
+    def _key(self, source: NamedSource) -> FoldedName:
         return source.names if source.ref is None else self.key(source.ref)
 
     def _meaning(self, name: QualifiedName) -> tuple[int, NameScope]:

@@ -81,7 +81,7 @@ def append_constants(table: DeltaTable, version: int, statement: AnalysedInsert)
 
 
 TRIES_MAX = 20  # the most tries of a statement on a table that other writers change
-Run = Callable[[str], int | Declined]
+RunSql = Callable[[str], int | Declined]
 """Runs a text for Spark; returns the number of affected rows, -1 if unknown."""
 Outcome = TypeVar("Outcome")
 NO_SUBQUERIES = Declined("Delta runs no subqueries at this place")
@@ -172,7 +172,7 @@ def write_source(
             view=view,
         )
 
-    def write(location: str, run: Run, is_copy: bool, /) -> int | Declined:
+    def write(location: str, run: RunSql, is_copy: bool, /) -> int | Declined:
         rows = put(statement.text, location, run)
         table, now = engine.gateway.table(location), engine.relations.columns_now(item)
         if rows is NAME_NOT_FOUND:
@@ -200,7 +200,7 @@ def write_source(
 class TableWrite(Protocol):
     """Runs a statement on the table in a folder by ``run``."""
 
-    def __call__(self, location: str, run: Run, is_copy: bool, /) -> int | Declined:
+    def __call__(self, location: str, run: RunSql, is_copy: bool, /) -> int | Declined:
         """Return the number of rows; declined if it must run on a copy of the table."""
 
 
@@ -303,7 +303,7 @@ def append_rows(
 ) -> int:
     """Append rows with some of the table's columns in one commit; returns their number."""
 
-    def write(location: str, run: Run, _is_copy: bool, /) -> int | Declined:
+    def write(location: str, run: RunSql, _is_copy: bool, /) -> int | Declined:
         return insert_rows(location, rows, span, run)
 
     return write_table(engine, item, write, within=within, verb="INSERT")

@@ -67,7 +67,7 @@ _OF_TASK = "written by a task from what its inputs changed at this T; go on with
 _VIA = "query"
 _LOST = ("HISTORY_LOST", "AS_OF_OUT_OF_RANGE", "NOT_SUPPORTED", "DATA_ERROR")
 
-Line = tuple[object, ...]
+LineageRow = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class RowLineage:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.warehouse = engine.warehouse
-        self.lines: list[Line] = []
+        self.lines: list[LineageRow] = []
         self._contents: dict[tuple[str, int], LocatedContents | None] = {}
 
     def explain(self, traced_rows: TracedRows) -> None:
@@ -371,7 +371,7 @@ class RowQuestions(OnNames):
                 answer = with_writers(self.engine.warehouse, stored_rows, selection)
             return _for_display(answer)
 
-    def why(self, statement: RowQuestion) -> list[Line]:
+    def why(self, statement: RowQuestion) -> list[LineageRow]:
         """Lines of :data:`COLUMNS`; raises as BLAME does."""
         item = self._object_of(statement.target, "WHY", plain=True)
         at = self._time(item, statement.select)

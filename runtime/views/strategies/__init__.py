@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ctsql.catalog.declined import Declined
 from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import ReasonPrinter
-from ctsql.runtime.views.outcomes import Outcome, Way
+from ctsql.runtime.views.outcomes import Way, WayOutcome
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.views.strategies import (
@@ -42,7 +42,7 @@ STRATEGIES = tuple(
 )
 
 
-def follow(context: RefreshContext, changes: FollowedChanges) -> Outcome:
+def follow(context: RefreshContext, changes: FollowedChanges) -> WayOutcome:
     """Refresh a view by the first strategy that applies."""
     for strategy in STRATEGIES:
         way = strategy.way(context, changes)

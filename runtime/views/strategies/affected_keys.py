@@ -10,7 +10,7 @@ from ctsql.planner.ivm.sql.queries import CertainTexts, KeyedTexts
 from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.rows.row_set import RowSet
 from ctsql.runtime.rows.types import DIGITS_ADDED, adds_exactly
-from ctsql.runtime.views.outcomes import Outcome, StagedDiff, Way
+from ctsql.runtime.views.outcomes import StagedDiff, Way, WayOutcome
 from ctsql.runtime.views.plan_runner import PlanRunner
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import Policy, Strategy
@@ -48,7 +48,7 @@ def way(context: RefreshContext, changes: FollowedChanges) -> Way:
     return partial(_replace, context, changes.runner, texts)
 
 
-def _replace(context: RefreshContext, runner: PlanRunner, texts: KeyedTexts) -> Outcome:
+def _replace(context: RefreshContext, runner: PlanRunner, texts: KeyedTexts) -> WayOutcome:
     runner.run(texts.steps, [texts.rows])
     if context.policy is Policy.AUTO and _are_most(context.stored_rows, runner.steps[texts.keys]):
         return Declined("MOST_KEYS")
@@ -73,7 +73,7 @@ def _affected_rows(context: RefreshContext, runner: PlanRunner, texts: KeyedText
 
 def _add_to_groups(
     context: RefreshContext, changes: FollowedChanges, texts: KeyedTexts, certain: CertainTexts
-) -> Outcome:
+) -> WayOutcome:
     """Compute the affected groups, and their new contents if all are certain, in one job."""
     runner, stored_rows, steps = changes.runner, context.stored_rows, texts.steps
     number = [step.name for step in steps].index(certain.step)
@@ -108,7 +108,7 @@ def _add_to_groups(
 
 def _from_filled(
     context: RefreshContext, changes: FollowedChanges, stored_rows: StoredRows
-) -> Outcome:
+) -> WayOutcome:
     """The difference to all rows of the view, from its state table, filled for this.
 
     If the groups are few, the view's tables are read once for both.

@@ -6,7 +6,7 @@ from ctsql.catalog.declined import Declined
 from ctsql.planner.ivm import ChangePlan, TopTexts
 from ctsql.planner.ivm.explain import ReasonPrinter
 from ctsql.runtime.rows.types import is_comparable
-from ctsql.runtime.views.outcomes import Outcome, StagedDiff, Way
+from ctsql.runtime.views.outcomes import StagedDiff, Way, WayOutcome
 from ctsql.runtime.views.plan_runner import PlanRunner, is_true
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
@@ -36,7 +36,7 @@ def way(context: RefreshContext, changes: FollowedChanges) -> Way:
     return partial(_refresh, context, changes.runner, texts)
 
 
-def _refresh(context: RefreshContext, runner: PlanRunner, texts: TopTexts) -> Outcome:
+def _refresh(context: RefreshContext, runner: PlanRunner, texts: TopTexts) -> WayOutcome:
     if not are_grouped_rightly(context):
         return Declined("CANNOT_COMPARE")
     runner.state_rows = rows = context.stored_rows.all

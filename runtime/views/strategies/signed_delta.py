@@ -7,7 +7,7 @@ from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import ReasonPrinter
 from ctsql.planner.lowering.view import cast_to_stored
-from ctsql.runtime.views.outcomes import Outcome, StagedDiff, Way
+from ctsql.runtime.views.outcomes import StagedDiff, Way, WayOutcome
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.views.view_diff import stage_delta
@@ -25,7 +25,7 @@ def way(context: RefreshContext, changes: FollowedChanges) -> Way:
     return partial(_refresh, context, changes)
 
 
-def _refresh(context: RefreshContext, changes: FollowedChanges) -> Outcome:
+def _refresh(context: RefreshContext, changes: FollowedChanges) -> WayOutcome:
     plan, runner, leaving = changes.plan, changes.runner, changes.leaving
     if plan.inexact is not None:
         return plan.inexact

@@ -17,7 +17,7 @@ from ctsql.planner.ivm.explain import ReasonPrinter
 from ctsql.planner.ivm.sql.queries import StateSteps
 from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.rows.row_set import RowSet
-from ctsql.runtime.views.outcomes import Outcome, StagedDiff, Way
+from ctsql.runtime.views.outcomes import StagedDiff, Way, WayOutcome
 from ctsql.runtime.views.plan_runner import PlanRunner, is_true
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
@@ -66,7 +66,7 @@ class _Following:
         self._finished_steps: tuple[StepText, ...] = ()
         self._located_groups: RowSet | None = None
 
-    def refresh(self) -> Outcome:
+    def refresh(self) -> WayOutcome:
         """Choose by what the plan needs of the groups."""
         plan = self.changes.plan
         if plan.is_limited and not plan.compares_groups and not self.stored_groups.is_near:
@@ -75,7 +75,7 @@ class _Following:
                 return outcome
         return self.all_rows() if plan.reads_all_groups else self.change()
 
-    def first_rows(self) -> Outcome:
+    def first_rows(self) -> WayOutcome:
         """Use the view's stored rows and the changed groups."""
         view, context = self.context.stored_rows, self.context
         texts = self._texts(self.changes.plan.first_rows)
@@ -96,7 +96,7 @@ class _Following:
         self._stage(texts)
         return StagedDiff(NAME)
 
-    def all_rows(self) -> Outcome:
+    def all_rows(self) -> WayOutcome:
         """Use all groups, compared with all rows of the view."""
         context = self.context
         texts = self._texts(self.changes.plan.rows_from_groups)
@@ -114,7 +114,7 @@ class _Following:
         self._stage(texts)
         return StagedDiff(NAME)
 
-    def change(self) -> Outcome:
+    def change(self) -> WayOutcome:
         """Use the signed change of the groups."""
         texts = self._texts(self.changes.plan.delta)
         if texts is None:

@@ -46,7 +46,7 @@ from ctsql.runtime.warehouse.times.timestamp_assignment import (
 if TYPE_CHECKING:
     from ctsql.runtime.delta.table import DeltaTable, Gateway
 
-Sources = Mapping[str, tuple[str, "DeltaTable"]]  # the name and the table of each, by id
+NamedTables = Mapping[str, tuple[str, "DeltaTable"]]  # the name and the table of each, by id
 
 APP = "ctsql:timeline"
 FRONTIER = "ctsql.frontier"
@@ -118,7 +118,7 @@ class Timeline:
         self.location = location
         self.table = gateway.output_table(location)
         self._output = Output(self.table, APP)
-        self.reload: Callable[[], Sources] | None = None
+        self.reload: Callable[[], NamedTables] | None = None
         self._forget()
 
     def _forget(self) -> None:
@@ -278,7 +278,7 @@ class Timeline:
 
     def mint(
         self,
-        sources: Sources,
+        sources: NamedTables,
         *,
         fresh: bool = False,
         request: str | None = None,
@@ -516,7 +516,7 @@ def _stuck_transaction(timeline: Timeline, source: str) -> Mapping[str, str] | N
     return next((i[STUCK] for i in intents if source in i["tables"] and STUCK in i), None)
 
 
-def _look_for_candidates(timeline: Timeline, sources: Sources) -> list[UnboundCommit]:
+def _look_for_candidates(timeline: Timeline, sources: NamedTables) -> list[UnboundCommit]:
     """The commits to bind.
 
     Sources are polled one after the other, so of two commits made meanwhile only the later one may

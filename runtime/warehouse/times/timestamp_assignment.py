@@ -44,7 +44,7 @@ class UnboundCommit:
 
 Waiting = Mapping[str, frozenset[str]]
 """The transactions that are being committed: id to the sources that it changes."""
-Step = list[UnboundCommit]
+CommitsOfOneT = list[UnboundCommit]
 
 
 def assign(
@@ -73,7 +73,7 @@ def _key(c: UnboundCommit) -> tuple[int, str, int]:
     return c.time_ms, c.name, c.version
 
 
-def _steps(candidates: Sequence[UnboundCommit], waiting: Waiting) -> Iterator[Step]:
+def _steps(candidates: Sequence[UnboundCommit], waiting: Waiting) -> Iterator[CommitsOfOneT]:
     """The commits in their order, those of one transaction together."""
     chains: dict[str, deque[UnboundCommit]] = {}
     parts: dict[str, set[str]] = {group: set(sources) for group, sources in waiting.items()}
@@ -92,7 +92,9 @@ def _steps(candidates: Sequence[UnboundCommit], waiting: Waiting) -> Iterator[St
                 del chains[c.source]
 
 
-def _next(chains: Mapping[str, deque[UnboundCommit]], parts: Mapping[str, set[str]]) -> Step:
+def _next(
+    chains: Mapping[str, deque[UnboundCommit]], parts: Mapping[str, set[str]]
+) -> CommitsOfOneT:
     """The first commit that may be bound, with those that must be bound with it."""
     for first in sorted((chain[0] for chain in chains.values()), key=_key):
         if first.group is None:
@@ -104,9 +106,9 @@ def _next(chains: Mapping[str, deque[UnboundCommit]], parts: Mapping[str, set[st
     return []
 
 
-def _ticks(steps: Iterable[Step], tick_ms: int) -> Iterator[list[Step]]:
+def _ticks(steps: Iterable[CommitsOfOneT], tick_ms: int) -> Iterator[list[CommitsOfOneT]]:
     """The steps that share a T."""
-    tick: list[Step] = []
+    tick: list[CommitsOfOneT] = []
     newest_ms = interval = -1
     for step in steps:
         newest_ms = max(newest_ms, *(c.time_ms for c in step))

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.times import TIME_MAX
 from ctsql.planner.updates import (
-    Update,
+    RowUpdate,
     as_of,
     consolidate,
     inserts_input,
@@ -23,11 +23,11 @@ from tests.conftest import VECTORS
 VECTOR: dict[str, Any] = json.loads((VECTORS / "transforms.json").read_text())
 
 
-def _updates(rows: list[list[Any]]) -> list[Update[Any]]:
+def _updates(rows: list[list[Any]]) -> list[RowUpdate[Any]]:
     return [(row, time, diff) for row, time, diff in rows]
 
 
-def _negated(updates: list[Update[Any]]) -> list[Update[Any]]:
+def _negated(updates: list[RowUpdate[Any]]) -> list[RowUpdate[Any]]:
     return [(row, time, -diff) for row, time, diff in updates]
 
 
@@ -76,7 +76,7 @@ UPDATES = st.lists(
 
 
 @given(UPDATES)
-def test_consolidating_keeps_every_collection(updates: list[Update[str]]) -> None:
+def test_consolidating_keeps_every_collection(updates: list[RowUpdate[str]]) -> None:
     """As of every time the collection is the same, and no update of zero is left."""
     made = consolidate(updates)
     for at in range(8):
@@ -86,7 +86,7 @@ def test_consolidating_keeps_every_collection(updates: list[Update[str]]) -> Non
 
 
 @given(UPDATES)
-def test_inserts_are_there_at_their_time_alone(updates: list[Update[str]]) -> None:
+def test_inserts_are_there_at_their_time_alone(updates: list[RowUpdate[str]]) -> None:
     """As of T exactly the inserts of T."""
     made = inserts_input(updates)
     for at in range(8):
@@ -98,7 +98,7 @@ def test_inserts_are_there_at_their_time_alone(updates: list[Update[str]]) -> No
 
 
 @given(UPDATES)
-def test_stepping_forward_reads_the_time_before(updates: list[Update[str]]) -> None:
+def test_stepping_forward_reads_the_time_before(updates: list[RowUpdate[str]]) -> None:
     """As of T the stepped collection is the collection as of T - 1."""
     moved = step_forward(updates, what="t")
     for at in range(1, 8):
@@ -106,7 +106,7 @@ def test_stepping_forward_reads_the_time_before(updates: list[Update[str]]) -> N
 
 
 @given(UPDATES)
-def test_due_times_are_unique_and_in_order(updates: list[Update[str]]) -> None:
+def test_due_times_are_unique_and_in_order(updates: list[RowUpdate[str]]) -> None:
     """However inserts are spread over updates, a time is due once."""
     due = [time for time, _ in times_reduce(times_extract(u for u in updates if u[2] > 0))]
     assert due == sorted({time for _, time, diff in updates if diff > 0})

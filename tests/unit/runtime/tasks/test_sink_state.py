@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ctsql.planner.updates import inserts_input
-from ctsql.runtime.tasks.sink_state import Rows, SinkState
+from ctsql.runtime.tasks.sink_state import CountedRows, SinkState
 from ctsql.runtime.warehouse.sink_decisions import WAIT, Advance, Decision, Wait, Write
 from tests.conftest import VECTORS
 
@@ -51,13 +51,13 @@ def _state(row: str) -> tuple[SinkState[str], str]:
     return state, right.strip()
 
 
-def _rows(decision: Decision[Rows[str]]) -> list[str]:
+def _rows(decision: Decision[CountedRows[str]]) -> list[str]:
     if not isinstance(decision, Write):
         return []
     return sorted(row for row, count in decision.what for _ in range(count))
 
 
-def _shown(decision: Decision[Rows[str]]) -> str:
+def _shown(decision: Decision[CountedRows[str]]) -> str:
     match decision:
         case Wait():
             return "wait"

@@ -8,7 +8,7 @@ from ctsql.catalog.declined import Declined
 from ctsql.catalog.schemas import Column
 from ctsql.planner.ivm import ChangePlan, change_plan
 from ctsql.runtime.views import strategies
-from ctsql.runtime.views.outcomes import Outcome, StagedDiff, Way
+from ctsql.runtime.views.outcomes import StagedDiff, Way, WayOutcome
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.views.strategies import STRATEGIES, RefreshStrategy
@@ -59,12 +59,12 @@ def test_the_first_way_with_a_headline_is_explained(query: str) -> None:
     ],
 )
 def test_the_first_that_applies_is_taken(
-    answers: list[Outcome | None], expected: object, calls: int, monkeypatch: pytest.MonkeyPatch
+    answers: list[WayOutcome | None], expected: object, calls: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that falls back ends the search as well: no other way may follow the changes."""
     heard: list[object] = []
 
-    def strategy(answer: Outcome | None) -> RefreshStrategy:
+    def strategy(answer: WayOutcome | None) -> RefreshStrategy:
         def way(context: RefreshContext, changes: FollowedChanges) -> Way:
             heard.append((context, changes))
             return Declined("not for this refresh") if answer is None else lambda: answer
