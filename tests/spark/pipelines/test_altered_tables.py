@@ -79,7 +79,7 @@ def test_tables_become_what_the_folder_says(connect: Callable[[], Connection]) -
     assert "altered before the definitions come into force" in told
     assert "    ALTER TABLE t ADD COLUMN note string" in told
     assert "    Type widening is turned on for it" in told
-    assert "    Continual task log: It reads the column. Where it stores" in told
+    assert "    Continual task log: It reads the column. If it stores" in told
     assert "Materialized view named" not in told, "it is built anew"
     assert json.loads(json.dumps(made.to_json()))["changes"][1]["alterations"]
     applied(con, NEW)

@@ -71,7 +71,7 @@ def test_explain_tells_how_and_what_was_done(con: Connection) -> None:
         view = f"CREATE MATERIALIZED VIEW x WITH (REFRESH POLICY = '{policy}') AS SELECT k FROM t"
         assert f"\nFollowed: {followed}" in lines(con, f"EXPLAIN {view}")
     plan = lines(con, "EXPLAIN MATERIALIZED VIEW some")
-    assert "Followed: no, because LIMIT_WITHOUT_ORDER: which rows LIMIT keeps" in plan
+    assert "Followed: no, because LIMIT_WITHOUT_ORDER: without ORDER BY the rows" in plan
     assert "at line 2, column 14\n" in plan
     con.execute("INSERT INTO t VALUES (3, 1)")
     con.execute("SELECT * FROM sums").fetchall()
