@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.dependencies import all_readers, check_no_cycle
-from ctsql.catalog.items import MaterializedView, View
+from ctsql.catalog.items import Item, MaterializedView, View
 from ctsql.planner.binding.task import bind_stored
 from ctsql.planner.folder import FileDefinition, define
 from ctsql.planner.syntax import ast as st
@@ -32,43 +32,43 @@ def create_or_replace(
             binding and of :func:`ctsql.runtime.statements.definitions.cutover.cut_over`.
     """
     definition = define(statement, names.search_schema)
-    is_there = names.engine.refresh_catalog().find(definition.name) is not None
-    return _put_in_force(names, definition) if is_there else None
+    binder = FolderBinder(names.engine, by_meaning=False)
+    old = binder.stored_catalog.find(definition.name)
+    return None if old is None else _change(names, binder, definition, old)
 
 
 def create_flow(names: Namespace, statement: st.CreateFlow) -> str:
     """CREATE [OR REPLACE] FLOW; raises as :func:`create_or_replace` does."""
-    return _put_in_force(names, define(statement, names.search_schema))
-
-
-def _put_in_force(names: Namespace, definition: FileDefinition) -> str:
-    statement, done = definition.statement, f"CREATE {definition.keyword}"
-    is_flow = isinstance(statement, st.CreateFlow)
+    definition = define(statement, names.search_schema)
     binder = FolderBinder(names.engine, by_meaning=False)
+    old = binder.stored_catalog.find(definition.name)
+    if old is not None:
+        return _change(names, binder, definition, old)
+    creation, bound = Creation(names), binder.bind(definition)
+    task, *others = bound.items
+    # The catalog gets both objects at once.
+    with creation.built(task, bound.plans[0], others, has_vectors=True) as items:
+        names.bound_by = binder.stored_catalog
+        creation.register(*items)
+    return "CREATE FLOW"
+
+
+def _change(names: Namespace, binder: FolderBinder, definition: FileDefinition, old: Item) -> str:
+    """Run CREATE for a stored object; returns the status line."""
+    statement, done = definition.statement, f"CREATE {definition.keyword}"
     stored = binder.stored_catalog
-    old = stored.find(definition.name)
-    if old is not None and not statement.or_replace:
+    if not statement.or_replace:
+        is_flow = isinstance(statement, st.CreateFlow)
         is_such = old.kind is definition.kind and (bool(old.flow) or not is_flow)
         if not (statement.if_not_exists and is_such):
             check_free(stored, definition.name, definition.span, quiet=statement.if_not_exists)
         other = ", otherwise defined" if binder.parts(definition, old) else ""
         return f"{done} (exists already{other})"
     bound = binder.bind(definition)
-    if old is None:
-        _create(names, bound, stored)
-        return done
     if not bound.parts:
         return f"{done} (unchanged)"
     _replace(names, bound, stored)
     return f"{done} (replaced)"
-
-
-def _create(names: Namespace, bound: BoundObject, stored: Catalog) -> None:
-    """Create a flow's task and view with their first rows, in one commit of the catalog."""
-    creation, (task, *others) = Creation(names), bound.items
-    with creation.built(task, bound.plans[0], others, has_vectors=True) as items:
-        names.bound_by = stored
-        creation.register(*items)
 
 
 def _replace(names: Namespace, bound: BoundObject, stored: Catalog) -> None:
