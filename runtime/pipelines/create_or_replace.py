@@ -5,16 +5,17 @@ binds its task and its view in the same way.
 """
 
 from dataclasses import replace
+from functools import partial
 
 from ctsql.catalog.catalog import Catalog
-from ctsql.catalog.dependencies import all_readers, check_no_cycle
+from ctsql.catalog.dependencies import all_readers
 from ctsql.catalog.items import Item, MaterializedView, View
 from ctsql.planner.binding.task import bind_stored
 from ctsql.planner.folder import FileDefinition, define
 from ctsql.planner.syntax import ast as st
 from ctsql.runtime.pipelines.applying import redefinition_of
 from ctsql.runtime.pipelines.binding import BoundObject, FolderBinder
-from ctsql.runtime.statements.definitions.create import Creation, check_columns_unread
+from ctsql.runtime.statements.definitions.create import Creation, check_replaced
 from ctsql.runtime.statements.definitions.cutover import cut_over
 from ctsql.runtime.statements.objects.name_resolution import Namespace, check_free
 from ctsql.runtime.views.change_plans import check_followed
@@ -75,13 +76,6 @@ def _replace(names: Namespace, bound: BoundObject, stored: Catalog) -> None:
     """Bring the new definition of a stored object into force."""
     engine, span = names.engine, bound.definition.span
     before = [(stored.items[i.id], i) for i in bound.items if i.id in stored.items]
-
-    def check(current: Catalog) -> None:
-        for old, item in before:
-            if isinstance(item, View | MaterializedView):
-                check_no_cycle(current, old, item.reads, span)
-            check_columns_unread(engine, current, old, item, span)
-
     then = stored.with_items(bound.items)
     for old, _ in before:
         if isinstance(old, View):
@@ -90,5 +84,9 @@ def _replace(names: Namespace, bound: BoundObject, stored: Catalog) -> None:
                     check_followed(engine.warehouse, bind_stored(reader, then).view)
     lost = bound.lost_quarantine
     drop = () if lost is None else (stored.items[lost],)
-    change = replace(redefinition_of(bound, stored), drop=drop, check=check)
+    change = replace(
+        redefinition_of(bound, stored),
+        drop=drop,
+        check=partial(check_replaced, engine, before, span),
+    )
     cut_over(engine, change)

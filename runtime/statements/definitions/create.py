@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 from ctsql.catalog import times
 from ctsql.catalog.catalog import Catalog, still_there
@@ -327,17 +328,12 @@ class Creation(OnNames):
         before, span = quarantine_of(self.engine.catalog, old), statement.target.span
         pairs = [(old, later), *([(before, away)] if before and away else [])]
 
-        def check(current: Catalog) -> None:
-            for old, item in pairs:
-                check_no_cycle(current, old, item.reads, span)
-                check_columns_unread(self.engine, current, old, item, span)
-
         return Redefinition(
             bound_on=self.names.bound_by or self.engine.catalog,
             changes=tuple(pairs),
             new=(away,) if away and not before else (),
             drop=(before,) if before and not away else (),
-            check=check,
+            check=partial(check_replaced, self.engine, pairs, span),
             span=span,
         )
 
@@ -542,6 +538,21 @@ def complete_outputs(parts: Sequence[Item], task: Item, bound: BoundDefinition) 
             part = part.bound(columns.get(part.id, part.columns), (owner,))
         complete.append(replace(part, created_at=task.created_at))
     return complete
+
+
+def check_replaced(
+    engine: Engine, pairs: Sequence[tuple[Item, Item]], span: Span, current: Catalog
+) -> None:
+    """Raise if objects cannot be replaced in a catalog; ``pairs``: each before and after.
+
+    Raises:
+        RECURSIVE_DEFINITION: a view's query reads what reads the view. COLUMNS_IN_USE: a reader
+            reads a column that would be gone.
+    """
+    for old, item in pairs:
+        if isinstance(item, View | MaterializedView):
+            check_no_cycle(current, old, item.reads, span)
+        check_columns_unread(engine, current, old, item, span)
 
 
 def check_columns_unread(
