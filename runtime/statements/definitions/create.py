@@ -126,14 +126,14 @@ class Creation(OnNames):
 
     def create_table(self, statement: st.CreateTable) -> str:
         """CREATE TABLE, with columns, [OR REPLACE] AS SELECT, or attached."""
-        old = self.engine.refresh_catalog().find(
-            qualify(statement.target, self.names.search_schema)
-        )
-        if statement.or_replace and old is not None:
-            if not isinstance(old, Table):
+        if statement.or_replace:
+            wanted = qualify(statement.target, self.names.search_schema)
+            old = self.names.catalog().find(wanted)
+            if isinstance(old, Table):
+                return self._replace_table(old, statement)
+            if old is not None:
                 hint = f"Drop it first: {drop_text(self.engine.catalog, old)}"
                 raise old.wrong_kind(ObjectKind.TABLE.value, hint, statement.target.span)
-            return self._replace_table(old, statement)
         name = self.names.free(statement.target, ObjectKind.TABLE, quiet=statement.if_not_exists)
         if name is None:
             return "CREATE TABLE (exists already)"
