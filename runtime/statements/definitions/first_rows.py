@@ -9,7 +9,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ctsql.catalog.errors import bad_option, error, not_supported
-from ctsql.catalog.items import Definition, Item, Maintained, ObjectKind, Reading, Table, Task
+from ctsql.catalog.items import (
+    Definition,
+    Item,
+    Maintained,
+    ObjectKind,
+    Reading,
+    Table,
+    Task,
+    TaskOutput,
+)
 from ctsql.catalog.names import fold, quote
 from ctsql.catalog.schemas import shown_columns
 from ctsql.planner.binding.binder import qualify
@@ -68,15 +77,22 @@ def _definition(
     constraints: Sequence[st.ConstraintDef] = (),
 ) -> str:
     """The statement that creates a task with these outputs, or with the task as its output."""
-    lists = []
-    for output in outputs:
-        inside = ", ".join([*(c.ddl() for c in output.columns), *map(constraint_text, constraints)])
-        lists.append(f"{output.name.qualified()} ({inside})" if task.outputs else f"({inside})")
-    shape = f"OUTPUTS ({', '.join(lists)})" if task.outputs else lists[0]
     return (
-        f"CREATE CONTINUAL TASK {task.name.qualified()} {shape} "
+        f"CREATE CONTINUAL TASK {task.name.qualified()} {shape_text(outputs, constraints)} "
         f"ON INPUT {follows.name.qualified()} WITH (SNAPSHOT = false) AS ({body})"
     )
+
+
+def shape_text(outputs: Sequence[Item], constraints: Sequence[st.ConstraintDef] = ()) -> str:
+    """The list of columns of a task, or OUTPUTS (...) with those of each output."""
+    lists = [
+        f"({', '.join([*(c.ddl() for c in o.columns), *map(constraint_text, constraints)])})"
+        for o in outputs
+    ]
+    if not isinstance(outputs[0], TaskOutput):
+        return lists[0]
+    pairs = zip(outputs, lists, strict=True)
+    return f"OUTPUTS ({', '.join(f'{o.name.qualified()} {inside}' for o, inside in pairs)})"
 
 
 def followed_by(names: Namespace, statement: st.CreateContinualTask) -> Item:

@@ -59,7 +59,7 @@ from ctsql.runtime.statements.definitions.cutover import (
     settle,
 )
 from ctsql.runtime.statements.definitions.dropped import check_unread
-from ctsql.runtime.statements.definitions.first_rows import copy_of, followed_by
+from ctsql.runtime.statements.definitions.first_rows import copy_of, followed_by, shape_text
 from ctsql.runtime.statements.definitions.task_change import (
     column_list,
     definition_statement,
@@ -490,10 +490,7 @@ def _with_head(
     elif clause is not None:
         edits.append(st.Edit(span=clause, text=""))
     if definition.columns_span is None:
-        lists = [f"({', '.join(c.ddl() for c in output.columns)})" for output in outputs]
-        pairs = [f"{o.name.qualified()} {inside}" for o, inside in zip(outputs, lists, strict=True)]
-        is_own = not isinstance(outputs[0], TaskOutput)
-        head += f" {lists[0]}" if is_own else f" OUTPUTS ({', '.join(pairs)})"
+        head += f" {shape_text(outputs)}"
     else:
         edits += column_list(outputs[0], definition)
     edits.append(st.Edit(span=Span(source, definition.span.start, stop), text=head))
