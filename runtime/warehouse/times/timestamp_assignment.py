@@ -44,7 +44,7 @@ class UnboundCommit:
 
 Waiting = Mapping[str, frozenset[str]]
 """The transactions that are being committed: id to the sources that it changes."""
-CommitsOfOneT = list[UnboundCommit]
+CommitGroup = list[UnboundCommit]
 
 
 def assign(
@@ -73,7 +73,7 @@ def _key(c: UnboundCommit) -> tuple[int, str, int]:
     return c.time_ms, c.name, c.version
 
 
-def _steps(candidates: Sequence[UnboundCommit], waiting: Waiting) -> Iterator[CommitsOfOneT]:
+def _steps(candidates: Sequence[UnboundCommit], waiting: Waiting) -> Iterator[CommitGroup]:
     """The commits in their order, those of one transaction together."""
     chains: dict[str, deque[UnboundCommit]] = {}
     parts: dict[str, set[str]] = {group: set(sources) for group, sources in waiting.items()}
@@ -92,9 +92,7 @@ def _steps(candidates: Sequence[UnboundCommit], waiting: Waiting) -> Iterator[Co
                 del chains[c.source]
 
 
-def _next(
-    chains: Mapping[str, deque[UnboundCommit]], parts: Mapping[str, set[str]]
-) -> CommitsOfOneT:
+def _next(chains: Mapping[str, deque[UnboundCommit]], parts: Mapping[str, set[str]]) -> CommitGroup:
     """The first commit that may be bound, with those that must be bound with it."""
     for first in sorted((chain[0] for chain in chains.values()), key=_key):
         if first.group is None:
@@ -106,9 +104,9 @@ def _next(
     return []
 
 
-def _ticks(steps: Iterable[CommitsOfOneT], tick_ms: int) -> Iterator[list[CommitsOfOneT]]:
+def _ticks(steps: Iterable[CommitGroup], tick_ms: int) -> Iterator[list[CommitGroup]]:
     """The steps that share a T."""
-    tick: list[CommitsOfOneT] = []
+    tick: list[CommitGroup] = []
     newest_ms = interval = -1
     for step in steps:
         newest_ms = max(newest_ms, *(c.time_ms for c in step))
