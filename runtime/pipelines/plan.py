@@ -35,7 +35,7 @@ class Effect(Enum):
     BEGINS_FILLED = "begins with the rows of a table, then runs for later changes"
     BEGINS_EMPTY = "begins empty, then runs for later changes"
     DIFFERENCE = "recomputed once; only rows that differ are written"
-    ANEW = "rebuilt: all rows are written, with the new columns"
+    REBUILT = "rebuilt: all rows are written, with the new columns"
     NEXT_T = "applies from the next T on; stored rows are kept"
     FOLLOWS = "stored readers show the new query from the next T on"
     NOTED = "only stored in the catalog"

@@ -323,7 +323,7 @@ def effect_of_change(kind: ObjectKind, parts: Iterable[Part]) -> Effect:
     >>> effect_of_change(ObjectKind.CONTINUAL_TASK, [Part.BODY]).name
     'NEXT_T'
     >>> effect_of_change(ObjectKind.MATERIALIZED_VIEW, [Part.QUERY, Part.COLUMNS]).name
-    'ANEW'
+    'REBUILT'
     >>> effect_of_change(ObjectKind.MATERIALIZED_VIEW, [Part.QUERY, Part.MORE_COLUMNS]).name
     'DIFFERENCE'
     """
@@ -334,7 +334,7 @@ def effect_of_change(kind: ObjectKind, parts: Iterable[Part]) -> Effect:
         return Effect.NEXT_T
     if kind is ObjectKind.VIEW:
         return Effect.FOLLOWS
-    return Effect.ANEW if Part.COLUMNS in changed_parts else Effect.DIFFERENCE
+    return Effect.REBUILT if Part.COLUMNS in changed_parts else Effect.DIFFERENCE
 
 
 def _keyword(item: Item) -> str:
