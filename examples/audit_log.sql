@@ -1,6 +1,6 @@
--- Audit log: what the number of anomalies was, each time it changed.
+-- Audit log: the number of anomalies, each time it changed.
 --
--- An anomaly is a departure more than five hours late; up to ten of them are nothing to speak of.
+-- An anomaly is a departure more than five hours late; up to ten of them are ignored.
 -- Begins from the table `flights` (python -m examples.load). Everything it makes is in the
 -- schema `audit`; each run drops it first.
 
@@ -20,8 +20,8 @@ CREATE TABLE feed (
 CREATE MATERIALIZED VIEW anomalies AS
 SELECT count(*) AS count FROM feed WHERE dep_delay > 300 HAVING count(*) > 10;
 
--- Follows the view: runs at every T at which the view has a new row, and at no other. What is
--- written stays: the log is history, and now() is the T at which it happened.
+-- Follows the view: runs at every T at which the view has a new row, and at no other. Rows of
+-- the log are never changed, and now() is the T of the change.
 CREATE CONTINUAL TASK audit_log (at TIMESTAMP, count INT8) ON INPUT anomalies AS (
     INSERT INTO audit_log SELECT now(), count FROM anomalies;
 );
@@ -37,7 +37,7 @@ INSERT INTO feed SELECT * FROM departures WHERE month = 1 AND day = 7;
 INSERT INTO feed SELECT * FROM departures WHERE month = 1 AND day = 8;
 INSERT INTO feed SELECT * FROM departures WHERE month = 1 AND day = 9;
 
--- Eight so far: the view is empty, and so is the log.
+-- Eight anomalies so far: the view is empty, and so is the log.
 SELECT * FROM audit_log;
 
 INSERT INTO feed SELECT * FROM departures WHERE month = 1 AND day = 10;
@@ -46,6 +46,6 @@ INSERT INTO feed SELECT * FROM departures WHERE month = 1 AND day = 12;
 INSERT INTO feed SELECT * FROM departures WHERE month = 1 AND day = 13;
 INSERT INTO feed SELECT * FROM departures WHERE month = 1 AND day = 14;
 
--- 12 January brought none, so the count did not change and nothing was logged for it.
+-- 12 January had no anomaly: the count did not change, so the log has no row for it.
 SELECT count FROM audit_log ORDER BY at;
 SELECT * FROM anomalies;

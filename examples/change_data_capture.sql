@@ -1,5 +1,5 @@
--- Change data capture: which airline flies an aircraft, and which ones did, from events that come
--- in the wrong order.
+-- Change data capture: the present and the former airlines of each aircraft, from events that
+-- arrive in the wrong order.
 --
 -- Begins from the table `flights` (python -m examples.load). Everything it makes is in the
 -- schema `cdc`; each run drops it first.
@@ -8,7 +8,7 @@ DROP SCHEMA IF EXISTS cdc CASCADE;
 CREATE SCHEMA cdc;
 USE cdc;
 
--- An event says who flew an aircraft when. That it is cancelled stands in for a deletion.
+-- An event is a flight of an aircraft by an airline. A cancelled flight is used as a deletion.
 CREATE VIEW departures AS
 SELECT
     month, tailnum, carrier, timestampadd(MINUTE, minute, time_hour) AS departs,
@@ -18,7 +18,7 @@ WHERE tailnum IS NOT NULL;
 
 CREATE TABLE events (tailnum TEXT, carrier TEXT, departs TIMESTAMP, cancelled BOOL);
 
--- SCD type 1: of each aircraft the last event decides.
+-- SCD type 1: the last event of each aircraft decides.
 CREATE FLOW keep_operators AS AUTO CDC INTO operators FROM STREAM(events)
     KEYS (tailnum)
     APPLY AS DELETE WHEN cancelled
@@ -26,7 +26,7 @@ CREATE FLOW keep_operators AS AUTO CDC INTO operators FROM STREAM(events)
     COLUMNS (tailnum, carrier)
     STORED AS SCD TYPE 1;
 
--- SCD type 2: a row for each time that one airline flew it.
+-- SCD type 2: a row for each period in which one airline flew the aircraft.
 CREATE FLOW keep_history AS AUTO CDC INTO history FROM STREAM(events)
     KEYS (tailnum)
     APPLY AS DELETE WHEN cancelled
@@ -34,7 +34,7 @@ CREATE FLOW keep_history AS AUTO CDC INTO history FROM STREAM(events)
     COLUMNS (tailnum, carrier)
     STORED AS SCD TYPE 2;
 
--- Summer first, spring last: what is late finds its place.
+-- Summer first, spring last: late events are inserted in their place.
 INSERT INTO events SELECT tailnum, carrier, departs, cancelled FROM departures WHERE month = 7;
 SELECT * FROM history WHERE tailnum = 'N935AT';
 INSERT INTO events SELECT tailnum, carrier, departs, cancelled FROM departures WHERE month = 9;

@@ -1,4 +1,4 @@
--- Dead letters: rows that can be used, and those that cannot with what is wrong with them.
+-- Dead letters: valid rows in one output, invalid rows with the reason in another.
 --
 -- Begins from the table `flights` (python -m examples.load). Everything it makes is in the
 -- schema `letters`; each run drops it first.
@@ -11,13 +11,13 @@ CREATE TABLE feed (
     month INT, day INT, carrier TEXT, flight INT, origin TEXT, tailnum TEXT, dep_delay INT
 );
 
--- One task, two outputs: every row of a commit goes into one of them. A T is in both or in
--- neither, so who counts the rows of both never finds one missing, or one twice.
+-- One task, two outputs: every row of a commit is written to one of them. Both outputs change
+-- at the same T, so a query over both never misses a row or counts it twice.
 CREATE CONTINUAL TASK route OUTPUTS (
     clean (month INT, day INT, carrier TEXT, flight INT, origin TEXT, tailnum TEXT, dep_delay INT),
     dead_letters (month INT, day INT, carrier TEXT, flight INT, origin TEXT, reason TEXT)
 ) ON INPUT feed AS (
-    -- A flight that is sent again is judged again.
+    -- A flight that is inserted again is checked again.
     DELETE FROM dead_letters AS d WHERE EXISTS (
         SELECT 1 FROM feed AS f
         WHERE f.month = d.month AND f.day = d.day AND f.carrier = d.carrier
@@ -51,8 +51,8 @@ SELECT month, day, carrier, flight, origin, tailnum, dep_delay FROM default.flig
 
 SELECT * FROM routed ORDER BY month, state;
 
--- Somebody looks up what was missing on the first of January, and sends those flights again: at
--- one T the letters go, and the flights are there.
+-- The missing values of the first of January are found, and those flights are inserted again: at
+-- one T the dead letters disappear and the flights appear.
 INSERT INTO feed
 SELECT month, day, carrier, flight, origin, 'looked up', 0
 FROM dead_letters

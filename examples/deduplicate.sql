@@ -1,7 +1,6 @@
--- Deduplication by id: every flight once, from deliveries that overlap and are sent again.
+-- Deduplication by id: every flight once, from deliveries that overlap or are repeated.
 --
--- A flight's id is its scheduled hour, its airline and its number. Of all copies the first one
--- that arrives is kept.
+-- A flight's id is its scheduled hour, its airline and its number. The first copy is kept.
 -- Begins from the table `flights` (python -m examples.load). Everything it makes is in the
 -- schema `dedup`; each run drops it first.
 
@@ -16,9 +15,9 @@ CREATE TABLE deliveries (
     delivery INT, time_hour TIMESTAMP, carrier TEXT, flight INT, origin TEXT, dest TEXT
 );
 
--- Two kinds of copies are left out: of a flight that an earlier commit brought (NOT EXISTS: the
--- task reads what it has written itself), and copies within one commit (GROUP BY). Where those
--- differ, min() takes the same one whenever the body runs; row_number() over ties would not.
+-- Two kinds of copies are left out: copies of a flight of an earlier commit (NOT EXISTS: the
+-- task reads its own output), and copies within one commit (GROUP BY). If these differ, min()
+-- takes the same one in every run; row_number() over ties would not.
 CREATE CONTINUAL TASK flights_once (
     time_hour TIMESTAMP, carrier TEXT, flight INT, delivery INT, origin TEXT, dest TEXT
 ) ON INPUT deliveries AS (
@@ -35,7 +34,7 @@ CREATE CONTINUAL TASK flights_once (
     );
 );
 
--- Every delivery has the last two days in it.
+-- Every delivery contains the last two days.
 INSERT INTO deliveries
 SELECT 1, time_hour, carrier, flight, origin, dest FROM scheduled WHERE month = 1 AND day = 1;
 
@@ -43,12 +42,12 @@ INSERT INTO deliveries
 SELECT 2, time_hour, carrier, flight, origin, dest FROM scheduled
 WHERE month = 1 AND day IN (1, 2);
 
--- The sender got no receipt and sends the second one again: a commit that adds nothing.
+-- The sender repeats the second delivery: a commit that adds nothing to the output.
 INSERT INTO deliveries
 SELECT 2, time_hour, carrier, flight, origin, dest FROM scheduled
 WHERE month = 1 AND day IN (1, 2);
 
--- The third has its newest day in it twice.
+-- The third delivery contains its newest day twice.
 INSERT INTO deliveries
 SELECT 3, time_hour, carrier, flight, origin, dest FROM scheduled
 WHERE month = 1 AND day IN (2, 3)

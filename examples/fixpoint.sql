@@ -8,13 +8,13 @@ USE fixpoint;
 
 CREATE TABLE taught (teacher TEXT, student TEXT);
 
--- The body is run again, at the same T, until nothing changes; what all rounds found lands in one
--- commit. In it `taught` is what the commit inserted, and `line` what is known so far: each join
--- begins with the new rows, nothing is computed from the beginning. EXCEPT lets only news in, or
--- there would be no end.
+-- The body runs again at the same T until nothing changes; all rounds are one commit. In it
+-- `taught` has the rows that the commit inserted, and `line` all pairs found so far. Each join
+-- begins with the new rows, so nothing is recomputed. EXCEPT leaves out pairs that are stored;
+-- without it the rounds would not end.
 CREATE CONTINUAL TASK line (ancestor TEXT, descendant TEXT)
 ON INPUT taught WITH (ITERATIONS = FIXPOINT) AS (
-    -- A teacher is above the student, and above all who are below the student.
+    -- A teacher is above the student, and above everybody below the student.
     INSERT INTO line
     SELECT teacher, student FROM taught
     UNION
@@ -22,7 +22,7 @@ ON INPUT taught WITH (ITERATIONS = FIXPOINT) AS (
     FROM taught AS t JOIN line AS below ON below.ancestor = t.student
     EXCEPT
     SELECT ancestor, descendant FROM line;
-    -- Who is above the teacher is above all who are below the teacher.
+    -- Everybody above the teacher is above everybody below the teacher.
     INSERT INTO line
     SELECT above.ancestor, below.descendant
     FROM taught AS t
@@ -39,7 +39,7 @@ INSERT INTO taught VALUES
 
 SELECT ancestor, count(*) AS descendants FROM line GROUP BY ancestor ORDER BY 2 DESC, 1;
 
--- Then it is found out whose student Dirichlet was, and who was his.
+-- Then Dirichlet's teachers and students are added, which joins the two schools.
 INSERT INTO taught VALUES
     ('Fourier', 'Dirichlet'), ('Poisson', 'Dirichlet'), ('Dirichlet', 'Lipschitz');
 

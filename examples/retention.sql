@@ -1,4 +1,4 @@
--- Retention window: the requests of the last hour, and what they amount to.
+-- Retention window: the requests of the last hour, and counts over them.
 --
 -- Needs no data. Everything it makes is in the schema `retention`; each run drops it first.
 
@@ -8,20 +8,20 @@ USE retention;
 
 CREATE TABLE requests (at TIMESTAMP, path TEXT, status INT);
 
--- now() is T, the time of the commit that the task runs for: a row comes in if it is not too
--- old, and goes at the first T at which it is. TRIM EVERY makes such a T once a minute when
--- nobody writes, as long as somebody reads or `ctsql run` is running.
+-- now() is T, the time of the commit: a row is inserted if it is not too old, and deleted at the
+-- first T at which it is. TRIM EVERY adds a T once a minute if there is no commit, on reads or by
+-- `ctsql run`.
 CREATE CONTINUAL TASK last_hour
 FROM RETAIN requests WHILE (at > now() - INTERVAL 1 HOUR)
 WITH (TRIM EVERY = '1 minute');
 
--- A view must not read the clock, but it can read the window: rows that go leave it as well.
+-- A view over the window changes when rows expire.
 CREATE MATERIALIZED VIEW errors AS
 SELECT path, count(*) AS requests, count_if(status >= 500) AS errors
 FROM last_hour
 GROUP BY path;
 
--- This one is too old in a second. Of the next five one is too old when it comes.
+-- This request expires in a second. Of the next five, one is too old when it is inserted.
 INSERT INTO requests SELECT now() - INTERVAL '59:59' MINUTE TO SECOND, '/pay', 500;
 INSERT INTO requests
 SELECT now() - make_interval(0, 0, 0, 0, 0, minutes), path, status
@@ -37,8 +37,8 @@ SELECT path, status, timestampdiff(MINUTE, at, now()) AS minutes_ago
 FROM last_hour
 ORDER BY minutes_ago DESC;
 
--- What came (diff 1) and what went (diff -1), T by T.
+-- Inserted rows (diff 1) and expired rows (diff -1), T by T.
 SUBSCRIBE TO last_hour FROM 0 UP TO NOW;
 
--- The table of requests is as long as ever: DELETE what you do not need there.
+-- The table of requests keeps all rows: DELETE those that you do not need.
 SELECT count(*) AS requests FROM requests;

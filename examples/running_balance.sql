@@ -1,6 +1,6 @@
--- Running balance: a logbook in which every flight stands with the aircraft's miles so far.
+-- Running balance: a logbook of all flights, each with the aircraft's miles so far.
 --
--- The task reads its own output: the last entry of an aircraft is what the next one adds to.
+-- The task reads its own output: each entry adds to the last entry of its aircraft.
 -- Begins from the table `flights` (python -m examples.load). Everything it makes is in the
 -- schema `balance`; each run drops it first.
 
@@ -16,9 +16,9 @@ WHERE dep_time IS NOT NULL;
 
 CREATE TABLE feed (tailnum TEXT, departs TIMESTAMP, flight INT, miles INT8);
 
--- In the body `logbook` is what it held before this commit. An aircraft has several flights a
--- day: the window adds those up, the join adds what was there. `entry` numbers the lines of an
--- aircraft, so that the last one can be found.
+-- In the body `logbook` has the rows before this commit. An aircraft has several flights a day:
+-- the window adds these up, the join adds the stored miles. `entry` numbers the rows of an
+-- aircraft, to find the last one.
 CREATE CONTINUAL TASK logbook (
     tailnum TEXT, entry INT8, departs TIMESTAMP, flight INT, miles INT8, total INT8
 ) ON INPUT feed AS (
@@ -48,8 +48,8 @@ SELECT tailnum, departs, flight, distance FROM departures WHERE month = 1 AND da
 
 SELECT entry, departs, flight, miles, total FROM logbook WHERE tailnum = 'N14542' ORDER BY entry;
 
--- Its first flight is said to have turned back. What is written stays, as in any ledger: a
--- counter-entry takes the miles off.
+-- Its first flight turned back, as is learnt later. Entries are never changed, as in any ledger:
+-- a counter-entry subtracts the miles.
 INSERT INTO feed
 SELECT tailnum, departs, flight, -miles FROM logbook WHERE tailnum = 'N14542' AND entry = 1;
 

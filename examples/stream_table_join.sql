@@ -1,8 +1,8 @@
--- Stream-table join: each departure gets its airline's name, as the name was when it left.
+-- Stream-table join: each departure with its airline's name at that time.
 --
 -- The feed is the task's input: its changes drive the task. The airlines are a reference: read
--- whole, as of the same T. A reference may change as it likes; what is written is not revised.
--- (A materialized view over the same join would be: see view.sql.)
+-- whole, as of the same T. If a reference changes, stored rows are not revised. (A materialized
+-- view over the same join is revised: see view.sql.)
 -- Begins from the tables `flights` and `airlines` (python -m examples.load). Everything it makes
 -- is in the schema `joined`; each run drops it first.
 
@@ -36,7 +36,7 @@ UPDATE airlines SET name = 'American Airlines Group' WHERE carrier IN ('US', 'AA
 INSERT INTO feed
 SELECT * FROM departures WHERE month = 12 AND day >= 9 AND carrier IN ('US', 'AA', 'FL');
 
--- Both names stand in the output, each for the days it was in use.
+-- The output has both names, each for the days on which it was in use.
 SELECT
     airline,
     count(*) AS departures,

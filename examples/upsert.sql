@@ -1,4 +1,4 @@
--- Upsert: the latest state of every aircraft, from a feed that only ever grows.
+-- Upsert: the latest state of every aircraft, from a feed that only gets new rows.
 --
 -- Begins from the table `flights` (python -m examples.load). Everything it makes is in the
 -- schema `upsert`; each run drops it first.
@@ -7,7 +7,7 @@ DROP SCHEMA IF EXISTS upsert CASCADE;
 CREATE SCHEMA upsert;
 USE upsert;
 
--- What the feed will bring: flights that really left, with the scheduled time of departure.
+-- The rows for the feed: flights that departed, with the scheduled time of departure.
 CREATE VIEW departures AS
 SELECT
     month, tailnum, timestampadd(MINUTE, minute, time_hour) AS departs,
@@ -19,8 +19,8 @@ CREATE TABLE feed (
     month INT, tailnum TEXT, departs TIMESTAMP, carrier TEXT, flight INT, origin TEXT, dest TEXT
 );
 
--- Runs once for every commit of the feed. Inside the body, `feed` is the rows that commit added.
--- The DELETE and the INSERT land in one commit: nobody ever sees the one without the other.
+-- Runs once for every commit of the feed. In the body, `feed` has the rows of that commit. The
+-- DELETE and the INSERT are one commit: no reader sees one without the other.
 CREATE CONTINUAL TASK aircraft (
     tailnum TEXT, departs TIMESTAMP, carrier TEXT, flight INT, origin TEXT, dest TEXT
 ) ON INPUT feed AS (
@@ -53,7 +53,7 @@ INSERT INTO feed SELECT * FROM departures WHERE month = 10;
 INSERT INTO feed SELECT * FROM departures WHERE month = 11;
 INSERT INTO feed SELECT * FROM departures WHERE month = 12;
 
--- The feed holds every departure of the year, the output one row an aircraft.
+-- The feed has every departure of the year, the output one row for each aircraft.
 SELECT count(*) AS departures FROM feed;
 SELECT count(*) AS aircraft FROM aircraft;
 SELECT * FROM aircraft WHERE tailnum = 'N14228';
