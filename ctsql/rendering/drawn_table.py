@@ -19,7 +19,7 @@ BOLD, DIM, PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The shown columns, from 0, their widths in cells, and how many stand before the ``…``."""
+    """The shown columns, from 0, their widths in cells, and the number of columns before ``…``."""
 
     columns: tuple[int, ...]
     widths: tuple[int, ...]
@@ -90,7 +90,7 @@ def draw(
 
     Args:
         heads, rows: texts of one line each. right: whether a column is aligned to the right.
-        null: what is drawn, dimly, for None. has_styles: whether the terminal knows bold and dim.
+        null: the dim text for None. has_styles: whether the terminal supports bold and dim.
     """
     widths, gap = layout.widths, layout.gap
     rules = ["─" * (width + 2) for width in widths]

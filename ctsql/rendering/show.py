@@ -3,7 +3,7 @@ r"""Writes results as text or Arrow.
 A terminal gets a drawn table that fits it; anything else a plain table with whole values. CSV,
 JSON, JSON lines and Markdown are written row by row, with at most a partition in memory; a table
 needs its widths first, so all its rows are in memory. The columns of an unbounded result's table
-have room for usual values, and grow with wider ones.
+have the usual widths of their types. Before a wider value the names are written again.
 
 CSV follows RFC 4180 with "\n" line ends; NULL is an empty field, an empty string is ``""``.
 Columns of one name have different names in JSON: ``a``, ``a_2``.
@@ -58,11 +58,11 @@ def write_result(
     Each batch is flushed before the next, so a named reader acknowledges only written rows.
 
     Args:
-        result: its rows are used up. out: Arrow and Parquet are written to its ``buffer``.
-        limit: the most rows of a table, with a note below if there are more; None for all.
+        result: its rows can be read once. out: Arrow and Parquet are written to its ``buffer``.
+        limit: the maximum rows of a table; if there are more, a note follows. None for all.
         expanded: for tables: one line per value; None: if the table would not fit the terminal.
         terminal: whether ``out`` is one; by default ``out.isatty()``.
-        null: how a table shows NULL.
+        null: the text for NULL in a table.
     """
     if not result.has_rows:
         return
@@ -127,7 +127,7 @@ def _pad(text: str, width: int, *, right: bool) -> str:
 
 
 class PlainTable:
-    """Lines of a table whose columns grow with wider values; ``widths`` are the least, in cells."""
+    """The lines of a table; ``widths`` are the least widths of its columns, in cells."""
 
     def __init__(self, names: Sequence[str], kinds: Sequence[str], widths: Sequence[int]) -> None:
         self.heads = [one_line(name) for name in names]
@@ -143,6 +143,13 @@ class PlainTable:
         self._widths = [max(w, cell_len(c)) for w, c in zip(self._widths, cells, strict=True)]
         columns = zip(cells, self._widths, self._right, strict=True)
         return (" " + " | ".join(_pad(c, w, right=r) for c, w, r in columns)).rstrip()
+
+    def line_below_names(self, cells: Sequence[str]) -> str:
+        """A row with its line end, below the names again if they are no longer above its cells."""
+        before = list(self._widths)
+        line = self.line(cells)
+        shown = len(before) if self._right[-1] else -1
+        return f"{line}\n" if before[:shown] == self._widths[:shown] else f"{self.top()}{line}\n"
 
 
 def widths_of(rows: Sequence[Sequence[str]], count: int) -> list[int]:
@@ -226,7 +233,7 @@ RowFormat = tuple[str, Callable[[Row], str], str, str]
 
 
 def _row_format(result: Result, format: Format) -> RowFormat:
-    """The format of rows that are written one by one; a table's columns fit usual values."""
+    """The format of rows that are written one by one."""
     names, kinds = result.columns, result.types
     match format:
         case Format.JSON:
@@ -242,7 +249,7 @@ def _row_format(result: Result, format: Format) -> RowFormat:
             # A T has 13 digits from 2001 to 2286; most diffs have two.
             room = [13, 4, *(_ROOM.get(kind.partition("(")[0], 0) for kind in kinds[2:])]
             table = PlainTable(names, kinds, room)
-            return table.top(), lambda row: f"{table.line(_lines(row, kinds))}\n", "", ""
+            return table.top(), lambda row: table.line_below_names(_lines(row, kinds)), "", ""
         case _:
             rules = ("---:" if is_number(kind) else "---" for kind in kinds)
             head = _markdown_line(names) + "| " + " | ".join(rules) + " |\n"
@@ -253,7 +260,7 @@ _ROOM = {
     "int": 6, "bigint": 8, "double": 8, "float": 8, "decimal": 10, "boolean": 5, "string": 12,
     "varchar": 12, "char": 12, "date": 10, "timestamp": 24, "timestamp_ntz": 24,
 }  # fmt: skip
-"""The width in cells of usual values of a type, for the table of a subscription."""
+"""The usual width in cells of a type's values, for the table of a subscription."""
 
 
 def _markdown_line(cells: list[str]) -> str:

@@ -5,6 +5,7 @@ import datetime
 import io
 import json
 import math
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from pyspark.sql import Row as PySparkRow
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.rendering.show import Format, unique_names, write_result
-from ctsql.results.result import Result
+from ctsql.results.result import LiveBatch, Result
+from ctsql.results.subscription import Batch
 from ctsql.results.values import inner_types, json_of, of_python, text_of
 
 
@@ -45,6 +47,40 @@ def test_a_plain_table_aligns_numbers_and_wide_letters() -> None:
         " NULL |          |  NULL | []\n"
         "    3 | 日本\\n語 | 12.00 | [2]\n"
         "(4 rows)\n"
+    )
+
+
+class Batches:
+    """An unbounded result's batches, each of some rows."""
+
+    def __init__(self, *batches: list[tuple[object, ...]]) -> None:
+        self._batches = batches
+
+    def batches(self) -> Iterator[LiveBatch]:
+        for rows in self._batches:
+            yield Batch(0, lambda: pytest.fail("the rows are in memory"), rows)
+
+    def stop(self) -> None:
+        pass
+
+
+def test_an_unbounded_table_repeats_the_names_above_wider_values() -> None:
+    """Columns have the usual widths of their types; a wide last text moves no other column."""
+    live = Batches(
+        [(7, 1, "a", 1, "b")],
+        [(8, 1, "a long name, too wide", 2, "b")],
+        [(9, -1, "c", 3, "d" * 20)],
+    )
+    types = ["bigint", "bigint", "string", "int", "string"]
+    result = Result.of_live(["t", "diff", "name", "n", "note"], types, live)
+    assert written(result, Format.TABLE) == (
+        "             t | diff | name         |      n | note\n"
+        "---------------+------+--------------+--------+--------------\n"
+        "             7 |    1 | a            |      1 | b\n"
+        "             t | diff | name                  |      n | note\n"
+        "---------------+------+-----------------------+--------+--------------\n"
+        "             8 |    1 | a long name, too wide |      2 | b\n"
+        "             9 |   -1 | c                     |      3 | dddddddddddddddddddd\n"
     )
 
 
