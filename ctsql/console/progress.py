@@ -62,7 +62,7 @@ class Progress:
 
     @contextmanager
     def hide(self) -> Iterator[None]:
-        """Leave the line out while a block prints; may be used in any thread."""
+        """Hide the line while a block prints; may be used in any thread."""
         with self._lock:
             self._clear()
             yield

@@ -205,7 +205,7 @@ class Runner:
         code = self.guard(lambda: lines.extend(drops_too(self.connection, statement)))
         if code != OK or not lines:
             return code or None
-        self.settings.note("This drops, too:")
+        self.settings.note("This also drops:")
         for line in lines:
             self.settings.note(f"  {line}")
         if confirm("Go on?"):
@@ -325,7 +325,7 @@ def drops_too(connection: "Connection", statement: st.DropObject) -> list[str]:
 
 
 LESS = "-SRFX"
-"""No folded lines, colours as they are, at once to the end if it fits, no other screen."""
+"""No folded lines, raw colours, quit at once if it fits the screen, no alternate screen."""
 
 
 class Pages(io.StringIO):

@@ -1,8 +1,8 @@
 r"""Variables of a script: ``--set name=value``, ``\set name value``, and ``:name`` in a text. Pure.
 
 ``:name`` stands for the value as it is, ``:'name'`` for a string, ``:"name"`` for an identifier.
-Only variables that are set are replaced, and nothing inside strings, quoted names and comments; a
-path into a VARIANT (``v:name``) has no blank in front of its colon and stays.
+Only variables that are set are replaced, and nothing inside strings, quoted names and comments. A
+path into a VARIANT (``v:name``) has no blank in front of its colon and is not replaced.
 
 Source: psql's manual, "SQL Interpolation".
 """
@@ -23,7 +23,7 @@ _PIECE = re.compile(
 
 
 def substitute(text: str, variables: Mapping[str, str]) -> str:
-    r"""A text with the values of its variables in their places.
+    r"""Replace the variables in a text.
 
     >>> substitute("SELECT :n, :'n', ':n', a::int FROM :\"t\"", {"n": "1", "t": "odd t"})
     "SELECT 1, '1', ':n', a::int FROM `odd t`"

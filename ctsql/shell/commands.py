@@ -59,7 +59,7 @@ _ROWS = (
         "details",
         (r"\d+",),
         "NAME",
-        "an object's columns, place, readers, upper",
+        "an object's columns, location, readers, upper",
         lambda name: f"DESCRIBE EXTENDED {name}",
     ),
     _Row("tables", (r"\dt",), "[PATTERN]", "tables; a pattern is a*, s.a* or s.", _lists("TABLES")),
@@ -75,7 +75,7 @@ _ROWS = (
         "schema",
         (r"\sc", ".schema"),
         "NAME",
-        "the statement that made an object",
+        "the CREATE statement of an object",
         lambda name: f"SHOW CREATE {name}",
     ),
     _Row("connection", (r"\conninfo",), "", "the warehouse, the schema, the versions"),
@@ -83,22 +83,20 @@ _ROWS = (
     _Row("print", (r"\p",), "", "print the last statement"),
     _Row("run", (r"\g",), "[FILE]", "run the last statement again, rows to a file"),
     _Row("run_expanded", (r"\gx",), "", "run it again, one line a value"),
-    _Row("watch", (r"\watch",), "[SECONDS]", "run it again and again until Ctrl-C"),
-    _Row(
-        "reset", (r"\r",), "", r"at the end of a text: forget it. \e \p \g \watch stand there, too"
-    ),
+    _Row("watch", (r"\watch",), "[SECONDS]", "run it repeatedly until Ctrl-C"),
+    _Row("reset", (r"\r",), "", r"discard what is typed; \e \p \g \watch may end a text, too"),
     _Row("expanded", (r"\x",), "[on|off|auto]", "one line a value; auto: for wide rows"),
     _Row("timing", (r"\timing", ".timer"), "[on|off]", "how long each statement took"),
     _Row("format", (r"\format", ".mode"), "[FORMAT]", "table, csv, json, jsonl or markdown"),
     _Row("display", (r"\pset",), "[NAME VALUE]", "format, expanded, limit, null, pager"),
     _Row("copy", (r"\copy",), "T FROM|TO FILE", "COPY with a file here, STDIN or STDOUT"),
     _Row("read", (r"\i", ".read"), "FILE", "run the statements of a file"),
-    _Row("output", (r"\o", ".output"), "[FILE]", "write rows to a file; without one: here again"),
-    _Row("set", (r"\set",), "[NAME VALUE]", "a variable, for :name; limit: of shown rows"),
-    _Row("unset", (r"\unset",), "NAME", "forget a variable"),
-    _Row("shell", (r"\!",), "[COMMAND]", "run a command of the system"),
+    _Row("output", (r"\o", ".output"), "[FILE]", "write rows to a file; without FILE: here"),
+    _Row("set", (r"\set",), "[NAME VALUE]", "set a variable for :name, or limit: rows shown"),
+    _Row("unset", (r"\unset",), "NAME", "remove a variable"),
+    _Row("shell", (r"\!",), "[COMMAND]", "run a command of the operating system"),
     _Row("help", (r"\?", r"\h", ".help"), "", "this list"),
-    _Row("quit", (r"\q", ".quit", ".exit"), "", "leave; so do exit, quit and Ctrl-D"),
+    _Row("quit", (r"\q", ".quit", ".exit"), "", "quit; exit, quit and Ctrl-D do the same"),
 )
 WATCH_SECONDS_MAX = 86_400.0
 ENDING = ("edit", "print", "run", "run_expanded", "watch", "reset")
@@ -209,9 +207,9 @@ def help_text() -> str:
     lines = [f"  {head:<{width}}  {row.text}" for head, row in zip(heads, _ROWS, strict=True)]
     return "\n".join(
         [
-            "Statements end with a semicolon and may take several lines; the prompt says what is",
+            "Statements end with a semicolon and may take several lines; the prompt shows what is",
             "open: ( a parenthesis, ' a string, ` a name, * a comment, - only the semicolon.",
-            "Ctrl-C clears the line or cancels what runs; Ctrl-D leaves.",
+            "Ctrl-C clears the line or cancels the statement; Ctrl-D quits.",
             "",
             *lines,
         ]

@@ -252,7 +252,7 @@ def test_a_cascade_is_asked_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             repl.feed(rf"\i {script}")
 
         out, err = _printed(tmp_path, use)
-        assert err.count("This drops, too:\n  view v\n  continual task c\n") == 1
+        assert err.count("This also drops:\n  view v\n  continual task c\n") == 1
         assert ("nothing was dropped" in err) is not answer
         assert out.count("(1 row)") == (2 if answer else 1)
 
