@@ -55,10 +55,10 @@ class May(Flag):
     """Where a kind of statement is allowed."""
 
     CHANGE = 0
-    READ_ONLY = auto()  # a read-only connection runs it
-    IN_TRANSACTION = auto()  # it stands between BEGIN and COMMIT
-    ONCE = auto()  # its SQL is evaluated now and never again
-    AGAIN = auto()  # it is a definition: its SQL is evaluated again later
+    READ_ONLY = auto()  # on a read-only connection
+    IN_TRANSACTION = auto()  # between BEGIN and COMMIT
+    ONCE = auto()  # its SQL is evaluated only now
+    AGAIN = auto()  # a definition, whose SQL is evaluated again later
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,6 +413,6 @@ def with_own_functions(engine: "Engine", *, once: bool) -> Iterator[None]:
             cause=problem,
             what=f"function {name}",
             where="in a definition",
-            detail="It is known to this process only; others run definitions, too.",
+            detail="It is registered in this process only; other processes run definitions too.",
             hint="Write it in SQL, or compute the column before the rows are inserted.",
         ) from problem

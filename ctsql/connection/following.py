@@ -104,7 +104,7 @@ def subscribe(
 
     Args:
         name: as SQL spells it, or a query in parentheses.
-        reader: the name under which the position is stored, for an object; a known reader
+        reader: the name under which the position is stored, not for a query; an existing reader
             continues at its position, and ``as_of`` and ``begin`` are ignored.
         as_of: start with the contents as of this T.
         begin: start with the changes at this T.

@@ -19,22 +19,21 @@ READ_ONLY = "read_only"
 TICK = "tick_interval"
 DEFAULTS = {ISOLATION: STRICT, TICK: "0"}
 DESCRIPTIONS = {
-    ISOLATION: f"'{STRICT}': reads see all that is committed; '{STORED}': reads see what is "
-    "stored, without waiting",
-    TICK: "commits that this connection binds to times share one when they are of the same "
-    "interval of so long, '1 second' for example; 0: each has its own",
-    READ_ONLY: "true: nothing is written, what is not stored yet is computed in memory; "
-    "false makes the connection write, and there is no way back",
+    ISOLATION: f"'{STRICT}': reads see everything that is committed; '{STORED}': reads see what "
+    "tasks and views have stored, without waiting",
+    TICK: "'1 second', for example: commits within a second share a T, if this connection binds "
+    "them; 0: each has its own T",
+    READ_ONLY: "true: nothing is written, and missing results are computed in memory; "
+    "false: the connection writes, and cannot become read-only again",
 }
 _ZONE = "time zone"
 FIXED = {
-    _ZONE: "Times are UTC everywhere, so that what a task computes does not depend on where it "
-    "runs.",
+    _ZONE: "Times are UTC everywhere, so that a task writes the same rows on every machine.",
     "spark.sql.session.timezone": "Times are UTC everywhere.",
-    "spark.sql.ansi.enabled": "Errors on data must be errors, or results would not be definite.",
+    "spark.sql.ansi.enabled": "Without ANSI rules, errors in the data silently become NULL.",
 }
 _CHANGES_RESULTS = (
-    "Queries give other rows by it, and a definition gives the same rows in every process."
+    "It changes the rows of queries, and a definition must give the same rows in every process."
 )
 
 
@@ -137,8 +136,8 @@ def _fixed(statement: SetSetting, name: str) -> CtsqlError:
         hint = "Convert in the query, with from_utc_timestamp() for example."
     elif name not in FIXED:
         hint = (
-            "Say it in the query, by another function for example. What is read once may be read "
-            "by con.spark, a session of Spark's with settings of its own, and given to con.append."
+            "Write it in the query, for example with another function. Or read the data with "
+            "con.spark, a session with its own settings, and append it with con.append."
         )
     why = FIXED.get(name, _CHANGES_RESULTS)
     return not_supported(statement.name_span, f'setting "{statement.name}"', why=why, hint=hint)

@@ -114,8 +114,8 @@ class Writer:
     def stage(self, rows: Any, *, lower: int, upper: int) -> str:
         """Write rows into files that no reader sees yet; returns a text with which to append them.
 
-        The text may travel to another process. It must be appended or discarded once: until then
-        its files are kept, unless MAINTAIN finds them old.
+        Another process may append the text. It must be appended or discarded once: until then its
+        files are kept, unless MAINTAIN removes them as old.
         """
         self._check("stage")
         with self._warehouse._running(self._label) as engine:

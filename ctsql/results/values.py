@@ -1,8 +1,8 @@
 """One value as text, and as JSON.
 
 - Decimals keep every digit and their scale; in JSON they are number literals.
-- Fractions have as many digits as distinguish them from their neighbours: a ``float`` fewer than a
-  ``double``, so one tenth is 0.1 in both. NaN and the infinities are strings in JSON.
+- Floating-point numbers have the fewest digits that are read back as the same number, so one tenth
+  is 0.1 as a ``float`` and as a ``double``. NaN and the infinities are strings in JSON.
 - Dates and times are ISO 8601: a ``timestamp`` in UTC with its offset, a ``timestamp_ntz`` without.
 - Binary values are hexadecimal digits in upper case (what ``unhex`` reads).
 - Arrays, maps and structs are JSON. A map is an object whose names are its keys as text, those of

@@ -241,7 +241,7 @@ class Binder:
             )
         else:
             kind = self.external_kind(ref.parts)
-            detail = f"A {kind} is known to this process only; others run definitions, too."
+            detail = f"A {kind} exists in this process only; other processes run definitions too."
         hint = f"Make a table of it and read that: CREATE TABLE t AS SELECT * FROM {text}"
         place = f"in {where}"
         raise error("NOT_DURABLE", span=ref.span, what=text, where=place, detail=detail, hint=hint)

@@ -55,7 +55,7 @@ def test_what_changes_results_is_not_set(name: str) -> None:
     statement: Any = parse(Source(f"SET {name} = 'false'").whole())
     with pytest.raises(NotSupported) as raised:
         Settings().set(statement, session)
-    assert raised.value.hint or "Errors on data" in str(raised.value.detail)
+    assert raised.value.hint or "errors in the data" in str(raised.value.detail)
     assert not session.conf.set.called
 
 
