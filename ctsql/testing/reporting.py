@@ -99,8 +99,8 @@ def difference_lines(difference: Difference, has_styles: bool = False) -> Iterat
 def _legend(difference: Difference) -> str:
     parts = []
     for sign, count, what in (
-        ("-", difference.missing_count, "expected and not there"),
-        ("+", difference.surplus_count, "there and not expected"),
+        ("-", difference.missing_count, "missing"),
+        ("+", difference.surplus_count, "not expected"),
     ):
         if count:
             more = f", the first {ROWS_SHOWN} are shown" if count > ROWS_SHOWN else ""

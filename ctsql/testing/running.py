@@ -300,18 +300,18 @@ class RunningTest:
         if expectation.like is not None:
             description += f" like '{expectation.like}'"
         if errors:
-            message = f"{description} was expected, and this came{self._when(expectation.after)}"
+            message = f"{description} was expected, not this error{self._when(expectation.after)}"
             return Mismatch(span=expectation.span, message=message, problem=errors[0])
         if expectation.subject is not None:
             what = expectation.subject.span.text
             message = (
-                f"{description} was expected, and {what} can be read{self._when(expectation.after)}"
+                f"{description} was expected, but {what} can be read{self._when(expectation.after)}"
             )
         else:
             step = "no step" if expectation.after is None else f"step {expectation.after}"
             is_one = expectation.after is not None
-            message = f"{description} was expected, and {step} is {'not ' if is_one else ''}refused"
-            message += "; of an object: EXPECT ERROR ... IN x"
+            message = f"{description} was expected, but {step} is {'not ' if is_one else ''}refused"
+            message += "; for an error of an object type EXPECT ERROR ... IN x"
         return Mismatch(span=expectation.span, message=message)
 
     def _errors_in(self, expectation: st.ExpectError) -> list[CtsqlError]:
@@ -339,7 +339,7 @@ def _is_as_expected(problem: CtsqlError, expectation: st.ExpectError) -> bool:
 
 
 def _is_like(text: str, pattern: str) -> bool:
-    r"""As LIKE: % is any text, _ any character, a backslash takes their meaning away.
+    r"""Match as LIKE does: % is any text, _ any character, a backslash escapes them.
 
     >>> _is_like("division by zero", "%by zero"), _is_like("a_b", r"a\_b"), _is_like("axb", r"a\_b")
     (True, True, False)

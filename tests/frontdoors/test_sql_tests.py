@@ -83,7 +83,7 @@ FOLDER = {
         TEST 'fails: {"a":2}' GIVEN types (i, v) VALUES (1, parse_json('{"a": 1}'))
             EXPECT types (v) VALUES (parse_json('{"a": 2}'));
         TEST 'fails: -0.0' GIVEN types (i, d) VALUES (1, -0.0D) EXPECT types (d) VALUES (0.0);
-        TEST 'fails: (+ there and not expected: 1 row)' GIVEN types (i) VALUES (1), (1)
+        TEST 'fails: (+ not expected: 1 row)' GIVEN types (i) VALUES (1), (1)
             EXPECT types (i) VALUES (1);
         TEST 'fails: 1.5 is no int' GIVEN types (i) VALUES (1) EXPECT types (i) VALUES (1.5);
         TEST 'fails: COLUMN_COUNT_MISMATCH' GIVEN types (i) VALUES (1)
@@ -153,7 +153,7 @@ FOLDER = {
         TEST 'ok: odd names' GIVEN nums VALUES (1) EXPECT `odd name` (`odd column`) VALUES (1);
         TEST 'fails: step 2 changes tens' GIVEN nums VALUES (1) THEN nums VALUES (1)
             EXPECT NO CHANGE IN tens;
-        TEST 'fails: and this came' GIVEN nums VALUES (0) EXPECT ERROR HISTORY_LOST IN tens;
+        TEST 'fails: not this error' GIVEN nums VALUES (0) EXPECT ERROR HISTORY_LOST IN tens;
         TEST 'fails: can be read' GIVEN nums VALUES (1) EXPECT ERROR TASK_FAILED IN tens;
         TEST 'fails: cannot be compared' GIVEN nums VALUES (0) EXPECT tens VALUES (1);
         CREATE SCHEMA shop; USE shop;
@@ -208,7 +208,7 @@ def test_tests_pass_and_fail_as_they_must(folder: Path, connection: Connection) 
         "       d",
         "  -  0.0",
         "  + -0.0",
-        "  (- expected and not there: 1 row; + there and not expected: 1 row)",
+        "  (- missing: 1 row; + not expected: 1 row)",
     ]
     suite = ET.fromstring(junit(outcomes, 1.5)).find("testsuite")
     assert suite is not None
