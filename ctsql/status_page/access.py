@@ -44,7 +44,7 @@ def token_for(host: str, environment: Mapping[str, str]) -> tuple[str | None, bo
     token = environment.get(TOKEN_VARIABLE)
     if token:
         if len(token) < TOKEN_LETTERS_MIN or not token.isascii() or not token.isprintable():
-            message = f"{TOKEN_VARIABLE} is no good token"
+            message = f"{TOKEN_VARIABLE} is not a valid token"
             detail = f"It needs {TOKEN_LETTERS_MIN} or more ASCII characters."
             raise misuse(message, detail)
         return token, False

@@ -11,7 +11,7 @@ from ctsql.runtime.monitoring.status import WORST_FIRST, State
 
 STORED = "stored"  # the state of a table: it is not computed, so it cannot be behind
 _WORST_FIRST = (*(state.value for state in WORST_FIRST), STORED)
-PROBLEMS = (State.FAILED.value, State.UNREADABLE.value)  # the states that need a person
+PROBLEMS = (State.FAILED.value, State.UNREADABLE.value)  # the states that need action
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ class Overview:
 
     @property
     def problems(self) -> tuple[GraphNode, ...]:
-        """The objects that need a person."""
+        """The objects that need action."""
         return tuple(o for o in self.objects if o.state in PROBLEMS)
 
 

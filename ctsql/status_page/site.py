@@ -123,7 +123,7 @@ class Site:
 
     async def _events(self, request: Request) -> Response:
         if self._streams >= STREAMS_MAX:
-            raise HTTPException(503, "Too many pages are open; this one is as of when it came.")
+            raise HTTPException(503, "Too many pages are open; this one is not updated.")
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
         if request.method == "HEAD":
             return Response(None, 200, headers, "text/event-stream")
@@ -160,7 +160,7 @@ class Site:
         return self._page(
             "problem.html",
             503,
-            message=problem.message if known else "the logs of the warehouse do not answer",  # type: ignore[attr-defined]
+            message=problem.message if known else "the logs of the warehouse cannot be read",  # type: ignore[attr-defined]
             detail=problem.detail if known else "",  # type: ignore[attr-defined]
             hint=problem.hint if known else "",  # type: ignore[attr-defined]
         )

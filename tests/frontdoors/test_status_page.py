@@ -125,7 +125,7 @@ def test_the_page_of_an_object() -> None:
     assert "3 in order_lines_quarantine" in page.text
     assert "FROM system.quarantine WHERE object = 'order_lines'" in page.text
     assert "refreshes" not in table.text
-    assert "set aside" not in table.text
+    assert "Quarantined" not in table.text
 
 
 def test_what_is_to_be_typed_names_odd_objects() -> None:
@@ -218,7 +218,7 @@ def test_a_token_is_needed_where_others_reach() -> None:
     variable = {access.TOKEN_VARIABLE: TOKEN}
     assert access.token_for("0.0.0.0", variable) == (TOKEN, False)
     assert access.token_for("127.0.0.1", variable) == (TOKEN, False)
-    with pytest.raises(CtsqlError, match="no good token"):
+    with pytest.raises(CtsqlError, match="not a valid token"):
         access.token_for("0.0.0.0", {access.TOKEN_VARIABLE: "short"})
 
 

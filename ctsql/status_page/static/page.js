@@ -1,6 +1,6 @@
-// Keeps the page new. A change is heard of from /events; then the page is got again, and each part
-// marked data-live that is not as it was is replaced. What the reader has opened, scrolled, filtered
-// or focused stays as it is. Without this script the page is whole, and reloads by itself.
+// Keeps the page up to date. After an event from /events it fetches the page again, and replaces
+// each part marked data-live that differs. What the reader has opened, scrolled, filtered or focused
+// is kept. Without this script the page is complete, and reloads by itself.
 "use strict";
 (() => {
   const byId = (id) => document.getElementById(id);
