@@ -40,7 +40,7 @@ def dump(folder: str, **given: Any) -> None:
     """Write the definitions of a warehouse into a folder.
 
     Each object gets a file of SQL. The files are numbered in the order in which they run: ctsql -w
-    OTHER FOLDER/*.sql makes the same objects in another warehouse. Rows are not written.
+    OTHER FOLDER/*.sql creates the same objects in another warehouse. Rows are not written.
     """
 
     def write(runner: Runner) -> None:
@@ -53,13 +53,13 @@ def dump(folder: str, **given: Any) -> None:
 
 
 @click.command("warm-up")
-@click.option("--remove", is_flag=True, help="Delete the archives, and make none.")
+@click.option("--remove", is_flag=True, help="Delete all archives, and create none.")
 @options.common(has_warehouse=False)
 def warm_up(remove: bool, **given: Any) -> None:
     """Make later starts of Spark faster.
 
-    Makes an archive of Spark's Java classes in the cache folder, about 150 MB. Prints its path, and
-    how long a command takes without it and with it. Repeat it after an update of Java, Spark or
+    Creates an archive of Spark's Java classes in the cache folder, about 150 MB. Prints its path,
+    and how long a command takes with and without it. Run it again after an update of Java, Spark or
     Delta: an archive of another version is not used.
     """
 
@@ -184,7 +184,7 @@ def plan(folder: str, prune: bool, as_json: bool, plan_file: str | None, **given
 @options.variables
 @options.common()
 def apply(folder: str, prune: bool, plan_file: str | None, as_json: bool, **given: Any) -> None:
-    """Make the definitions of the warehouse those of a folder, all at one T or none.
+    """Change the warehouse's definitions to those of a folder: all at one T, or none.
 
     Exit status: 0 done or nothing to do, 4 refused, 1 something failed.
     """

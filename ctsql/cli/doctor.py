@@ -99,7 +99,7 @@ def _jars() -> str:
 def _archive() -> str:
     archive = archive_of(check_java(), class_path(spark_home()))
     if archive is None:
-        return "no archive of classes; ctsql warm-up makes one, and starts of Spark faster"
+        return "no archive of classes; ctsql warm-up creates one, for faster starts of Spark"
     return str(archive)
 
 
@@ -145,11 +145,11 @@ def remote_store(location: str, master: str | None) -> str:
 
 
 def run_self_test(master: str | None) -> str:
-    """Run statements in a new warehouse; reports their number, the time and missing fast paths."""
+    """Run statements in a new warehouse; returns their number, the time and missing methods."""
     from ctsql.runtime.spark.missing import found
 
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="ctsql-doctor-") as folder:
         count = self_test(folder, partial(connect, master=master))
     text = f"{count} statements ran in {time.monotonic() - start:.0f} s, start of Spark included"
-    return "; ".join([text, *(f"another way, for lack of {each}" for each in found.values())])
+    return "; ".join([text, *(f"slower, because Spark lacks {each}" for each in found.values())])

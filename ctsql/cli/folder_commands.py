@@ -1,7 +1,7 @@
 """``ctsql plan``, ``apply`` and ``dump``: a folder of SQL as the state of a warehouse.
 
 Exit codes of plan: 0 nothing to do, 2 changes, 4 refused; of apply: 0 done or nothing to do, 4
-refused. Both: 1 where the environment prevents it or rows cannot be computed.
+refused. Both: 1 for any other error.
 """
 
 import json
@@ -102,7 +102,7 @@ def _block(mark: str, change: "PlannedChange") -> Iterator[str]:
     yield f"{mark} {change.keyword.lower()} {change.name}: {what}{effect}"
     yield from (f"    {text}" for text in (*change.alterations, *change.notices))
     if change.incremental is not None:
-        how = "followed by the changes of its tables"
+        how = "refreshed incrementally"
         yield f"    {how}" if change.incremental else f"    recomputed each time: {change.reason}"
     if change.refusal is not None:
         yield from (f"    {line}" for line in refusal_lines(change.refusal))
@@ -129,7 +129,7 @@ def write_dump(connection: "Connection", folder: Path) -> list[Path]:
 
     check_output(folder, connection.warehouse)
     if any(folder.glob("*.sql")):
-        detail = "Files of dropped objects would stay among the new ones."
+        detail = "Files of dropped objects would remain among the new ones."
         raise misuse(f"there are .sql files in {folder}", detail)
     with connection._running("dump") as engine:
         definitions = dump(engine)

@@ -1,4 +1,4 @@
-"""The program: its commands by name, and the one without a name, which runs statements.
+"""The program: its named commands, and the unnamed one that runs statements.
 
 Exit codes: 0 all ran; 1 a statement failed (or the environment prevents it); 2 bad usage; 130
 interrupted by Ctrl-C; 141 the reader of standard output has ended.
@@ -25,7 +25,7 @@ _UNNAMED = ""  # the name of the command that runs statements; a file cannot hav
 
 
 class Program(click.Group):
-    """Commands by name, before or after options; else the unnamed command."""
+    """Finds the command's name among the arguments; without a name, the unnamed command runs."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put the name of the command first."""
@@ -69,7 +69,7 @@ class Program(click.Group):
 
 
 class _PlanUsageError(click.UsageError):
-    """Bad usage of ``ctsql plan``, for which exit code 2 means that something would change."""
+    """Bad usage of ``ctsql plan``: exit code 1, because 2 means that something would change."""
 
     exit_code = FAILED
 

@@ -130,8 +130,8 @@ def prepare_streams() -> None:
     """Prepare the standard streams for rows.
 
     Streams that the caller has closed are replaced: nothing is read, messages are lost, and writing
-    rows fails. Rows are UTF-8 in any locale; a terminal keeps its own encoding, and shows the
-    numbers of letters that it lacks.
+    rows fails. Rows are UTF-8 in any locale. A terminal keeps its own encoding; characters that it
+    lacks are escaped.
     """
     if sys.stdin is None:
         sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115  for good

@@ -25,7 +25,7 @@ ADDRESS = "127.0.0.1:8480"
 PACKAGES = ("jinja2", "starlette")
 _STEP_SECONDS = 3_600.0
 OnLost = Callable[[CtsqlError], None]
-"""Told of the error after which a server can answer nothing."""
+"""Called with the error after which a server cannot answer any more."""
 
 
 class Noted(Protocol):
@@ -112,13 +112,13 @@ def serve(
 ) -> None:
     """Serve a status page for browsers, or the warehouse to PostgreSQL's clients, until stopped.
 
-    The page is read-only, and shows what reads what, how far everything is, what failed and what to
-    type. On a local disk it needs no Spark. With ctsql run type --serve.
+    The read-only page shows the objects, what they read, their state and lag, and failures with
+    what to type. On a local disk it needs no Spark. ctsql run --serve serves it from the service.
     """
     source = click.get_current_context().get_parameter_source("listen")
     has_page = postgres is None or source is not click.core.ParameterSource.DEFAULT
     if postgres is None and (read_write or connections or tls_certificate or tls_key):
-        raise click.UsageError("These options go with --postgres.")
+        raise click.UsageError("These options need --postgres.")
 
     def servers(
         connection: "Connection", on_lost: OnLost

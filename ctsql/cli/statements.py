@@ -26,8 +26,8 @@ def read_sources(
 ) -> list[Source]:
     r"""Read all sources before anything runs: a missing file is bad usage.
 
-    ``\copy`` of ``-c`` is unchanged, as it may read the standard input. ``names`` are those of the
-    program's commands, which a file's may be a misspelling of.
+    ``\copy`` of ``-c`` is unchanged, as it may read the standard input. ``names`` are the names of
+    commands: a missing file's name may be a misspelt one.
     """
     if commands:
         texts = ["<command>", *(f"<command {n}>" for n in range(2, len(commands) + 1))]
