@@ -24,7 +24,7 @@ NARROW = 96
 OK, FAILED, INTERRUPTED = 0, 1, 130
 
 GO_ON = """
-Everything is in {warehouse}. Go on in the shell:
+Everything is in {warehouse}. Continue in the shell:
 
     {command} -w {warehouse}
 

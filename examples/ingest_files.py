@@ -3,9 +3,9 @@
     python -m examples.ingest_files -w warehouse in checkpoint
 
 Structured Streaming finds the files, ``con.writer`` commits their rows. Each row has the path of
-its file, and the task ``loaded_files`` keeps each path that was ever in the table. So the warehouse
-knows what is in. The checkpoint only saves time: without it the stream begins with all files again,
-and the rows of those that are in are left out.
+its file, and the task ``loaded_files`` stores these paths, also of rows that are deleted later. A
+batch skips files whose paths are stored. The checkpoint only saves time: without it the stream
+begins with all files again, and stored ones are skipped.
 
 Two processes may load the same folder. The upper of the writer counts its commits and is read
 before ``loaded_files`` is; if another process commits in between, ``compare_and_append`` raises
@@ -33,7 +33,7 @@ CREATE CONTINUAL TASK IF NOT EXISTS loaded_files (file STRING) ON INPUT deliveri
 
 
 def follow(con: Connection, folder: str, checkpoint: str, *, once: bool = False) -> StreamingQuery:
-    """Start to load the CSV files of a folder; with ``once`` those that are there now."""
+    """Start to load the CSV files of a folder; with ``once`` only the existing ones."""
     con.execute(SET_UP)
     writer = con.writer("deliveries", job="ingest_files")
 
@@ -56,7 +56,7 @@ def follow(con: Connection, folder: str, checkpoint: str, *, once: bool = False)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Load until it is stopped, or with ``--once`` what is there."""
+    """Load until stopped; with ``--once`` only the existing files."""
     parser = argparse.ArgumentParser(description="Load new CSV files of a folder into a table.")
     parser.add_argument("-w", "--warehouse", required=True)
     parser.add_argument("--once", action="store_true")

@@ -3,15 +3,15 @@
     python -m examples.ingest_kafka -w warehouse localhost:9092 orders checkpoint
 
 Structured Streaming reads the topic, ``con.writer`` commits the rows. Each row has the partition
-and the offset of its message, and the task ``loaded_offsets`` keeps the newest offset of each
-partition. So the warehouse knows what is in. The checkpoint only saves time: without it the stream
-begins with the first message again, and those that are in are left out.
+and the offset of its message, and the task ``loaded_offsets`` stores the newest offset of each
+partition. A batch skips messages up to that offset. The checkpoint only saves time: without it the
+stream begins with the first message again, and stored ones are skipped.
 
 Two processes may load the same topic. The upper of the writer counts its commits and is read
 before ``loaded_offsets`` is; if another process commits in between, ``compare_and_append`` raises
 UpperMismatch and writes nothing. The query ends then; start it again.
 
-A topic that was deleted and made again begins with offset 0: load it into another table. Spark
+A topic that was deleted and created again begins with offset 0: load it into another table. Spark
 needs its connector: spark.jars.packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0.
 """
 
@@ -41,7 +41,7 @@ ON INPUT orders AS (
 def follow(
     con: Connection, brokers: str, topic: str, checkpoint: str, *, once: bool = False
 ) -> StreamingQuery:
-    """Start to load the messages of a topic; with ``once`` those that are there now."""
+    """Start to load the messages of a topic; with ``once`` only the existing ones."""
     con.execute(SET_UP)
     writer = con.writer("orders", job="ingest_kafka")
 
@@ -69,7 +69,7 @@ def follow(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Load until it is stopped, or with ``--once`` what is there."""
+    """Load until stopped; with ``--once`` only the existing messages."""
     parser = argparse.ArgumentParser(description="Load messages of a Kafka topic into a table.")
     parser.add_argument("-w", "--warehouse", required=True)
     parser.add_argument("--once", action="store_true")

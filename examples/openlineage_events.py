@@ -24,7 +24,7 @@ waiting: "queue.Queue[RunEvent]" = queue.Queue(10_000)
 
 
 def send(event: Event) -> None:
-    """Take an event of the service; if 10,000 wait already, drop it."""
+    """Queue an event of the service; if 10,000 are queued already, drop it."""
     if event.time is not None and (event.refresh or (event.condition and event.name)):
         try:
             waiting.put_nowait(run_event(event, event.time))
