@@ -55,6 +55,11 @@ def outputs_of(catalog: Catalog, task: Item) -> list[Item]:
     return [catalog.items[object_id] for object_id in task.outputs]
 
 
+def outputs_or_itself(catalog: Catalog, item: Item) -> list[Item]:
+    """The objects that hold the rows of a task or view, in order: its outputs, or itself."""
+    return outputs_of(catalog, item) or [item]
+
+
 def going_with(catalog: Catalog, object_ids: Iterable[str]) -> list[Item]:
     """The objects and all that is dropped with them, each once.
 
@@ -163,7 +168,7 @@ def written_under(catalog: Catalog, task: Item) -> dict[str, Item]:
     Outputs of a replacement use the names of the task that they replace.
     """
     of = catalog.items.get(task.replaces or "", task)
-    pairs = zip(outputs_of(catalog, task) or [task], outputs_of(catalog, of) or [of], strict=True)
+    pairs = zip(outputs_or_itself(catalog, task), outputs_or_itself(catalog, of), strict=True)
     return {output.id: read_item for output, read_item in pairs}
 
 

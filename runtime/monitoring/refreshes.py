@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from heapq import merge
 from typing import Any
 
-from ctsql.catalog.dependencies import outputs_of, tasks_and_views
+from ctsql.catalog.dependencies import outputs_or_itself, tasks_and_views
 from ctsql.catalog.items import Item, Task
 from ctsql.catalog.times import CLOSED
 from ctsql.runtime.log.actions import Commit, rows_changed
@@ -62,7 +62,7 @@ def _outputs(reader: LogReader, items: Iterable[Item]) -> list[tuple[Item, Item]
     outputs = [
         (i, output)
         for i in tasks_and_views(items)
-        for output in outputs_of(reader.catalog, i) or [i]
+        for output in outputs_or_itself(reader.catalog, i)
     ]
     return [both for both in outputs if are_there(reader.relations, [both[1]])]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from ctsql.catalog.dependencies import (
     check_no_cycle,
     flow_targets,
-    outputs_of,
+    outputs_or_itself,
     parts_of,
     with_plain_views,
 )
@@ -271,7 +271,7 @@ class FolderBinder:
             return _Bound([item, *complete_outputs(made, item, plan)], plans=(plan,))
         columns = check_same_shape(names, old, definition_statement(self.engine, old), statement)
         parts = tuple(p for p in parts if p is not Part.COLUMNS)  # existing ones are kept
-        if columns != tuple(o.columns for o in outputs_of(self.stored_catalog, old) or [old]):
+        if columns != tuple(o.columns for o in outputs_or_itself(self.stored_catalog, old)):
             parts = (*parts, Part.MORE_COLUMNS)
         if self._has_lost_columns(self.engine.relations.current(old)):
             parts = (*parts, Part.BELOW)

@@ -34,7 +34,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ctsql.catalog.declined import Declined
-from ctsql.catalog.dependencies import outputs_of
+from ctsql.catalog.dependencies import outputs_or_itself
 from ctsql.catalog.errors import CtsqlError, DataError, EnvironmentProblem, StatementError, error
 from ctsql.catalog.items import Item
 from ctsql.planner.lowering.output_state import union_all
@@ -146,7 +146,7 @@ class TaskSink:
         self._retrying = retry
         runs = due_runs(self.warehouse, self.item, after=upper - 1, until=until)
         if runs and not self.item.revision:  # else the definition adds missing columns
-            for output in outputs_of(self.warehouse.catalog, self.item) or [self.item]:
+            for output in outputs_or_itself(self.warehouse.catalog, self.item):
                 check_columns_there(self.warehouse, output)
         state: SinkState[Run] = SinkState(
             append_times=[run.time for run in runs],

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from pyspark.sql import types as T
 
-from ctsql.catalog.dependencies import outputs_of
+from ctsql.catalog.dependencies import outputs_or_itself
 from ctsql.catalog.errors import not_supported
 from ctsql.catalog.items import Item, Task
 from ctsql.catalog.names import fold, quote
@@ -129,7 +129,7 @@ def check_same_shape(
         inputs = ", ".join(i.ref.span.text for i in old.inputs)
         why = f'What "{item.name}" holds came from {inputs}.'
         raise not_supported(new.inputs[0].ref.span, what, why=why, hint=_ELSEWHERE)
-    outputs = outputs_of(catalog, item) or [item]
+    outputs = outputs_or_itself(catalog, item)
     if [qualify(o.target, schema) for o in new.outputs] != [
         o.name for o in outputs if item.outputs
     ]:

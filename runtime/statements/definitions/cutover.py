@@ -25,7 +25,7 @@ from ctsql.catalog.catalog import Catalog, still_there
 from ctsql.catalog.cutovers import Cutover, together
 from ctsql.catalog.dependencies import (
     closure,
-    outputs_of,
+    outputs_or_itself,
     parts_of,
     replacement_of,
     writer_of,
@@ -182,7 +182,7 @@ class _Prepared:
             return redefined_view(now, after, change.history, is_paced=self.is_paced)
         if not isinstance(later, Task):
             return replace(later, definition=after.definition)
-        outputs, new = outputs_of(current, now) or [now], {i.id: i for i in self.wanted.items}
+        outputs, new = outputs_or_itself(current, now), {i.id: i for i in self.wanted.items}
         before = tuple(o.columns for o in outputs)
         columns = tuple(new.get(o.id, o).columns for o in outputs)
         earlier = now.revisions

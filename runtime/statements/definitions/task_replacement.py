@@ -25,6 +25,7 @@ from ctsql.catalog.dependencies import (
     check_no_cycle,
     closure,
     outputs_of,
+    outputs_or_itself,
     parts_of,
     stored_reads,
     written_by,
@@ -226,7 +227,7 @@ class TaskReplacement(OnNames):
             kept_options += [o for o in old.options if o.name == COALESCE]
         begin = f"FROM {statement.begin.span.text}" if statement.begin is not None else "SNAPSHOT"
         head = f"CREATE REPLACEMENT CONTINUAL TASK {_name(item, task)} FOR {_name(task, task)}"
-        theirs = outputs_of(self.engine.catalog, task) or [task]
+        theirs = outputs_or_itself(self.engine.catalog, task)
         text = _with_head(definition, f"{head} {begin}", kept_options, theirs)
         item = replace(item, definition=replace(item.definition, text=text), replaces=task.id)
         parsed = _parse(text, name)
@@ -269,7 +270,7 @@ class TaskReplacement(OnNames):
         current = _current(self.engine, items[0])
         options = [*current.options, *(o for o in old.options if o.name in _BEGINS)]
         head = f"CREATE CONTINUAL TASK {_name(task, task)}"
-        return _with_head(current, head, options, outputs_of(self.engine.catalog, task) or [task])
+        return _with_head(current, head, options, outputs_or_itself(self.engine.catalog, task))
 
     # ---- building
 
@@ -307,7 +308,7 @@ class TaskReplacement(OnNames):
         return since, copy_of(
             item,
             outputs_among(draft.items),
-            outputs_of(engine.catalog, task) or [task],
+            outputs_or_itself(engine.catalog, task),
             followed_by(self.names, _parse(item.definition.text, item.name)),
             quarantine=engine.catalog.items.get(task.quarantine or ""),
         )
@@ -411,7 +412,7 @@ def with_rows_of(
     is_stored = replacement.id in there.items
     copy = copy_of(
         task,
-        outputs_of(there, task) or [task],
+        outputs_or_itself(there, task),
         outputs_among(items),
         follows,
         clears=True,
@@ -447,7 +448,7 @@ def advance_replacement(engine: Engine, items: Sequence[Item]) -> None:
 
 def _check_fits(catalog: Catalog, items: Sequence[Item], task: Item, span: Span | None) -> None:
     """Raise if a task cannot get the definition of a replacement (the first item)."""
-    outputs = outputs_of(catalog, task) or [task]
+    outputs = outputs_or_itself(catalog, task)
     for item, output in zip(outputs_among(items), outputs, strict=True):
         check_same_columns(item, output, span)
     others = [r for r in items[0].reads if r.object_id != items[0].id]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ctsql.catalog import times
 from ctsql.catalog.catalog import Catalog
-from ctsql.catalog.dependencies import outputs_of
+from ctsql.catalog.dependencies import outputs_of, outputs_or_itself
 from ctsql.catalog.errors import NotSupported, StatementError, error
 from ctsql.catalog.items import Item, MaterializedView, ObjectKind, Table, Task, TaskOutput
 from ctsql.catalog.names import Name, fold, quote
@@ -502,7 +502,7 @@ def _of_view(engine: LogReader, view: Item) -> Iterator[tuple[object, ...]]:
 
 def _of_task(engine: LogReader, task: Item) -> Iterator[tuple[object, ...]]:
     plan = engine.relations.bound(task).task
-    for output in outputs_of(engine.catalog, task) or [task]:
+    for output in outputs_or_itself(engine.catalog, task):
         constraints = plan.transaction.constraints_of(output.id)
         if not constraints:
             continue
