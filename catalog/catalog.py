@@ -7,11 +7,19 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ctsql.catalog.errors import RESTORE, error, unknown_relation
-from ctsql.catalog.items import FILE_FORMATS, Item, Record, Task, TaskOutput, was_dropped
+from ctsql.catalog.items import (
+    FILE_FORMATS,
+    Item,
+    Record,
+    Task,
+    TaskOutput,
+    item_of_entry,
+    item_text,
+    was_dropped,
+)
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, did_you_mean, fold
 from ctsql.catalog.schemas import quote_text
 from ctsql.catalog.spans import Span
-from ctsql.catalog.stored_items import item_of_entry, item_text
 from ctsql.catalog.system_tables import SYSTEM_TABLES, find_system_table, is_system, only_queried
 from ctsql.catalog.times import to_iso
 

@@ -12,8 +12,7 @@ from typing import Any
 
 from ctsql.catalog.catalog import Catalog, DropEntry
 from ctsql.catalog.errors import RESTORE, not_readable
-from ctsql.catalog.items import Item
-from ctsql.catalog.stored_items import item_of_entry, item_text
+from ctsql.catalog.items import Item, item_of_entry, item_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 A class says what the caller may do; they are those of PEP 249, which code for any DB-API driver
 catches. A condition is a stable public name with an SQLSTATE, a message, and often a detail and a
-hint.
+hint. :class:`Declined` is no error: a function returns it to leave its work to another.
 
 A message is short, lower case, without a full stop; present tense if it can never work, past tense
 if a retry could. Detail is facts in sentences. Hint is one thing to do.
@@ -302,3 +302,12 @@ def check_text(text: str, what: str) -> None:
     except UnicodeEncodeError as problem:
         detail = f"U+{ord(text[problem.start]):04X} is not a character."
         raise misuse(f"{what} is not text", detail) from problem
+
+
+@dataclass(frozen=True, slots=True)
+class Declined:
+    """The function did nothing; the caller uses another way."""
+
+    reason: str  # the reason: a sentence for developers, or a code if users see it
+    detail: str = ""  # for example, which table
+    span: Span | None = None  # the responsible part of a definition

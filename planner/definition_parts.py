@@ -13,7 +13,7 @@ from ctsql.catalog.refreshes import RefreshPart
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.binding.binder import qualify
 from ctsql.planner.syntax import ast as st, splice
-from ctsql.planner.syntax.tokens.qualified_names import QualifiedNames
+from ctsql.planner.syntax.tokens.name_scopes import QualifiedNames
 from ctsql.planner.syntax.tokens.tokenizer import words_of
 
 Meaning = Callable[[Name], str]

@@ -5,7 +5,7 @@ from operator import itemgetter
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ctsql.catalog.declined import Declined
+from ctsql.catalog.errors import Declined
 from ctsql.planner.ivm import Input, PrintedQuery, TableUse, Text
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.spark_types import without_padding
@@ -22,7 +22,7 @@ from ctsql.runtime.spark.job_metrics import Meter
 from ctsql.runtime.spark.temp_views import TemporaryNames
 from ctsql.runtime.tasks.body import propose, stage_batched_runs
 from ctsql.runtime.views.change_plans import types_given, types_of
-from ctsql.runtime.views.prepared_view import view_of_few
+from ctsql.runtime.views.view_diff import view_of_few
 from ctsql.runtime.warehouse.query_engine import (
     OutputProposal,
     StoredRelations,

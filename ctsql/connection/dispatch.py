@@ -19,23 +19,22 @@ from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.tokens.replaceable_calls import with_schema
 from ctsql.results.result import Result
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.pipelines.create_or_replace import create_flow, create_or_replace
+from ctsql.runtime.pipelines.applying import create_flow, create_or_replace
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.internals.sessions import describe_functions, function_names
 from ctsql.runtime.spark.internals.temporary import has_function, with_functions
-from ctsql.runtime.statements.definitions.alter import Alteration
-from ctsql.runtime.statements.definitions.alter_task import TaskAlteration
-from ctsql.runtime.statements.definitions.alter_view import (
+from ctsql.runtime.statements.definitions.alter import (
+    Alteration,
     change_view_constraints,
     set_view_options,
 )
+from ctsql.runtime.statements.definitions.alter_task import TaskAlteration
 from ctsql.runtime.statements.definitions.create import Creation
 from ctsql.runtime.statements.definitions.dropped import Undropping
 from ctsql.runtime.statements.definitions.task_replacement import TaskReplacement
 from ctsql.runtime.statements.definitions.view_replacement import Replacement
 from ctsql.runtime.statements.dml.copy import copy_from, copy_to
-from ctsql.runtime.statements.dml.dml import write_source
-from ctsql.runtime.statements.dml.few_rows import for_few_rows, reads_few
+from ctsql.runtime.statements.dml.dml import for_few_rows, reads_few, write_source
 from ctsql.runtime.statements.dml.transaction import OpenTransaction
 from ctsql.runtime.statements.explain import Explanation
 from ctsql.runtime.statements.inspect.pending import show_pending

@@ -14,8 +14,7 @@ from pyspark.sql import DataFrame, types as T
 
 from ctsql.api import Connection
 from ctsql.catalog import times
-from ctsql.catalog.declined import Declined
-from ctsql.catalog.errors import CtsqlError, Error, StatementError
+from ctsql.catalog.errors import CtsqlError, Declined, Error, StatementError
 from ctsql.catalog.spans import Span
 from ctsql.planner.folder import Folder
 from ctsql.planner.lowering.context import Context

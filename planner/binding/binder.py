@@ -9,8 +9,7 @@ from ctsql.catalog.errors import CtsqlError, error, invalid
 from ctsql.catalog.items import Item, Reading, View
 from ctsql.catalog.names import Name, backtick_all, check_new_name, fold, quote
 from ctsql.catalog.refreshes import RefreshPart
-from ctsql.catalog.reserved_columns import DIFF
-from ctsql.catalog.schemas import Column, without_limits
+from ctsql.catalog.schemas import DIFF, Column, without_limits
 from ctsql.catalog.spans import Source, Span
 from ctsql.catalog.system_tables import find_system_table
 from ctsql.planner import nodes as lp
@@ -21,7 +20,7 @@ from ctsql.planner.binding.definitions import definition_of, is_no_definition, r
 from ctsql.planner.bodies.row_local import takes_rows_one_by_one
 from ctsql.planner.syntax import ast as st, parse
 from ctsql.planner.syntax.statements.options import POLICY
-from ctsql.planner.syntax.tokens.qualified_names import QualifiedNames
+from ctsql.planner.syntax.tokens.name_scopes import QualifiedNames
 
 DIFF_NAME = "diff"  # the name of the last column of ``changes(t)``
 

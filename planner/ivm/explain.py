@@ -6,7 +6,7 @@ It has no column numbers and is the same in every run: EXPLAIN prints it, tests 
 from collections.abc import Callable, Mapping, Sequence
 from typing import assert_never
 
-from ctsql.catalog.declined import Declined
+from ctsql.catalog.errors import Declined
 from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.reasons import reason_text
 from ctsql.planner.ivm.algebra.traversal import inputs, own_subqueries

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ctsql.catalog.declined import Declined
+from ctsql.catalog.errors import Declined
 from ctsql.catalog.spans import Span
 from ctsql.planner.bodies.delete_by_key import KeyLookup
 from ctsql.planner.syntax import RewrittenText

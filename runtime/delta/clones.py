@@ -16,8 +16,7 @@ from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, functions as F
 
-from ctsql.catalog.declined import Declined
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import Declined, error
 from ctsql.catalog.names import backtick, fold, table_at
 from ctsql.runtime.delta.table import DeltaTable, Gateway
 from ctsql.runtime.delta.transaction import files_by_name, relative_path, whole_file

@@ -20,9 +20,9 @@ from operator import and_, or_
 import pyarrow as pa
 from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, functions as F, types as T
 
-from ctsql.catalog.declined import Declined
+from ctsql.catalog.errors import Declined
 from ctsql.catalog.names import backtick, backtick_all
-from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN, GONE_, LOCATIONS, ROW_COLUMN
+from ctsql.catalog.schemas import DIFF, FILE_COLUMN, GONE_, LOCATIONS, ROW_COLUMN
 from ctsql.runtime.delta.keyed_scan import StoredRows, group_by_file
 from ctsql.runtime.delta.parquet.parquet_reader import PLACES_SCHEMA
 from ctsql.runtime.log.staging import Staging

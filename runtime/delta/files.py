@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from ctsql.catalog.declined import Declined
+from ctsql.catalog.errors import Declined
 from ctsql.catalog.names import table_at
 from ctsql.runtime.delta.clones import is_of_copy
 from ctsql.runtime.delta.local_scan import live_rows

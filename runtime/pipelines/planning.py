@@ -8,9 +8,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ctsql.catalog.catalog import Catalog
-from ctsql.catalog.declined import Declined
 from ctsql.catalog.dependencies import fingerprint_of, owner_of_quarantine, writer_of
-from ctsql.catalog.errors import CtsqlError, capitalised
+from ctsql.catalog.errors import CtsqlError, Declined, capitalised
 from ctsql.catalog.items import (
     Item,
     Maintained,

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types as T
 
-from ctsql.catalog.declined import Declined
+from ctsql.catalog.errors import Declined
 from ctsql.catalog.names import backtick, backtick_all
-from ctsql.catalog.reserved_columns import (
+from ctsql.catalog.schemas import (
     COPY,
     DIFF,
     FILE_COLUMN,

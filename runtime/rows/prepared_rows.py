@@ -25,10 +25,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession, functions as F, types as T
 
-from ctsql.catalog.declined import Declined
-from ctsql.catalog.errors import DataError
+from ctsql.catalog.errors import DataError, Declined
 from ctsql.catalog.names import backtick
-from ctsql.catalog.reserved_columns import PART
+from ctsql.catalog.schemas import PART
 from ctsql.runtime.rows.collect import FEW, NARROW, Bounds, held_of, mark_wide
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
 from ctsql.runtime.rows.types import fits_arrow

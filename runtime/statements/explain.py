@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ctsql.catalog.declined import Declined
-from ctsql.catalog.errors import CtsqlError, not_supported
+from ctsql.catalog.errors import CtsqlError, Declined, not_supported
 from ctsql.catalog.items import RECORDS, Item, MaterializedView, Task
 from ctsql.catalog.spans import Source
 from ctsql.catalog.times import CLOSED, to_iso

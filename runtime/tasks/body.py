@@ -18,10 +18,9 @@ from contextlib import ExitStack
 
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
-from ctsql.catalog.declined import Declined
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import Declined, error
 from ctsql.catalog.names import backtick_all
-from ctsql.catalog.reserved_columns import BROKEN, DIFF, FILE_COLUMN, ROW_COLUMN, TIME
+from ctsql.catalog.schemas import BROKEN, DIFF, FILE_COLUMN, ROW_COLUMN, TIME
 from ctsql.planner.bodies.delete_by_key import KeyLookup, sole_lookup
 from ctsql.planner.bodies.reads import reads_of
 from ctsql.planner.bodies.row_local import carry_time, carry_time_below
@@ -48,7 +47,7 @@ from ctsql.runtime.rows.row_set import LocalRows, RowSet, computed, persisted
 from ctsql.runtime.spark.analyzer import HeldSources
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.tasks.constraints import check_none_broken
-from ctsql.runtime.tasks.seen_rows import lower_seen, sources_of
+from ctsql.runtime.tasks.runs import lower_seen, sources_of
 from ctsql.runtime.warehouse.query_engine import OutputProposal, TaskSources
 
 

@@ -23,17 +23,36 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import Column, DataFrame, functions as F
 
-from ctsql.catalog.declined import Declined
-from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.errors import CtsqlError, Declined, error
 from ctsql.catalog.names import backtick_all
-from ctsql.catalog.reserved_columns import BROKEN
-from ctsql.catalog.schemas import quote_text
+from ctsql.catalog.schemas import BROKEN, quote_text
 from ctsql.planner.lowering.constraints import AS_JSON, row_text
 from ctsql.planner.nodes import Constraint
 from ctsql.planner.syntax.ast import OnViolation
 from ctsql.runtime.rows.row_set import AnyRows, LocalRows, SparkRows, persisted, row_set
 from ctsql.runtime.rows.types import fits_arrow
-from ctsql.runtime.tasks.fates import fate, mask_of
+
+
+def mask_of(constraints: Sequence[Constraint], *actions: OnViolation) -> int:
+    """A mark with the bits of the constraints that have one of the actions."""
+    return sum(1 << i for i, c in enumerate(constraints) if c.action in actions)
+
+
+def fate(mark: int, constraints: Sequence[Constraint]) -> OnViolation | None:
+    """The action for a row that breaks the constraints of a mark; None if it breaks none. Pure.
+
+    If it breaks several, the first of FAIL, QUARANTINE, DROP, WARN applies.
+    """
+    for action in (
+        OnViolation.FAIL,
+        OnViolation.QUARANTINE,
+        OnViolation.DROP,
+        OnViolation.WARN,
+    ):
+        if mark & mask_of(constraints, action):
+            return action
+    return None
+
 
 ROWS_NAMED_MAX = 3
 _HINT = (

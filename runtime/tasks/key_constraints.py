@@ -22,10 +22,10 @@ from operator import and_
 import pyarrow as pa
 from pyspark.sql import Column as SparkColumn, DataFrame, Window, functions as F
 
-from ctsql.catalog.declined import Declined
+from ctsql.catalog.errors import Declined
 from ctsql.catalog.items import Item
 from ctsql.catalog.names import backtick, backtick_all
-from ctsql.catalog.reserved_columns import BROKEN, FILE_COLUMN, KEY_, ROW_COLUMN
+from ctsql.catalog.schemas import BROKEN, FILE_COLUMN, KEY_, ROW_COLUMN
 from ctsql.planner.lowering.constraints import AS_JSON
 from ctsql.planner.nodes import Constraint
 from ctsql.planner.syntax.ast import OnViolation
@@ -33,7 +33,7 @@ from ctsql.runtime.delta.keyed_scan import find_with_keys, place_columns
 from ctsql.runtime.rows.multiset import keys as values_of
 from ctsql.runtime.rows.row_set import AnyRows, LocalRows, RowSet, SparkRows, persisted, row_set
 from ctsql.runtime.rows.types import fits_arrow
-from ctsql.runtime.tasks.fates import fate, mask_of
+from ctsql.runtime.tasks.constraints import fate, mask_of
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
 

@@ -3,6 +3,13 @@
 A run is due at every T at which an input changed in a way that the body may read. If the
 consolidated change is empty, the body does not run.
 
+Of an input that is a plain view, or has a condition, the body sees:
+
+    change of the source  --view's query, WHERE-->  change that the body sees
+
+The rows are processed one by one: seen inserts come from inserts, seen deletes from deletes. A
+projection may map both to equal rows, which then cancel.
+
 [plain-inserts-in-order] runs are computed together only at consecutive Ts with inserts only, by one
     definition, in order.
 """
@@ -12,15 +19,17 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, functions as F
 
-from ctsql.catalog.declined import Declined
-from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.errors import CtsqlError, Declined
 from ctsql.catalog.items import Item
-from ctsql.catalog.reserved_columns import DIFF
-from ctsql.planner.bodies.reads import snapshot_inputs
+from ctsql.catalog.names import backtick_all
+from ctsql.catalog.schemas import DIFF
+from ctsql.planner.bodies.reads import reads_of, snapshot_inputs
 from ctsql.planner.bodies.row_local import is_row_local
-from ctsql.planner.nodes import InsertsInput, TaskWrite
+from ctsql.planner.lowering.context import Context
+from ctsql.planner.lowering.queries import lower_relation
+from ctsql.planner.nodes import InsertsInput, Node, TaskWrite, ViewReference, descend
 from ctsql.runtime.delta.change_feed import InputChange, added_rows, few_added, few_changed
 from ctsql.runtime.delta.table import FewChanged
 from ctsql.runtime.log.actions import RowChange
@@ -31,10 +40,65 @@ from ctsql.runtime.log.table_changes import (
     rows_inserted,
 )
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, unadaptive
+from ctsql.runtime.rows.multiset import consolidate
+from ctsql.runtime.rows.prepared_rows import derive
 from ctsql.runtime.rows.row_set import LocalRows, persisted
-from ctsql.runtime.tasks.seen_rows import lower_seen, seen_change, seen_of
+from ctsql.runtime.spark.analyzer import HeldSources
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
+
+
+def sources_of(node: Node, rows: DataFrame) -> HeldSources:
+    """The rows that the one source of a plan inserted, at one T or at several."""
+    return HeldSources(rows.sparkSession, dict.fromkeys(reads_of(node).inserts, rows))
+
+
+def seen_of(plan: TaskWrite) -> dict[str, ViewReference]:
+    """The views and conditions through which a body reads sources, by source id."""
+    sources = ((n, s) for s in plan.input_views for n in descend(s) if isinstance(n, InsertsInput))
+    return {source.object_id: view for source, view in sources}
+
+
+def lower_seen(node: Node, rows: DataFrame, at: int) -> DataFrame:
+    """The rows that the body sees of a source's rows, lazily."""
+    return lower_relation(node, Context(rows.sparkSession, sources_of(node, rows), at))
+
+
+def seen_change(
+    view: ViewReference,
+    change: InputChange,
+    at: int,
+    keep: Callable[[DataFrame], DataFrame],
+    *,
+    only_inserts: bool,
+) -> InputChange | None:
+    """The part of a source's change at T that the body sees; None if it is empty.
+
+    ``keep`` returns rows that are computed once and can be read several times. ``only_inserts``:
+    the deletes are not read.
+    """
+
+    def nothing() -> DataFrame:
+        return lower_seen(view, change.nothing(), at)
+
+    def build(frames: Sequence[DataFrame]) -> DataFrame:
+        return lower_seen(view, frames[0], at)
+
+    if change.few is not None and change.net_change is None:
+        rows = derive([change.few], build, ("seen", view)).collect()
+        if not isinstance(rows, Declined):
+            return None if rows.is_empty else InputChange(nothing, few=rows)
+    if change.net_change is None:
+        inserts = lower_seen(view, change.inserts, at)
+        return None if inserts.isEmpty() else InputChange(nothing, inserts)
+    inserts, deletes = (lower_seen(view, rows, at) for rows in (change.inserts, change.deletes))
+    columns = [c for c in inserts.columns if c in deletes.columns]  # the source still has
+    names = backtick_all(columns)
+    parts = [r.select(*names, F.lit(n).alias(DIFF)) for r, n in ((inserts, 1), (deletes, -1))]
+    signed_rows = consolidate(parts[0].unionAll(parts[1]), columns)
+    signed_rows = keep(signed_rows.where(f"{DIFF} > 0") if only_inserts else signed_rows)
+    return None if signed_rows.isEmpty() else InputChange(nothing, net_change=signed_rows)
+
 
 SNAPSHOT = -1  # stands for a version: the first run reads the inputs' whole contents
 RUNS_MIN = 2

@@ -33,9 +33,15 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ctsql.catalog.declined import Declined
 from ctsql.catalog.dependencies import outputs_or_itself
-from ctsql.catalog.errors import CtsqlError, DataError, EnvironmentProblem, StatementError, error
+from ctsql.catalog.errors import (
+    CtsqlError,
+    DataError,
+    Declined,
+    EnvironmentProblem,
+    StatementError,
+    error,
+)
 from ctsql.catalog.items import Item
 from ctsql.planner.lowering.output_state import union_all
 from ctsql.planner.updates import inserts_input

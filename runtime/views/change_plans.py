@@ -16,8 +16,7 @@ from functools import cached_property
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from ctsql.catalog.declined import Declined
-from ctsql.catalog.errors import CtsqlError, bad_option, error
+from ctsql.catalog.errors import CtsqlError, Declined, bad_option, error
 from ctsql.catalog.items import Item
 from ctsql.catalog.names import Name, backtick_all, fold
 from ctsql.catalog.schemas import plain_type

@@ -26,10 +26,10 @@ from typing import Any
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, functions as F
 
-from ctsql.catalog.declined import Declined
+from ctsql.catalog.errors import Declined
 from ctsql.catalog.items import Item
 from ctsql.catalog.names import backtick
-from ctsql.catalog.reserved_columns import DIFF
+from ctsql.catalog.schemas import DIFF
 from ctsql.planner.ivm import NEVER, ClockWindow
 from ctsql.runtime.delta.keyed_scan import rows_between
 from ctsql.runtime.delta.parquet.parquet_reader import NumberRange

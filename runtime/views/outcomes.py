@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ctsql.catalog.declined import Declined
-from ctsql.catalog.errors import DataError, StatementError
+from ctsql.catalog.errors import DataError, Declined, StatementError
 from ctsql.catalog.items import Item
 from ctsql.runtime.log.failures import view_failed
 from ctsql.runtime.spark.failures.errors import translate_spark_errors

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 from pyspark.sql import types as T
 
-from ctsql.catalog.declined import Declined
+from ctsql.catalog.errors import Declined
 from ctsql.planner.ivm import (
     Input,
     PickedColumns,

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from ctsql.catalog.declined import Declined
-from ctsql.catalog.errors import DataError, EnvironmentProblem, StatementError
+from ctsql.catalog.errors import DataError, Declined, EnvironmentProblem, StatementError
 from ctsql.catalog.items import Item
 from ctsql.planner.ivm import ChangePlan, StatePlan
 from ctsql.runtime.delta.table_rows import has_no_vectors

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ctsql.catalog.declined import Declined
+from ctsql.catalog.errors import Declined
 from ctsql.catalog.items import Item
 from ctsql.planner.ivm import ChangePlan, StatePlan
 from ctsql.planner.nodes import ViewWrite

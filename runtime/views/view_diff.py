@@ -1,18 +1,30 @@
-"""Stages the difference between the desired and the stored rows of a view."""
+"""Stages the difference between the desired and the stored rows of a view.
 
-from collections.abc import Hashable
+The rows of a new view over small tables are computed by a cached plan over driver-local rows
+(:mod:`ctsql.runtime.rows.prepared_rows`): Spark's scans with file lists, statistics and exchanges
+take longer than the query.
+"""
 
-from ctsql.catalog.declined import Declined
-from ctsql.catalog.reserved_columns import BROKEN, DIFF
+from collections.abc import Hashable, Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+
+from ctsql.catalog.errors import Declined
+from ctsql.catalog.schemas import BROKEN, DIFF
+from ctsql.planner.bodies.reads import reads_of
 from ctsql.planner.lowering.constraints import with_refused
-from ctsql.planner.lowering.view import cast_to_stored, check_contents
+from ctsql.planner.lowering.context import Context
+from ctsql.planner.lowering.view import cast_to_stored, check_contents, lower_view
 from ctsql.planner.nodes import ViewWrite
+from ctsql.planner.shapes import Shapes
 from ctsql.runtime.delta.diff_writer import StagingOutcome, stage_signed
 from ctsql.runtime.rows.prepared_rows import derive
-from ctsql.runtime.rows.row_set import RowSet
+from ctsql.runtime.rows.row_set import LocalRows, RowSet
+from ctsql.runtime.spark.analyzer import HeldSources
 from ctsql.runtime.views.outcomes import StagedDiff
 from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
+from ctsql.runtime.warehouse.query_engine import StoredRelations
 
 
 def stage_difference(context: RefreshContext, desired: RowSet, stored_rows: RowSet) -> None:
@@ -75,3 +87,25 @@ def stored_key(view: ViewWrite) -> Hashable:
     rules = tuple((c.name, c.rule) for c in view.failing)
     name = str(view.name) if view.not_null else None
     return name, columns, tuple(sorted(view.not_null)), rules
+
+
+def view_of_few(
+    view: ViewWrite, sources: StoredRelations, at: int, session: SparkSession
+) -> RowSet | Declined:
+    """The desired rows of a view as of T; Declined unless they come from few stored rows."""
+    reads = reads_of(view.desired)
+    if not reads.contents or reads.inserts or reads.outputs or not reads.is_all:
+        return Declined("it reads more than the contents of tables")
+    few_rows: dict[str, LocalRows] = {}
+    for object_id in reads.contents:
+        rows = sources.local_rows(object_id, at)
+        if isinstance(rows, Declined):
+            return rows
+        few_rows[object_id] = rows
+
+    def build(frames: Sequence[DataFrame]) -> DataFrame:
+        sources = HeldSources(session, dict(zip(few_rows, frames, strict=True)))
+        return lower_view(view, Context(session, sources, at, clock_at=at))
+
+    key = ("view", Shapes(list(few_rows)).of(view.desired), stored_key(view))
+    return derive(list(few_rows.values()), build, key, origin=view)

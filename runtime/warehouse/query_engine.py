@@ -10,7 +10,7 @@ from typing import Protocol
 
 from pyspark.sql import DataFrame
 
-from ctsql.catalog.declined import Declined
+from ctsql.catalog.errors import Declined
 from ctsql.catalog.items import Item
 from ctsql.catalog.schemas import Column
 from ctsql.planner.binding.analyst import Analyst

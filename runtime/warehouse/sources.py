@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame
 
 from ctsql.catalog import times
-from ctsql.catalog.declined import Declined
-from ctsql.catalog.errors import CtsqlError, out_of_range
+from ctsql.catalog.errors import CtsqlError, Declined, out_of_range
 from ctsql.catalog.items import Item, MaterializedView, Table, View
 from ctsql.catalog.names import table_at
 from ctsql.catalog.schemas import same_columns

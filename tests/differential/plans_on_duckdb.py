@@ -12,9 +12,8 @@ import duckdb
 import sqlglot
 from sqlglot import exp
 
-from ctsql.catalog.declined import Declined
-from ctsql.catalog.reserved_columns import DIFF
-from ctsql.catalog.schemas import Column
+from ctsql.catalog.errors import Declined
+from ctsql.catalog.schemas import DIFF, Column
 from ctsql.planner.ivm import (
     ChangePlan,
     PrintedQuery,

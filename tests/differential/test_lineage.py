@@ -9,9 +9,8 @@ import duckdb
 import pytest
 from hypothesis import given, settings, strategies
 
-from ctsql.catalog.declined import Declined
-from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
-from ctsql.catalog.schemas import Column
+from ctsql.catalog.errors import Declined
+from ctsql.catalog.schemas import FILE_COLUMN, ROW_COLUMN, Column
 from ctsql.planner.ivm import change_plan, name_by
 from ctsql.planner.ivm.lineage import WANTED, lineage, wanted_columns, whole_query
 from ctsql.planner.ivm.sql.queries import Text

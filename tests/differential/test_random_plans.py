@@ -6,7 +6,7 @@ from collections.abc import Callable
 import duckdb
 import pytest
 
-from ctsql.catalog.declined import Declined
+from ctsql.catalog.errors import Declined
 from ctsql.planner.ivm import change_plan, name_by
 from tests.differential.plans_on_duckdb import Counter, Duck, View, connect_plainly, frozen
 from tests.differential.random_sql import TABLES, Maker, correlated, rows, shaped

@@ -9,7 +9,7 @@ import random
 import pytest
 
 from ctsql.api import Connection
-from ctsql.catalog.declined import Declined
+from ctsql.catalog.errors import Declined
 from ctsql.planner.ivm import change_plan
 from ctsql.runtime.views.refresh_policy import Strategy
 from tests.differential import random_sql

@@ -7,7 +7,7 @@ import duckdb
 import pytest
 import sqlglot
 
-from ctsql.catalog.declined import Declined
+from ctsql.catalog.errors import Declined
 from ctsql.catalog.schemas import Column
 from ctsql.planner.ivm import ChangePlan, change_plan, name_by
 from tests.differential.plans_on_duckdb import Duck, View, translated

@@ -4,8 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ctsql.catalog.declined import Declined
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import Declined, error
 from ctsql.catalog.schemas import plain_type
 from ctsql.planner.ivm import Text
 from ctsql.planner.nodes import TaskWrite, Transaction, ViewWrite

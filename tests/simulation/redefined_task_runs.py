@@ -11,8 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from ctsql.catalog.cutovers import cutover_of
-from ctsql.catalog.items import Item
-from ctsql.catalog.stored_items import read_item
+from ctsql.catalog.items import Item, read_item
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.statements.definitions.cutover import advance_to_now, cut_over
 from ctsql.runtime.warehouse.stores.catalog_store import CUTOVER, OBJECT

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from ctsql.catalog.declined import Declined
+from ctsql.catalog.errors import Declined
 from ctsql.planner.ivm import StateNeed, StatePlan
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.views import state_table

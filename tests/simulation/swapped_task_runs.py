@@ -18,9 +18,8 @@ from unittest import mock
 
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.cutovers import Cutover, cutover_of
-from ctsql.catalog.declined import Declined
 from ctsql.catalog.dependencies import outputs_of, parts_of, replacement_of
-from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.errors import CtsqlError, Declined
 from ctsql.catalog.items import Item, ObjectKind, Reading
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name
 from ctsql.catalog.spans import Source

@@ -5,7 +5,7 @@ Codes are stable and public: EXPLAIN and the errors of REFRESH POLICY = strict s
 from whole tables.
 """
 
-from ctsql.catalog.declined import Declined
+from ctsql.catalog.errors import Declined
 from ctsql.catalog.spans import Span
 
 REFUSALS = {

@@ -7,7 +7,7 @@ Their former result cannot be computed again, so change rules need the stored vi
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ctsql.catalog.declined import Declined
+from ctsql.catalog.errors import Declined
 from ctsql.planner.ivm.algebra import spark_functions
 from ctsql.planner.ivm.algebra.nodes import (
     Aggregate,

@@ -9,7 +9,12 @@ from typing import assert_never
 
 from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.traversal import own_subqueries
-from ctsql.planner.ivm.rules import counting, join, linear, outer_join_and_subquery, recompute_keys
+from ctsql.planner.ivm.rules import (
+    counting,
+    linear_and_join,
+    outer_join_and_subquery,
+    recompute_keys,
+)
 from ctsql.planner.ivm.rules.context import DeltaDerivation
 
 
@@ -17,17 +22,17 @@ def change(node: alg.Node, changes: DeltaDerivation) -> alg.Node | None:
     """The signed change of a node that reads a changed table; None if it cannot have one."""
     match node:
         case alg.Scan():
-            return linear.change_scan(node, changes)
+            return linear_and_join.change_scan(node, changes)
         case alg.Filter() if own_subqueries(node):
             return outer_join_and_subquery.change_filter(node, changes)
         case alg.Project() if own_subqueries(node):
             return outer_join_and_subquery.change_project(node, changes)
         case alg.Filter() | alg.Project() | alg.Generate():
-            return linear.change_linear(node, changes)
+            return linear_and_join.change_linear(node, changes)
         case alg.UnionAll():
-            return linear.change_union_all(node, changes)
+            return linear_and_join.change_union_all(node, changes)
         case alg.Join():
-            return join.change_join(node, changes)
+            return linear_and_join.change_join(node, changes)
         case alg.OuterOrSemiJoin():
             return outer_join_and_subquery.change_side_join(node, changes)
         case alg.LateralJoin():

@@ -21,10 +21,47 @@ from dataclasses import replace
 from itertools import pairwise
 
 from ctsql.planner.ivm.algebra import nodes as alg
-from ctsql.planner.ivm.algebra.traversal import have_one_type, union_all, with_inputs, without_rows
-from ctsql.planner.ivm.rules.changed_keys import changed_keys
+from ctsql.planner.ivm.algebra.traversal import (
+    have_one_type,
+    key_sources,
+    own_subqueries,
+    union_all,
+    with_inputs,
+    without_rows,
+)
 from ctsql.planner.ivm.rules.context import DeltaDerivation, replacement_delta, sum_of_deltas
 from ctsql.planner.ivm.rules.narrowing import restrict_in_turn
+from ctsql.planner.ivm.rules.outer_join_and_subquery import changed_keys_of_side_join
+
+Found = list[tuple[alg.Node, Sequence[alg.Col]]]
+
+
+def changed_keys(node: alg.Node, columns: Sequence[alg.Col], changes: DeltaDerivation) -> Found:
+    """The sources of all values that some columns have in a node's change; empty without a change.
+
+    The change itself is one such source. If it holds all former and new rows of each key, the keys
+    follow from the changes below, and it is computed once, for these keys. So it is for an outer
+    join, whose change has the changed rows of the side that it keeps, and those that can see a
+    changed row of the other side, before and after.
+    """
+    if not columns or not changes.touches(node):
+        return _by_change(node, columns, changes)
+    match node:
+        case alg.OuterOrSemiJoin():
+            keys = changed_keys_of_side_join(node, columns, changes)
+            return _by_change(node, columns, changes) if keys is None else keys
+        case alg.Project() if not own_subqueries(node):
+            sources = key_sources(node) or {}
+            if all(col in sources for col in columns):
+                changes.note(node, "linear")
+                return changed_keys(node.child, [sources[col] for col in columns], changes)
+    return _by_change(node, columns, changes)
+
+
+def _by_change(node: alg.Node, columns: Sequence[alg.Col], changes: DeltaDerivation) -> Found:
+    delta = changes.of(node)
+    return [] if delta is None else [(delta, columns)]
+
 
 RULE = "affected keys"
 NO_KEY = "whole, before and after"

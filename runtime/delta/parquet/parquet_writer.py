@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import types as T
 
-from ctsql.catalog.declined import Declined
+from ctsql.catalog.errors import Declined
 from ctsql.runtime.delta.stores.file_stores import FileStore
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.batches import StagedFile

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession, types as T
 
-from ctsql.catalog.declined import Declined
+from ctsql.catalog.errors import Declined
 from ctsql.catalog.names import backtick
 from ctsql.catalog.schemas import Column, plain_type
 from ctsql.runtime.spark.internals.java import (

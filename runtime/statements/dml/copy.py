@@ -10,9 +10,8 @@ from ctsql.runtime.engine import Engine
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.statements.dml.dml import append_rows, target_table
 from ctsql.runtime.statements.dml.transaction import OpenTransaction
-from ctsql.runtime.warehouse.stores.loaded_files import rows_to_load
+from ctsql.runtime.warehouse.stores.copy_files import rows_to_load, write_file
 from ctsql.runtime.warehouse.stores.location import check_outside
-from ctsql.runtime.warehouse.stores.written_files import write_file
 
 
 def copy_from(

@@ -8,25 +8,32 @@ For an INSERT of constants Spark only evaluates the rows; the driver writes them
 without a job, and Delta's transaction commits it, as an append without conflicts. Spark runs the
 statement if the result might differ: rows of tables, columns that Delta computes, pads or counts,
 CHECK constraints, partitions, a forbidden NULL. Nothing has been written then.
+
+Spark answers user queries over few rows without generated code: compiling Java takes longer than
+computing a thousand rows. Queries that multiply rows keep generated code; the text decides, because
+only time depends on it.
 """
 
 import json
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from math import prod
 from typing import Protocol, TypeVar
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
-from ctsql.catalog.declined import Declined
-from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.errors import CtsqlError, Declined, error
 from ctsql.catalog.items import Item, ObjectKind, Table
 from ctsql.catalog.names import quote, table_at
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding.binder import Binder, qualify
 from ctsql.planner.lowering.context import Context, temporary_view
 from ctsql.planner.lowering.queries import register_views, relation_rows, spark_text
+from ctsql.planner.nodes import External, NormalReference, Query, descend
 from ctsql.planner.syntax.ast import Dml, Edit, RelationRef, SqlText
 from ctsql.planner.syntax.statements.merges import changed_rows
 from ctsql.runtime.delta.clones import complete, constants
@@ -34,15 +41,17 @@ from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine, read_objects
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.protocol import Conflict
+from ctsql.runtime.rows.prepared_rows import WITHOUT_CODE_MAX
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.failures.messages import thrown_by
 from ctsql.runtime.spark.internals.plans import AnalysedInsert, empty
+from ctsql.runtime.spark.internals.sessions import setting, without_code
 from ctsql.runtime.statements.dml.changed_rows import change_rows
 from ctsql.runtime.statements.dml.stored_rules import stored_default
 from ctsql.runtime.statements.dml.transaction import OpenTransaction
 from ctsql.runtime.warehouse.replaced_views import check_columns
 from ctsql.runtime.warehouse.sources import StoredSources
-from ctsql.runtime.warehouse.stores.loaded_files import insert_rows
+from ctsql.runtime.warehouse.stores.copy_files import insert_rows
 from ctsql.runtime.warehouse.table_checks import check_table_to_write
 from ctsql.runtime.warehouse.times.multi_table_commit import alone
 
@@ -354,3 +363,38 @@ def target_table(engine: Engine, ref: RelationRef, search_schema: str) -> Table:
         name=str(item.name),
         hint=hints[item.kind],
     )
+
+
+PAIRS_MAX = 1_000_000  # the most combinations of the rows of all relations; a join may compare all
+_MAKES_ROWS = re.compile(
+    r"\b(range|sequence|explode\w*|posexplode\w*|inline\w*|stack|lateral|recursive|json_tuple)\b",
+    re.IGNORECASE,
+)
+
+
+def reads_few(engine: Engine, query: Query) -> bool:
+    """Whether a query reads few rows of objects, or one system table, and makes no more rows."""
+    counts: list[int] = []
+    for node in descend(query):
+        match node:
+            case External(system=system) if system is None or len(query.relations) > 1:
+                return False
+            case Query(sql=sql) if _MAKES_ROWS.search(sql.span.text):
+                return False
+            case NormalReference(object_id=object_id):
+                item = engine.relations.item(object_id)
+                count = engine.versions.rows_count(item, engine.timeline.now)
+                if count is None:
+                    return False
+                counts.append(count)
+    return sum(counts) <= WITHOUT_CODE_MAX and prod(n or 1 for n in counts) <= PAIRS_MAX
+
+
+@contextmanager
+def for_few_rows(session: SparkSession) -> Iterator[None]:
+    """Plan and compute without generated code inside."""
+    with (
+        without_code(session),
+        setting(session, "spark.sql.codegen.wholeStage", "false"),
+    ):
+        yield

@@ -26,7 +26,7 @@ from ctsql.planner.binding.definitions import definition_span
 from ctsql.planner.nodes import Constraint, ViewWrite
 from ctsql.planner.syntax import ast as st, parse, parse_as, splice
 from ctsql.planner.syntax.ast import OnViolation
-from ctsql.planner.syntax.tokens.qualified_names import QualifiedNames
+from ctsql.planner.syntax.tokens.name_scopes import QualifiedNames
 from ctsql.planner.syntax.tokens.tokenizer import tokenise
 from ctsql.runtime.delta.log.local_log import NeedsSpark
 from ctsql.runtime.log import clock

@@ -7,7 +7,7 @@ same rows as :mod:`recompute`, which follows no changes. EXPLAIN uses them too.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ctsql.catalog.declined import Declined
+from ctsql.catalog.errors import Declined
 from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import ReasonPrinter
 from ctsql.runtime.views.outcomes import Way, WayOutcome

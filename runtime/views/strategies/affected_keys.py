@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from ctsql.catalog.declined import Declined
+from ctsql.catalog.errors import Declined
 from ctsql.catalog.schemas import plain_type
 from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import ReasonPrinter

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from ctsql.catalog.declined import Declined
+from ctsql.catalog.errors import Declined
 from ctsql.planner.ivm import ChangePlan, TopTexts
 from ctsql.planner.ivm.explain import ReasonPrinter
 from ctsql.runtime.rows.types import is_comparable

@@ -24,9 +24,8 @@ from typing import TYPE_CHECKING, Protocol
 from ctsql.catalog.catalog import Catalog, DropEntry, StoredSubscription
 from ctsql.catalog.cutovers import Cutover, StoredCatalog, cutover_of
 from ctsql.catalog.errors import broken, error
-from ctsql.catalog.items import Item
+from ctsql.catalog.items import Item, item_of_entry, item_text
 from ctsql.catalog.names import DEFAULT_SCHEMA
-from ctsql.catalog.stored_items import item_of_entry, item_text
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.write_handle import Committed, Output, OutputBatch
 from ctsql.runtime.warehouse.stores.location import SYSTEM_TABLE

@@ -13,7 +13,7 @@ from ctsql.catalog.spans import Span
 from ctsql.connection.dispatch import run
 from ctsql.connection.settings import Settings
 from ctsql.planner.literals import Parameters
-from ctsql.planner.lowering import lost_columns
+from ctsql.planner.lowering import queries
 from ctsql.planner.syntax import ast as st, parse
 from ctsql.results.result import Result
 from ctsql.runtime.engine import Engine
@@ -43,7 +43,7 @@ def spark_left_out() -> Iterator[None]:
 
     with (
         columns_of_sql(),
-        mock.patch.dict(lost_columns._known_keys, clear=True),
+        mock.patch.dict(queries._known_keys, clear=True),
         mock.patch.multiple(refresh, follow_changes=follow_changes, fill_state=fill_state),
         mock.patch.object(PlannedNames, "analyst", analyst),
     ):

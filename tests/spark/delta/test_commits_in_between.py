@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ctsql import Connection
-from ctsql.catalog.declined import Declined
+from ctsql.catalog.errors import Declined
 from ctsql.catalog.names import table_at
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.delta.transaction import OptimisticTransaction, whole_file

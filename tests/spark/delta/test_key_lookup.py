@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from ctsql.api import Connection
-from ctsql.catalog.declined import Declined
+from ctsql.catalog.errors import Declined
 from ctsql.runtime.delta import keyed_scan
 from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.warehouse import sources

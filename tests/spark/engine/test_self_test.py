@@ -12,7 +12,7 @@ from ctsql.api import Connection, connect as open_connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.cli import doctor
 from ctsql.connection import self_test
-from ctsql.planner.lowering import lost_columns
+from ctsql.planner.lowering import queries
 from ctsql.runtime.spark import versions
 from ctsql.runtime.spark.missing import found
 from ctsql.runtime.spark.start.session import process_session
@@ -76,7 +76,7 @@ def test_each_function_is_named(
 
     One that has another way fails no statement.
     """
-    monkeypatch.setattr(lost_columns, "_known_keys", {})  # Spark is asked once about a text
+    monkeypatch.setattr(queries, "_known_keys", {})  # Spark is asked once about a text
     restore = {name: lack(name) for name in FUNCTIONS if name not in OF_THE_START}
     count = 0
     while len(restore) != count:  # some are called only where others have given a plan before

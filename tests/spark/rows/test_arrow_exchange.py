@@ -3,7 +3,7 @@
 import pytest
 
 from ctsql.api import Connection
-from ctsql.catalog.declined import Declined
+from ctsql.catalog.errors import Declined
 from ctsql.runtime.rows.collect import all_as_arrow, at_hand, collect_arrow, collect_bounded
 from ctsql.runtime.spark.job_metrics import Meter
 

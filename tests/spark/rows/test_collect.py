@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from ctsql.api import Connection
-from ctsql.catalog.declined import Declined
+from ctsql.catalog.errors import Declined
 from ctsql.runtime.rows.collect import DRIVER_ROW_BYTES_MAX, DRIVER_ROWS_MAX, collect_bounded
 
 pytestmark = pytest.mark.spark

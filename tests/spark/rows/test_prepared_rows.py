@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, types as T
 
 from ctsql.api import Connection
-from ctsql.catalog.declined import Declined
+from ctsql.catalog.errors import Declined
 from ctsql.runtime.rows import prepared_rows
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, FEW, NARROW
 from ctsql.runtime.rows.prepared_rows import derive, prepared_plans, together

@@ -10,7 +10,7 @@ from ctsql.api import Connection
 from ctsql.catalog.spans import Source
 from ctsql.connection import dispatch
 from ctsql.planner.syntax import ast as st, parse
-from ctsql.runtime.statements.dml.few_rows import reads_few
+from ctsql.runtime.statements.dml.dml import reads_few
 from ctsql.runtime.statements.objects.name_resolution import Namespace
 from tests.helpers.opened import engine_of
 

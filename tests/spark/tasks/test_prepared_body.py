@@ -6,8 +6,7 @@ import pytest
 
 from benchmarks.measures import jobs_started
 from ctsql.api import Connection
-from ctsql.catalog.declined import Declined
-from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.errors import CtsqlError, Declined
 from ctsql.runtime.delta import change_feed
 from ctsql.runtime.tasks import body as task_body
 

@@ -7,8 +7,7 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Item
-from ctsql.catalog.stored_items import item_text
+from ctsql.catalog.items import Item, item_text
 from ctsql.runtime.log.write_handle import Committed, OutputBatch
 from ctsql.runtime.warehouse.stores.catalog_store import OBJECT, SUBSCRIPTION
 from tests.helpers.items import changed

@@ -15,10 +15,18 @@ from ctsql.catalog.dependencies import (
     written_under,
 )
 from ctsql.catalog.errors import CatalogError
-from ctsql.catalog.items import RECORDS, Definition, Item, Maintained, ObjectKind, Reading
+from ctsql.catalog.items import (
+    RECORDS,
+    Definition,
+    Item,
+    Maintained,
+    ObjectKind,
+    Reading,
+    item_text,
+    read_item,
+)
 from ctsql.catalog.names import Name
 from ctsql.catalog.schemas import Column
-from ctsql.catalog.stored_items import item_text, read_item
 from tests.helpers.items import an_item, changed
 
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from ctsql.catalog.declined import Declined
+from ctsql.catalog.errors import Declined
 from ctsql.catalog.schemas import Column
 from ctsql.planner.ivm import (
     ChangePlan,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctsql.catalog.declined import Declined
+from ctsql.catalog.errors import Declined
 from ctsql.catalog.schemas import Column
 from ctsql.planner.ivm import ChangePlan, change_plan
 from ctsql.planner.ivm.algebra.reasons import NOTES, REFUSALS, reason_text

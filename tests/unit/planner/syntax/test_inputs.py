@@ -5,7 +5,7 @@ import pytest
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax import parse, rewrite
 from ctsql.planner.syntax.ast import CreateContinualTask
-from ctsql.planner.syntax.tokens.qualified_names import QualifiedNames
+from ctsql.planner.syntax.tokens.name_scopes import QualifiedNames
 from tests.helpers.parsed import refused
 
 BODY = "AS (INSERT INTO t SELECT 1 AS a)"

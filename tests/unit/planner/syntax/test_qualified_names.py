@@ -7,7 +7,7 @@ from ctsql.catalog.names import fold
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax import parse, rewrite
 from ctsql.planner.syntax.ast import Dml, RelationRef, Select
-from ctsql.planner.syntax.tokens.qualified_names import QualifiedNames
+from ctsql.planner.syntax.tokens.name_scopes import QualifiedNames
 from ctsql.planner.syntax.tokens.sqltext import analyse
 from ctsql.planner.syntax.tokens.tokenizer import tokenise
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as T
 
-from ctsql.catalog.declined import Declined
+from ctsql.catalog.errors import Declined
 from ctsql.runtime.delta import keyed_scan
 from ctsql.runtime.delta.keyed_scan import Lookups
 from ctsql.runtime.delta.parquet.parquet_reader import KeySet, having

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyroaring import BitMap64
 
-from ctsql.catalog.declined import Declined
+from ctsql.catalog.errors import Declined
 from ctsql.runtime.delta.change_feed import changed_between, few_changed, files_to_read, reads_less
 from ctsql.runtime.delta.keyed_scan import FILES_MAX
 from ctsql.runtime.log.actions import DataFile, parse_commit, roll_files

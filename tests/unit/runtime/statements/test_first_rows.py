@@ -1,10 +1,9 @@
 """Definitions that copy: what they mean once they are stored."""
 
 from ctsql.catalog.catalog import Catalog
-from ctsql.catalog.items import Definition, Item, ObjectKind
+from ctsql.catalog.items import Definition, Item, ObjectKind, item_text, read_item
 from ctsql.catalog.names import Name
 from ctsql.catalog.schemas import Column
-from ctsql.catalog.stored_items import item_text, read_item
 from ctsql.planner.binding.task import bind_stored
 from ctsql.planner.explain import explain
 from ctsql.planner.nodes import TaskWrite

@@ -8,8 +8,7 @@ from hypothesis import given, strategies as st
 from ctsql.catalog.errors import CatalogError
 from ctsql.planner.nodes import Constraint
 from ctsql.planner.syntax.ast import OnViolation
-from ctsql.runtime.tasks.constraints import count_marks
-from ctsql.runtime.tasks.fates import fate, mask_of
+from ctsql.runtime.tasks.constraints import count_marks, fate, mask_of
 from ctsql.runtime.tasks.tallies import TALLIES, Tally, add_tallies, tallies_of
 
 FAIL, DROP, WARN, AWAY = (

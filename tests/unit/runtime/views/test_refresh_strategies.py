@@ -4,7 +4,7 @@ from typing import Any, cast
 
 import pytest
 
-from ctsql.catalog.declined import Declined
+from ctsql.catalog.errors import Declined
 from ctsql.catalog.schemas import Column
 from ctsql.planner.ivm import ChangePlan, change_plan
 from ctsql.runtime.views import strategies

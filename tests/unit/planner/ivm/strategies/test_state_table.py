@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from ctsql.catalog.declined import Declined
+from ctsql.catalog.errors import Declined
 from ctsql.catalog.schemas import Column
 from ctsql.planner.ivm import StateNeed, change_plan
 from ctsql.planner.ivm.explain import explain

@@ -1,4 +1,17 @@
-"""Inner joins of any number of relations, self-joins among them: one term for each change.
+"""Linear operators, and inner joins: the change of the result from the changes of the inputs.
+
+Tables, filters, projections, explode and UNION ALL map each row by itself. With the diff carried
+along, the change of the result is the operator on the change:
+
+    d sigma_p(R) = sigma_p(dR)    d pi_e(R) = pi_e(dR)    d explode(R) = explode(dR)
+    d(A + B) = dA + dB
+
+This needs expressions that are equal for equal rows, which the parser checks. LATERAL VIEW OUTER is
+linear too: whether an array is empty depends on its row alone. A UNION ALL branch without a change
+is dropped, or kept without rows if it may define the result's types. A table's change is that in
+its log, consolidated; VALUES and range() have none.
+
+An inner join of any number of relations, self-joins among them, has one term for each change:
 
     d(R1 x .. x Rn) = sum over i of  R1' x .. x R(i-1)' x dRi x R(i+1) x .. x Rn
 
@@ -7,14 +20,22 @@ where R is before and R' after the change. The sum telescopes: term i is (R1'..R
 tables' former versions can be read. Two occurrences of one table are two operands with the same
 change. Each term starts at its change and follows the join conditions. The order of FROM could
 multiply unconnected relations.
-Source: Gupta and Mumick, Maintenance of Materialized Views (1995), section on join views.
+Source: the linear operators of DBSP (Budiu et al., VLDB 2023, section 4); Gupta and Mumick,
+Maintenance of Materialized Views (1995), section on join views.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ctsql.planner.ivm.algebra.nodes import Col, Expr, Join, Node, Step
-from ctsql.planner.ivm.algebra.traversal import columns_in, equal_classes
+from ctsql.planner.ivm.algebra import nodes as alg
+from ctsql.planner.ivm.algebra.nodes import DIFF, Col, Expr, Join, Node, Step
+from ctsql.planner.ivm.algebra.traversal import (
+    columns_in,
+    equal_classes,
+    have_one_type,
+    pass_through,
+    without_rows,
+)
 from ctsql.planner.ivm.rewrites.lookups import is_plain
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import equated, restrict
 from ctsql.planner.ivm.rules.context import DeltaDerivation, StepRole, sum_of_deltas
@@ -76,3 +97,38 @@ def _order_operands(operands: Sequence[Node], conditions: Sequence[Expr]) -> lis
         order.append(following)
         waiting = [o for o in waiting if o is not following]
     return order
+
+
+def change_scan(node: alg.Scan, changes: DeltaDerivation) -> alg.Node:
+    """The change of a table."""
+    changes.note(node, "the table's own change")
+    names, columns = (*node.names, DIFF.sql), (*node.columns, DIFF)
+    return replace(node, names=names, columns=columns, version=alg.Version.DELTA)
+
+
+def change_linear(
+    node: alg.Filter | alg.Project | alg.Generate, changes: DeltaDerivation
+) -> alg.Node | None:
+    """The change of a filter or a projection without subqueries, or of LATERAL VIEW [OUTER]."""
+    below = changes.of(node.child)
+    if below is None:
+        return None
+    changes.note(node, "linear")
+    if isinstance(node, alg.Project):
+        return alg.Project(child=below, items=(*node.items, *pass_through((DIFF,))))
+    return replace(node, child=below)
+
+
+def change_union_all(node: alg.UnionAll, changes: DeltaDerivation) -> alg.Node | None:
+    """The change of UNION ALL."""
+    branch_changes = [changes.of(branch.node) for branch in node.branches]
+    changes.note(node, "sum of the branches' changes")
+    if not any(branch_changes):
+        return None
+    branches = []
+    for branch, below in zip(node.branches, branch_changes, strict=True):
+        if below is None and not all(map(have_one_type, branch.cols, node.columns)):
+            below = alg.ConstantDiff(child=without_rows(branch.node), diff=1)
+        if below is not None:
+            branches.append(alg.UnionInput(node=below, cols=(*branch.cols, DIFF)))
+    return alg.UnionAll(branches=tuple(branches), columns=(*node.columns, DIFF))

@@ -7,7 +7,7 @@ import pytest
 
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax.ast import FileRef
-from ctsql.runtime.warehouse.stores import written_files
+from ctsql.runtime.warehouse.stores import copy_files
 
 
 class Rows:
@@ -65,13 +65,13 @@ class Gateway:
 def test_a_folder_may_have_signs_of_patterns(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its name is none."""
     functions: Any = SimpleNamespace(count=lambda _: Rows(), lit=lambda _: None)
-    monkeypatch.setattr(written_files, "F", functions)
-    monkeypatch.setattr(written_files, "Observation", lambda: SimpleNamespace(get={"n": 3}))
+    monkeypatch.setattr(copy_files, "F", functions)
+    monkeypatch.setattr(copy_files, "Observation", lambda: SimpleNamespace(get={"n": 3}))
     rows: Any = Rows()
     gateway: Any = Gateway()
     span = Source("x", "<test>").whole()
     file = FileRef(path=f"{folder}/a.csv", span=span, format="csv", options=())
-    assert written_files.write_file(gateway, rows, file, overwrite=False) == 3
+    assert copy_files.write_file(gateway, rows, file, overwrite=False) == 3
     (beside,) = rows.places
     assert gateway.moves == [(f"{beside}/part-0", f"{folder}/a.csv")]
     assert gateway.deletions == [beside]
