@@ -1,1 +1,1 @@
-"""Benchmarks: one command each, against a named rival, printing ratios."""
+"""Benchmarks: each is one command that compares ctsql with a named rival and prints ratios."""

@@ -1,14 +1,14 @@
-"""What a refresh costs by how much changes: following, computing anew, and what ``auto`` chooses.
+"""The cost of a refresh by the size of the change: incremental, full, and chosen by ``auto``.
 
     python -m benchmarks.changes                       0.01, 0.1, 1, 5 and 20 % at scale 1
     python -m benchmarks.changes --parts 0.001 0.2     of these parts
     python -m benchmarks.changes --scale 0.1           the quick form
 
-Three views over TPC-H's orders and their lines: a join, an aggregate, and a window. Each stands
-there three times: one always follows (policy ``incremental``), one is always computed anew
-(``full``), one chooses (``auto``). Per round that part of the orders and all their lines change, as
-benchmarks/views.py says, and the views are refreshed in turns. The first round of the first part
-warms up and is not counted; of the others the median. At the end all three hold the same rows.
+Three views over TPC-H's orders and their lines: a join, an aggregate, and a window. Each exists
+with the policies ``incremental``, ``full`` and ``auto``. In each round this part of the orders and
+all their lines change, as in benchmarks/views.py, and the views are refreshed in turns. The first
+round of the first part is a warm-up; the medians of the others are printed. At the end all three
+must have the same rows.
 """
 
 import argparse
@@ -73,7 +73,7 @@ def _turn(house: Warehouse, part: float, number: int) -> dict[str, float]:
 
 
 def _show(house: Warehouse, view: str, part: float, took: dict[str, list[float]]) -> None:
-    """Print what a view's refreshes took."""
+    """Print the times of a view's refreshes."""
     follows, anew, auto = (statistics.median(took[p]) for p in POLICIES)
     print(
         f"{part:7.2%} {view:<10} follows {follows:7.2f} s  anew {anew:7.2f} s"
@@ -83,7 +83,7 @@ def _show(house: Warehouse, view: str, part: float, took: dict[str, list[float]]
 
 
 def _check(house: Warehouse, view: str) -> None:
-    """All three must hold the same rows."""
+    """Compare the rows of the three views."""
     load = house.spark.read.format("delta").load
     whole = load(house.location(f"{view}_full"))
     for policy in ("incremental", "auto"):

@@ -1,10 +1,10 @@
-"""What a tick costs whose task has UNIQUE, over a small and a large output.
+"""The cost of a tick of a task with UNIQUE, over a small and a large output.
 
     python -m benchmarks.constraints --rows 1000000 10000000 --ticks 9 --change 100
 
-A task copies a feed. Its output holds so many rows; then each tick inserts a few new ones, of which
-one has a stored key. Printed are the median seconds of a tick with and without the constraint, and
-the ratios of the large to the small output: it should cost what the change costs, so at most 1.2.
+A task copies a feed. Its output has --rows rows; then each tick inserts a few new ones, and one of
+these has a stored key. Prints the median seconds of a tick with and without the constraint, and the
+ratios of the large to the small output. The cost should depend on the change only: at most 1.2.
 """
 
 import argparse
@@ -20,14 +20,14 @@ UNIQUE = "ALTER CONTINUAL TASK copy ADD CONSTRAINT u UNIQUE (id) ON VIOLATION DR
 
 
 def make(con: Connection, rows: int) -> None:
-    """The feed and the output, each with so many rows."""
+    """Create the feed and the output with a number of rows each."""
     con.execute("CREATE TABLE feed (id BIGINT, note STRING)")
     con.execute(f"INSERT INTO feed SELECT id, concat('row ', id) FROM range({rows})")
     con.execute("CREATE CONTINUAL TASK copy ON INPUT feed AS (INSERT INTO copy SELECT * FROM feed)")
 
 
 def tick(con: Connection, first: int, rows: int, change: int) -> float:
-    """Insert new rows, of which one has a stored key; seconds."""
+    """Insert new rows, one with a stored key; returns the seconds."""
     new = [*range(first, first + change - 1), random.Random(first).randrange(rows)]
     texts = ", ".join(f"({key}, 'new')" for key in new)
     con.execute(f"INSERT INTO feed VALUES {texts}")
@@ -57,7 +57,7 @@ def measure(rows: int, ticks: int, change: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Print what was measured, and the ratios."""
+    """Print the medians and the ratios."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, nargs=2, default=[1_000_000, 10_000_000])
     parser.add_argument("--ticks", type=int, default=9)

@@ -1,16 +1,16 @@
-"""What one more output costs: tasks on the same input, links of a chain, and 66 outputs at once.
+"""The cost of one more output: tasks on the same input, links of a chain, and 66 outputs at once.
 
     python -m benchmarks.fanout --rounds 9             python -m benchmarks.fanout --only links
 
 tasks    1 and then --many upsert tasks on one input; one commit of 100 keys into 10,000 rows.
 links    the same tasks, each on the output of the one before.
 outputs  33 inputs, an upsert task and a materialized view on each; one commit to each input.
-first    the same in a process that has just started, which has no plan yet, and once more in it.
+first    the same in a new process without plans, and again in that process.
 
-A tick is what ``ctsql run --once`` does in a process that is up. The rival, in the same rounds and
-the same session, is as many bare appends of the same rows by Spark. "One more" is what the tick of
-many outputs takes beyond that of one, for each. Jobs, commits and calls into the JVM are exact;
-numbers are medians, to be read beside the rival's.
+A tick is ``ctsql run --once`` in a running process. The rival, in the same rounds and session, is
+the same number of bare appends by Spark. "One more" is the additional time of a tick for each
+additional output. Jobs, commits and calls into the JVM are exact; times are medians, to be compared
+with the rival's.
 """
 
 import argparse
@@ -37,7 +37,7 @@ COUNTED = ("jobs", "calls", "commits")
 
 
 class Calls:
-    """Counts the calls into the JVM, of all threads."""
+    """Counts the calls of all threads into the JVM."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -62,7 +62,7 @@ class House:
 
     @property
     def session(self) -> SparkSession:
-        """The engine's session, in which the rival runs, too."""
+        """The engine's session, which the rival uses too."""
         session: SparkSession = self.engine.session
         return session
 
@@ -72,11 +72,11 @@ class House:
         return self.con._engine
 
     def location(self, name: str) -> str:
-        """Where a table is."""
+        """The path of a table."""
         return str(next(i for i in self.engine.catalog if i.name.name == name).location)
 
     def add_input(self) -> str:
-        """A new table of all keys."""
+        """Create a table of all keys."""
         name = f"input{len(self.inputs)}"
         self.con.execute(f"CREATE TABLE {name} (k BIGINT, v BIGINT)")
         self.con.execute(f"INSERT INTO {name} SELECT /*+ COALESCE(1) */ id, id FROM range({KEYS})")
@@ -84,7 +84,7 @@ class House:
         return name
 
     def add_task(self, on: str) -> str:
-        """A new upsert task."""
+        """Create an upsert task."""
         return self._add(
             f"CREATE CONTINUAL TASK {{name}} (k BIGINT, v BIGINT) ON INPUT {on} AS ("
             f"DELETE FROM {{name}} WHERE k IN (SELECT k FROM {on});"
@@ -92,7 +92,7 @@ class House:
         )
 
     def add_view(self, on: str) -> str:
-        """A new materialized view."""
+        """Create a materialized view."""
         return self._add(
             "CREATE MATERIALIZED VIEW {name} AS SELECT k % 10 AS d, sum(v) AS v, count(*) AS n "
             f"FROM {on} GROUP BY k % 10"
@@ -105,12 +105,12 @@ class House:
         return name
 
     def commits(self) -> int:
-        """The versions of the outputs and of the timeline, added up."""
+        """The sum of the versions of the outputs and of the timeline."""
         tables = [self.engine.gateway.table(self.location(name)) for name in self.outputs]
         return sum(int(table.version()) for table in [*tables, self.engine.timeline.table])
 
     def round(self) -> dict[str, float]:
-        """One commit to each input, one tick, and the rival's appends."""
+        """Run one commit to each input, one tick, and the rival's appends."""
         self.rounds += 1
         rows = changed_rows(self.session, self.rounds)
         with active(self.session):
@@ -135,7 +135,7 @@ class House:
         return {"ms": ms, "jobs": jobs_started(self.session) - jobs, "calls": calls}
 
     def measure(self, rounds: int) -> dict[str, float]:
-        """The medians of some rounds, after some to warm up."""
+        """The medians of some rounds, after a warm-up."""
         for _ in range(WARM_UP_ROUNDS):
             self.round()
         return _medians([self.round() for _ in range(rounds)])
@@ -146,7 +146,7 @@ def _medians(rounds: list[dict[str, float]]) -> dict[str, float]:
 
 
 def report(name: str, one: dict[str, float], many: dict[str, float], more: int) -> None:
-    """Print a tick of one output, of many, and what one more takes."""
+    """Print the tick of one output, of many, and the time for one more."""
     each = {key: (many[key] - one[key]) / more for key in one}
     print(f"\n{name:<22}{'ms':>9}{'jobs':>8}{'calls':>9}{'commits':>9}{'rival ms':>10}{'ratio':>7}")
     for title, figures in (("1", one), (f"{more + 1}", many), ("one more", each)):
@@ -173,7 +173,7 @@ def bench_tasks(house: House, many: int, rounds: int, *, chained: bool) -> None:
 
 
 def _check(house: House) -> None:
-    """All outputs hold the newest value of each key."""
+    """Check that all outputs have the newest value of each key."""
     sums = {
         house.con.execute(f"SELECT sum(k), sum(v), count(*) FROM {n}").fetchone()
         for n in house.outputs
@@ -202,7 +202,7 @@ def bench_first(house: House, rounds: int) -> None:
 
 
 def first_ticks(house: House) -> None:
-    """The first tick of this process over a warehouse that is there, and the second."""
+    """Measure the first and the second tick of this process over an existing warehouse."""
     names = [str(item.name) for item in house.engine.refresh_catalog()]
     house.inputs = [name for name in names if name.startswith("input")]
     house.outputs = [name for name in names if name.startswith("output")]
@@ -232,7 +232,7 @@ def bench_outputs(house: House, rounds: int) -> None:
 
 
 def main() -> None:
-    """Run the parts that were asked for."""
+    """Run the chosen parts."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--many", type=int, default=9, help="tasks, or links of the chain")

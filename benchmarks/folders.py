@@ -1,11 +1,10 @@
-"""What ``ctsql plan`` takes for a folder of many objects, new and unchanged.
+"""The time of ``ctsql plan`` for a folder of many objects, new and unchanged.
 
     python -m benchmarks.folders --objects 200 --rounds 3
 
-A tenth of the objects are tables, the rest tasks and views over them and over each other. Printed
-are the seconds of a plan when none of them is there, and, once the folder has been applied, when
-all are; beside it what Spark alone takes to analyse the queries of the views, each once, over
-tables that are there.
+A tenth of the objects are tables, the rest tasks and views over them and over each other. Prints
+the seconds of a plan before the folder is applied and after it, and the time in which Spark alone
+analyses the queries of all views once, over existing tables.
 """
 
 import argparse
@@ -46,7 +45,7 @@ def definitions(objects: int) -> tuple[list[str], list[str]]:
 
 
 def seconds_of(act: Callable[[], object], rounds: int) -> float:
-    """The median of some rounds."""
+    """The median seconds of some rounds."""
     seconds = []
     for _ in range(rounds):
         start = time.perf_counter()

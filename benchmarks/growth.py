@@ -1,14 +1,14 @@
 """How the cost of a tick grows with the number of ticks, on one embedded connection.
 
     python -m benchmarks.growth --ticks 10000
-    python -m benchmarks.growth --ticks 5000 --warehouse kept    begin there, or go on
+    python -m benchmarks.growth --ticks 5000 --warehouse kept    begin there, or continue
 
-A tick is an INSERT of ten rows with random keys into a feed, and a read of the upsert output over
-it, which brings it up. The connection maintains the output; nobody runs MAINTAIN. One line a block
-of ticks: median, 99th and 99.9th percentile and slowest in milliseconds, which tick that was, and
-the slowest over the median of its block; CPU milliseconds a tick of Python and of the JVM,
-maintenance beside the ticks included; live files of the output. The last line compares the last
-block with the second: the first is for warming up.
+A tick is an INSERT of ten rows with random keys into a feed, and a read that refreshes the upsert
+output over it. The connection maintains the output; MAINTAIN is not run. Prints a line for each
+block of ticks: median, 99th and 99.9th percentile and slowest in milliseconds, the number of the
+slowest tick, and its ratio to the median; CPU milliseconds a tick of Python and of the JVM,
+background maintenance included; live files of the output. The last line compares the last block
+with the second: the first is a warm-up.
 
 Wall times of a busy machine are inflated; CPU times and ratios within one run are not. Linux only.
 """
@@ -35,7 +35,7 @@ CREATE CONTINUAL TASK IF NOT EXISTS latest (k BIGINT, v BIGINT) ON INPUT feed AS
 
 
 def measure_block(con: ctsql.Connection, ticks: int, number: int) -> dict[str, float]:
-    """Run a block of ticks; its figures."""
+    """Run a block of ticks and return its figures."""
     walls = []
     python, java = time.process_time(), _java_cpu_ms(con)
     for _ in range(ticks):

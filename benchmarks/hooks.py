@@ -1,7 +1,7 @@
 """Timing hooks for benchmarks: wrap functions of the engine from outside and add up their times.
 
-The engine has no timing code of its own. A hook's time is *exclusive*: what a wrapped function
-spends in another wrapped function counts there. A hook inside ``mint`` is shown as ``mint: ...``.
+The engine has no timing code. A hook's time is *exclusive*: time in another wrapped function is
+counted there. A hook inside ``mint`` is shown as ``mint: ...``.
 """
 
 import functools
@@ -22,14 +22,14 @@ from ctsql.runtime.warehouse.versions import Versions
 
 
 class Clock:
-    """Adds up exclusive times by label; :meth:`lap` gives them and starts anew."""
+    """Adds up exclusive times by label; :meth:`lap` returns and resets them."""
 
     def __init__(self) -> None:
         self._seconds: dict[str, float] = defaultdict(float)
         self._stack: list[tuple[str, float]] = []
 
     def wrap(self, owner: Any, name: str, label: str) -> None:
-        """Replace ``owner.name`` by a version that is timed under the label."""
+        """Replace ``owner.name`` by a function that adds its time to the label."""
         original: Callable[..., Any] = getattr(owner, name)
 
         @functools.wraps(original)
@@ -83,11 +83,11 @@ HOOKS: tuple[tuple[Any, str, str], ...] = (
     (staging.Staging, "delete_rows", "write deletion vectors"),
     (write_handle.Output, "compare_and_append", "commit"),
 )
-"""What of a tick is timed: where it is, its name, and what it is called in the table."""
+"""The timed functions of a tick: owner, name, and label in the table."""
 
 
 def tick_clock() -> Clock:
-    """A clock on everything that a tick of a task is made of."""
+    """A clock on all parts of a task's tick."""
     clock = Clock()
     for owner, name, label in HOOKS:
         clock.wrap(owner, name, label)

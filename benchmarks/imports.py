@@ -1,4 +1,4 @@
-"""How long files take into a table by COPY, against plain Spark and Delta.
+"""The time to load files into a table by COPY, against plain Spark and Delta.
 
     python -m benchmarks.imports --rows 10_000_000 --rounds 3
 
@@ -8,8 +8,8 @@ The same files of ten million rows (id, day, name, amount), CSV and then Parquet
   COPY      COPY t FROM 'folder/*.csv'
   SELECT    INSERT INTO t SELECT * FROM read_csv(...)
 
-Every contestant fills a new table with the properties that ctsql gives to its tables, in one
-session. Seconds are by the clock; on a busy machine compare within one run.
+Every contestant fills a new table with the same properties, in one session. Seconds are wall time;
+on a busy machine compare within one run.
 """
 
 import argparse

@@ -1,9 +1,9 @@
-"""What a contestant costs: seconds, Spark jobs, rows that Spark read, commits, files and bytes.
+"""The costs of a contestant: seconds, Spark jobs, rows that Spark read, commits, files and bytes.
 
-Jobs and rows read are Spark's own counts (its status store). Commits, files and bytes written are
-counted on disk, so that nothing a contestant writes is left out: change data, deletion vectors,
-checkpoints of a query. A commit is a new version of a Delta log; files and bytes are those below
-the contestant's folders, those of Delta logs apart. Counting is not part of the seconds.
+Jobs and rows read are Spark's counts, from its status store. Commits, files and bytes written are
+counted on disk, so they include change data, deletion vectors and a query's checkpoints. A commit
+is a new version of a Delta log; files and bytes are those below the contestant's folders without
+Delta logs. The seconds do not include the counting.
 """
 
 import os
@@ -33,7 +33,7 @@ class Cost:
 
 @dataclass
 class Series:
-    """A contestant: its name, the folders that it writes to, and what its acts cost."""
+    """A contestant: its name, the folders that it writes to, and its costs."""
 
     session: SparkSession
     name: str
@@ -41,7 +41,7 @@ class Series:
     costs: list[Cost] = field(default_factory=list)
 
     def measure(self, act: Callable[[], object]) -> Cost:
-        """Do it once; what it costs is noted."""
+        """Run it once and record the costs."""
         before, read_before = self._written(), _rows_read(self.session)
         jobs = jobs_started(self.session)
         start = time.perf_counter()
@@ -60,7 +60,7 @@ class Series:
         return Cost(*(statistics.median(getattr(c, f.name) for c in self.costs) for f in COLUMNS))
 
     def _written(self) -> tuple[int, int, int]:
-        """Commits, files and bytes below the folders, up to now."""
+        """The present commits, files and bytes below the folders."""
         commits = files = size = 0
         for top in self.folders:
             for folder, _, names in os.walk(top):
@@ -77,18 +77,18 @@ COLUMNS = fields(Cost)
 
 
 def delta_properties(configuration: Mapping[str, str]) -> str:
-    """A table's properties that are Delta's, as TBLPROPERTIES lists them: for a rival's tables."""
+    """A table's Delta properties as TBLPROPERTIES, for the tables of a rival."""
     items = configuration.items()
     return ", ".join(f"'{key}' = '{value}'" for key, value in items if key.startswith("delta."))
 
 
 def jobs_started(session: SparkSession) -> int:
-    """How many Spark jobs this process has started."""
+    """The number of Spark jobs that this process has started."""
     return int(_context(session).dagScheduler().numTotalJobs())
 
 
 def _rows_read(session: SparkSession) -> int:
-    """How many rows the stages that Spark remembers have read from files."""
+    """The rows that the stages in Spark's status store have read from files."""
     context = _context(session)
     context.listenerBus().waitUntilEmpty()
     store = context.statusStore()
@@ -102,7 +102,7 @@ def _context(session: SparkSession) -> Any:
 
 
 def table(title: str, series: Sequence[Series]) -> None:
-    """Print the medians of contestants, the first of which is 1.00."""
+    """Print the medians of contestants; the first one is 1.00."""
     base = series[0].median.seconds
     print(f"\n{title}")
     print(

@@ -1,15 +1,15 @@
-"""What the usual question about each system table takes, over a warehouse with a long history.
+"""The time of a typical query of each system table, over a warehouse with a long history.
 
     python -m benchmarks.observing --objects 200 --ticks 10000 --rounds 3
 
-The objects are real: one table, and tasks and views over it, brought to two Ts by Spark. The rest
-of the history is made by writing more commits into the logs, like the last ones, so that ten
-thousand ticks cost seconds: at each T one of the table, one of the timeline, and one of an output,
-in turn; at the last T one of each output. No row of them is read. With ``--warehouse`` it is made
-in a folder that stays, or taken from there.
+The objects are real: one table, and tasks and views over it, advanced to two Ts by Spark. The rest
+of the history are copies of the last commits, written directly into the logs, so ten thousand ticks
+take seconds. At each T the table, the timeline and one output in turn get a commit; at the last T
+each output does. No row of them is read. ``--warehouse`` names a folder to create it in, or to
+reuse.
 
-Each question is asked by SQL in a session that has started, first with nothing known of the logs
-and then again. ``without Spark`` is the same of a reader of logs alone.
+Each query runs by SQL in a started session, first without cached logs and then again. ``without
+Spark`` is the same by a log reader.
 """
 
 import argparse
@@ -43,7 +43,7 @@ QUESTIONS = {
 
 
 def make(con: Connection, objects: int) -> None:
-    """One table, and tasks and views over it by turns, with rows at two Ts."""
+    """Create a table, and tasks and views over it in turn, with rows at two Ts."""
     con.execute("CREATE TABLE feed (k INT, v INT)")
     for n in range(objects):
         if n % 2:
@@ -99,7 +99,7 @@ class Log:
 
 
 def lengthen(warehouse: Path, ticks: int) -> int:
-    """Add so many Ts to the history of a warehouse; returns one in the middle."""
+    """Add Ts to the history of a warehouse; returns one in the middle."""
     folders = sorted((warehouse / "default").iterdir())
     feed = Log(next(f for f in folders if f.name.startswith("feed-")))
     timeline = Log(warehouse / "_ctsql" / "timeline")
@@ -121,7 +121,7 @@ def lengthen(warehouse: Path, ticks: int) -> int:
 
 
 def made(warehouse: Path, objects: int, ticks: int) -> int:
-    """Make a warehouse with a history, unless it is there; returns a T in its middle."""
+    """Create a warehouse with a history, unless it exists; returns a T in its middle."""
     middle_file = warehouse / "middle"
     if not middle_file.exists():
         con = ctsql.connect(str(warehouse))
@@ -134,14 +134,14 @@ def made(warehouse: Path, objects: int, ticks: int) -> int:
 
 
 def timed(ask: Callable[[], object]) -> float:
-    """The seconds that it takes."""
+    """The seconds of a call."""
     start = time.perf_counter()
     ask()
     return time.perf_counter() - start
 
 
 def measured(warehouse: Path, middle: int, rounds: int) -> Iterator[tuple[str, list[float]]]:
-    """Each question, with the seconds of the first time, of the next ones, and without Spark."""
+    """Each query, with the seconds of the first run, of the next ones, and without Spark."""
     con = ctsql.connect(str(warehouse), read_only=True)
     con.execute("SELECT * FROM system.objects WHERE false").fetchall()
     for name, text in QUESTIONS.items():
@@ -161,7 +161,7 @@ def measured(warehouse: Path, middle: int, rounds: int) -> Iterator[tuple[str, l
 
 
 def main() -> None:
-    """Make a warehouse, and ask."""
+    """Create a warehouse and run the queries."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--objects", type=int, default=20)
     parser.add_argument("--ticks", type=int, default=500)

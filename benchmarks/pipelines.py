@@ -1,10 +1,10 @@
-"""The rival of views: Spark Declarative Pipelines, which keep the same views by the same Spark.
+"""The rival of views: Spark Declarative Pipelines, which refresh the same views on the same Spark.
 
-They need a Spark Connect server. It runs inside the driver's own JVM, so both share its cores,
-its caches and what its compiler has learned; only the requests go over a port of this machine.
-One refresh is one run of a pipeline with one materialized view, without starting a JVM, a session
-or the command-line program: the graph is made, the view registered and the run followed to its
-end. What the runs write are Delta tables of a database of their own.
+They need a Spark Connect server. It runs inside the driver's JVM, so both share its cores, its
+caches and its compiled code; only the requests go over a port of this machine. One refresh is one
+run of a pipeline with one materialized view: create the graph, register the view, wait for the end
+of the run. It does not include the start of a JVM, a session or a command. The runs write Delta
+tables of another database.
 
 Needs the packages of the dependency group ``bench`` (Spark Connect's).
 """
@@ -21,14 +21,14 @@ DATABASE = "declared"
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
+    """A free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def with_connect_server() -> int:
-    """Have the JVM that starts next serve Spark Connect; the port."""
+    """Configure the next JVM to serve Spark Connect; returns the port."""
     port = free_port()
     os.environ["PYSPARK_SUBMIT_ARGS"] = (
         "--conf spark.plugins=org.apache.spark.sql.connect.SparkConnectPlugin"
@@ -60,7 +60,7 @@ class Pipelines:
         }
 
     def refresh(self, name: str, query: str, columns: list[str]) -> float:
-        """Seconds of one run that brings one view up to date."""
+        """Run the pipeline for one view; returns the seconds."""
         from pyspark.pipelines.spark_connect_graph_element_registry import (
             SparkConnectGraphElementRegistry,
         )

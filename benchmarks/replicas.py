@@ -1,17 +1,17 @@
-"""What replicas cost: processes that race on one output, and one that has nothing to do.
+"""The cost of replicas: processes that race on one output, and one that is idle.
 
     make bench                                  python -m benchmarks.replicas --ticks 15
 
-Race: a backlog of small commits waits in an upsert task's input; 1, 2 or 3 processes, started and
-warmed up before, are let go at once, and the time runs until the first of them has the output up
-to date. Every T is written by one of them; how many each wrote is printed. The rival is the one
-process alone: two and three must reach at least half of its ticks per second.
+Race: small commits wait in an upsert task's input. Then 1, 2 or 3 warm processes start to process
+them at once, until the first one has the output up to date. Every T is written by one process; the
+number of each is printed. The rival is one process alone: two and three must reach at least half
+of its ticks per second.
 
-Idle: one ``ctsql run`` that is up to date and whose sources do not move, over a minute: CPU
-seconds of the whole process with its JVM, as the system counts them.
+Idle: one ``ctsql run`` that is up to date, with unchanged sources, for a minute: the CPU seconds of
+the process and its JVM.
 
-Processes share the machine's cores, so that on few cores three of them slow each other down
-whatever they do. Numbers are medians; read them as ratios of one run.
+Processes share the machine's cores, so on few cores three of them always slow each other down.
+Numbers are medians; read them as ratios of one run.
 """
 
 import argparse
@@ -40,7 +40,7 @@ CREATE CONTINUAL TASK latest (k BIGINT, v BIGINT) ON INPUT feed AS (
     INSERT INTO latest SELECT k, max(v) FROM feed GROUP BY k;
 );
 """
-# Told "go", it brings everything up to date and says how many commits were its own.
+# For each line of input it advances everything, and prints the number of its own commits.
 REPLICA = """
 import sys
 from ctsql.api import connect
@@ -66,7 +66,7 @@ class Replica:
         )
 
     def said(self) -> str:
-        """The next line it says; waits for it."""
+        """Wait for its next line."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
@@ -74,7 +74,7 @@ class Replica:
         return line.strip()
 
     def go(self) -> None:
-        """Let it bring everything up to date."""
+        """Let it advance everything."""
         assert self._process.stdin is not None
         self._process.stdin.write("go\n")
         self._process.stdin.flush()
@@ -100,7 +100,7 @@ class Race:
             replica.said()
 
     def run(self, count: int, ticks: int) -> tuple[float, list[int]]:
-        """Let so many processes race through a backlog; gives the seconds, and who wrote what."""
+        """Let processes race through waiting commits; returns the seconds and each commit count."""
         self._fill(ticks)
         racing = self.replicas[:count]
         start = time.perf_counter()
@@ -139,7 +139,7 @@ class Race:
 
 
 def bench_race(folder: str, ticks: int, rounds: int) -> bool:
-    """Ticks per second by number of processes; says whether racing costs less than half."""
+    """Print ticks per second by number of processes; whether racing costs less than half."""
     race = Race(folder)
     try:
         for _ in range(2):  # warm up: every process runs the body many times
@@ -166,7 +166,7 @@ def bench_race(folder: str, ticks: int, rounds: int) -> bool:
 
 
 def _cpu_seconds(process: int) -> float:
-    """What a process and those it started have used so far, by /proc."""
+    """The CPU seconds of a process and its children so far, from /proc."""
     used = 0.0
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -180,7 +180,7 @@ def _cpu_seconds(process: int) -> float:
 
 @contextmanager
 def service(folder: str, log: Path) -> Iterator[int]:
-    """``ctsql run`` in a process group of its own; gives its id once it is up to date."""
+    """Run ``ctsql run`` in a new process group; yields its id once it is up to date."""
     program = "from ctsql.cli.main import main; main()"
     with log.open("w") as out:
         process = subprocess.Popen(
@@ -200,7 +200,7 @@ def service(folder: str, log: Path) -> Iterator[int]:
 
 
 def bench_idle(folder: str, seconds: float) -> None:
-    """CPU seconds a minute of a service with nothing to do."""
+    """Print the CPU seconds a minute of an idle service."""
     with ctsql.connect(folder, master="local[1]") as con:
         con.execute(SET_UP + "INSERT INTO feed VALUES (1, 1)")
     with service(folder, Path(folder, "..", "service.log")) as process:

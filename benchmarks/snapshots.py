@@ -1,12 +1,12 @@
-"""A task and a view over a table that has rows, against CREATE TABLE AS SELECT by plain Spark.
+"""CREATE of a task and a view over a table with rows, against plain Spark's CREATE TABLE AS SELECT.
 
     python -m benchmarks.snapshots --rows 10_000_000 --rounds 3
 
 copy     all rows of three columns.
 groups   1,000 groups of them.
 
-All read the same table in the same session, in turns; each round makes new objects, and drops them
-again, which is not timed. Seconds are medians: read them as ratios of one run.
+All read the same table in the same session, in turns. Each round creates objects and drops them;
+the drops are not timed. Seconds are medians: read them as ratios of one run.
 """
 
 import argparse
@@ -27,7 +27,7 @@ QUERIES = {
 
 
 def measure(con: ctsql.Connection, folder: str, rounds: int) -> None:
-    """Run the three in turns, and print what they cost."""
+    """Run the three in turns and print their costs."""
     engine = con._engine
     assert engine is not None  # it has run statements
     session = engine.session

@@ -1,11 +1,11 @@
-"""What a hundred small tests in SQL take: ``ctsql test`` over a folder with a task and a view.
+"""The time of a hundred small tests in SQL: ``ctsql test`` over a folder with a task and a view.
 
     python -m benchmarks.sql_tests [--tests 100] [--workers 2]
 
-Each test gives two rows, then one more, and expects the rows of the task and of the view: two
-commits of a table, runs of the task and refreshes of the view, and two comparisons. Spark has been
-started before. Jobs and calls into the JVM are those of a test after the first ten; they are exact,
-seconds are those of the machine.
+Each test inserts two rows, then one more, and expects the rows of the task and of the view: two
+commits of a table, runs of the task and refreshes of the view, and two comparisons. Spark is
+started before. Jobs and calls into the JVM are those of one test after the first ten, and exact;
+seconds depend on the machine.
 """
 
 import argparse
@@ -40,7 +40,7 @@ TEST 'order {n}'
 
 
 def main() -> None:
-    """Run the tests and print what they took."""
+    """Run the tests and print their times."""
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     arguments.add_argument("--tests", type=int, default=100, metavar="N")
     arguments.add_argument("--workers", type=int, default=1, metavar="N", help="tests at once")

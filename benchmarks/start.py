@@ -1,4 +1,4 @@
-"""How long a command takes that starts a process of its own, against a plain PySpark script.
+"""The time of a command in a new process, against a plain PySpark script.
 
     python -m benchmarks.start --rounds 5
 
@@ -10,9 +10,9 @@ Contestants, in turns on the same table of one row:
   script    the same SELECT on standard input, whose JVM has both compilers
   status    ctsql status
 
-Seconds are until the process ends; CPU seconds are those of the process and of the JVM that it
-started, until both have ended. On a busy machine the second say more. The archive is made
-first, in a cache of the benchmark's own, and its CPU seconds are printed. Linux only.
+Seconds are until the process ends; CPU seconds are those of the process and of its JVM, until both
+have ended. On a busy machine compare CPU seconds. The archive is created first, in a temporary
+cache, and its CPU seconds are printed. Linux only.
 """
 
 import argparse
@@ -42,7 +42,7 @@ SELECT = "SELECT * FROM t;"
 
 @dataclass
 class Contestant:
-    """A command and what its runs cost."""
+    """A command and the costs of its runs."""
 
     name: str
     command: list[str]
@@ -52,7 +52,7 @@ class Contestant:
     cpu_seconds: list[float] = field(default_factory=list)
 
     def run(self) -> None:
-        """Run it once, and wait for all that it leaves behind."""
+        """Run it once, and wait for all processes that it started."""
         before = _cpu_seconds()
         start = time.perf_counter()
         subprocess.run(
@@ -89,7 +89,7 @@ def _wait_for_orphans() -> None:
 
 
 def _prepare(folder: str, cache: dict[str, str]) -> str:
-    """Make the table and the archive of classes; returns the table's folder."""
+    """Create the table and the archive of classes; returns the table's folder."""
     ours = [sys.executable, "-m", "ctsql", "-w", f"{folder}/warehouse", "-c"]
     table = "CREATE TABLE t (k INT, v INT); INSERT INTO t VALUES (1, 2)"
     Contestant("the table", [*ours, table], cache).run()

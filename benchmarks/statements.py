@@ -2,10 +2,10 @@
 
     python -m benchmarks.statements --rounds 9
 
-The rival is what a statement contains: CREATE TABLE for that of a table, SELECT from an equal
-table, CREATE TABLE AS SELECT for a materialized view and for a task, which begins with its input's
-rows. Tables that are read have 100 rows. All run in one session; objects are dropped again, which
-is not timed. Seconds are medians: read them as ratios of one run. Jobs and commits are counted.
+The rival is Spark's nearest statement: CREATE TABLE, SELECT from an equal table, and CREATE TABLE
+AS SELECT for a materialized view and for a task, which begins with its input's rows. Tables that
+are read have 100 rows. All run in one session; drops are not timed. Seconds are medians: read them
+as ratios of one run. Jobs and commits are counted.
 """
 
 import argparse
@@ -27,20 +27,20 @@ UPSERT = "DELETE FROM {t} WHERE k IN (SELECT k FROM given); INSERT INTO {t} SELE
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A statement of ours and one of Spark's; ``{n}`` is the number of the round."""
+    """A statement of ctsql and one of Spark; ``{n}`` is the number of the round."""
 
     name: str
     ours: str
     sparks: str
     after: str = ""
-    """Undoes ours."""
+    """Undoes ctsql's statement."""
 
 
 def pairs(folder: str, properties: str) -> Iterator[Pair]:
-    """What is compared.
+    """The compared statements.
 
     Args:
-        properties: the table properties that CREATE TABLE gives, for Spark's tables.
+        properties: the table properties of ctsql's CREATE TABLE, for Spark's tables.
     """
     columns = "(k BIGINT, v BIGINT)"
     new = f"delta.`{folder}/{{kind}}{{{{n}}}}`"
@@ -79,13 +79,13 @@ def pairs(folder: str, properties: str) -> Iterator[Pair]:
 
 
 def _fetch(result: ctsql.Result) -> None:
-    """Read the rows, if there are any: Spark's side collects them, too."""
+    """Fetch the rows, if there are any, as Spark's side does."""
     if result.description is not None:
         result.fetchall()
 
 
 class House:
-    """A warehouse of ours with a table, a task and a view, and equal tables of Spark's."""
+    """A warehouse with a table, a task and a view, and equal tables for plain Spark."""
 
     def __init__(self, folder: str) -> None:
         self.folder, self.rival = folder, f"{folder}/rival"
@@ -121,7 +121,7 @@ class House:
             )
 
     def measure(self, pair: Pair, rounds: int) -> None:
-        """Run both statements in turns, and print what they cost."""
+        """Run both statements in turns and print their costs."""
         ours = Series(self.session, "ctsql", [f"{self.folder}/warehouse"])
         sparks = Series(self.session, "plain Spark and Delta", [self.rival])
         for n in range(WARM_UP_ROUNDS + rounds):

@@ -1,10 +1,10 @@
-"""How soon the status page shows something, over a warehouse with a long history.
+"""The response times of the status page, over a warehouse with a long history.
 
     python -m benchmarks.status_page --objects 200 --ticks 10000
 
-The warehouse is made as by benchmarks.observing. ``ctsql serve`` is started as a process; then the
-first view is measured, later views, a page of an object and that of the warehouse, and how long
-the process took from its start to the first answer.
+The warehouse is created as in benchmarks.observing, and ``ctsql serve`` is started. Measured are
+the time from its start to the first answer, the first and later requests of the overview, an
+object's page and the warehouse's page.
 """
 
 import argparse
@@ -26,7 +26,7 @@ ROUNDS = 5
 
 @contextmanager
 def served(warehouse: Path) -> Iterator[str]:
-    """The page's address, once it is served."""
+    """Serve the page; yields its address."""
     command = [sys.executable, "-m", "ctsql", "-w", str(warehouse), "serve", "--listen", "0"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
@@ -38,13 +38,13 @@ def served(warehouse: Path) -> Iterator[str]:
 
 
 def got(address: str) -> str:
-    """A page."""
+    """Fetch a page."""
     with urllib.request.urlopen(address, timeout=60) as answer:
         return str(answer.read().decode())
 
 
 def measured(warehouse: Path) -> Iterator[tuple[str, float]]:
-    """Each question, with its seconds."""
+    """Each request, with its seconds."""
     start = time.perf_counter()
     with served(warehouse) as address:
         yield "start of the process", time.perf_counter() - start
@@ -61,7 +61,7 @@ def measured(warehouse: Path) -> Iterator[tuple[str, float]]:
 
 
 def main() -> None:
-    """Make a warehouse, or take one, and measure."""
+    """Create or reuse a warehouse, and measure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--objects", type=int, default=20)
     parser.add_argument("--ticks", type=int, default=500)

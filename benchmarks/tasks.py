@@ -1,4 +1,4 @@
-"""Continual tasks against what people write by hand: MERGE, and foreachBatch with MERGE.
+"""Continual tasks against hand-written jobs: MERGE, and foreachBatch with MERGE.
 
     make bench                                  python -m benchmarks.tasks --only upsert
                                                 python -m benchmarks.tasks --rows 10000000
@@ -6,17 +6,17 @@
 upsert   1,000 random keys into 1,000,000 rows: one commit of the input, then one tick of an
          upsert task, DELETE and INSERT. Rivals: MERGE, run at once on the same rows in memory; and
          foreachBatch + MERGE, which streams from the same Delta input (availableNow trigger). Their
-         targets are copies of the task's output, files and properties alike. Beside them, one
-         scan of the output's key column.
-bulk     as many new rows as --new says, in one commit.
-idle     a tick that finds nothing to do.
-restart  a new connection (Delta's caches emptied, the JVM warm) finds one new commit to work off,
-         with inputs of 10,000 rows and of --rows, and equal outputs.
-backlog  an audit log with --waiting commits of 1,000 rows to work off, against foreachBatch with
-         an append, one micro batch a commit.
+         targets are copies of the task's output, files and properties alike. For comparison also
+         one scan of the output's key column.
+bulk     --new new rows in one commit.
+idle     a tick without new commits.
+restart  a new connection (Delta's caches emptied, the JVM warm) processes one new commit, with
+         inputs of 10,000 rows and of --rows, and equal outputs.
+backlog  an audit log with --waiting commits of 1,000 rows, against foreachBatch with an append,
+         one micro batch a commit.
 
 All in one process and session, warm, in turns. Numbers are medians; read them as ratios of one
-run. The process has to end with the same rows everywhere, or it fails.
+run. At the end all must have the same rows, otherwise the process fails.
 """
 
 import argparse
@@ -53,7 +53,7 @@ RESTART_KEYS = 10_000
 
 
 class Warehouse:
-    """A warehouse with an input of distinct keys, and a task that follows it."""
+    """A warehouse with an input of distinct keys, and a task on it."""
 
     def __init__(self, folder: str, task: str, rows: int, keys: int = 0) -> None:
         self.folder = folder
@@ -75,12 +75,12 @@ class Warehouse:
 
     @property
     def session(self) -> SparkSession:
-        """The engine's session, in which the rivals run too."""
+        """The engine's session, which the rivals use too."""
         session: SparkSession = self.engine.session
         return session
 
     def location(self, name: str) -> str:
-        """Where a table is, as a path."""
+        """The path of a table."""
         item = next(i for i in self.engine.catalog if i.name.name == name)
         return str(item.location).removeprefix("file:")
 
@@ -89,12 +89,12 @@ class Warehouse:
         rows.write.format("delta").mode("append").save(self.location("append_only"))
 
     def tick(self) -> None:
-        """What ``ctsql run --once`` does."""
+        """Advance all outputs, as ``ctsql run --once`` does."""
         self.con.run(once=True)
 
 
 class Merging:
-    """A target that is kept by MERGE, by hand or in foreachBatch."""
+    """A target that is updated by MERGE, directly or in foreachBatch."""
 
     def __init__(self, house: Warehouse, target: str) -> None:
         self.house, self.target = house, target
@@ -102,7 +102,7 @@ class Merging:
         shutil.copytree(house.location("upsert"), target)
 
     def merge(self, rows: DataFrame) -> None:
-        """The newest value a key."""
+        """Merge the newest value of each key."""
         from delta.tables import DeltaTable
 
         newest = rows.groupBy("key").agg(F.max("val").alias("val"))
@@ -111,7 +111,7 @@ class Merging:
         merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
 
     def stream(self) -> None:
-        """Work off what is new in the input; the first time, its newest commit."""
+        """Process the new commits of the input; the first time only its newest one."""
         source = self.house.engine.gateway.table(f"file:{self.house.location('append_only')}")
         stream_into(
             self.house,
@@ -124,9 +124,9 @@ class Merging:
 def stream_into(
     house: Warehouse, checkpoint: str, handle: Callable[[DataFrame, int], None], **options: str
 ) -> None:
-    """Stream what is new in the input through a foreachBatch handler, and stop.
+    """Stream the new commits of the input through a foreachBatch handler, and stop.
 
-    A starting version counts when the checkpoint is new.
+    A starting version has an effect only if the checkpoint is new.
     """
     source = house.location("append_only")
     rows = house.session.readStream.format("delta").options(**options).load(source)
@@ -142,14 +142,14 @@ def sums(session: SparkSession, location: str) -> tuple[int, ...]:
 
 
 def check_equal(session: SparkSession, *locations: str) -> None:
-    """The contestants must have done the same work."""
+    """Check that the tables have the same rows."""
     totals = {at: sums(session, at) for at in locations}
     if len(set(totals.values())) > 1:
         raise SystemExit(f"The results differ: {totals}")
 
 
 def random_rows(session: SparkSession, rows: int, keys: int, turn: int) -> DataFrame:
-    """Rows of random keys below ``rows``, with values that were not there; at hand."""
+    """Materialized rows of random keys below ``rows``, with new values."""
     sample = random.Random(turn).sample(range(rows), keys)
     pairs = [(key, 10_000_000_000 + turn * keys + i) for i, key in enumerate(sample)]
     return session.createDataFrame(pairs, SCHEMA).coalesce(1)
@@ -220,7 +220,7 @@ def bench_bulk(folder: str, rows: int, new: int, rounds: int) -> None:
 
 
 def bench_idle(folder: str, rounds: int) -> None:
-    """A tick that finds nothing to do."""
+    """A tick without new commits."""
     house = Warehouse(f"{folder}/idle", UPSERT, 1_000)
     with active(house.session):
         idle = Series(house.session, "ctsql tick, nothing new", [house.folder])
@@ -264,7 +264,7 @@ def bench_restart(folder: str, rows: int, rounds: int) -> None:
 
 
 def bench_backlog(folder: str, waiting: int, rows: int, rounds: int) -> None:
-    """Many commits that wait, for a task that appends them to its output."""
+    """Many waiting commits, for a task that appends their rows to its output."""
     seconds: dict[str, list[float]] = {"task": [], "stream": []}
     for turn in range(1 + rounds):
         house = Warehouse(f"{folder}/backlog{turn}", AUDIT, 0)

@@ -1,11 +1,11 @@
-"""How long one small upsert tick takes, against a bare append and a MERGE; and a restart.
+"""The time of one small upsert tick, against a bare append and a MERGE; and of a restart.
 
     make bench                                  python -m benchmarks.tick --rounds 15
                                                 python -m benchmarks.tick --ticks 1000
 
-Tick: 100 changed keys go into an output of 10,000 rows. Its time runs from the input's commit
-being there to the output's commit being there, and in a second number to a row of it being read.
-Rivals, in the same session, on tables with the same properties and rows, in the same rounds:
+Tick: 100 changed keys are upserted into an output of 10,000 rows. Its time is from the input's
+commit to the output's commit; a second number is until a row of it has been read. Rivals, in the
+same session, on tables with the same properties and rows, in the same rounds:
 
   append   one bare Delta append of the same 100 rows
   merge    a foreachBatch-style handler: the largest value a key, MERGE with txnAppId/txnVersion
@@ -13,7 +13,7 @@ Rivals, in the same session, on tables with the same properties and rows, in the
 Restart: the time from opening a connection (Delta's caches emptied, the JVM warm) to the first
 possible write of the task, with inputs of 10,000 and of 3,000,000 rows and equal outputs.
 
-Many ticks (--ticks): the same tick and append so many times, and how slow the slow ones are.
+Many ticks (--ticks): the same tick and append many times, with their slowest percentiles.
 
 Numbers are medians unless they say otherwise; read them as ratios of one run.
 """
@@ -70,21 +70,21 @@ class Warehouse:
         rows.write.format("delta").mode("append").save(self.item("feed").location)
 
     def versions(self) -> int:
-        """The versions of the tables that a tick commits to, added up."""
+        """The sum of the versions of the tables that a tick commits to."""
         engine = self.engine
         output = engine.gateway.table(self.item("latest").location)
         return int(output.version()) + int(engine.timeline.table.version())
 
 
 def changed_rows(session: SparkSession, turn: int) -> DataFrame:
-    """A hundred keys, spread over all, with new values; the rows are at hand, not computed."""
+    """A hundred keys, spread over all, with new values; already materialized."""
     step = KEYS // CHANGED
     rows = [(turn % step + step * i, 10_000_000_000 + turn) for i in range(CHANGED)]
     return session.createDataFrame(rows, "k BIGINT, v BIGINT").coalesce(1)
 
 
 def merge_handler(session: SparkSession, path: str) -> Callable[[DataFrame, int], None]:
-    """What one writes today to upsert from a stream, exactly once."""
+    """The usual hand-written upsert from a stream, exactly once."""
     from delta.tables import DeltaTable
 
     def handle(batch: DataFrame, batch_id: int) -> None:
@@ -110,7 +110,7 @@ class Series:
         self.commits: list[int] = []
 
     def measure(self, act: Callable[[], object]) -> None:
-        """Do it once and take its time and its jobs."""
+        """Run it once and record its time, jobs and commits."""
         jobs = jobs_started(self.session)
         start = time.perf_counter()
         act()
@@ -170,7 +170,7 @@ def bench_tick(folder: str, rounds: int, settings: list[str]) -> None:
 
 
 def bench_ticks(folder: str, ticks: int) -> None:
-    """Many ticks, each beside a bare append."""
+    """Many ticks, each followed by a bare append."""
     warehouse = Warehouse(f"{folder}/ticks", KEYS)
     session: SparkSession = warehouse.engine.session
     append_to = f"{folder}/appended"
@@ -193,7 +193,7 @@ def bench_ticks(folder: str, ticks: int) -> None:
 
 
 def check(warehouse: Warehouse, session: SparkSession, merge_into: str) -> None:
-    """The contestants must have done the same work."""
+    """Check that the contestants' tables have the same rows."""
     ours = warehouse.con.execute("SELECT sum(k), sum(v), count(*) FROM latest").fetchall()
     theirs = session.read.format("delta").load(merge_into)
     expected = theirs.agg(F.sum("k"), F.sum("v"), F.count("*")).collect()
@@ -224,7 +224,7 @@ def report_tick(
 
 
 class FirstOpen(Clock):
-    """Notes when the task's output was first opened for writing."""
+    """Records when the task's output was first opened for writing."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -242,7 +242,7 @@ class FirstOpen(Clock):
 
 
 def bench_restart(folder: str, rounds: int, sizes: tuple[int, int]) -> None:
-    """Reopen warehouses that differ in the size of the input only."""
+    """Reopen warehouses that differ only in the size of the input."""
     houses = [Warehouse(f"{folder}/restart{rows}", rows) for rows in sizes]
     session: SparkSession = houses[0].engine.session
     note = FirstOpen()

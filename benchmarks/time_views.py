@@ -1,17 +1,16 @@
-"""What a view over the clock costs when time passes: 1,000 rows come or go, of more and more.
+"""The cost of a view with now() when time passes: 1,000 rows enter or leave, of tables of any size.
 
     python -m benchmarks.time_views                     of 100,000, 1,000,000 and 10,000,000 rows
-    python -m benchmarks.time_views --rows 1000000      of so many
-    python -m benchmarks.time_views --views entering    of one of the views
+    python -m benchmarks.time_views --rows 1000000      of this number of rows
+    python -m benchmarks.time_views --views entering    one of the views
 
-Rows *leave* a view of the last day that shows their time, *enter* one of what is past, leave
-*groups* that show no time, and *pass* through a view that shows none: 1,000 come and 1,000 go, of
-half the table. No table changes unless ``--changes`` is given: then 100 rows are
-inserted before each refresh. The clock is moved. In a table that is *in order* a row is near those
-of about the same time, as events come; in a *shuffled* one it may be anywhere. One line each:
-seconds of a refresh, Spark's jobs and the rows that it read, and what the refresh did. The first
-rounds warm up and are not counted; of the others the median. The last lines are the ratios of each
-size to the one before.
+Rows *leave* a view of the last day that shows their time, *enter* a view of the past, leave
+*groups* that do not show the time, or *pass* through a view that does not show it: 1,000 enter and
+1,000 leave, of half the table. No table changes unless ``--changes`` is given: then 100 rows are
+inserted before each refresh. The clock is set by the benchmark. A table is *in order* if rows of
+about the same time are near each other, as events arrive; or *shuffled*. Prints a line each: the
+seconds of a refresh, Spark's jobs, the rows that it read, and the strategy. The first rounds are a
+warm-up; the others are medians. The last lines are the ratios of each size to the one before.
 """
 
 import argparse
@@ -45,12 +44,12 @@ COUNTS = {
     "groups": "sum(n)",
     "passing": "-min(id)",
 }
-"""What becomes less by one with each row that expires."""
+"""The query whose value falls by one with each expired row."""
 SAID = ("strategy", "why", "phases", "expiries_by")
 
 
 def prepare(con: Connection, rows: int, order: str, now_ms: int, view: str) -> None:
-    """Make a table and a view of it, in which the first row expires in a second."""
+    """Create a table and a view of it, in which the first row expires in a second."""
     con.execute("CREATE TABLE events (id BIGINT, at TIMESTAMP, v INT)")
     lasting_ms = rows * STEP_MS // 2 if view == "passing" else DAY_MS
     first = now_ms - lasting_ms + 1_000
@@ -68,7 +67,7 @@ def prepare(con: Connection, rows: int, order: str, now_ms: int, view: str) -> N
 def measure(
     con: Connection, clock_at: "Clock", view: str, *, changes: bool
 ) -> tuple[Cost, dict[str, Any]]:
-    """Let rows expire, several times; the median cost, and what the last commit says."""
+    """Let rows expire several times; the median cost, and the metadata of the last commit."""
     count = f"SELECT {COUNTS[view]} FROM seen"
     clock_at.now += 1_000 - STEP_MS
     engine: Any = con._engine
@@ -95,7 +94,7 @@ def measure(
 
 
 class Clock:
-    """A clock that stands until it is moved, ahead of the one that commits are stamped by."""
+    """A clock that moves only when it is set, ahead of the clock of commit timestamps."""
 
     def __init__(self) -> None:
         self.now = time.time_ns() // 1_000_000 + AHEAD_MS

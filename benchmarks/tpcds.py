@@ -1,22 +1,21 @@
-"""TPC-DS as views: what a refresh costs against recomputing, and against plain Spark.
+"""TPC-DS as views: the cost of a refresh against recomputing, and against plain Spark.
 
     python -m benchmarks.tpcds                          the 99 queries at scale 0.01
     python -m benchmarks.tpcds --queries 4,14           two of them
     python -m benchmarks.tpcds --scale 1 --without-recompute
 
-Every query is a view. Per round of each of the seven fact tables 0.1 % of the orders change, at
+Every query is a view. In each round 0.1 % of the orders of each of the seven fact tables change, at
 least 24: of neighbouring orders a third is deleted, a third updated and a third copied under new
-keys (of the inventory: items, at least 3, copied under the same keys). Then, in turns, each view is
-refreshed; a view of the same query with REFRESH POLICY = full is refreshed, which is what
-*recomputing* costs; and *plain* Spark writes the query over a Delta table. All in one session, and
-the first round counts.
+keys (of the inventory: items, at least 3, copied under the same keys). Then, in turns, the view is
+refreshed; a view of the same query with REFRESH POLICY = full is refreshed (*recomputing*); and
+*plain* Spark overwrites a Delta table with the query. All in one session; the first round counts.
 
-After each round view and table must hold the same rows. Under ORDER BY ... LIMIT the rows that tie
-for the last places may be others, as Spark itself takes any of them: then the sort keys must be the
-same, and every row of the view one of the query without LIMIT. Doubles are compared to nine digits.
+After each round view and table must have the same rows. Under ORDER BY ... LIMIT, rows that tie for
+the last places may differ, because Spark takes any of them: then the sort keys must be the same,
+and every row of the view a row of the query without LIMIT. Doubles are compared to nine digits.
 
 Data and queries are those of DuckDB's TPC-DS extension as packaged on PyPI
-(``duckdb-extension-tpcds``). At scale 0.01 some queries give no rows.
+(``duckdb-extension-tpcds``). At scale 0.01 some queries return no rows.
 """
 
 import argparse
@@ -43,7 +42,7 @@ FACTS = (
     {"web_sales": "ws_order_number", "web_returns": "wr_order_number"},
     {"inventory": "inv_item_sk"},
 )
-"""The fact tables that change together, each with the key of what changes."""
+"""The fact tables that change together, each with its key."""
 ORDERS_MIN, ITEMS_MIN = 24, 3
 UPDATES = {
     "store_sales": "ss_quantity = ss_quantity + 1, ss_ext_sales_price = ss_ext_sales_price + 10,"
@@ -68,7 +67,7 @@ STEADY = 3  # from this round on the policy has measured
 
 @dataclass
 class Line:
-    """One query's rounds: the seconds by way, and what the refreshes did."""
+    """One query's rounds: the seconds of each contestant, and the refreshes' strategies."""
 
     followed: str = ""
     took: dict[str, list[float]] = field(default_factory=dict)
@@ -79,12 +78,12 @@ class Line:
 
     @property
     def times(self) -> list[float]:
-        """How many times as fast as plain Spark each refresh was."""
+        """The speed of each refresh as a multiple of plain Spark's."""
         pairs = zip(self.took["plain"], self.took["refresh"], strict=True)
         return [theirs / ours for theirs, ours in pairs]
 
     def above(self, rounds: slice, factor: float, more: float = 0.0) -> bool:
-        """Whether a refresh took longer than so many times recomputing and so many seconds."""
+        """Whether a refresh took longer than ``factor`` times recomputing and ``more`` seconds."""
         if "recompute" not in self.took:
             return False
         pairs = zip(self.took["recompute"][rounds], self.took["refresh"][rounds], strict=True)
@@ -107,7 +106,7 @@ class Facts:
         self.low, self.next_key = 1, last + 1
 
     def change(self) -> None:
-        """Change those behind the ones that were changed last."""
+        """Change the orders after those of the last change."""
         shift = 0 if "inventory" in self.tables else self.next_key - self.low
         for name, key in self.tables.items():
             bounds = self.low, self.low + self.count - 1
@@ -117,7 +116,7 @@ class Facts:
 
 
 def frozen(rows: DataFrame) -> Counter[tuple[Any, ...]]:
-    """The rows with how often each is there; doubles to nine digits."""
+    """The rows with their counts; doubles to nine digits."""
     return Counter(
         tuple(float(f"{v:.9g}") if isinstance(v, float) else v for v in row)
         for row in rows.collect()
@@ -125,7 +124,7 @@ def frozen(rows: DataFrame) -> Counter[tuple[Any, ...]]:
 
 
 def same_rows(house: Warehouse, name: str, query: str) -> tuple[bool, Counter[tuple[Any, ...]]]:
-    """Whether a view holds what plain Spark wrote, up to ties for the last places; its rows."""
+    """Whether a view equals plain Spark's table, up to ties for the last places; its rows."""
     load = house.spark.read.format("delta").load
     view, plain = load(house.location(name)), load(house.plain_location(name))
     ours, theirs = frozen(view), frozen(plain)
@@ -178,7 +177,7 @@ def turn(house: Warehouse, n: int, query: str, line: Line, ways: Iterable[str]) 
 
 
 def tpcds(scale: float, rounds: int, numbers: list[int], policy: str, ways: list[str]) -> bool:
-    """Run and print; whether all views held the right rows."""
+    """Run and print; whether all views had the right rows."""
     with tempfile.TemporaryDirectory(prefix="ctsql-bench-") as folder:
         house = Warehouse(Path(folder), policy)
         with active(house.spark):
@@ -210,7 +209,7 @@ def tpcds(scale: float, rounds: int, numbers: list[int], policy: str, ways: list
 
 
 def made(house: Warehouse, n: int, query: str, ways: list[str]) -> Line:
-    """The query's views; whether the first can follow its tables."""
+    """Create the query's views, and record whether the first can be refreshed incrementally."""
     policy = house.policy
     house.make(f"q{n}", query)
     if "recompute" in ways:
@@ -235,7 +234,7 @@ def shown(name: str, line: Line, count: int, is_same: bool) -> None:
 
 
 def summed(scale: float, policy: str, lines: dict[int, Line]) -> None:
-    """Print all of them against the bounds."""
+    """Print the totals against the bounds."""
     print(f"TPC-DS at scale {scale}, policy {policy}, {len(lines)} views")
     wrong = [n for n, line in lines.items() if line.wrong]
     moved = sum(line.moved > 0 for line in lines.values())

@@ -1,4 +1,4 @@
-"""What a view's refresh costs: following the change, against computing the whole query anew.
+"""The cost of a view's incremental refresh, against computing the whole query.
 
     python -m benchmarks.views                        the 22 queries of TPC-H at scale 0.1
     python -m benchmarks.views --scale 1              the slow form
@@ -6,21 +6,20 @@
     python -m benchmarks.views --groups               sums and averages over 1M and over 10M rows
     python -m benchmarks.views --by-spark             on a store whose files only Spark reaches
 
-Every query is a view. Per round 0.1 % of the orders and all their lines change: of neighbouring
-orders a third is deleted, a third updated and a third copied under new keys.
-Then every view is refreshed (REFRESH MATERIALIZED VIEW, with all that belongs to it), and the same
-query is written by plain Spark over a Delta table of its own (mode overwrite), with the same
-session and settings. Every line is printed as it is made: what the rounds so far say. The first
-round, 0, warms both up and is not counted; of the others the median.
-At the end both must hold the same rows. With ``--pipelines`` Spark Declarative Pipelines keep the
-same view, in the same JVM and with the same settings (benchmarks/pipelines.py).
+Every query is a view. In each round 0.1 % of the orders and all their lines change: of neighbouring
+orders a third is deleted, a third updated and a third copied under new keys. Then every view is
+refreshed (REFRESH MATERIALIZED VIEW), and plain Spark overwrites a Delta table with the same query,
+in the same session with the same settings. Each line shows the rounds so far. Round 0 is a warm-up;
+the others are medians. At the end view and table must have the same rows. With ``--pipelines``
+Spark Declarative Pipelines refresh the same view, in the same JVM with the same settings
+(benchmarks/pipelines.py).
 
-Views that do not read orders or lineitem do not change; they stand apart, and are no part of the
-mean. ``--policy auto`` lets every view choose its way: none may take longer than 1.2 times
+Views that do not read orders or lineitem do not change; they are listed apart and are not in the
+mean. With ``--policy auto`` every view chooses its strategy: none may take longer than 1.2 times
 the whole query.
 
-With ``--by-spark`` the disk is a store with a scheme of Hadoop's (``viewfs``), whose files no other
-process than the JVM reads and writes: what the engine does for local disks is off.
+With ``--by-spark`` the disk is a store with a Hadoop scheme (``viewfs``), whose files only the JVM
+reads and writes: the engine's fast paths for local disks are off.
 
 Data and queries are those of DuckDB's TPC-H extension as packaged on PyPI. On shared cores read
 the ratios of one run, not the times.
@@ -73,25 +72,25 @@ class Line:
 
     @property
     def ratio(self) -> float:
-        """How many times faster following was than the whole query."""
+        """The time of the whole query divided by that of the refresh."""
         return statistics.median(self.theirs) / statistics.median(self.ours)
 
     @property
     def ratio_declared(self) -> float:
-        """How many times faster following was than a pipeline."""
+        """The time of a pipeline divided by that of the refresh."""
         return statistics.median(self.pipelines) / statistics.median(self.ours)
 
 
 @dataclass(frozen=True)
 class Options:
-    """What else is compared: Declarative Pipelines; a store that only Spark reaches."""
+    """Optional parts: Declarative Pipelines; a store that only Spark reads."""
 
     pipelines: bool
     by_spark: bool
 
 
 class Warehouse:
-    """A warehouse in a folder, and beside it what plain Spark writes."""
+    """A warehouse in a folder, and the tables that plain Spark writes."""
 
     def __init__(self, folder: Path, policy: str, root: str = "") -> None:
         self.folder = folder
@@ -100,23 +99,23 @@ class Warehouse:
         self.con: Connection = connect(f"{root}{folder}/warehouse")
         self.con.start()
         assert self.con._engine is not None  # start() set it
-        # The engine's session, in which the rival runs too: the settings are the same.
+        # The rival uses the engine's session, so the settings are the same.
         self.spark: SparkSession = self.con._engine.session
         self.next_key = self.next_low = 0
 
     def location(self, table: str) -> str:
-        """Where an object's Delta table is."""
+        """The path of an object's Delta table."""
         assert self.con._engine is not None
         warehouse = self.con._engine.warehouse
         item = next(i for i in warehouse.catalog if i.name.name == table)
         return warehouse.relations.table(item).location
 
     def plain_location(self, name: str) -> str:
-        """Where plain Spark writes the same."""
+        """The path of plain Spark's table for an object."""
         return f"{self.root}{self.folder}/plain/{name}"
 
     def load(self, scale: float) -> dict[int, str]:
-        """Make the eight tables; the queries by number."""
+        """Create the eight tables; returns the queries by number."""
         with generated("tpch", f"CALL dbgen(sf = {scale})") as duck:
             self.fill(duck, TABLES)
             row = duck.execute("SELECT max(o_orderkey) FROM orders").fetchone()
@@ -125,7 +124,7 @@ class Warehouse:
             return queries_of(duck, "tpch")
 
     def fill(self, duck: duckdb.DuckDBPyConnection, names: Iterable[str]) -> None:
-        """Make tables as they are in a DuckDB database."""
+        """Copy tables from a DuckDB database."""
         for name in names:
             file = self.folder / f"{name}.parquet"
             duck.execute(f"COPY {name} TO '{file}' (FORMAT parquet)")
@@ -135,7 +134,7 @@ class Warehouse:
             rows.write.format("delta").mode("append").save(self.location(name))
 
     def change(self, part: float = CHANGED_PART) -> int:
-        """Change a part of the orders, those behind the ones that were changed last; how many."""
+        """Change a part of the orders, after those of the last change; returns their number."""
         ((orders,),) = self.con.execute("SELECT count(*) FROM orders").fetchall()
         count = max(3, int(int(str(orders)) * part))
         # Keys are 1 to 8 of every 32.
@@ -149,7 +148,7 @@ class Warehouse:
     def change_keys(
         self, name: str, key: str, bounds: tuple[int, int], shift: int, update: str
     ) -> None:
-        """Of a table's keys delete a third, update a third, and copy a third under new keys."""
+        """Delete a third of a table's keys, update a third, and copy a third under new keys."""
         rows = self.spark.read.format("delta").load(self.location(name))
         items = ", ".join(f"{c} + {shift}" if c == key else c for c in rows.columns)
         within = f"{key} BETWEEN {bounds[0]} AND {bounds[1]}"
@@ -160,7 +159,7 @@ class Warehouse:
         )
 
     def make(self, name: str, query: str) -> None:
-        """A view, with its first contents."""
+        """Create a view and compute its first rows."""
         columns = ", ".join(self.columns(query))
         self.con.execute(
             f"CREATE MATERIALIZED VIEW {name} ({columns}) "
@@ -169,22 +168,22 @@ class Warehouse:
         self.con.execute(f"REFRESH MATERIALIZED VIEW {name}")
 
     def refresh(self, name: str) -> tuple[float, Work]:
-        """Bring a view up to date."""
+        """Refresh a view."""
         return self._timed(lambda: self.con.execute(f"REFRESH MATERIALIZED VIEW {name}"))
 
     def rewrite(self, name: str, query: str) -> tuple[float, Work]:
-        """The same by plain Spark: the whole query over a Delta table."""
+        """Let plain Spark overwrite a Delta table with the whole query."""
         target = self.plain_location(name)
         return self._timed(
             lambda: self.plain(query).write.format("delta").mode("overwrite").save(target)
         )
 
     def columns(self, query: str) -> list[str]:
-        """Names of a query's columns: numbers, as some of TPC-H's have no name."""
+        """Numbered names for a query's columns, because some of TPC-H's have no name."""
         return self.plain(query).columns
 
     def plain(self, query: str) -> DataFrame:
-        """A query by Spark alone."""
+        """The rows of a query by Spark alone."""
         assert self.con._engine is not None
         for item in self.con._engine.warehouse.catalog:
             name = item.name.name
@@ -195,7 +194,7 @@ class Warehouse:
         return rows.toDF(*(f"c{i}" for i in range(len(rows.columns))))
 
     def check(self, name: str) -> None:
-        """The view must hold the rows that plain Spark wrote."""
+        """Check that the view has the rows that plain Spark wrote."""
         view, plain = (
             self.spark.read.format("delta").load(location)
             for location in (self.location(name), self.plain_location(name))
@@ -204,7 +203,7 @@ class Warehouse:
         assert wrong == 0, f"{name}: {wrong} rows differ"
 
     def how(self, name: str) -> str:
-        """What the last refresh did."""
+        """The strategy of the last refresh."""
         lines = [str(row[0]) for row in self.con.execute(f"EXPLAIN ANALYZE {name}").fetchall()]
         why = lines[1].split()[1] if "because" in lines[1] else ""
         return lines[0].split(": ")[-1] + (f" ({why.rstrip(':')})" if why else "")
@@ -217,7 +216,7 @@ class Warehouse:
 
 
 def generated(name: str, call: str) -> duckdb.DuckDBPyConnection:
-    """A DuckDB database with what an extension makes; PyPI has the extensions in packages."""
+    """A DuckDB database with an extension's generated data; the extensions are PyPI packages."""
     duck = duckdb.connect(config={"allow_unsigned_extensions": True, "threads": 2})
     package = importlib.import_module(f"duckdb_extension_{name}")
     (extension,) = Path(str(package.__file__)).parent.glob(f"extensions/*/{name}.duckdb_extension")
@@ -232,7 +231,7 @@ def queries_of(duck: duckdb.DuckDBPyConnection, name: str) -> dict[int, str]:
 
 
 def only_by_spark(folder: Path) -> str:
-    """Let Spark see a folder through a scheme of Hadoop's; what goes before its path."""
+    """Mount a folder for Spark under a Hadoop scheme; returns the prefix of its URI."""
     mount = f"spark.hadoop.fs.viewfs.mounttable.bench.link.{folder} file://{folder}\n"
     (folder / "spark-defaults.conf").write_text(mount)
     os.environ["SPARK_CONF_DIR"] = str(folder)
@@ -240,7 +239,7 @@ def only_by_spark(folder: Path) -> str:
 
 
 def tpch(scale: float, rounds: int, numbers: list[int], policy: str, options: Options) -> None:
-    """The queries of TPC-H, and how they did together."""
+    """Run the queries of TPC-H, and print each and their geometric mean."""
     port = with_connect_server() if options.pipelines else None
     with tempfile.TemporaryDirectory() as folder:
         root = only_by_spark(Path(folder)) if options.by_spark else ""
@@ -257,7 +256,7 @@ def tpch(scale: float, rounds: int, numbers: list[int], policy: str, options: Op
             for number in range(rounds + 1):
                 count = house.change()
                 for n, query in queries.items():
-                    # What the warm round took is not kept.
+                    # The times of the warm-up are discarded.
                     line = lines[n] = lines[n] if number > 1 else Line()
                     turn(house, rival, f"q{n}", query, line)
                     shown(f"{number}/Q{n}", line)
@@ -277,7 +276,7 @@ def tpch(scale: float, rounds: int, numbers: list[int], policy: str, options: Op
 
 
 def turn(house: Warehouse, rival: Pipelines | None, name: str, query: str, line: Line) -> None:
-    """One round of one query, by all that keep it."""
+    """One round of one query, by all contestants."""
     seconds, line.work = house.refresh(name)
     line.ours.append(seconds)
     line.how = house.how(name)
@@ -293,7 +292,7 @@ def mean(ratios: Iterable[float]) -> float:
 
 
 def shown(name: str, line: Line) -> None:
-    """Print one query: times, and of the last round jobs and bytes, ours/the whole query's."""
+    """Print one query: times, and jobs and bytes of the last round (refresh/whole query)."""
     ours, theirs = statistics.median(line.ours), statistics.median(line.theirs)
     pipelines_text = ""
     if line.pipelines:
@@ -314,8 +313,8 @@ def _mb(count: int) -> str:
 def groups(rounds: int, policy: str) -> None:
     """Sums and averages of 10,000 groups, over a million rows and over ten.
 
-    Per round 1,000 rows change; every second round they go, where a sum that shows too few counts
-    needs its state table. The first rounds warm the JVM up, which the smaller table has first.
+    In each round 1,000 rows change. In every second round they are deleted, so that a sum without
+    shown counts needs its state table. The first rounds warm the JVM up, on the smaller table.
     """
     queries = {
         "sums": f"SELECT k % {GROUPS} AS g, count(*) AS n, sum(v) AS s FROM big GROUP BY g",

@@ -1,10 +1,10 @@
-"""Changes of an upsert task that wait, one commit each, and are worked off one T after the other.
+"""Waiting changes of an upsert task, one commit each, processed one T after the other.
 
     python -m benchmarks.waiting --waiting 300                  of two columns
     python -m benchmarks.waiting --waiting 60 --columns 200     of many
 
-Each commit has ten rows of 10,000 keys. Beside it stand, of the same rounds, the INSERT that wrote
-them, and a bare append of the same rows by Spark. Jobs and calls into the JVM are exact.
+Each commit has ten rows of 10,000 keys. For comparison, the same rounds time the INSERTs that wrote
+them, and bare appends of the same rows by Spark. Jobs and calls into the JVM are exact.
 """
 
 import argparse
@@ -57,7 +57,7 @@ class House:
         self.con.execute(f"INSERT INTO given VALUES {rows}")
 
     def append(self, number: int) -> None:
-        """The same by Spark, into a table of its own."""
+        """Append the same rows by Spark to another table."""
         with active(self.session):
             rows = self.session.createDataFrame(self.rows(number), ["k", "v", *self.more])
             rows.coalesce(1).write.format("delta").mode("append").save(self.rival)
@@ -71,7 +71,7 @@ def _ms(act: Callable[[int], None], numbers: Sequence[int]) -> float:
 
 
 def measure(house: House, calls: Calls, waiting: int, rounds: int) -> None:
-    """Let changes wait and work them off, in rounds of which the first warms up."""
+    """Let changes wait, then process them; the first round is a warm-up."""
     end = 0
     for turn in range(rounds + 1):
         numbers = range(end, end + (waiting if turn else WARM_UP))

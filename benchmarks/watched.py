@@ -1,16 +1,15 @@
-"""How much longer ticks take while somebody watches ``run --serve --metrics``.
+"""The cost of clients of ``run --serve --metrics``: ticks with and without them.
 
     python -m benchmarks.watched --rounds 2 --ticks 120 --objects 200
 
-A service runs an upsert, and a view over it. Another writer appends rows to the input, each time
-when both outputs have taken in what came before, and half a second later. For ten ticks a browser's
-stream of changes is open, the first page is read at each change, and the metrics are read once a
-second; for the next ten nobody watches. So what differs from one process to the other, as what its
-JVM has compiled, is in both. A page that nobody reads costs a thread that waits.
+A service runs an upsert, and a view over it. Another writer appends rows to the input, half a
+second after both outputs have processed the last ones. For ten ticks a browser's stream of changes
+is open, the overview is read at each change, and the metrics once a second; for the next ten there
+is no client. Both kinds of ticks run in the same process, so differences between processes do not
+matter.
 
-What is compared is what the service itself says of each commit in the outputs' logs: the seconds
-that it took. The first ticks, in which the JVM warms up, do not count. Further objects are views
-over a table that does not change: the page and the metrics have them, too.
+Compared are the seconds of each commit in the outputs' logs. The first ticks are a warm-up. The
+other objects are views over a table that does not change; the page and the metrics show them too.
 """
 
 import argparse
@@ -56,7 +55,7 @@ PAGE, METRICS = "127.0.0.1:8481", "127.0.0.1:9465"
 
 @contextmanager
 def service(warehouse: Path) -> Iterator[None]:
-    """A service on a warehouse, with its page and its metrics."""
+    """Run a service on a warehouse, with its page and its metrics."""
     more = ["--serve", PAGE, "--metrics", METRICS]
     command = [sys.executable, "-m", "ctsql", "-w", str(warehouse), "run", "--quiet", *more]
     with subprocess.Popen(command) as process:
@@ -68,7 +67,7 @@ def service(warehouse: Path) -> Iterator[None]:
 
 @contextmanager
 def watched() -> Iterator[None]:
-    """Somebody watches inside."""
+    """Read the page and the metrics inside the block."""
     stop = threading.Event()
     watchers = [threading.Thread(target=w, args=(stop,)) for w in (_follow, _collect)]
     for thread in watchers:
@@ -82,7 +81,7 @@ def watched() -> Iterator[None]:
 
 
 def _follow(stop: threading.Event) -> None:
-    """Read the first page at each change, as a browser does."""
+    """Read the overview at each change, as a browser does."""
     while not stop.wait(0.5):
         try:
             with urllib.request.urlopen(f"http://{PAGE}/events", timeout=5) as stream:
@@ -109,18 +108,18 @@ def _append(feed: Path, tick: int) -> None:
 
 
 def _refreshes(warehouse: Path) -> list[Refresh]:
-    """What the outputs' logs say of the commits that took in rows."""
+    """The refreshes with rows, from the outputs' logs."""
     rows = system_rows(LocalLogReader(str(warehouse), read_only=True), "refreshes")
     return [r for r in rows if r.seconds is not None]
 
 
 def _count_commits(warehouse: Path) -> int:
-    """The commits of all logs of the outputs; a list of file names, as the service is measured."""
+    """The number of commits in the outputs' logs; lists files only, not to disturb the service."""
     return sum(1 for _ in warehouse.glob("default/*/_delta_log/*.json"))
 
 
 def _tick(feed: Path, warehouse: Path, tick: int) -> None:
-    """Append rows, and wait until both outputs have taken them in."""
+    """Append rows, and wait until both outputs have processed them."""
     before = _count_commits(warehouse)
     _append(feed, tick)
     until = time.monotonic() + TIMEOUT_SECONDS
@@ -132,7 +131,7 @@ def _tick(feed: Path, warehouse: Path, tick: int) -> None:
 
 
 def measure(folder: Path, ticks: int, objects: int) -> dict[bool, list[float]]:
-    """The seconds of the outputs' commits at each tick but the first ones, by who watches."""
+    """The seconds of the outputs' commits after the warm-up, with (True) and without clients."""
     feed, warehouse = folder / "feed", folder / "warehouse"
     _append(feed, 0)
     more = "".join(ANOTHER.format(number=n) for n in range(objects - OBJECTS))
