@@ -1,6 +1,6 @@
-"""How much longer a SELECT of 100 rows takes by the protocol than by ``con.execute``: the ratio.
+"""The time of a SELECT of 100 rows by the protocol, as a multiple of ``con.execute``.
 
-Both run in one process, in turns, so that what else the machine does meets both. Run it with
+Both run in one process, in turns, so other load on the machine affects both. Run it with
 ``python benchmark.py``.
 """
 
@@ -20,7 +20,7 @@ QUERY = "SELECT k, name, price, at FROM orders"
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """How long it takes."""
+    """The seconds of a call."""
     begin = time.perf_counter()
     work()
     return time.perf_counter() - begin

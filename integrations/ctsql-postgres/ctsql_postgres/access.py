@@ -1,7 +1,7 @@
-"""Who may connect, and how.
+"""Access of clients: address, password, TLS, and the number of connections.
 
-On a loopback address nobody is asked for a password, unless one is set. On any other address a
-client needs the password (SCRAM-SHA-256) and TLS.
+On a loopback address no password is needed unless one is set. On any other address a client needs
+the password (SCRAM-SHA-256) and TLS.
 """
 
 import os
@@ -18,12 +18,12 @@ CONNECTIONS_MAX = 100
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where clients connect, and what they need.
+    """The address for clients, and its requirements.
 
     Attributes:
-        password: None: nobody is asked. is_new: whether it was made here, and must be shown.
+        password: None: none is needed. is_new: whether it was generated here, and must be printed.
         tls: None: connections are not encrypted.
-        connections_max: how many clients may be connected at a time.
+        connections_max: the most clients that may be connected at a time.
     """
 
     host: str
@@ -47,7 +47,7 @@ def access_for(
     key: str | None = None,
     connections_max: int | None = None,
 ) -> Access:
-    """What clients need at an address.
+    """The requirements at an address.
 
     Args:
         certificate, key: files with PEM.

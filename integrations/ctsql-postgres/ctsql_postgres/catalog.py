@@ -72,7 +72,7 @@ class Asking:
 
 
 class Catalog:
-    """The catalog of one warehouse. Not for several threads at once."""
+    """The catalog of one warehouse. Use it in one thread at a time."""
 
     def __init__(self) -> None:
         self._duckdb: duckdb.DuckDBPyConnection | None = None  # until the first question
@@ -136,7 +136,7 @@ class Catalog:
             raise not_supported(None, what, why=f"{message}.") from problem
 
     def _refresh(self, relations: "list[Relation]", by: Asking) -> None:
-        """Make the rows again if the relations have changed, or another client asks."""
+        """Fill the relations again after a change in the warehouse, or for another client."""
         key = (by.user, by.database, relations)
         self._set("process", by.process)
         self._set("writes", by.writes)
@@ -201,7 +201,7 @@ _SCHEMAS_RAW = pa.schema([("oid", pa.uint32()), ("name", pa.string())])
 
 
 def numbered(keys: Iterable[str]) -> dict[str, int]:
-    """A number of an object for each key; the same in every process as long as no two collide."""
+    """An OID for each key; the same in every process unless two of them collide."""
     numbers: dict[str, int] = {}
     taken: set[int] = set()
     for key in sorted(keys):
@@ -247,7 +247,7 @@ _NAMES = {(schema, name) for schema, name, _ in _relations()}
 
 
 def _column(kind: str) -> PgColumn:
-    """The column of a result of DuckDB's."""
+    """The column for a DuckDB type."""
     if kind.endswith("[]"):
         item = _column(kind[:-2])
         return PgColumn(TEXT if item.is_array else item.type, is_array=True)
@@ -268,7 +268,7 @@ def _with_quoted_names(statement: Translated) -> str:
 
 @lru_cache(maxsize=512)
 def _read(text: str) -> exp.Expr | None:
-    """The tree of a question; None for what reads anything else, or cannot be read."""
+    """The tree of a query of the catalog; None for any other text."""
     try:
         tree = sqlglot.parse_one(text, read="postgres")
     except sqlglot.errors.SqlglotError:
@@ -288,7 +288,7 @@ def _read(text: str) -> exp.Expr | None:
 
 
 def _name_columns(tree: exp.Expr) -> None:
-    """Give the columns of a result the names that PostgreSQL gives them."""
+    """Name the columns of a result as PostgreSQL does."""
     select = tree.find(exp.Select)
     for one in list(select.expressions) if select is not None else []:
         inner = one
@@ -332,12 +332,12 @@ def _replaced(tree: exp.Expr, plain: Callable[[exp.Expr], exp.Expr]) -> exp.Expr
 
 
 def _tree(node: exp.Expr) -> exp.Expr:
-    """A part of a tree, with its type."""
+    """A part of a tree, typed for mypy."""
     return node
 
 
 def _plain(node: exp.Expr) -> exp.Expr:
-    """A node of PostgreSQL's as DuckDB has it."""
+    """Translate one node of PostgreSQL's SQL to DuckDB's."""
     match node:
         case exp.Dot(this=exp.Identifier() as schema) if schema.name.lower() in _SCHEMAS:
             return _tree(node.expression)
@@ -363,7 +363,7 @@ _OF_ROWS = ("unnest", "generate_series", "generate_subscripts", "pg_get_keywords
 
 
 def _function_in_from(node: exp.Table) -> exp.Expr:
-    """A function in FROM; the name of its alias is that of its values, too."""
+    """Translate a function in FROM; its alias also names its column."""
     node.set("db", None)
     function, alias = node.this, node.args.get("alias")
     name = (function.name if isinstance(function, exp.Anonymous) else function.sql_name()).lower()
@@ -427,7 +427,7 @@ def _as(inner: exp.Expr, kind: str) -> exp.Expr:
 
 
 def _for_duckdb(question: exp.Expr, values: Sequence[object], by: Asking) -> str:
-    """The text that DuckDB runs, with the parameters, and what is of the session."""
+    """The text that DuckDB runs, with the parameters and the session's values."""
 
     def filled(node: exp.Expr) -> exp.Expr:
         match node:

@@ -1,8 +1,8 @@
 """Reads PostgreSQL's spelling of a statement, and writes Spark's where the two differ.
 
-Only words are translated: ``"name"``, strings (in which a backslash is a character), ``$1``, and
-the names of types in casts. All else has the meaning that Spark gives it. A position in the new
-text leads back to the client's text.
+Only the spelling is translated: ``"name"``, strings (in which a backslash is a character), ``$1``,
+and the names of types in casts. Everything else means what it means in Spark. Positions in the new
+text are mapped to the client's text.
 """
 
 import re
@@ -47,7 +47,7 @@ _UNLIMITED = {
     "varchar": "STRING", "char": "STRING", "character": "STRING", "numeric": "DECIMAL(38, 18)",
     "decimal": "DECIMAL(38, 18)",
 }  # fmt: skip
-"""Types that mean something else in Spark, or nothing, if no length follows."""
+"""Types that Spark lacks or reads differently, if no length follows."""
 _CASTS = ("cast", "try_cast")
 
 
@@ -67,7 +67,7 @@ class Token:
 
     @property
     def name(self) -> str:
-        """The name that a word or a quoted name is; else empty."""
+        """The name, for a word or a quoted name; else empty."""
         if self.kind == "quoted":
             return self.text[1:-1].replace('""', '"')
         return self.word
@@ -128,9 +128,9 @@ def _unclosed(text: str, start: int, stop: int, what: str) -> Exception:
 
 @dataclass(frozen=True, slots=True)
 class Translated:
-    """One statement: its tokens, its text for ctsql, and the parameters of that in their order.
+    """One statement: its tokens, its text for ctsql, and the order of its parameters.
 
-    ``hints``: the type that the place of a parameter asks for, by its number.
+    ``hints``: the type of a parameter by its number, if its place implies one.
     """
 
     tokens: tuple[Token, ...]
@@ -150,14 +150,14 @@ class Translated:
         return tuple(token.word or token.text for token in self.tokens[:6])
 
     def place_of(self, span: Span | None) -> Span | None:
-        """The place in the client's text of one in :attr:`text`; None of one in another text."""
+        """Map a place in :attr:`text` to the client's text; None for a place in another text."""
         if span is None or span.source.text != self.text:
             return None
         start = self.rewritten.origin(span.start)
         return Span(Source(self.source), start, max(start, self.rewritten.origin(span.stop)))
 
     def inside(self, first: int, last: int) -> "Translated":
-        """The statement that tokens of this one are, at the same places."""
+        """The statement that consists of some tokens of this one, with the same places."""
         start, stop = self.tokens[first].start, self.tokens[last].stop
         statement = split(" " * start + self.source[start:stop])[0]
         return replace(statement, source=self.source)
@@ -205,7 +205,7 @@ def _translated(text: str, tokens: list[Token]) -> Translated:
 
 
 def _is_same(token: Token, before: list[Token]) -> bool:
-    r"""Whether Spark reads a string as PostgreSQL does, or it is one of Spark's: ``r'\d'``."""
+    r"""Whether a string needs no change: Spark reads it the same, or it is Spark's ``r'\d'``."""
     if token.kind != "string":
         return False
     is_raw = bool(before) and before[0].word == "r" and before[0].stop == token.start
@@ -238,7 +238,7 @@ def _words(tokens: list[Token], index: int, *words: str) -> bool:
 
 
 def _type(source: Source, tokens: list[Token], index: int) -> Iterator[Edit]:
-    """The edit of the type that begins at a token, if Spark spells it in another way."""
+    """The edit of the type that begins at a token, if Spark spells it differently."""
     first = index
     if _words(tokens, index, "pg_catalog") and index + 2 < len(tokens):
         index += 2

@@ -1,5 +1,5 @@
 -- PostgreSQL's functions about its catalog, and the rows of its relations, for DuckDB.
--- The argument of a macro is put in as text: names inside a macro begin with _, so that none is meant by it.
+-- A macro's argument is inserted as text: names inside a macro begin with _, so an argument cannot mean one.
 -- What ctsql does not have (indexes, triggers, rules) has no rows, and functions about it give NULL.
 
 CREATE VIEW pgc.sql_names AS SELECT oid, sql_name AS name FROM raw.types;

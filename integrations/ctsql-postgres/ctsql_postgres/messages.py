@@ -16,34 +16,34 @@ from dataclasses import dataclass
 from ctsql_postgres.values import PgColumn, sized
 
 PROTOCOL, CANCEL, TLS, GSS = 196_608, 80_877_102, 80_877_103, 80_877_104
-"""What the first message of a connection begins with."""
+"""The codes that begin the first message of a connection."""
 AUTHENTICATED = struct.pack("!cii", b"R", 8, 0)
 PARSED, BOUND, CLOSED, NO_DATA = (kind + b"\0\0\0\4" for kind in (b"1", b"2", b"3", b"n"))
 EMPTY, SUSPENDED, COPY_DONE = (kind + b"\0\0\0\4" for kind in (b"I", b"s", b"c"))
 
 
 def message(kind: bytes, body: bytes) -> bytes:
-    """A message of a kind."""
+    """Frame a message: its kind, its length, its body."""
     return kind + struct.pack("!i", len(body) + 4) + body
 
 
 def text(value: str) -> bytes:
-    """A text with its end."""
+    """Encode a text, with a zero byte at its end."""
     return value.encode("utf-8", "replace").replace(b"\0", b"") + b"\0"
 
 
 def parameter_status(name: str, value: str) -> bytes:
-    """A setting that clients want to know."""
+    """Report a setting to the client."""
     return message(b"S", text(name) + text(value))
 
 
 def key_data(process: int, secret: int) -> bytes:
-    """What a client names to cancel."""
+    """The process and secret with which the client can cancel."""
     return message(b"K", struct.pack("!II", process, secret))
 
 
 def ready(status: str) -> bytes:
-    """The next statement may come; ``I`` is outside a transaction, ``T`` in one, ``E`` failed."""
+    """Ready for a statement: ``I`` outside a transaction, ``T`` in one, ``E`` in a failed one."""
     return message(b"Z", status.encode())
 
 
@@ -98,7 +98,7 @@ class Reader:
         return values
 
     def list_of(self, layout: str) -> tuple[int, ...]:
-        """A count, and so many numbers."""
+        """A count, and that number of numbers."""
         (count,) = self.numbers("h")
         return self.numbers(f"{max(count, 0)}{layout}")
 
@@ -138,7 +138,7 @@ ITERATIONS = 4096
 
 @dataclass(frozen=True, slots=True)
 class Verifier:
-    """What the server keeps of a password."""
+    """The server's data for checking a password."""
 
     salt: bytes
     stored_key: bytes
@@ -146,7 +146,7 @@ class Verifier:
 
     @classmethod
     def of(cls, password: str) -> "Verifier":
-        """Of a password, with a new salt."""
+        """The data for a password, with a new salt."""
         salt = os.urandom(16)
         prepared = unicodedata.normalize("NFKC", password)  # as clients do, by RFC 4013
         salted = hashlib.pbkdf2_hmac("sha256", prepared.encode(), salt, ITERATIONS)
@@ -155,7 +155,7 @@ class Verifier:
 
 
 class Scram:
-    """One exchange; a ValueError is a wrong password, or no such exchange."""
+    """One exchange; raises ValueError for a wrong password or an invalid message."""
 
     def __init__(self, verifier: Verifier) -> None:
         self._verifier = verifier

@@ -1,4 +1,4 @@
--- The rows, made again when the warehouse's relations have changed.
+-- The rows, filled again when the warehouse's relations have changed.
 
 INSERT INTO pgc.pg_type BY NAME
     SELECT oid, name AS typname, 11 AS typnamespace, 10 AS typowner, size AS typlen,
@@ -9,7 +9,7 @@ INSERT INTO pgc.pg_type BY NAME
         -1 AS typtypmod, 0 AS typndims,
         CASE WHEN category = 'S' THEN 100 ELSE 0 END AS typcollation
     FROM raw.types;
--- Npgsql tells arrays from other types by the name of this function.
+-- Npgsql recognises array types by the name of this function.
 INSERT INTO pgc.pg_proc BY NAME
     SELECT 100000 + oid AS oid, CASE WHEN category = 'A' THEN 'array_recv' ELSE name || 'recv' END
         AS proname, 11 AS pronamespace, 10 AS proowner

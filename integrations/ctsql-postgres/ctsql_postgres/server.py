@@ -1,8 +1,8 @@
-"""The server: clients, their messages, their turns in the engine, and who may connect.
+"""The server: connections, their messages, logins, and the queue of statements.
 
-One event loop reads and writes; one thread runs the statements of all clients, in the order in
-which they asked, one portion of rows at a time. A client that reads slowly, or that is gone, has
-no turn.
+One event loop reads and writes. One thread runs the statements of all clients in the order of
+arrival, one portion of rows at a time. A client that reads slowly or has disconnected does not
+occupy the thread.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ log = logging.getLogger("ctsql.postgres")
 class Turns:
     """Runs the clients' work in the order of arrival, in one thread.
 
-    ``on_lost`` is told when Spark is gone: nothing can be answered from then on.
+    ``on_lost`` is called when Spark has ended: no statement can run from then on.
     """
 
     def __init__(self, on_lost: "OnLost") -> None:
@@ -68,7 +68,7 @@ class Turns:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="ctsql-postgres")
 
     async def take(self, client: "Client", work: Callable[[], T]) -> T:
-        """Run a function in the thread; raises STATEMENT_CANCELLED, also before it began."""
+        """Run a function in the thread; STATEMENT_CANCELLED: cancelled, running or still queued."""
 
         def run() -> T:
             with client.changing:
@@ -94,7 +94,7 @@ class Turns:
             raise
 
     def close(self) -> None:
-        """Wait for what runs."""
+        """Wait for the running work."""
         self._pool.shutdown()
 
 
@@ -109,7 +109,7 @@ class Portal:
 
 
 class Gone(Exception):
-    """The client has disconnected or broken the protocol; has the last error for it."""
+    """The client has disconnected or broken the protocol; contains the last error for it."""
 
     def __init__(self, sqlstate: str = "", message: str = "") -> None:
         super().__init__(message)
@@ -139,18 +139,18 @@ class Client:
     # ---- writing
 
     def send(self, data: bytes) -> None:
-        """Add a message to what is written next."""
+        """Add a message to the output buffer."""
         self._out += data
 
     async def flush(self) -> None:
-        """Write what was sent; waits for a client that reads slowly."""
+        """Write the output buffer; waits for a client that reads slowly."""
         if self._out:
             self.writer.write(bytes(self._out))
             self._out.clear()
         await self.writer.drain()
 
     def send_problem(self, problem: CtsqlError) -> None:
-        """An error, with its place in the client's text."""
+        """Send an error, with its place in the client's text."""
         position = None if problem.span is None else str(problem.span.start + 1)
         self.send(
             pg.fields(
@@ -164,17 +164,17 @@ class Client:
         )  # fmt: skip
 
     def send_fatal(self, sqlstate: str, message: str) -> None:
-        """The last message before the connection ends."""
+        """Send the last message before the connection ends."""
         self.send(pg.fields(b"E", {"S": "FATAL", "V": "FATAL", "C": sqlstate, "M": message}))
 
     def send_notice(self, sqlstate: str, message: str, severity: str = "NOTICE") -> None:
-        """Something that the client may show."""
+        """Send a message that the client may show."""
         self.send(pg.fields(b"N", {"S": severity, "V": severity, "C": sqlstate, "M": message}))
 
     # ---- life
 
     async def serve(self) -> None:
-        """From the first message to the last."""
+        """Handle the connection from its first message to its end."""
         pump: asyncio.Task[None] | None = None
         try:
             async with asyncio.timeout(LOGIN_SECONDS):
@@ -207,7 +207,7 @@ class Client:
                 log.warning("a client's connection was not closed: %s", problem.message)
 
     async def _receive(self) -> None:
-        """Take messages as they come; the end of the connection cancels what runs."""
+        """Queue messages as they arrive; a closed connection cancels the running statement."""
         try:
             while True:
                 kind, size = struct.unpack("!cI", await self.reader.readexactly(5))
@@ -222,7 +222,7 @@ class Client:
         await self._incoming.put(None)
 
     def cancel(self) -> None:
-        """Cancel the statement that runs, or waits for its turn."""
+        """Cancel the running or queued statement."""
         with self.changing:
             self.is_cancelled, is_running = True, self.is_running
         if not is_running:
@@ -431,7 +431,7 @@ class Client:
         self.send(pg.complete(f"{outcome.tag} {sent}" if outcome.tag != "SHOW" else "SHOW"))
 
     async def _guarded(self, work: Callable[[], Any]) -> None:
-        """Do what a message of the extended protocol asks for; an error skips those up to Sync."""
+        """Handle a message of the extended protocol; an error skips the next ones up to Sync."""
         assert self.session is not None
         try:
             await work()
@@ -556,14 +556,14 @@ _EXTENDED: dict[bytes, Callable[[Client, pg.Reader], Any]] = {
 
 
 def _each(formats: Sequence[int], count: int) -> Sequence[int]:
-    """A format for each value: none is text for all, one is for all."""
+    """A format for each value: text if none is given; one is for all."""
     if len(formats) == count:
         return formats
     return [formats[0] if len(formats) == 1 else 0] * count
 
 
 def _types(statement: Translated | None, oids: list[int]) -> list[int]:
-    """The types of all parameters; of those that the client leaves open texts."""
+    """The types of all parameters; text where the client gives none."""
     if statement is None:
         return []
     count = max((*statement.parameters, len(oids)), default=0)
@@ -593,13 +593,13 @@ class Server:
         self._last = 0
 
     def add(self, client: Client) -> int:
-        """The number by which a client can be cancelled."""
+        """Add a client; returns its number for cancel requests."""
         self._last = self._last % 0x7FFFFFFF + 1
         self._clients[self._last] = client
         return self._last
 
     def cancel(self, process: int, secret: int) -> None:
-        """Cancel what a client runs, if the secret is its own."""
+        """Cancel a client's statement, if the secret is right."""
         client = self._clients.get(process)
         if client is not None and hmac.compare_digest(
             struct.pack("!I", client.secret), struct.pack("!I", secret)
@@ -641,7 +641,7 @@ class Server:
             raise misuse(message, f"{problem.strerror or problem}.") from problem
 
     async def stop(self, listening: asyncio.Server) -> None:
-        """End all clients; what they run is cancelled."""
+        """End all clients; their statements are cancelled."""
         listening.close()
         for client in list(self._clients.values()):
             client.cancel()
@@ -659,7 +659,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A server that runs; ``notes`` are for the person who started it."""
+    """A running server; ``notes`` are for the person who started it."""
 
     port: int
     notes: list[str]

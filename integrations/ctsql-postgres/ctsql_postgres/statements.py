@@ -1,8 +1,8 @@
-"""Runs the statements of one client: by ctsql, by the catalog, or by its own session.
+"""Runs the statements of one client: by ctsql, by the catalog, or in the session itself.
 
-A transaction follows PostgreSQL's rules: after an error it takes only ROLLBACK. A statement that
-returns rows is begun once, when its columns are asked for or when it is executed; its rows are
-fetched in portions, so that other clients' statements run in between.
+A transaction follows PostgreSQL's rules: after an error it accepts only ROLLBACK. A statement that
+returns rows is started once, when the client asks for its columns or executes it. Its rows are
+fetched in portions, and other clients' statements run in between.
 """
 
 import re
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ctsql.results.result import Result
 
 PORTION = 1_000
-"""Rows that are fetched at once."""
+"""The number of rows in a portion."""
 VERSION = "15.0"
 _QUERIES = ("select", "with", "values", "table", "from", "(")
 _READS = (*_QUERIES, "show", "describe", "desc", "explain")
@@ -114,7 +114,7 @@ class Session:
     """The state of one client.
 
     Attributes:
-        turn: runs a function in the engine's thread when it is this client's turn.
+        turn: runs a function in the engine's thread, in the order of arrival.
         settings: PostgreSQL's settings, by their lower-case names.
     """
 
@@ -152,7 +152,7 @@ class Session:
         return first in _HAVE_ROWS or first == "fetch"
 
     async def begin(self, statement: Translated, values: Sequence[object]) -> Outcome:
-        """Begin a statement; its rows are fetched from the outcome. Raises CtsqlError, Warn."""
+        """Start a statement; its rows are fetched from the outcome. Raises CtsqlError, Warn."""
         first = statement.words[0]
         if self.failed and first not in ("rollback", "abort", "commit", "end"):
             message = "the transaction has failed, and takes no more statements"
@@ -165,9 +165,9 @@ class Session:
         return await self._ask(statement, values)
 
     def are_one_change(self, statements: Sequence[Translated]) -> bool:
-        """Whether several statements of one text are a transaction, as PostgreSQL has it.
+        """Whether several statements of one text are run as one transaction, as in PostgreSQL.
 
-        They are if all may stand in one, and several change rows.
+        They are if all are allowed in a transaction, and several change rows.
         """
         firsts = [statement.words[0] for statement in statements]
         changes = [
@@ -177,7 +177,7 @@ class Session:
         return not is_open and len(changes) > 1 and set(firsts) <= {*_WRITES, *_QUERIES, "set"}
 
     def fail(self) -> None:
-        """An open transaction takes only ROLLBACK from now on."""
+        """Let an open transaction accept only ROLLBACK from now on."""
         self.failed = self.connection.in_transaction
 
     async def _ask(self, statement: Translated, values: Sequence[object]) -> Outcome:
@@ -196,7 +196,7 @@ class Session:
         return self._of(statement, result)
 
     async def _run(self, statement: Translated, work: Callable[[], T]) -> T:
-        """Do work for a statement; its errors are about the client's text."""
+        """Run work for a statement; errors get their place in the client's text."""
         try:
             return await self.turn(work)
         except CtsqlError as problem:
@@ -286,12 +286,12 @@ class Session:
         await self.turn(self.connection.rollback)
 
     def _forget(self) -> None:
-        """Forget what ends with a transaction."""
+        """Clear the state of a transaction."""
         self.failed, self.only_reads = False, self.reads_by_default
         self.cursors.clear()
 
     def _set_mode(self, words: Sequence[str]) -> None:
-        """READ ONLY and READ WRITE of a transaction; every isolation level is the strictest."""
+        """Set READ ONLY or READ WRITE for a transaction; every isolation level is the strictest."""
         pairs = list(pairwise(words))
         if ("read", "only") in pairs or ("read", "write") in pairs:
             self.only_reads = ("read", "only") in pairs
@@ -340,12 +340,12 @@ class Session:
 
     @property
     def timeout_seconds(self) -> float:
-        """How long a statement may take; 0 for any time."""
+        """The statement timeout; 0 for none."""
         match = _TIMEOUT.fullmatch(self.settings.get("statement_timeout", "0"))
         return int(match[1]) * _SECONDS[match[2] or "ms"] if match else 0.0
 
     def setting(self, name: str) -> str | None:
-        """The value of a setting of PostgreSQL's; None if there is no such setting."""
+        """The value of a PostgreSQL setting; None if there is no such setting."""
         if name == "search_path":
             return quote(self.connection.search_schema)
         if name in ("transaction_read_only", "default_transaction_read_only"):
@@ -470,7 +470,7 @@ def settings_given(given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def protocol_error(sqlstate: str, message: str, hint: str | None = None) -> CtsqlError:
-    """An error that only PostgreSQL's protocol has; the caller raises it."""
+    """An error of PostgreSQL's protocol only; the caller raises it."""
     return CtsqlError("POSTGRES_PROTOCOL", sqlstate, message, hint=hint)
 
 
@@ -479,7 +479,7 @@ def _no_cursor(name: str) -> CtsqlError:
 
 
 def _check_reach(statement: Translated) -> None:
-    """Refuse to read files of the server and to call Java."""
+    """Refuse statements that read the server's files or call Java."""
     tokens = statement.tokens
     for index, token in enumerate(tokens):
         behind = tokens[index + 1].text if index + 1 < len(tokens) else ""
@@ -562,4 +562,4 @@ FIXED = {
     "standard_conforming_strings": ("on", "true"), "bytea_output": ("hex",),
     "datestyle": ("iso", "iso, mdy", "iso, dmy", "iso, ymd"), "intervalstyle": ("postgres",),
 }  # fmt: skip
-"""Settings with one value, and how it may be spelled."""
+"""Settings with one possible value, and its spellings."""

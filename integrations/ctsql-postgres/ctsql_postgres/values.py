@@ -33,11 +33,11 @@ _FALSE = ("f", "false", "n", "no", "off", "0")
 
 @dataclass(frozen=True, slots=True)
 class PgType:
-    """A type of PostgreSQL, and how its values are written and read.
+    """A type of PostgreSQL, and the functions that write and read its values.
 
     Attributes:
         size: bytes of a value; -1 if they differ.
-        sample: a value of a parameter, to find the columns of a statement before one is known.
+        sample: a value with which a statement's columns are found before its parameters are bound.
     """
 
     name: str
@@ -68,11 +68,11 @@ class PgColumn:
 
     @property
     def size(self) -> int:
-        """The bytes of a value; -1 if they differ."""
+        """The bytes of a value; -1 if values differ in size."""
         return -1 if self.is_array else self.type.size
 
     def encoder(self, *, binary: bool) -> Encode:
-        """What writes a value that is not NULL."""
+        """The function that writes a value that is not NULL."""
         one, kind = self.type, self.kind
         if one.name == "json":
             return lambda value: json_of(value, kind).encode()
@@ -319,8 +319,8 @@ def _array_of_binary(one: PgType, data: bytes) -> list[object]:
 def parameter(data: bytes | None, oid: int, *, binary: bool) -> object:
     """The value of a parameter.
 
-    Raises ValueError, ArithmeticError or struct.error: it is none of its type. KeyError: a binary
-    value of a type that is not listed here.
+    Raises ValueError, ArithmeticError or struct.error for data that is not of its type, KeyError
+    for a binary value of a type that is not listed here.
     """
     if data is None:
         return None
@@ -333,7 +333,7 @@ def parameter(data: bytes | None, oid: int, *, binary: bool) -> object:
 
 
 def sample(oid: int) -> object:
-    """A value of a type; NULL of one that is unknown."""
+    """A sample value of a type; NULL for an unknown type."""
     if oid in _BY_ARRAY_OID and oid:
         return [_BY_ARRAY_OID[oid].sample]
     return _BY_OID[oid].sample if oid in _BY_OID else None

@@ -124,7 +124,7 @@ class CtsqlConnectionManager(SQLConnectionManager):
         )
 
     def add_begin_query(self) -> Any:
-        """Dbt's transactions hold definitions, which ctsql commits one by one: there is none."""
+        """Do nothing: every statement commits by itself."""
 
     def add_commit_query(self) -> Any:
-        """Every statement has committed by itself."""
+        """Do nothing: every statement has committed by itself."""

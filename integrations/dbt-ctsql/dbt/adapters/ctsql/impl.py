@@ -1,4 +1,4 @@
-"""The adapter: what dbt asks in Python; the rest is in the macros."""
+"""The adapter's Python methods; the rest is in the macros."""
 
 import itertools
 import re
@@ -124,7 +124,7 @@ class CtsqlAdapter(SQLAdapter):
     def contract_changes(
         self, relation: CtsqlRelation, wanted: CtsqlRelation
     ) -> dict[str, list[str]] | None:
-        """What gives a table the columns and constraints of another; None if it has them.
+        """The statements that give a table the columns and constraints of another; None for none.
 
         Returns: statements to run ``before`` and ``after`` its rows and columns are replaced.
         """
@@ -238,7 +238,7 @@ class CtsqlAdapter(SQLAdapter):
         return [self.Column(name, kind) for name, (kind, _) in columns]
 
     def expand_column_types(self, goal: CtsqlRelation, current: CtsqlRelation) -> None:
-        """Texts have no size, so none is widened."""
+        """Do nothing: texts have no size."""
 
     @available.parse(lambda *_, **__: [])
     def get_column_schema_from_query(self, sql: str) -> list[CtsqlColumn]:
