@@ -1,8 +1,8 @@
 """The texts of all conditions, in the order of names, by kind of cause.
 
-A condition's first line has its name, its SQLSTATE and its class, then those of ``{detail}``,
-``{why}`` and ``{hint}`` that the caller of :func:`ctsql.catalog.errors.error` gives as a whole.
-The message follows; DETAIL and HINT have fixed texts. A deeper indent continues a line.
+A condition's first line has its name, its SQLSTATE and its class, and which of the texts
+``{detail}``, ``{why}`` and ``{hint}`` the caller of :func:`ctsql.catalog.errors.error` passes. The
+message follows, then fixed texts after DETAIL and HINT. A deeper indent continues a line.
 """
 
 STATEMENTS = """
@@ -18,7 +18,7 @@ COLUMN_COUNT_MISMATCH 42601 StatementError {detail} {hint}
     {message}
 COLUMN_TYPE_CHANGED 42804 StatementError
     column "{column}" of "{relation}" changed its type, from {before} to {now}
-    DETAIL Values of the one type cannot be shown as the other.
+    DETAIL Values of one type cannot be converted to the other.
     HINT Read only the inserted rows, or skip this T.
 DEFINED_TWICE 42710 StatementError
     {kind} "{name}" is defined twice
@@ -48,13 +48,13 @@ NOT_DURABLE 42809 StatementError {detail} {hint}
 NOT_SUPPORTED 0A000 NotSupported {why} {hint}
     {what} is not supported
 PARAMETER_MISMATCH 42P02 StatementError
-    the statement has {wanted} parameter(s), {given} value(s) were given
+    the statement has {wanted} parameter(s), but {given} value(s) were given
 SYNTAX_ERROR 42601 StatementError {detail} {hint}
     {message}
 TASK_WRITES_FOREIGN_TABLE 42809 StatementError
     the body of continual task "{task}" writes "{name}"
-    DETAIL A body may write what the task owns and nothing else.
-    HINT Write {outputs} here, or make a second task for "{name}".
+    DETAIL A body may write only the task's own outputs.
+    HINT Write {outputs} here, or create a second task for "{name}".
 TIME_OUT_OF_RANGE 22008 StatementError {detail}
     {what} has no time after {time}
 TRANSACTION_NOT_OPEN 25P01 StatementError
@@ -85,14 +85,14 @@ ALTERED_MEANWHILE 40001 CatalogError {detail}
 BACKFILL_COLUMNS_DIFFER 42804 CatalogError
     table "{table}" has other columns than continual task "{name}"
     DETAIL The table has ({there}), the task ({wanted}).
-    HINT Make a table of the same columns: CREATE TABLE ... AS SELECT ... FROM {table}
+    HINT Create a table with the same columns: CREATE TABLE ... AS SELECT ... FROM {table}
 COLUMNS_IN_USE 2BP01 CatalogError {hint}
     {kind} "{name}" cannot get other columns because other objects read it
     DETAIL {dependants}
 DEFINITIONS_CHANGED 40001 CatalogError
     another process changed definitions while the folder was applied
-    DETAIL Nothing of the folder is in force.
-    HINT Look what it would change now: ctsql plan FOLDER
+    DETAIL Nothing of the folder was applied.
+    HINT To see what it would change now, type: ctsql plan FOLDER
 DEPENDENT_OBJECTS 2BP01 CatalogError
     {kind} "{name}" cannot be dropped because other objects need it
     DETAIL {dependants}
@@ -105,11 +105,11 @@ OUTPUT_OWNED 42809 CatalogError {hint}
     {kind} "{name}" cannot be written by a statement
     DETAIL Only ctsql writes its contents.
 PLAN_REFUSED 55000 CatalogError {detail}
-    the folder cannot be applied: {count} of its definitions cannot be applied
+    the folder cannot be applied: {count} of its definitions are refused
     HINT Nothing was changed. ctsql plan FOLDER lists the obstacles.
 PLAN_UNUSABLE 55000 CatalogError {detail}
     {message}
-    HINT Make a new one: ctsql plan FOLDER -o FILE
+    HINT Save a new plan: ctsql plan FOLDER -o FILE
 READ_ONLY_MODE 25006 CatalogError
     {what} cannot run on a read-only connection
     HINT Connect without read_only (or --read-only) to write.
@@ -117,7 +117,7 @@ RECURSIVE_DEFINITION 42P17 CatalogError {detail} {hint}
     "{name}" would read itself
 REPLACEMENT_COLUMNS_DIFFER 42804 CatalogError
     replacement "{name}" has other columns than {kind} "{of}"
-    DETAIL It has ({after}) in place of ({before}).
+    DETAIL It has ({after}) instead of ({before}).
     HINT Give the replacement the same columns, in the same order.
 REPLACEMENT_EXISTS 42710 CatalogError
     {kind} "{of}" has a replacement already: "{name}"
@@ -125,9 +125,9 @@ REPLACEMENT_EXISTS 42710 CatalogError
 REPLACEMENT_NOT_READ 42809 CatalogError
     replacement "{name}" cannot be read by another object
     DETAIL It is removed when it is applied or dropped.
-    HINT Read {of}, which shows what the replacement does once it is applied.
+    HINT Read {of}: it has these rows once the replacement is applied.
 REPLACEMENT_OF_ANOTHER 42809 CatalogError {detail} {hint}
-    "{name}" is no replacement for {kind} "{of}"
+    "{name}" is not a replacement for {kind} "{of}"
 STORED_DATA_INVALID XX001 CatalogError {detail} {hint}
     {what} cannot be read
 SUBSCRIPTION_OUTDATED 55000 CatalogError {hint}
@@ -135,11 +135,10 @@ SUBSCRIPTION_OUTDATED 55000 CatalogError {hint}
     DETAIL A subscription delivers the changes of one query only.
 SYSTEM_SCHEMA 42939 CatalogError {hint}
     {message}
-    DETAIL It holds the tables in which ctsql shows what it does; they are computed from the
-      commits when they are read, and have no rows of their own.
+    DETAIL Its tables store no rows: they are computed from the logs when they are read.
 TABLE_REPLACED 55000 CatalogError {hint}
-    {kind} "{name}" is another table now than the one that was read
-    DETAIL {detail} Its place is {location}.
+    {kind} "{name}" was replaced by another table at the same path
+    DETAIL {detail} The path is {location}.
 TASK_NOT_FAILED 55000 CatalogError {detail}
     continual task "{name}" has not failed
     HINT SHOW CONTINUAL TASKS lists the state of each task.
@@ -148,21 +147,21 @@ TASK_SUSPENDED 55000 CatalogError
     DETAIL It has not yet written the rows for waiting changes.
     HINT Type: ALTER CONTINUAL TASK {name} RESUME
 UNDROP_BLOCKED 55000 CatalogError {detail} {hint}
-    {kind} "{name}" cannot come back
+    {kind} "{name}" cannot be restored
 UNKNOWN_RELATION 42P01 CatalogError {hint}
     {kind} "{name}" does not exist
 UNKNOWN_SCHEMA 3F000 CatalogError {hint}
     schema "{name}" does not exist
 VIEW_FINISHED 55000 CatalogError
     materialized view "{name}" is finished: its last refresh is over
-    DETAIL It keeps what it holds; nothing is written to it any more.
+    DETAIL It keeps its rows; nothing is written to it any more.
     HINT Drop it and create it again with other refresh times.
 VIEW_REPLACED 55000 CatalogError {detail} {hint}
     materialized view "{name}" was replaced and has other columns now
 WAREHOUSE_FORMAT_DIFFERS 3D000 CatalogError
-    the warehouse at "{location}" was made by another version of ctsql
+    the warehouse at "{location}" was created by another version of ctsql
     DETAIL Its format is {found}; this ctsql reads format {known}.
-    HINT Run ctsql dump of the version that made it, and apply the folder to a new warehouse.
+    HINT Run ctsql dump with the version that created it, and apply the folder to a new warehouse.
 WAREHOUSE_NOT_FOUND 3D000 CatalogError {detail} {hint}
     there is no ctsql warehouse at "{location}"
 WRONG_OBJECT_KIND 42809 CatalogError {hint}
@@ -172,8 +171,8 @@ WRONG_OBJECT_KIND 42809 CatalogError {hint}
 
 RUNNING = """
 BATCH_INVALID 22023 StatementError {detail}
-    the text describes no staged batch
-    HINT Give the whole text that describe() gave; nothing was changed.
+    the text does not describe a staged batch
+    HINT Give the complete text that stage() returned; nothing was changed.
 BATCH_OF_ANOTHER_OUTPUT 22023 StatementError {detail}
     the staged batch is not for the output "{output}"
     HINT Append it to the output that it was staged for; nothing was changed.
@@ -182,7 +181,7 @@ BATCH_USED_UP 22023 StatementError {detail}
     HINT Stage a new batch.
 BOUNDS_INVALID 22023 StatementError {detail}
     {message}
-    HINT Give bounds that hold every update; the upper is exclusive and at least the lower.
+    HINT The bounds must contain every update; the upper is exclusive and at least the lower.
 COMMIT_UNKNOWN 40003 CommitUnknown {detail}
     could not determine whether the commit to "{output}" succeeded
     HINT Run the statement again: rows that were already committed are not written again.
@@ -199,7 +198,7 @@ FILE_NOT_FOUND 58P01 EnvironmentProblem {detail}
     there is no file at "{path}"
     HINT Check the path; a relative one begins at the current directory.
 HISTORY_LOST 55000 DataError {detail} {hint}
-    the history of "{relation}" that is still needed was removed
+    history of "{relation}" was removed that is still needed
 INTERNAL_ERROR XX000 InternalError {detail}
     an invariant of ctsql does not hold: {invariant}
     HINT Nothing was written. Please report this, with the statement that led here.
@@ -227,12 +226,13 @@ STATEMENT_CANCELLED 57014 EnvironmentProblem
 STEP_LIMIT_REACHED 54000 DataError
     the body still changes its output after {limit} iterations
     DETAIL WITH (ITERATIONS = FIXPOINT) runs it until nothing changes.
-    HINT See that each pass adds less, as INSERT ... EXCEPT SELECT does; or give a number.
+    HINT Let each run insert only new rows, as INSERT ... EXCEPT SELECT does; or type
+      ITERATIONS = n.
 STORAGE_ERROR 58030 EnvironmentProblem {detail} {hint}
     {message}
 SUBSCRIPTION_MOVED 40001 CommitLost {detail}
-    another process reads as "{name}" too, and was faster
-    HINT Let one process read under a name, or give each its own.
+    another process with the reader's name "{name}" acknowledged first
+    HINT Give each process its own reader's name.
 TASK_FAILED 22000 DataError {detail} {hint}
     continual task "{name}" failed at T = {time}: {reason}
 TRANSACTION_CONFLICT 40001 CommitLost {detail}
@@ -243,7 +243,7 @@ TRANSACTION_STUCK 40003 CommitUnknown {hint}
     DETAIL {detail} Table: {table}.
 UPPER_MISMATCH 40001 UpperMismatch
     the upper of job "{job}" on "{table}" is {current}, not {expected}
-    HINT Everything below {current} is committed: go on from there, with expected_upper={current}.
+    HINT Everything below {current} is committed: continue there, with expected_upper={current}.
 VIEW_FAILED 22000 DataError {detail} {hint}
     materialized view "{name}" cannot be computed at T = {time}: {reason}
 """

@@ -106,6 +106,6 @@ def cutover_of(entries: Iterable[tuple[str, str]]) -> Cutover | None:
             schemas=tuple(raw["schemas"]),
         )
     except (ValueError, KeyError, TypeError) as problem:
-        what = "an entry of the catalog, of definitions that are to come into force"
+        what = "a catalog entry with definitions of a pending cutover"
         hint = f"{RESTORE} to an earlier version."
         raise not_readable(what, problem, hint) from problem

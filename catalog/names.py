@@ -123,7 +123,7 @@ def check_new_schema(name: str, span: Span) -> None:
     """Refuse a new schema by its name, or by the name of its folder: INVALID_NAME."""
     check_new_name(name, span)
     if folder_part(name).lower() in OWN_FOLDERS:
-        detail = "Its folder would be one in which ctsql or Delta keeps its own files."
+        detail = "ctsql or Delta uses a folder of this name."
         raise error("INVALID_NAME", span=span, name=name, detail=detail)
 
 

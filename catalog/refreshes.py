@@ -192,5 +192,5 @@ def _cron(expression: str) -> Cron | str:
     try:
         first = next(CronSim(expression, datetime(2000, 1, 1)), None)
     except CronSimError as problem:
-        return f"As a cron text it is wrong: {str(problem).lower()}."
-    return "As a cron text it names no time." if first is None else Cron(expression)
+        return f"It is not a valid cron text: {str(problem).lower()}."
+    return "This cron text matches no time." if first is None else Cron(expression)

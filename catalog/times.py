@@ -48,7 +48,7 @@ def step_forward(time: Time, *, what: str) -> Time:
         TIME_OUT_OF_RANGE: ``time`` is the greatest; never a wrap-around.
     """
     if time >= TIME_MAX:
-        detail = "It is the greatest time there is."
+        detail = "It is the greatest possible time."
         raise error("TIME_OUT_OF_RANGE", what=what, time=time, detail=detail)
     return time + 1
 

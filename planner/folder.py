@@ -258,11 +258,11 @@ def not_a_definition(statement: st.Statement) -> CtsqlError:
     verb = words[0].upper()
     hint = "Keep it in another folder, and run it as a script: ctsql FILE"
     if verb in _ROWS:
-        hint = "Rows are no definition. " + hint
+        hint = "Rows are not definitions. " + hint
     elif verb in ("DROP", "UNDROP"):
         hint = "Leave the definition out instead, and type: ctsql apply --prune"
     elif verb == "CREATE":
-        hint = "A replacement goes when it is applied. " + hint
+        hint = "A replacement is removed when it is applied. " + hint
     elif verb == "ALTER":
         hint = "Change the CREATE statement instead."
     what = verb if verb in _ROWS else " ".join(words[:2]).upper().rstrip(";")

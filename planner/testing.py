@@ -95,7 +95,9 @@ def _times(steps: Sequence[st.TestStep]) -> Iterator[int]:
                 detail = "A test begins a minute after 1970-01-01 00:00:00 UTC, or later."
                 raise bad_option(step.at.span, "AT", detail)
             if number > 0 and at <= newest:
-                detail = f"The step before it is at {times.to_iso(newest)}; time only goes on."
+                detail = (
+                    f"The step before it is at {times.to_iso(newest)}; the clock cannot go back."
+                )
                 raise bad_option(step.at.span, "AT", detail)
         newest = at
         yield at
@@ -110,8 +112,8 @@ def _stand_ins(test: st.Test, schema: str, folder: Folder) -> dict[Name, StandIn
             definition, typed = folder.find(name), _typed(columns)
             if definition is not None and _is_table(definition, attached=False):
                 if columns:
-                    message = f'the columns of table "{name}" are known'
-                    detail = f"It is made at {definition.span.place()}."
+                    message = f'the folder defines the columns of table "{name}"'
+                    detail = f"It is defined at {definition.span.place()}."
                     raise invalid(ref.span, message, detail, "Leave their types out.")
             elif columns and name in stand_ins and typed != _typed(stand_ins[name].columns):
                 message = f'the columns of "{name}" are given twice'
@@ -163,10 +165,10 @@ def _definitions_for(
         twice = next((n for n in definition.names if n in stand_ins), None)
         if twice is not None:
             message = (
-                f'"{twice}" is given rows, and is made by "{definition.name}", which is needed, too'
+                f'"{twice}" is given rows, but "{definition.name}" is needed, and creates it too'
             )
             span = stand_ins[twice].ref.span
-            raise invalid(span, message, f'"{name}" is made by it as well.')
+            raise invalid(span, message, f'It also creates "{name}".')
     return [d for d in folder.definitions if d.name in needed_names]
 
 
@@ -205,7 +207,9 @@ def check_made(definitions: Iterable[FileDefinition], names: Iterable[Name], spa
 def _check_not_attached(definition: FileDefinition, span: Span) -> None:
     if _is_table(definition, attached=True):
         message = f'the columns of "{definition.name}" are not in the folder'
-        detail = f"It is attached at {definition.span.place()}; a test touches no such table."
+        detail = (
+            f"It is attached at {definition.span.place()}; a test does not read attached tables."
+        )
         raise invalid(span, message, detail, _how_to_give(definition.name))
 
 
@@ -218,7 +222,7 @@ def made_for_columns(name: Name, folder: Folder, span: Span) -> list[FileDefinit
 
 def _unknown(span: Span, name: Name, names: Iterable[Name]) -> Exception:
     near = did_you_mean(name.name, [n.name for n in names])
-    hint = near or f"No file of the folder makes it. {_how_to_give(name)}"
+    hint = near or f"No file of the folder creates it. {_how_to_give(name)}"
     return unknown_relation(name, hint, span)
 
 

@@ -402,7 +402,7 @@ def _reads_system_tables(query: Query, as_of_span: Span | None) -> bool:
         return False
     if as_of_span is not None:
         what = "AS OF with a system table"
-        why = "A system table shows what the logs say now, the past included."
+        why = "A system table shows the present contents of the logs, which include the past."
         hint = "Compare its columns: WHERE t <= 1700000000000"
         raise not_supported(as_of_span, what, why=why, hint=hint)
     return True

@@ -40,9 +40,9 @@ class LogReader:
                 raise error(
                     "WAREHOUSE_NOT_FOUND",
                     location=location,
-                    detail="A read-only connection makes nothing." if self.read_only else "",
-                    hint="Check the path; a statement that is run on a connection which may write "
-                    "makes a warehouse.",
+                    detail="A read-only connection creates nothing." if self.read_only else "",
+                    hint="Check the path. A statement on a connection that may write creates a "
+                    "warehouse.",
                 )
             self._make(system, catalog_at, timeline_at)
         self.catalog_store = DeltaCatalog(self.gateway, catalog_at, location)

@@ -53,15 +53,15 @@ def _on_text(
             if not _is_filled(inner, texts, columns_of):
                 name = tokens[index - 1].text if index else "k"
                 yield Advice(
-                    "NOT IN finds no row at all once the query behind it gives a NULL",
+                    "NOT IN matches no row if its query returns a NULL",
                     "Type NOT EXISTS (SELECT 1 FROM ... WHERE "
                     f"... <=> {name}), or add WHERE ... IS NOT NULL to that query.",
                     token.span,
                 )
         if token.upper == "LIMIT" and not _is_ordered(tokens, index):
             yield Advice(
-                "LIMIT without ORDER BY takes whichever rows come first",
-                "Type ORDER BY with columns that no two rows share in front of it.",
+                "LIMIT without ORDER BY returns arbitrary rows",
+                "Type in front of it ORDER BY with columns that identify a row.",
                 token.span,
             )
         if token.upper in _ANY_ROW and tk.upper_at(tokens, index + 1) == "(":
@@ -70,7 +70,7 @@ def _on_text(
             is_name = tk.upper_at(tokens, index - 1) == "."
             if not (is_sorted or is_name or behind in _ORDERING):
                 yield Advice(
-                    f"{token.upper} depends on the order of rows, which is any",
+                    f"{token.upper} depends on the order of rows, which is arbitrary",
                     "Type max_by(value, order), or sort_array(collect_list(value)).",
                     token.span,
                 )

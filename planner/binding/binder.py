@@ -136,8 +136,8 @@ class Binder:
         name = qualify(source, self.search_schema)
         in_body = lp.SelfReference in roles.values()
         if ref.change is not None and not in_body:
-            message = f"{ref.change.value}(...) may stand in the body of a task only"
-            detail = "Elsewhere there is no change at hand, only contents."
+            message = f"{ref.change.value}(...) is allowed only in the body of a task"
+            detail = "Only a body has changes; elsewhere a relation has contents."
             hint = f"Type {ref.name_span.text} to read what it holds."
             raise invalid(ref.span, message, detail, hint)
         own = self.own_of(source)
@@ -158,7 +158,7 @@ class Binder:
             role = lp.NormalReference
         elif ref.change is not None:
             if role is not lp.InsertsInput:
-                raise _no_change_of(ref, "is no input of the task")
+                raise _no_change_of(ref, "is not an input of the task")
             role = _CHANGE_ROLES[ref.change]
         self.reads[item.id] = Reading(name=name, object_id=item.id, columns=columns)
         if role is lp.NormalReference and item.id in self.inputs:
@@ -232,12 +232,9 @@ class Binder:
             return lp.External(ref=ref, system=None if system is None else system.name)
         text = ref.span.text
         if ref.file is not None:
-            detail = "A file has no log of changes to follow, and may be another one tomorrow."
+            detail = "A file has no log of changes, and may be replaced at any time."
         elif system is not None:
-            detail = (
-                "What a system table shows depends on when it is read and has no T, so nothing can "
-                "follow it."
-            )
+            detail = "The rows of a system table depend on when it is read, and have no T."
         else:
             kind = self.external_kind(ref.parts)
             detail = f"A {kind} exists in this process only; other processes run definitions too."
@@ -398,8 +395,8 @@ def _diff_of(ref: st.RelationRef, columns: Sequence[str]) -> str:
     raise invalid(
         ref.span,
         f'changes({table}) would have two columns called "{DIFF_NAME}"',
-        f'{table} has a column "{DIFF_NAME}" of its own; the last one says how many copies were '
-        "inserted or deleted.",
+        f'{table} already has a column "{DIFF_NAME}". The last one is the number of copies that '
+        "were inserted or deleted.",
         f"Name them all: changes({table}) AS {quote(ref.parts[-1])}({column_list})",
     )
 
@@ -408,7 +405,7 @@ def _no_change_of(ref: st.RelationRef, why: str) -> CtsqlError:
     assert ref.change is not None  # the caller looked
     table = ref.name_span.text
     message = f"{ref.change.value}({table}): {table} {why}"
-    detail = "Only what stands behind ON INPUT has changes at T."
+    detail = "Only inputs, the relations after ON INPUT, have changes at T."
     return invalid(ref.span, message, detail, f"Type {table} to read what it holds.")
 
 

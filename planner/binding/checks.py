@@ -102,7 +102,7 @@ def check_storable(columns: Sequence[Column], span: Span, creates: str = "") -> 
 def not_assignable(column: Column, given: str, span: Span, text: str) -> CtsqlError:
     """TYPE_MISMATCH for a value that a column cannot store; ``text`` is the value, for the hint."""
     message = f'column "{column.name}" is of type {column.type}, but {given}'
-    hint = f"Write CAST({text} AS {column.type}) if that is meant."
+    hint = f"Write CAST({text} AS {column.type}) if this is intended."
     return error("TYPE_MISMATCH", span=span, message=message, hint=hint)
 
 
@@ -111,7 +111,7 @@ def check_type(column: Column, span: Span) -> None:
     check_not_void(column, span)
     if _NOT_STORED.search(_QUOTED.sub("", column.type)):
         what = f'column "{column.name}" of type {column.type.upper()}'
-        hint = "Keep a number, as timestampdiff(SECOND, a, b), or CAST(... AS STRING)."
+        hint = "Store a number, such as timestampdiff(SECOND, a, b), or CAST(... AS STRING)."
         raise not_supported(span, what, why="Delta tables have no such type.", hint=hint)
 
 
@@ -128,7 +128,7 @@ def check_column_name(name: str, span: Span) -> None:
     check_new_name(name, span)
     detail = ""
     if fold(name).startswith(PREFIX):
-        detail = f"Names that begin with {PREFIX} are kept for ctsql."
+        detail = f"Names that begin with {PREFIX} are reserved for ctsql."
     elif fold(name) in OF_SPARK:
         detail = "Spark and Delta add a column of this name to rows that they read."
     if detail:
@@ -228,8 +228,8 @@ def _refusal(
 def indefinite(query: Query, kind: str) -> CtsqlError:
     """The error for a query that Spark calls non-deterministic."""
     detail = (
-        "Spark marks a part of it as not deterministic, or as one that reads the clock: a "
-        "random function, or a text like 'today' that becomes a date."
+        "Spark marks a part of it as not deterministic, or as reading the clock: a random "
+        "function, or a text like 'today' that becomes a date."
     )
     function = "a function that gives another result each time"
     return _refusal(query.sql.span, function, kind, detail)
@@ -252,8 +252,8 @@ def refuse_nondeterministic(
         for function in node.sql.nondeterministic:
             refuse_schema_call(function, kind)
             detail = (
-                "Computed twice it gives two results, so what is stored at T would not "
-                "be definite: replicas and restarts could disagree."
+                "It gives another result each time, so replicas and restarts would write "
+                "different rows."
             )
             raise _refusal(function.span, function.name, kind, detail)
         if node.columns and not is_deterministic(node):
@@ -263,7 +263,7 @@ def refuse_nondeterministic(
 def refuse_schema_call(function: FunctionRef, kind: str) -> None:
     """Refuse current_schema() in a definition: it would depend on the reader's schema."""
     if function.name in SCHEMA_CALLS:
-        detail = "It says the schema of the connection that runs it, and any may."
+        detail = "It returns the schema of the connection that runs it, and any may."
         hint = "Type the name of the schema in quotes."
         raise _refusal(function.span, f"{function.name}()", kind, detail, hint)
 
@@ -272,6 +272,6 @@ def refuse_clock(plan: Node) -> None:
     """Refuse a subscription to a query that reads the clock, which changes at each poll."""
     calls = (c for n in descend(plan) if isinstance(n, Query) for c in n.sql.clocks)
     for call in calls:
-        detail = "It gives other rows at each moment, and nothing says when they change."
-        hint = "Make it a materialized view: rows come and go there at Ts of their own."
+        detail = "Its rows change as time passes, without a commit."
+        hint = "Make it a materialized view, whose rows enter and leave at Ts."
         raise _refusal(call.span, call.span.text, "subscription", detail, hint)

@@ -62,8 +62,8 @@ def check_key(constraint: st.ConstraintDef, key: Sequence[Column]) -> None:
         kind = column.type.upper().split("(")[0].split("<")[0].split()[0]
         if kind not in _COMPARED or "collate" in column.type.lower():
             what = f"a key of type {column.type.upper()}"
-            why = "Values of it may be equal without being the same."
-            hint = "Take columns of whole numbers, DECIMAL, texts, dates or times."
+            why = "Values of this type may be equal but not identical."
+            hint = "Use columns of whole numbers, DECIMAL, texts, dates or times."
             raise not_supported(constraint.span, what, why=why, hint=hint)
 
 

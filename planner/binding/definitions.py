@@ -59,7 +59,7 @@ def reading_definition(item: Item) -> Iterator[None]:
 def is_no_definition(item: Item) -> CtsqlError:
     """STORED_DATA_INVALID for a definition of another object; the caller raises it."""
     what = f'the definition of {item.kind.value} "{item.name}"'
-    detail = "It is not the statement that makes such an object."
+    detail = "It is not a statement that creates such an object."
     hint = f"Drop the object and create it again: DROP {item.kind.keyword} {item.name}"
     return error("STORED_DATA_INVALID", what=what, detail=detail, hint=hint)
 

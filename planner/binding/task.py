@@ -110,7 +110,7 @@ def _read_outputs(
         if name in columns_of or name == task_name:
             other = "another output" if name in columns_of else "the task"
             message = f'output "{name}" has the name of {other}'
-            raise invalid(output.target.span, message, "Each is an object of its own.")
+            raise invalid(output.target.span, message, "Each output is a separate object.")
         columns_of[name] = output.columns
     return columns_of
 
@@ -166,13 +166,13 @@ def _inputs(binder: Binder, statement: st.CreateContinualTask, own: Item) -> lis
         ref = task_input.ref
         if binder.own_of(ref) is not None:
             detail = "A task runs for each change of its input, so it would run for ever."
-            hint = "Read it in the body instead: there it holds what it held before the change."
+            hint = "Read it in the body instead: there it has its rows before the change."
             name = str(own.name)
             raise error("RECURSIVE_DEFINITION", span=ref.span, name=name, detail=detail, hint=hint)
         source = binder.resolve(ref)
         followed_item = binder.followed_item(source, ref.span)
         if followed_item.id in sources:
-            message = f'"{followed_item.name}" stands behind ON INPUT twice'
+            message = f'"{followed_item.name}" is an input twice'
             raise invalid(ref.span, message, hint="Put both conditions into the body.")
         sources[followed_item.id] = source
         if task_input.alias is not None:
@@ -233,7 +233,7 @@ def _infer_columns(
             return guess
         binder.own[name] = own
     message = "a task whose first INSERT reads the task itself needs a column list"
-    detail = "Its columns are what that INSERT would give, and they are not those of one input."
+    detail = "Its columns cannot be inferred from that INSERT, and they are not those of one input."
     raise invalid(queries[0].span, message, detail, _columns_hint(statement))
 
 

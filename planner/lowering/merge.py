@@ -25,7 +25,7 @@ from ctsql.planner.syntax.ast import MergeAction, MergeWhen
 Pieces = list[str | Query]
 AMBIGUOUS_MATCH = (
     "a row of the output is matched by several rows of the source of MERGE, "
-    "which has to have one for each, as by GROUP BY the columns of ON: "
+    "which must have one for each, for example by GROUP BY the columns of ON: "
 )
 
 

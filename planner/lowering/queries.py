@@ -113,10 +113,9 @@ def _lost_column(span: Span, relation: str, column: str) -> CtsqlError:
         "UNKNOWN_COLUMN",
         span=span,
         column=column,
-        detail=f'"{relation}" had it when this was defined, and has lost it. What is called '
-        f"{quote(column)} here now, or all that * stands for, is something else, so nothing is "
-        "computed.",
-        hint=f"Give {quote(relation)} the column again, or define this anew without it.",
+        detail=f'"{relation}" had this column when the object was defined, and has lost it. '
+        f"{quote(column)} or * would now mean something else, so nothing is computed.",
+        hint=f"Restore the column in {quote(relation)}, or replace the definition.",
     )
 
 

@@ -179,8 +179,8 @@ def _check_types(statement: lp.Insert, into: Sequence[str], rows: DataFrame) -> 
                 message=(
                     f'column "{name}" is of type {types[name]}, but the query gives {value_type}'
                 ),
-                detail="It did not when the task was defined: what it reads has other types now.",
-                hint=f"Give the task another body, with CAST(... AS {types[name]}) if so meant.",
+                detail="The types of what it reads have changed since the task was defined.",
+                hint=f"Give the task another body, for example with CAST(... AS {types[name]}).",
             )
 
 

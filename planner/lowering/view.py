@@ -27,7 +27,7 @@ def lower_view(node: ViewWrite, context: Context) -> DataFrame:
                 span=node.desired.sql.span,
                 message=f'column "{column.name}" is of type {column.type}, but the query gives '
                 f"{value_type} now",
-                detail="What it reads has other types than when the view was made.",
+                detail="The types of what it reads have changed since the view was created.",
                 hint="Give it the new type: CREATE OR REPLACE MATERIALIZED VIEW",
             )
     return check_contents(cast_to_stored(rows, node), node)

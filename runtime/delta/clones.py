@@ -182,7 +182,7 @@ class Clone:
         newest = mine.version()
         if any(mine.commit_at(v).changes_schema for v in range(1, newest + 1)):
             what = "a transaction that changes a table's columns or properties"
-            why = "Identity columns count on with every row, for example."
+            why = "An identity column, for example, changes its counter with every row."
             raise error("NOT_SUPPORTED", what=what, why=why, hint="Run the statement by itself.")
         before, after = mine.files(0), mine.files(newest)
         files = files_by_name(self.origin, self.version)

@@ -102,7 +102,7 @@ class BatchText:
         """Read a text form; raises BATCH_INVALID."""
         raw = _object(text)
         if raw.get("kind") != KIND:
-            raise _invalid(f'It does not say "kind": "{KIND}".')
+            raise _invalid(f'It does not contain "kind": "{KIND}".')
         number = raw.get("format")
         if number is True or number != FORMAT:
             raise _invalid(f"Its format is {number!r}; this version of ctsql reads {FORMAT}.")
@@ -115,7 +115,7 @@ class BatchText:
             )
             check_bounds(batch.lower, batch.upper, [part.time for part in batch.parts])
         except KeyError as problem:
-            raise _invalid(f"It says nothing of {problem}.") from problem
+            raise _invalid(f"It lacks {problem}.") from problem
         except TypeError as problem:
             raise _invalid(f"{problem}.") from problem
         return batch
@@ -155,7 +155,7 @@ def _object(text: str) -> dict[str, Any]:
     try:
         raw = json.loads(text)
     except json.JSONDecodeError as problem:
-        raise _invalid(f"It is no JSON: {problem}.") from problem
+        raise _invalid(f"It is not JSON: {problem}.") from problem
     if not isinstance(raw, dict):
         raise _invalid(f"It is JSON, but a {type(raw).__name__}.")
     return raw

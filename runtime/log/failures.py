@@ -45,10 +45,10 @@ def view_failed(item: Item, time: int, problem: CtsqlError) -> CtsqlError:
 def _mend(condition: str, item: Item) -> str:
     if condition in _OF_COLUMNS:
         return (
-            "Give the table the column again as it was, and the view heals by itself; or give the "
-            f"view another query: CREATE OR REPLACE MATERIALIZED VIEW {item.name} AS ..."
+            "Restore the column of the table, and the view recovers by itself; or change the "
+            f"view's query: CREATE OR REPLACE MATERIALIZED VIEW {item.name} AS ..."
         )
-    return "Mend the rows it reads; the view then heals by itself."
+    return "Correct the rows that it reads; the view then recovers by itself."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,8 +129,8 @@ class Failure:
         example = "" if self.condition in _OF_COLUMNS else f", {FOR_ROWS_AT_FAULT}"
         if item.flow:
             alter = f"CREATE OR REPLACE FLOW {item.name} AS ..."
-            return f"Give it a flow that can compute that T: {alter}{example};"
-        return f"Give it a body that can compute that T: {alter} AS (...){example};"
+            return f"Replace it by a flow that can compute that T: {alter}{example};"
+        return f"Replace its body by one that can compute that T: {alter} AS (...){example};"
 
     def task_error(self, item: Item) -> CtsqlError:
         """The error that a read of the task's output raises."""
@@ -142,11 +142,11 @@ class Failure:
             reason=self.reason,
             detail=f"{self.detail} Its input is kept; nothing was written at T = {self.time}, "
             f"which is {times.to_iso(self.time)}. "
-            f"What it held before can be read AS OF {self.time - 1}.",
+            f"Its earlier rows can be read AS OF {self.time - 1}.",
             hint=self._way_out(item) + " nothing is lost. "
             f"The rows of that T: SUBSCRIBE TO {item.reads[0].name} FROM {self.time} "
             f"UP TO {self.time + 1}. "
-            f"If they are not at fault: ALTER CONTINUAL TASK {item.name} RETRY. "
+            f"If they are not the cause: ALTER CONTINUAL TASK {item.name} RETRY. "
             f"To leave them out: ALTER CONTINUAL TASK {item.name} SKIP",
         )
         problem.given[CAUSE] = self.condition

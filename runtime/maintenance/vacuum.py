@@ -183,10 +183,10 @@ def _check_table(engine: Engine, item: Item, since: int) -> None:
         files = (
             f"{missing[0]} and {len(missing) - 1} more files" if len(missing) > 1 else missing[0]
         )
-        raise _lost(item, since, f"Of what it held from version {floor} on {files} is gone.")
+        raise _lost(item, since, f"From its version {floor} on, {files} is gone.")
 
 
 def _lost(item: Item, since: int, detail: str) -> CtsqlError:
-    detail = f"{detail} It is to be read from T = {since} ({times.to_iso(since)}) on."
-    hint = "Take a later T. Nothing was changed. MAINTAIN keeps old versions for RETAIN."
+    detail = f"{detail} It is needed from T = {since} ({times.to_iso(since)}) on."
+    hint = "Use a later T. Nothing was changed. MAINTAIN keeps old versions for RETAIN."
     return error("HISTORY_LOST", relation=str(item.name), detail=detail, hint=hint)

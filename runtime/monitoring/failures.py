@@ -26,7 +26,7 @@ from ctsql.runtime.warehouse.table_checks import are_there
 if TYPE_CHECKING:
     from ctsql.runtime.delta.table import DeltaTable
 
-_MEND_ROWS = "Mend the rows that the query fails on; the view heals by itself."
+_MEND_ROWS = "Correct the rows that the query fails on; the view then recovers by itself."
 OPEN, RESOLVED, SKIPPED = "open", "resolved", "skipped"
 _WORDS = (FAILURE, "skipped")  # the text of every commit about a failure has one of these
 

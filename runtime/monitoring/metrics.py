@@ -102,7 +102,7 @@ class Counts:
 
     def families(self) -> Iterator[Metric]:
         """The counters."""
-        set_aside = "Rows that a task or view has set aside."
+        set_aside = "Rows in quarantine, by task or view."
         quarantined_rows = _counter("quarantined_rows", set_aside, "object")
         refreshes = _counter("refreshes", "Commits of tasks and views.", "object", "strategy")
         phases = _counter("phase_seconds", "Seconds by phase.", "object", "phase")
@@ -180,16 +180,16 @@ def _gauge(name: str, about: str, *labels: str) -> GaugeMetricFamily:
 def _of_pulse(pulse: Pulse) -> Iterator[Metric]:
     now = time.monotonic()
     looked_at, ticking = pulse.looked_at, pulse.ticking_since
-    running = "How long the tick that is running has taken; 0 between ticks."
+    running = "Time that the running tick has taken; 0 between ticks."
     families: list[tuple[CounterMetricFamily | GaugeMetricFamily, float]] = [
-        (_counter("looks", "Looks at the logs."), pulse.looks),
-        (_counter("ticks", "Looks that found something to do."), pulse.ticks),
+        (_counter("looks", "Polls of the logs."), pulse.looks),
+        (_counter("ticks", "Polls that found work."), pulse.ticks),
         (_counter("tick_seconds", "All ticks together."), pulse.tick_seconds),
         (_gauge("running_tick_seconds", running), 0.0 if ticking is None else now - ticking),
         (_gauge("queue_objects", "Outputs that the tick has still to advance."), pulse.queue),
     ]
     if looked_at is not None:
-        since = _gauge("since_last_look_seconds", "Since the last look at the logs.")
+        since = _gauge("since_last_look_seconds", "Time since the last poll of the logs.")
         families.append((since, now - looked_at))
     for family, value in families:
         family.add_metric((), value)
@@ -201,7 +201,7 @@ def _of_lags(lags: Lags) -> Iterator[Metric]:
     missing = "From what is complete to the newest change waited for."
     behind = _gauge("lag_seconds", missing, *labels)
     waiting = _gauge("lag_commits", "Commits that an object waits for.", *labels)
-    complete = "The newest T at which all that an object holds is stored."
+    complete = "The object's rows are stored for every T up to this one."
     through = _gauge("complete_through_timestamp_seconds", complete, *labels)
     states = _gauge("object_state", "1 for the state in which an object is.", *labels, "state")
     for row in lags.rows():
@@ -212,7 +212,7 @@ def _of_lags(lags: Lags) -> Iterator[Metric]:
             through.add_metric(label_values, row.complete_through / 1000)
         for state in State:
             states.add_metric((*label_values, state.value), float(row.state == state.value))
-    lookup_failures = _counter("lag_lookup_failures", "Lags that could not be looked up.")
+    lookup_failures = _counter("lag_lookup_failures", "Lags that could not be read.")
     lookup_failures.add_metric((), lags.failure_count)
     yield from (behind, waiting, through, states, lookup_failures)
 

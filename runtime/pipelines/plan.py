@@ -31,7 +31,7 @@ class Effect(Enum):
     CREATED_FILLED = "a table is created and filled by its query"
     ATTACHED = "an existing table is attached"
     DEFINED = "it is defined; nothing is stored"
-    BUILT = "built: computed once, then followed"
+    BUILT = "computed once, then kept up to date"
     BEGINS_FILLED = "begins with the rows of a table, then runs for later changes"
     BEGINS_EMPTY = "begins empty, then runs for later changes"
     DIFFERENCE = "recomputed once; only rows that differ are written"
@@ -39,7 +39,7 @@ class Effect(Enum):
     NEXT_T = "applies from the next T on; stored rows are kept"
     FOLLOWS = "stored readers show the new query from the next T on"
     NOTED = "only stored in the catalog"
-    ALTERED = "altered before the definitions come into force"
+    ALTERED = "altered before the definitions change"
     DROPPED = "dropped; UNDROP restores it"
     SCHEMA = "a schema is created"
 

@@ -71,7 +71,7 @@ def arrow_of(rows: Any) -> pa.Table:
         if twice is not None:
             raise error("DUPLICATE_COLUMN", column=twice) from problem
         if columns:
-            message = f"the columns cannot be taken: {str(problem)[:200]}"
+            message = f"the columns cannot be read: {str(problem)[:200]}"
             raise error("DATA_ERROR", message=message) from problem
         raise _no_rows(rows) from problem
     return table
@@ -82,7 +82,7 @@ def _array_of(name: str, values: list[Any]) -> pa.Array:
     try:
         return pa.array(values)
     except _REFUSED as problem:
-        message = f'the values for column "{name}" are of no type: {str(problem)[:200]}'
+        message = f'the values for column "{name}" have no common type: {str(problem)[:200]}'
         raise error("DATA_ERROR", message=message) from problem
 
 
@@ -125,7 +125,7 @@ def _wider_field(field: pa.Field) -> pa.Field:
 
 
 def _no_rows(rows: object) -> CtsqlError:
-    message = f"a {type(rows).__name__} holds no rows that can be taken"
+    message = f"a {type(rows).__name__} contains no rows that can be read"
     detail = (
         "Give a DataFrame of pandas, Polars or Spark, an Arrow table or reader, or tuples or dicts."
     )

@@ -207,7 +207,7 @@ class SparkAnalyst:
         of_rows = next(one for one in alone if not all(map(self._is_by_row, _assigned(one, view))))
         (assign,) = (of_rows.clauses[0] if isinstance(of_rows, Merge) else of_rows).assignments
         assert assign.value is not None  # NULL is a value of one row
-        message = "an aggregate, window or generator function may not stand in SET or VALUES"
+        message = "an aggregate, window or generator function is not allowed in SET or VALUES"
         return not_by_row(assign.value.sql.span, message)
 
     def value_types(self, values: Sequence[Query]) -> tuple[str, ...]:

@@ -38,9 +38,9 @@ from ctsql.runtime.warehouse.warehouse import Warehouse
 
 _NOT_FOLLOWED = "Followed: no, because"
 _POLICIES = {
-    Policy.AUTO: "by what costs less, as far as it is known",
-    Policy.INCREMENTAL: "by changes wherever that is possible",
-    Policy.STRICT: "by changes wherever that is possible; refused without a change plan",
+    Policy.AUTO: "the cheaper way, by measured costs",
+    Policy.INCREMENTAL: "from the tables' changes wherever possible",
+    Policy.STRICT: "from the tables' changes; refused without a change plan",
     Policy.FULL: "always recompute and compare",
 }
 
@@ -102,7 +102,7 @@ def _expiry_search(warehouse: Warehouse, query: PreparedQuery) -> str:
     where = "expiry tables of the view"
     if not any(map(expiry_table.is_worth, counts)):
         where = f"all rows, while these are fewer than {expiry_table.ROWS_MIN:,}"
-    return f"as time passes: rows of {', '.join(query.plan.windows)} are looked for in {where}"
+    return f"as time passes: rows of {', '.join(query.plan.windows)} are searched in {where}"
 
 
 def last_refresh(warehouse: Warehouse, item: Item) -> list[str]:
@@ -116,7 +116,11 @@ def last_refresh(warehouse: Warehouse, item: Item) -> list[str]:
     metadata: dict[str, Any] = commit.metadata
     time = entry.upper - 1
     if "strategy" not in metadata:
-        what = "the query failed" if metadata.get("failed") else "by a process that did not say how"
+        what = (
+            "the query failed"
+            if metadata.get("failed")
+            else "by a process that recorded no strategy"
+        )
         return [f"T {time} ({to_iso(time)}): {what}"]
     lines = [f"T {time} ({to_iso(time)}): {metadata['strategy']}"]
     why = metadata.get("why")

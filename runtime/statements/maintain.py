@@ -81,7 +81,7 @@ def _raise_first(problems: dict[str, CtsqlError], *, is_all: bool) -> None:
     """Raise the problem of the first table that was left out, if any."""
     for problem in problems.values():
         if is_all:
-            sentence = f"Left out: {', '.join(problems)}. All else was maintained."
+            sentence = f"Left out: {', '.join(problems)}. All other tables were maintained."
             problem.detail = f"{problem.detail or ''} {sentence}".strip()
         raise problem
 
@@ -198,7 +198,7 @@ class Maintenance(OnNames):
             check_tables(self.engine.relations, outputs_of(catalog, item))
             return outputs_of(catalog, item)
         if item.location is None:
-            hint = "A view keeps no rows. Name the tables that it reads."
+            hint = "A view stores no rows. Name the tables that it reads."
             raise item.wrong_kind("stored object", hint, ref.span)
         check_tables(self.engine.relations, [item])
         return [item]

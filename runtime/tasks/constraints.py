@@ -56,7 +56,7 @@ def fate(mark: int, constraints: Sequence[Constraint]) -> OnViolation | None:
 
 ROWS_NAMED_MAX = 3
 _HINT = (
-    "Mend the rows in the input and type ALTER CONTINUAL TASK ... RETRY, or give the constraint "
+    "Correct the rows in the input and type ALTER CONTINUAL TASK ... RETRY, or give the constraint "
     "another action: ON VIOLATION DROP, WARN or QUARANTINE."
 )
 

@@ -144,8 +144,8 @@ class FailedTimes:
                 raise error(
                     "TASK_NOT_FAILED",
                     name=str(self.item.name),
-                    detail="There is nothing to skip. A failure is known once the task was run, "
-                    "by a read of its output or by ctsql run."
+                    detail="There is nothing to skip. A failure is recorded when the task runs: "
+                    "on a read of its output, or in ctsql run."
                     if first is None
                     else f"T = {first.time} was passed by another process.",
                 )

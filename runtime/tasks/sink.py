@@ -331,8 +331,8 @@ class TaskSink:
             f"{problem.detail}"
         )
         hint = (
-            "Restore the file, or create the task anew: DROP CONTINUAL TASK "
-            f"{self.item.name}, then CREATE it; with SNAPSHOT it starts from what is there."
+            "Restore the file, or create the task again: DROP CONTINUAL TASK "
+            f"{self.item.name}, then CREATE it; with SNAPSHOT it begins with the present rows."
         )
         return error("HISTORY_LOST", relation=", ".join(names), detail=detail, hint=hint)
 

@@ -70,13 +70,13 @@ RECOMPUTE_REASONS = {
     "ROWS_MOVED_UP": "rows that were not stored have moved up among the first ones",
     "ROWS_WENT": "groups lost rows, and must be computed from their remaining rows",
     "SCHEMA_CHANGED": "the columns of a table changed",
-    "SLOWER_BEFORE": "following the changes took longer than recomputing when last tried",
+    "SLOWER_BEFORE": "the last incremental refresh took longer than recomputing",
     "SMALL_TABLES": "the tables are so small that recomputing costs less",
     "STATE_LARGE": "its groups are too many for all of them to be read each time",
     "STATE_ROUNDS": "its sums or averages would not be exact",
     "TEXTS_FAILED": "a query of the change plan failed",
     "TIMED_ONCE": "recomputing was timed only when the view was created",
-    "TOOK_LONGER": "following was given up after taking as long as recomputing",
+    "TOOK_LONGER": "incremental refreshes were stopped after taking as long as recomputing",
 }
 """Why a view with a change plan was recomputed, by code; sorted.
 

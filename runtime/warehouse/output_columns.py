@@ -80,10 +80,10 @@ def find_missing_column(warehouse: Warehouse, item: Item) -> CtsqlError | None:
     if column is None:
         return None
     now = find(stored_columns, column.name)
-    detail = f"Another writer has taken its column {column.name} away."
+    detail = f"Another writer has dropped its column {column.name}."
     if now is not None:
-        detail = f"Another writer has made its column {column.name} {now.type.upper()}, "
-        detail += f"which is to be {column.type.upper()}."
+        detail = f"Another writer has changed its column {column.name} to {now.type.upper()}; "
+        detail += f"it must be {column.type.upper()}."
     what = f'the table of {item.kind.value} "{item.name}"'
     hint = f"Drop it and create it again: DROP {item.kind.keyword} {item.name}"
     return error("STORED_DATA_INVALID", what=what, detail=detail, hint=hint)

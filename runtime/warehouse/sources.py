@@ -137,16 +137,14 @@ class StoredSources:
         first = item.known_from
         if isinstance(item, Table):
             first = self.warehouse.timeline.first_time(item.id) or 0
-        detail, hint = f"It is known from T = {first} on.", f"Read it AS OF {first} or later."
+        detail, hint = f"Its history begins at T = {first}.", f"Read it AS OF {first} or later."
         if isinstance(item, MaterializedView) and item.revision:
-            detail = (
-                f"It was replaced at T = {first}, and is known by this definition from then on."
-            )
+            detail = f"It was replaced at T = {first}, and its history begins there."
             before = version_before(self.warehouse, item, at)
             if before is not None:
                 assert item.location is not None  # a view has a table
                 hint += (
-                    " What it held before is for Spark: "
+                    " Read its earlier rows with Spark: "
                     f"SELECT * FROM {table_at(item.location)} VERSION AS OF {before}"
                 )
         return out_of_range(item.name, at, detail, hint, self.span)

@@ -98,7 +98,7 @@ def test_a_warehouse_that_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     [
         (lambda folder: (folder / "a.txt").write_text(""), "The folder holds other files: a.txt."),
         (lambda folder: write_deltalake(folder, ROWS), "It is a Delta table."),
-        (lambda folder: write_deltalake(folder / "_ctsql/catalog", ROWS), "it is none of ctsql's"),
+        (lambda folder: write_deltalake(folder / "_ctsql/catalog", ROWS), "did not create it"),
     ],
     ids=["files", "table", "catalog"],
 )

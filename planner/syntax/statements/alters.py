@@ -38,7 +38,7 @@ def read_alter(cursor: TokenCursor) -> st.Statement:
     kind = cursor.expect_kind()
     if cursor.at("IF", "EXISTS"):
         # What a script types instead works for missing objects too.
-        hint = f"Type: CREATE OR REPLACE {kind.keyword} ..., which makes it or changes it."
+        hint = f"Type: CREATE OR REPLACE {kind.keyword} ..., which creates or replaces it."
         if kind is ObjectKind.TABLE:
             hint = "Leave IF EXISTS out; SHOW TABLES LIKE '...' shows whether the table exists."
         raise not_supported(cursor.here, f"ALTER {kind.keyword} IF EXISTS", hint=hint)
@@ -97,8 +97,8 @@ def _refuse_columns(cursor: TokenCursor, target: st.RelationRef, kind: ObjectKin
         adds = adds and cursor.upper(1) in ("COLUMN", "COLUMNS")
     if adds or cursor.at("RENAME", "COLUMN") or cursor.at("ALTER"):
         what = f"ALTER {kind.keyword} ... {cursor.upper()} COLUMN"
-        why = "Its definition says which columns it has."
-        hint = f"Give it another one: CREATE OR REPLACE {kind.keyword} {target.span.text} ..."
+        why = "Its definition determines its columns."
+        hint = f"Change the definition: CREATE OR REPLACE {kind.keyword} {target.span.text} ..."
         raise not_supported(cursor.here, what, why=why, hint=hint)
 
 
@@ -164,8 +164,8 @@ def _names(tokens: Tokens, options: Sequence[str]) -> tuple[str, ...]:
 
 def _check_free(name: str, span: Span) -> None:
     if name in FIXED_OPTIONS:
-        detail = "It holds from the creation on, and the object has begun."
-        hint = "Drop it and create it anew."
+        detail = "It is fixed when the object is created."
+        hint = "Drop it and create it again."
         raise bad_option(span, name, detail, value="another value now", hint=hint)
 
 
@@ -208,15 +208,15 @@ def _add(cursor: TokenCursor) -> st.AddColumns:
     for column in columns:
         if column.default is not None:
             what = "DEFAULT of a column that is added"
-            why = "Rows that are there would not have it: they have NULL."
+            why = "Existing rows would not have it: they have NULL."
             hint = (
                 f"Add it, then: ALTER COLUMN {quote(column.name)} SET DEFAULT ...; and UPDATE the "
-                "rows that are there."
+                "existing rows."
             )
             raise not_supported(column.default.span, what, why=why, hint=hint)
         if not column.nullable:
             what = "NOT NULL of a column that is added"
-            why = "Rows that are there have no value for it."
+            why = "Existing rows have no value for it."
             hint = f"Add it, UPDATE the rows, then: ALTER COLUMN {quote(column.name)} SET NOT NULL"
             raise not_supported(column.span, what, why=why, hint=hint)
     return st.AddColumns(columns=columns, if_not_exists=quiet)
@@ -226,8 +226,8 @@ def _refuse_place(tokens: Tokens) -> None:
     for group in cut_at_commas(tokens, are_columns=True):
         for i, token in at_depth_0(group):
             if i > 1 and token.upper in ("FIRST", "AFTER"):
-                why = "A column comes at the end."
-                hint = "Name the columns in the order that you want where you read them."
+                why = "New columns are added at the end."
+                hint = "Select the columns in the order that you want."
                 raise not_supported(token.span, f"ADD COLUMN ... {token.upper}", why=why, hint=hint)
 
 
@@ -244,7 +244,7 @@ def _drop(cursor: TokenCursor) -> st.DropColumns:
     columns = [_column(group) for group in groups]
     for group in groups:
         group.end()
-    cursor.end(hint="Several columns stand in parentheses.")
+    cursor.end(hint="Put several columns in parentheses.")
     return st.DropColumns(columns=tuple(columns), if_exists=quiet)
 
 

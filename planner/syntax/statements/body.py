@@ -45,8 +45,10 @@ def _overwritten(statement: st.BodyStatement) -> tuple[st.BodyStatement, ...]:
     for read in statement.query.relations:
         if fold(read.parts[-1]) == fold(target.parts[-1]):
             message = "INSERT OVERWRITE may not read the table that it overwrites"
-            hint = "Type: DELETE FROM ... WHERE the rows that go; INSERT INTO ..."
-            raise invalid(read.span, message, "Its rows are gone before it reads them.", hint)
+            hint = "Type: DELETE FROM ... WHERE the rows to remove; INSERT INTO ..."
+            raise invalid(
+                read.span, message, "Its rows are deleted before the query reads them.", hint
+            )
     return st.DeleteStatement(span=statement.span, target=target), statement
 
 
@@ -62,8 +64,8 @@ def _statement(tokens: Tokens, name: str) -> st.BodyStatement:
         case _:
             first = tokens[0].upper or tokens[0].span.text
             hint = f"Type: INSERT INTO {name} SELECT ..." if first in QUERY_WORDS else ""
-            message = f"{first} may not stand in the body of a continual task"
-            detail = "A body holds INSERT INTO, DELETE FROM, UPDATE and MERGE INTO statements."
+            message = f"{first} is not allowed in the body of a continual task"
+            detail = "A body has INSERT INTO, DELETE FROM, UPDATE and MERGE INTO statements."
             raise invalid(span_of(tokens), message, detail, hint)
 
 

@@ -124,7 +124,7 @@ def read_default(cursor: TokenCursor) -> SqlText:
     text = analyse(value, form="predicate")
     if text.relations:
         what = "a query as DEFAULT"
-        raise not_supported(text.span, what, why="A default is a value of its own.")
+        raise not_supported(text.span, what, why="A default is a single value.")
     return text
 
 

@@ -46,7 +46,7 @@ def read_subscribe(cursor: TokenCursor) -> Subscribe:
         if not clause:
             cursor.fail("AS OF, FROM, UP TO, AS, WITH or the end", words=_CLAUSES)
         if clause in clauses or (clause in ("AS OF", "FROM") and clauses & {"AS OF", "FROM"}):
-            raise syntax_error(here, f"found a second {clause}, where it begins is said already")
+            raise syntax_error(here, f"found a second {clause}, but the beginning is given already")
         clauses.add(clause)
         match clause:
             case "AS":
@@ -68,7 +68,7 @@ def read_subscribe(cursor: TokenCursor) -> Subscribe:
     if reader is not None and not reader.strip():
         raise error("INVALID_NAME", span=read.reader_span, name=reader, detail="It is empty.")
     if reader is not None and query is not None:
-        why = "Its position is kept with the definition of what it follows."
+        why = "A position is stored with the named object that is followed."
         hint = "Type CREATE VIEW name AS the query, then SUBSCRIBE TO name AS the reader."
         place = read.reader_span or cursor.span
         raise not_supported(place, "a named reader of a query", why=why, hint=hint)
@@ -80,7 +80,7 @@ def _query(cursor: TokenCursor) -> SqlText:
     query = read_query(inside)
     if not isinstance(query, Select) or query.as_of_span is not None or query.query.parameters:
         message = "a subscription follows a query, which reads and takes no parameters"
-        hint = "AS OF stands behind the parenthesis."
+        hint = "AS OF comes after the parenthesis."
         raise invalid(span_of(inside), message, hint=hint)
     return query.query
 

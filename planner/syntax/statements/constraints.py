@@ -52,7 +52,7 @@ def read_constraint(cursor: TokenCursor, column: str | None = None) -> Constrain
         inside = cursor.group("a condition", filled=True)
         predicate = analyse(inside, form="predicate")
         if predicate.relations:
-            why = "A constraint looks at the row that is written, and at nothing else."
+            why = "A constraint reads only the row that is written."
             raise not_supported(predicate.relations[0].span, "a query in a CHECK", why=why)
     else:
         if not is_unique:
@@ -81,7 +81,9 @@ def with_names(constraints: Sequence[ConstraintDef]) -> tuple[ConstraintDef, ...
     """The constraints, each with a name; INVALID_STATEMENT: a name twice, or too many."""
     if len(constraints) > CONSTRAINTS_MAX:
         message = f"an output has {CONSTRAINTS_MAX} constraints at most"
-        raise invalid(constraints[CONSTRAINTS_MAX].span, message, hint="Join some CHECKs by AND.")
+        raise invalid(
+            constraints[CONSTRAINTS_MAX].span, message, hint="Combine some CHECKs with AND."
+        )
     names_in_use: set[str] = set()
     for one in constraints:
         if one.name and fold(one.name) in names_in_use:

@@ -41,7 +41,9 @@ def read_create(tokens: Tokens) -> st.Statement:
     if word in ("TEMPORARY", "TEMP", "GLOBAL", "LOCAL"):
         what = "a temporary view" if "VIEW" in (cursor.upper(1), cursor.upper(2)) else word
         hint = "Leave the word out; from Python: con.register('name', rows), for one connection."
-        raise not_supported(cursor.here, what, why="Everything lives in the warehouse.", hint=hint)
+        raise not_supported(
+            cursor.here, what, why="All objects belong to the warehouse.", hint=hint
+        )
     if word == "EXTERNAL":
         raise not_supported(
             cursor.here, "EXTERNAL", hint="Type: CREATE TABLE t LOCATION 'uri' to attach a table."
@@ -125,7 +127,7 @@ class _TableClauses:
         if cursor.accept("USING"):
             if cursor.name("the format, delta").text.lower() != "delta":
                 span = cursor.tokens[cursor.position - 1].span
-                hint = "Files are read where a table is: CREATE TABLE t AS SELECT * FROM 'file'"
+                hint = "Read files in a query: CREATE TABLE t AS SELECT * FROM 'file'"
                 why = "Tables are Delta tables."
                 raise not_supported(span, f"USING {span.text}", why=why, hint=hint)
         elif cursor.accept("LOCATION"):
@@ -327,6 +329,6 @@ def _columns_of_view(inside: Tokens | None, place: Span) -> _Listed:
     for one in constraints:
         if one.predicate is not None and one.predicate.clocks:
             clock = one.predicate.clocks[0].span
-            why = "Rows of a view would break it because time passes, without a change of any."
+            why = "Rows of a view would break it as time passes, without a change."
             raise not_supported(clock, "the clock in a CHECK of a view", why=why)
     return columns, constraints

@@ -176,8 +176,10 @@ def _rows_where(ref: RelationRef, alias: str | None, condition: Tokens) -> SqlTe
     other = [ref.span for ref in text.relations] + [call.span for call in text.clocks]
     other += [call.span for call in text.nondeterministic] + list(text.parameters)
     if other:
-        message = "the condition behind ON INPUT may look at the columns of the input only"
-        detail = "It says which changes the task is run for, so it must not depend on the time."
+        message = "the condition behind ON INPUT may read only columns of the input"
+        detail = (
+            "It selects the changes for which the task runs, so it must not depend on the time."
+        )
         hint = "Put such a condition into the statements of the body."
         raise invalid(other[0], message, detail, hint)
     start = ref.span.start

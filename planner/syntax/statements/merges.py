@@ -200,7 +200,7 @@ def _check_reachable(clauses: tuple[st.WhenClause, ...]) -> None:
     for clause in clauses:
         if clause.when in kinds:
             kind = clause.when.name.replace("_", " ")
-            detail = "One before it has no condition and takes every row."
+            detail = "An earlier clause has no condition and takes every row."
             hint = f"Only the last WHEN {kind} clause may be without AND <condition>."
             raise invalid(clause.span, f"this WHEN {kind} clause never applies", detail, hint)
         if clause.condition is None:

@@ -37,7 +37,7 @@ def read_query(tokens: Tokens) -> st.Select | st.Dml:
     cursor = TokenCursor(tokens, start=place + 2)
     time = read_instant(cursor, _AS_OF_HINT)
     if cursor.current is not None:
-        cursor.fail("the end of the statement", hint="AS OF stands last.")
+        cursor.fail("the end of the statement", hint="AS OF comes last.")
     return st.Select(span=span_of(tokens), query=text, as_of=time.value, as_of_span=time.span)
 
 
@@ -198,6 +198,6 @@ def _read_file(cursor: TokenCursor, *, writes: bool) -> tuple[st.FileRef, bool]:
     options = read_options(groups, path.span, of_copy=True)
     if "overwrite" in options and not writes:
         place = next(group[0].span for group in groups if group[0].upper == "OVERWRITE")
-        raise invalid(place, "OVERWRITE is for COPY ... TO", "Rows are only added.")
+        raise invalid(place, "OVERWRITE is for COPY ... TO", "COPY FROM only appends rows.")
     kind, overwrite = options.pop("format", None), options.pop("overwrite", "") == "true"
     return file_ref(path, kind, tuple(options.items())), overwrite

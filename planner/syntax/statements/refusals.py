@@ -5,7 +5,7 @@ from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, span_of
 
 _NO_USERS = "ctsql has no users."
-_LAYOUT = "ctsql lays the files of its tables out itself."
+_LAYOUT = "ctsql manages the files of its tables."
 REFUSED: dict[str, tuple[str, str]] = {
     "TRUNCATE": ("", "Type: DELETE FROM {name}"),
     "OPTIMIZE": ("", "Type: MAINTAIN {name}"),
@@ -14,8 +14,8 @@ REFUSED: dict[str, tuple[str, str]] = {
     "REPLACE": ("", "Type DROP TABLE first, then CREATE TABLE."),
     "RESTORE": (
         "",
-        "SELECT * FROM t AS OF <time> shows the rows of then. Mend those of now by DELETE, UPDATE "
-        "and INSERT.",
+        "SELECT * FROM t AS OF <time> shows the old rows. Correct the present ones by DELETE, "
+        "UPDATE and INSERT.",
     ),
     "LOAD": ("", "Type: COPY <table> FROM 'file'"),
     "GRANT": (_NO_USERS, ""),
@@ -26,7 +26,8 @@ REFUSED: dict[str, tuple[str, str]] = {
     "REHEARSE": ("", "Type: ctsql plan FOLDER, or CREATE REPLACEMENT ..., whose rows can be read."),
     "RETRY": (
         "",
-        "Insert mended rows into a second input: CREATE CONTINUAL TASK x ON INPUT t, mended ...",
+        "Insert corrected rows into a second input: "
+        "CREATE CONTINUAL TASK x ON INPUT t, corrected ...",
     ),
     "SHOW SAVINGS": ("", "Query system.refreshes: it has the strategy and the seconds of each."),
     "WHY NOT": ("", "Query what it reads, AS OF the same T: SHOW CREATE prints its query."),
@@ -46,7 +47,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     "STREAMING TABLE": (
         "",
         "Type: CREATE CONTINUAL TASK x ON INPUT t AS (INSERT INTO x SELECT ... FROM t); AUTO CDC "
-        "makes its target itself.",
+        "creates its target itself.",
     ),
     "FLOW ... AS INSERT": (
         "",
@@ -63,7 +64,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     ),
     "REFERENCES": (
         "",
-        "Keep a view of the rows without a match: CREATE MATERIALIZED VIEW orphans AS SELECT * "
+        "Create a view of the rows without a match: CREATE MATERIALIZED VIEW orphans AS SELECT * "
         "FROM t LEFT ANTI JOIN other ON t.k = other.k",
     ),
     "ON VIOLATION of a table": (

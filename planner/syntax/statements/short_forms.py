@@ -118,7 +118,7 @@ def read_flow(cursor: TokenCursor, *, or_replace: bool) -> st.CreateFlow:
         if clause not in clauses:
             raise syntax_error(cursor.here, f"{clause} is missing", hint=_FLOW_HINT)
     if flow.tracked_columns is not None and flow.scd_type == 1:
-        message = "TRACK HISTORY ON goes with STORED AS SCD TYPE 2"
+        message = "TRACK HISTORY ON needs STORED AS SCD TYPE 2"
         raise invalid(flow.tracked_columns.span, message, "With SCD type 1 no history is kept.")
     return flow
 
@@ -168,7 +168,7 @@ def _sequence(cursor: TokenCursor) -> Span:
     sequence = _expression(cursor, "an expression")
     for _, token in tk.at_depth_0(cursor.tokens[begin : cursor.position]):
         if token.upper == "FOR":
-            hint = "Make a flow for each sequence, and a view that joins their targets."
+            hint = "Create a flow for each sequence, and a view that joins their targets."
             raise not_supported(token.span, "SEQUENCE BY ... FOR", hint=hint)
         if token.upper == ",":
             hint = "Type SEQUENCE BY struct(a, b)."

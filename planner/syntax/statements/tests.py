@@ -45,7 +45,7 @@ def read_test(cursor: TokenCursor) -> st.Test:
     steps: list[st.TestStep] = []
     while cursor.at("GIVEN") or cursor.at("THEN"):
         if cursor.at("GIVEN") and any(s.span.text[:4].upper() == "THEN" for s in steps):
-            raise syntax_error(cursor.here, "GIVEN stands in front of THEN", hint="Type THEN here.")
+            raise syntax_error(cursor.here, "GIVEN comes before THEN", hint="Type THEN here.")
         steps.append(_step(cursor))
     expectations: list[st.Expectation] = []
     while cursor.at("EXPECT"):
@@ -55,7 +55,7 @@ def read_test(cursor: TokenCursor) -> st.Test:
         hint = "" if cursor.current is None else did_you_mean(cursor.upper(), _PARTS)
         cursor.fail("EXPECT" if steps else "GIVEN or EXPECT", words=words, hint=hint)
     if cursor.current is not None:
-        hint = "Changes stand in front of the first EXPECT; EXPECT x AFTER n looks back."
+        hint = "Changes come before the first EXPECT; EXPECT x AFTER n checks an earlier step."
         is_step = cursor.upper() in ("GIVEN", "THEN")
         cursor.fail("EXPECT or the end of the statement", hint=hint if is_step else "")
     return st.Test(
@@ -202,8 +202,8 @@ def _expectation(cursor: TokenCursor, steps: list[st.TestStep]) -> st.Expectatio
         is_ordered = any(tk.words_are(inside, i, "ORDER", "BY") for i, _ in tk.at_depth_0(inside))
     else:
         if not cursor.is_at_name or cursor.upper() in _NOT_NAMES:
-            cursor.fail("what is to be looked at", hint=_EXPECT_HINT)
-        subject = cursor.relation("what is to be looked at", aliased=False)
+            cursor.fail("the name of an object", hint=_EXPECT_HINT)
+        subject = cursor.relation("the name of an object", aliased=False)
         query = st.rows_of(subject, ", ".join(c.span.text for c in _columns(cursor)) or "*")
     after = _after(cursor, steps)
     begins_rows = cursor.position
@@ -245,7 +245,7 @@ def _nothing(cursor: TokenCursor, begin: int, steps: list[st.TestStep]) -> st.Ex
     cursor.expect("NO")
     is_rows = cursor.take().upper.startswith("ROW")
     cursor.expect("IN", hint=f"Type: EXPECT NO {'ROWS' if is_rows else 'CHANGE'} IN x")
-    subject = cursor.relation("what is to be looked at", aliased=False)
+    subject = cursor.relation("the name of an object", aliased=False)
     after = _after(cursor, steps, least=0 if is_rows else 1)
     span = cursor.since(begin)
     if is_rows:
@@ -261,7 +261,7 @@ def _error(cursor: TokenCursor, begin: int, steps: list[st.TestStep]) -> st.Expe
     like = cursor.string("a pattern in quotes").text if cursor.accept("LIKE") else None
     subject = None
     if cursor.accept("IN"):
-        subject = cursor.relation("what is to be looked at", aliased=False)
+        subject = cursor.relation("the name of an object", aliased=False)
     after = _after(cursor, steps, least=0 if subject else 1)
     if subject is None and not steps:
         raise syntax_error(condition.span, "there is no step that could be refused")

@@ -85,7 +85,7 @@ def file_ref(
             span=path.span,
             message=f'the ending of "{path.text}" does not name a format',
             detail=f"Endings that do: {', '.join(_ENDINGS)}.",
-            hint=f"Say what it is: {readers}; in COPY: (FORMAT csv)",
+            hint=f"Give the format: {readers}; in COPY: (FORMAT csv)",
         )
     if ending == ".tsv" and format_name is None and not {"sep", "delimiter"} & dict(options).keys():
         options = (*options, ("sep", "\t"))
@@ -199,5 +199,7 @@ def _check_known(option: Token) -> None:
     name = option.text
     if name.lower() not in _KNOWN and "." not in name:
         hint = did_you_mean(name, _KNOWN.values(), otherwise="Leave it out.")
-        detail = "Files have no such option; one of Hadoop's has a dot, and stands in backticks."
+        detail = (
+            "Files have no such option. Hadoop's options have a dot, and are written in backticks."
+        )
         raise bad_option(option.span, name, detail, value="any value here", hint=hint)

@@ -311,7 +311,7 @@ def _other_dialects(tokens: Tokens) -> Iterator[tuple[int, str, str]]:
         if verb == "INSERT" and tk.words_are(tokens, index, "ON", "CONFLICT"):
             yield index, "INSERT has no ON CONFLICT", f"Type: {_UPSERT}"
         if verb in ("INSERT", "UPDATE", "DELETE") and token.upper == "RETURNING":
-            yield index, f"{verb} has no RETURNING", "SELECT the rows in a statement of its own."
+            yield index, f"{verb} has no RETURNING", "SELECT the rows in another statement."
 
 
 def _slips(tokens: Tokens, place: int) -> Iterator[tuple[int, str, str]]:

@@ -272,10 +272,10 @@ class LogFiles:
             mark = self._store.mark(name)
             text = None if mark is None else self.read_if_there(name)
             if mark is None or text is None:
-                detail = f"The log of its version {version} is no longer there."
+                detail = f"Its log no longer contains version {version}."
                 hint = (
                     "Keep history longer with delta.logRetentionDuration on the table, "
-                    "and create anew the objects that still needed it."
+                    "and create the objects again that still needed it."
                 )
                 raise error("HISTORY_LOST", relation=self._location, detail=detail, hint=hint)
             try:
@@ -352,7 +352,7 @@ class LogFiles:
         # A listing may lack concurrent commits.
         for version in (v for v in range(first, last) if v not in there and not self.has(v)):
             path = f"{self._store.uri}/{commit_name(version)}"
-            raise damaged_file(path, "it is missing, and later commits are there")
+            raise damaged_file(path, "it is missing, but later commits exist")
 
 
 @cache
@@ -364,7 +364,7 @@ def log_cache() -> BoundedCache[Commit | dict[str, DataFile]]:
     """
     given = os.environ.get(BYTES_SETTING) or str(MB_DEFAULT)
     if not given.isascii() or not given.isdigit() or int(given) == 0:
-        raise misuse(f"{BYTES_SETTING} is no number of megabytes", f"It is {given!r}.")
+        raise misuse(f"{BYTES_SETTING} is not a number of megabytes", f"It is {given!r}.")
     return BoundedCache(int(given) * 1024 * 1024)
 
 

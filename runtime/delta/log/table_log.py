@@ -194,7 +194,7 @@ class Identity:
             table_id = self.expected
             if table_id not in (None, new_id) and not _had(versions, version, str(table_id)):
                 raise self.replaced_error(
-                    f"Its id is {new_id}; that of the table known is {table_id}."
+                    f"Its id is {new_id}; the id of the former table is {table_id}."
                 )
             if version < self.newest:
                 raise lost_commit(self._location, version + 1)

@@ -111,10 +111,10 @@ _BUILT_FOR = (
     f"A JAR was built for another Spark than this one. Delta's must name Spark"
     f" {'.'.join(pyspark.__version__.split('.')[:2])}, and SPARK_HOME, if set, PySpark's Spark"
 )
-_MEMORY = "Spark's memory was used up by what one task sorts, joins or collects"
+_MEMORY = "Spark ran out of memory: one of its tasks sorts, joins or collects too much"
 _MORE_MEMORY = """\
 Give Spark more, 2g unless set: export SPARK_DRIVER_MEMORY=8g, and start again; on a cluster
-set spark.executor.memory. Or let each task take less: SET spark.sql.shuffle.partitions = 64"""
+set spark.executor.memory. Or make Spark's tasks smaller: SET spark.sql.shuffle.partitions = 64"""
 _NAMES = re.compile(r"(?:`(?:[^`]|``)*`\.?)+")
 _PARTS = re.compile(r"`(?:[^`]|``)*`")
 _ROUTINE_CONDITIONS = ("UNRESOLVED_ROUTINE", "ROUTINE_NOT_FOUND")
@@ -196,7 +196,7 @@ def _lost(problem: Py4JError | ConnectionError) -> CtsqlError:
         "SPARK_ERROR",
         message="the connection to Spark was lost",
         detail=str(problem).splitlines()[0] if str(problem) else "",
-        hint="Start again: what was committed is there, and nothing is written twice.",
+        hint="Start again: committed rows are kept, and nothing is written twice.",
     )
 
 

@@ -11,7 +11,7 @@ NOT_ALLOWED = "a file may not be written or read"
 NO_CONNECTOR = "Spark has no connector for such a location"
 _CONNECTOR_HINT = "Give Spark the store's connector: spark.jars.packages in spark-defaults.conf."
 _MISSING_HINT = """\
-Where MAINTAIN or VACUUM has deleted it, read at or from a later T; else restore the file."""
+If MAINTAIN or VACUUM deleted it, read as of a later T; otherwise restore the file."""
 
 # What a store said; the first that matches is taken. Texts of Linux, Hadoop 3.4 and Delta 4.4.
 _STORAGE = (
@@ -28,12 +28,12 @@ _STORAGE = (
     (
         "Relative path in absolute URI",
         "a file has a colon in its name",
-        "Rename it: Hadoop takes what stands in front of a colon for the name of a store.",
+        "Rename it: Hadoop reads the text before a colon as the name of a store.",
     ),
     ("Too many open files", "too many files are open", "Raise the limit: ulimit -n"),
     ("No FileSystem for scheme", NO_CONNECTOR, _CONNECTOR_HINT),
     ("ClassNotFoundException: Class org.apache.hadoop.fs", NO_CONNECTOR, _CONNECTOR_HINT),
-    ("UnknownHostException", "the store's host is not known", "Check the URI and the network."),
+    ("UnknownHostException", "the store's host is unknown", "Check the URI and the network."),
     ("DELTA_CANNOT_CREATE_LOG_PATH", NOT_ALLOWED, "Check the permissions."),
     ("Mkdirs failed", NOT_ALLOWED, "Check the permissions."),
     ("FileNotFoundException", FILE_MISSING, _MISSING_HINT),
@@ -87,7 +87,7 @@ def lost_commit(location: str, version: int) -> CtsqlError:
     path = f"{location}/_delta_log/{version:020d}.json"
     detail = f"{path}: it was read before and is missing."
     hint = "Restore the file from a copy. If there is none: 'When a disk or a log fails' in "
-    hint += "docs/recover.md says how to go on without its rows."
+    hint += "docs/recover.md explains how to continue without its rows."
     return error("STORED_DATA_INVALID", what="a file of a table", detail=detail, hint=hint)
 
 

@@ -177,7 +177,7 @@ def check_java(environ: Mapping[str, str] | None = None) -> Java:
     output = _java_says(program)
     version = _VERSION.search(output)
     if version is None:
-        detail = f'"{program} -version" did not say a version: {_first_line(output)}'
+        detail = f'"{program} -version" did not print a version: {_first_line(output)}'
         raise error("JAVA_NOT_FOUND", detail=detail, hint=_install_hint())
     java = Java(program, version.group(1), major_version(version.group(1)))
     takes_all = java.major <= JAVA_OF_HADOOP_3_4 or find_spec("pyspark") is None or at_least(4, 2)
@@ -308,7 +308,7 @@ _KNOWN = (
     (
         re.compile(r"No space left on device"),
         "there was no space left on the disk when Spark started",
-        "Make room, or set SPARK_LOCAL_DIRS to a folder on another disk",
+        "Free some space, or set SPARK_LOCAL_DIRS to a folder on another disk",
     ),
     (
         re.compile(r"Remote cannot be specified with master"),
@@ -317,7 +317,7 @@ _KNOWN = (
     ),
     (
         re.compile(r"Could not parse Master URL|Master must either be"),
-        "the master's URL was not understood",
+        "the master's URL is not valid",
         "Use local[*], spark://host:port, yarn or k8s://...",
     ),
 )
@@ -344,7 +344,7 @@ def explain_start_failure(exc: BaseException, *, chatter: str = "") -> CtsqlErro
             cause=exc,
         )
     if _JARS_MISSING.search(text):
-        detail = f"{_coordinate_at_fault(text)} could not be had from any Maven repository."
+        detail = f"{_coordinate_at_fault(text)} could not be fetched from any Maven repository."
         return error("JAR_DOWNLOAD_FAILED", detail=detail, hint=_download_hint(), cause=exc)
     for pattern, message, hint in _KNOWN:
         if pattern.search(text):
@@ -352,7 +352,7 @@ def explain_start_failure(exc: BaseException, *, chatter: str = "") -> CtsqlErro
                 "SPARK_ERROR", message=message, detail=_cause_line(text), hint=hint, cause=exc
             )
     message = "Spark did not start"
-    hint = "Run again with --debug to see everything Spark said."
+    hint = "Run again with --debug to see Spark's whole output."
     return error("SPARK_ERROR", message=message, detail=_cause_line(text), hint=hint, cause=exc)
 
 
@@ -379,7 +379,7 @@ def _cause_line(text: str) -> str:
     causes = [line for line in lines if line.startswith("Caused by:")]
     exceptions = [line for line in lines if re.search(r"(Exception|Error)\b", line)]
     best = causes[-1:] or exceptions[:1] or lines[:1]
-    return best[0].removeprefix("Caused by: ") if best else "Nothing was said."
+    return best[0].removeprefix("Caused by: ") if best else "It printed nothing."
 
 
 def main() -> int:

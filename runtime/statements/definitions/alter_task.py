@@ -127,7 +127,7 @@ def check_same_shape(
     if ids(new) != ids(old):
         what = "another input for an existing continual task"
         inputs = ", ".join(i.ref.span.text for i in old.inputs)
-        why = f'What "{item.name}" holds came from {inputs}.'
+        why = f'The rows of "{item.name}" come from {inputs}.'
         raise not_supported(new.inputs[0].ref.span, what, why=why, hint=_ELSEWHERE)
     outputs = outputs_or_itself(catalog, item)
     if [qualify(o.target, schema) for o in new.outputs] != [
@@ -159,7 +159,7 @@ def _check_columns(
         column = next((c for c in extra if not c.nullable), None)
         if column is not None:
             what = f'a NOT NULL column "{column.name}" for an existing continual task'
-            why = f'Rows that "{output.name}" holds have NULL in it.'
+            why = f'Existing rows of "{output.name}" have NULL in it.'
             hint = "Leave out NOT NULL, or create a task under another name."
             raise not_supported(new.target.span, what, why=why, hint=hint)
         schemas.append((*output.columns, *extra))

@@ -520,7 +520,7 @@ def _advise_on_new(item: Item) -> Iterator[None]:
         yield
     except DataError as problem:
         if is_failure_of(problem, item):
-            problem.detail = "It was not created: it failed on rows that its inputs already hold."
+            problem.detail = "It was not created: it failed on existing rows of its inputs."
             problem.hint = (
                 f"Give it a body that can compute them, {FOR_ROWS_AT_FAULT}. To begin with "
                 "rows that are inserted from now on: WITH (SNAPSHOT = false)"
@@ -582,14 +582,14 @@ def check_columns_unread(
         if late is not None:
             hint = f'"{late.name}" is suspended, and must first run the Ts that it has missed. '
             hint += f"Type: ALTER CONTINUAL TASK {late.name} RESUME"
-        detail = f"{_describe_losses(losses, new.columns)} That is read by {reader_names}."
+        detail = f"{_describe_losses(losses, new.columns)} Its readers: {reader_names}."
         raise columns_in_use(old, detail, span, hint)
 
 
 def _describe_losses(losses: Sequence[Column], new: Schema) -> str:
     """A sentence for each column that is dropped or retyped."""
     then = [(c, find(new, c.name)) for c in losses]
-    sentences = [f"Column {c.name} would be gone." for c, now in then if now is None]
+    sentences = [f"Column {c.name} would be dropped." for c, now in then if now is None]
     sentences += [f"Column {c.name} would no longer be {c.type.upper()}." for c, now in then if now]
     return " ".join(sentences)
 

@@ -10,7 +10,7 @@ from ctsql.runtime.statements.objects.name_resolution import Namespace
 
 def other_target(statement: st.CreateFlow, target: Name) -> CtsqlError:
     """NOT_SUPPORTED for a flow that writes another target; the caller raises it."""
-    what = "another target for a flow that is there"
+    what = "another target for an existing flow"
     why = f'It writes "{target}".'
     hint = (
         f"Type: ALTER MATERIALIZED VIEW {target} RENAME TO ..., or make a flow under another name."

@@ -156,7 +156,7 @@ def check_history(warehouse: Warehouse, catalog: Catalog, item: Item, history: H
     """Raise ALTERED_MEANWHILE if the decision about a view's history no longer holds."""
     readers = catalog.readers(item.id) if history is History.CUT else []
     if readers:
-        raise altered_meanwhile(item, f"Another process made {readers[0].name}, which reads it.")
+        raise altered_meanwhile(item, f"Another process created {readers[0].name}, which reads it.")
     if history is History.WAITS and not awaits_columns(warehouse, item):
         raise altered_meanwhile(item)
 

@@ -204,10 +204,10 @@ def exists_already(of: Item, there: Item, span: Span | None) -> CtsqlError:
 def _of_another(catalog: Catalog, replacement: Item, of: Item, span: Span) -> CtsqlError:
     """REPLACEMENT_OF_ANOTHER; the caller raises it."""
     keyword = of.kind.keyword
-    detail, hint = f"It is a {replacement.kind.value} of its own.", ""
+    detail, hint = f"It is an ordinary {replacement.kind.value}.", ""
     if replacement.replaces is not None:
         name = catalog.items[replacement.replaces].name
-        detail = f'It is one for "{name}".'
+        detail = f'It is the replacement for "{name}".'
         hint = f"Type: ALTER {keyword} {name} APPLY REPLACEMENT {replacement.name}"
     there = replacement_of(catalog, of.id)
     if not hint and there is not None:

@@ -153,7 +153,7 @@ class JobWriter:
         """Raise TYPE_MISMATCH; fields of structs are matched by place, so names must agree."""
         text = type_name(row_type)
         if not may_store(text, column.type) or _field_names(row_type) != _field_names(column_type):
-            message = f'rows with {text} in "{column.name}" do not go into {column.type}'
+            message = f'rows with {text} in "{column.name}" cannot be stored as {column.type}'
             raise error("TYPE_MISMATCH", message=message)
 
 

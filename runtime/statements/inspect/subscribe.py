@@ -103,6 +103,6 @@ def _start(engine: Engine, item: Item, statement: Subscribe, now: int) -> Positi
     at = times.parse_time(as_of.value, span=as_of.span)
     if first <= at <= now:
         return Position(at, snapshot=True)
-    detail = f"It is known from T = {first} on." if at < first else f"The newest T is {now}."
+    detail = f"Its history begins at T = {first}." if at < first else f"The newest T is {now}."
     hint = "FROM takes any time: the changes at or after it are sent."
     raise out_of_range(item.name, at, detail, hint, as_of.span)

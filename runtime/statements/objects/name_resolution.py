@@ -133,7 +133,7 @@ def check_no_quarantine(catalog: Catalog, item: Item, span: Span) -> None:
     owner = owner_of_quarantine(catalog, item)
     if owner is not None:
         what = "changing or dropping a quarantine by itself"
-        why = f'"{item.name}" goes with {owner.kind.value} "{owner.name}".'
+        why = f'"{item.name}" belongs to {owner.kind.value} "{owner.name}".'
         hint = (
             f"Type: ALTER {owner.kind.keyword} {owner.name} DROP CONSTRAINT ..., or DROP "
             f"{owner.kind.keyword} {owner.name}"

@@ -70,7 +70,7 @@ COLUMNS = (
 SHOWN_MAX = 100
 ROW_CHARACTERS_MAX = 8192
 _WIDE = f"the row has more than {ROW_CHARACTERS_MAX} letters"
-_OF_TASK = "written by a task from what its inputs changed at this T; go on with BLAME"
+_OF_TASK = "computed by a task from its inputs' changes at this T; continue with BLAME"
 _VIA = "query"
 _LOST = ("HISTORY_LOST", "AS_OF_OUT_OF_RANGE", "NOT_SUPPORTED", "DATA_ERROR")
 
@@ -126,7 +126,7 @@ class _Reader:
         }
         session = self.engine.session
         alike = types_given(self.engine.queries, session, query, whole, tables, self.at)
-        return None if alike is not None else "Spark may read this query otherwise"
+        return None if alike is not None else "Spark may read this query differently"
 
     def _columns(self, node: lp.RelationLeaf) -> tuple[Column, ...]:
         item = self.engine.relations.item(node.object_id)
@@ -403,7 +403,7 @@ class RowQuestions(OnNames):
             outputs = ", ".join(str(catalog.items[o].name) for o in item.outputs)
             hint = f"Type: {what} one of its outputs: {outputs}"
             if isinstance(item, View):
-                hint = "A plain view has no rows of its own: ask for what it reads."
+                hint = "A plain view stores no rows: name an object that it reads."
             raise item.wrong_kind("object with a table of its own", hint, ref.span)
         return item.check()
 

@@ -279,7 +279,7 @@ def _set_not_null(table: DeltaTable, change: st.SetNotNull) -> None:
     rows = table.frame(txn.version_read)
     if not rows.where(rows[backtick(column.name)].isNull()).isEmpty():
         what = "NOT NULL for a column that holds NULL"
-        why = "Rows that are there would not be allowed."
+        why = "Existing rows would break it."
         name = quote(column.name)
         hint = f"Type first: UPDATE ... SET {name} = ... WHERE {name} IS NULL"
         raise not_supported(column.span, what, why=why, hint=hint)

@@ -42,8 +42,8 @@ _MAPPING = Feature(
     MODE,
     "name",
     "column mapping is turned on for it and stays on: files keep the old names of their columns. "
-    "Its readers must support Delta reader version 2, and this process no longer reads or writes "
-    "a few rows of it without Spark.",
+    "Its readers must support Delta reader version 2, and small reads and writes of it need a "
+    "Spark job.",
 )
 _WIDENING = Feature(
     WIDENING,
@@ -179,7 +179,7 @@ def _drop(columns: Schema, change: st.DropColumns) -> Schema:
     after = tuple(c for c in columns if c.name not in names)
     if not after:
         what = "dropping all columns of a table"
-        why = "A row has a column at least."
+        why = "A table has at least one column."
         hint = "Drop the table, or add another column first."
         raise not_supported(change.columns[0].span, what, why=why, hint=hint)
     return after
@@ -212,7 +212,7 @@ def _widens(old: str, new: str) -> bool:
 
 def _only_case(column: Column, change: st.RenameColumn) -> CtsqlError:
     what = "renaming a column to its own name in another case"
-    why = "Delta takes both for the same name."
+    why = "To Delta both are the same name."
     hint = (
         f"Rename {quote(column.name)} to another name first, and that to {quote(change.new.name)}."
     )
@@ -222,8 +222,8 @@ def _only_case(column: Column, change: st.RenameColumn) -> CtsqlError:
 def _not_wider(column: Column, change: st.RetypeColumn) -> CtsqlError:
     what = f"{column.type.upper()} AS {change.type.upper()} for an existing column"
     why = (
-        f'"{column.name}" may get a wider type, in which all of its values are what they were:'
-        " an integer a longer one, a decimal more digits, FLOAT DOUBLE."
+        f'"{column.name}" can only get a wider type, which keeps all of its values: a longer '
+        "integer, a decimal with more digits, DOUBLE for FLOAT."
     )
     hint = "Add another column, UPDATE it by CAST, and drop this one."
     return not_supported(change.type_span, what, why=why, hint=hint)

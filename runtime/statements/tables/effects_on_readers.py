@@ -59,7 +59,7 @@ def effects_on_readers(
         if relation is item:
             is_break = _is_lossy(columns, after)
         if is_break:
-            detail = "It is given all columns, and would end there."
+            detail = "It receives all columns, so it would end."
             effects += [
                 ReaderEffect(
                     s.name, "subscription", True, detail, f"Type first: DROP SUBSCRIPTION {s.name}"
@@ -83,7 +83,7 @@ def _effect(
     if before.problem is not None:
         if then.problem is not None:
             return None
-        detail = f"It fails already: {before.problem.message}. Then it does no longer."
+        detail = f"It fails already: {before.problem.message}. After the change it does not."
         return ReaderEffect(name, kind, False, detail)
     if then.problem is not None:
         return ReaderEffect(name, kind, True, sentence_of(then.problem), _replace_text(reader))
@@ -92,7 +92,7 @@ def _effect(
     if not changed or not reads(engine, before, table, columns, changed):
         return None
     if len(then.columns) != len(before.columns):
-        detail = "Its SELECT * gives other columns then than it has."
+        detail = "Its SELECT * would give other columns than it has."
         return ReaderEffect(name, kind, True, detail, _replace_text(reader))
     if _is_lossy(columns, after):
         detail = "It reads the column, and would read something else by that name."
@@ -115,9 +115,9 @@ def _effect_of_retype(reader: Item, then: Analysis, *, is_retyped: bool) -> Read
     text = ", ".join(f"{old.name} {new.type.upper()}" for old, new in others)
     old_text = ", ".join(f"{old.name} {old.type.upper()}" for old, _ in others)
     if not all(is_exact(new.type, old.type) for old, new in others):
-        detail = f"Its query gives {text} then, and it stores {old_text}."
+        detail = f"Its query would then give {text}, but it stores {old_text}."
         return ReaderEffect(name, kind, True, detail, _replace_text(reader))
-    detail = f"Its query gives {text} then. It goes on to store {old_text}: a value that is too "
+    detail = f"Its query then gives {text}. It still stores {old_text}: a value that is too "
     detail += "large is an error, and it is recomputed at each change."
     action = f"For the wider type: CREATE OR REPLACE {reader.kind.keyword} {reader.name} ..."
     return ReaderEffect(name, kind, False, detail, action)

@@ -75,7 +75,7 @@ class DeltaCatalog:
     def _check_format(self, warehouse: str) -> None:
         text = self.table.configuration().get(FORMAT_PROPERTY, "")
         if not text.isdigit():
-            detail = "There is a table where the catalog should be, but it is none of ctsql's."
+            detail = "There is a table at the catalog's place, but ctsql did not create it."
             hint = "Check the path given with --warehouse."
             raise error("WAREHOUSE_NOT_FOUND", location=warehouse, detail=detail, hint=hint)
         if int(text) != FORMAT:

@@ -101,7 +101,7 @@ def _fill(
         raise error(
             "COLUMN_COUNT_MISMATCH",
             span=file.span,
-            message=f'the file has columns that "{table}" has not: {", ".join(more)}',
+            message=f'the file has columns that "{table}" lacks: {", ".join(more)}',
             hint=hint,
         )
     return {by_name[fold(c.name)]: c for c in columns}

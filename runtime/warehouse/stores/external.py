@@ -89,7 +89,7 @@ def _check_there(gateway: Gateway, location: str, file: FileRef) -> bool:
 
 
 def _unreadable(file: FileRef) -> CtsqlError:
-    message = f'no columns are found in "{file.path}", read as {file.format}'
-    hint = "Check that it is not empty, and say what it is: read_csv('...'), read_json('...'), "
+    message = f'"{file.path}" has no columns when read as {file.format}'
+    hint = "Check that it is not empty, and give its format: read_csv('...'), read_json('...'), "
     hint += "read_parquet('...'), read_orc('...')."
     return error("FILE_FORMAT_UNKNOWN", span=file.span, message=message, hint=hint)

@@ -98,13 +98,13 @@ def check_outside(
     """
     own_folder = next((p for p in reversed(_parts(place)) if p.lower() in OWN_FOLDERS), None)
     if is_within(place, warehouse):
-        why = f"{place} lies in the warehouse {warehouse}, where only statements make tables."
+        why = f"{place} is in the warehouse {warehouse}, where only statements create tables."
     elif own_folder is not None:
-        why = f"{place} lies in a folder {own_folder}, which ctsql or Delta keeps."
+        why = f"{place} is in the folder {own_folder}, which ctsql or Delta uses."
     elif is_folder and is_within(warehouse, place):
-        why = f"{place} holds the warehouse {warehouse}."
+        why = f"{place} contains the warehouse {warehouse}."
     elif is_new and (table := _table_around(place)) is not None:
-        why = f"{place} lies in the Delta table {table}."
+        why = f"{place} is in the Delta table {table}."
     else:
         return
     what = f"{what} in a folder of ctsql or Delta"

@@ -352,7 +352,7 @@ class _Participant:
             except Conflict:
                 continue
         detail = f"{UNDO_TRIES_MAX} tries to undo the transaction {self.group} were disturbed."
-        raise self._stuck(detail, "Try again when others write less to it.")
+        raise self._stuck(detail, "Try again when fewer writers use it.")
 
     def _keep_out(self) -> bool:
         """Move the upper so the part cannot be committed; False if it was committed meanwhile."""
@@ -402,7 +402,7 @@ class _Participant:
         )
         hint = (
             f"Set the table back in Spark: RESTORE TABLE ... TO VERSION AS OF {version}. "
-            "Rows that were committed behind it have to be written again. The next statement of a "
+            "Rows that were committed after it have to be written again. The next statement of a "
             "connection that may write then ends the transaction."
         )
         return self._stuck(detail, hint)

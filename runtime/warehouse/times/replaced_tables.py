@@ -18,22 +18,22 @@ def replaced_error(catalog: Catalog, item: Item, facts: str) -> CtsqlError:
     """TABLE_REPLACED; the caller raises it."""
     ids = [item.id] if item.id in catalog.items else []
     readers = ", ".join(str(i.name) for i in going_with(catalog, ids) if i.id != item.id)
-    hint = f"Drop it, and create it anew: DROP {item.kind.keyword} {item.name}"
+    hint = f"Drop it, and create it again: DROP {item.kind.keyword} {item.name}"
     hint += " CASCADE" if readers else ""
     if isinstance(item, Table):
         place, move = f"'{item.location}'", ""
         if item.managed:
             place, move = "'its new place'", f"move {item.location} out of the warehouse; "
         hint = (
-            f"To go on with the new table: DROP TABLE {item.name} CASCADE; {move}then "
-            f"CREATE TABLE {item.name} LOCATION {place}, and what read the old one."
+            f"To use the new table: DROP TABLE {item.name} CASCADE; {move}then "
+            f"CREATE TABLE {item.name} LOCATION {place}, and the objects that read the old one."
         )
     return error(
         "TABLE_REPLACED",
         kind=item.kind.value,
         name=str(item.name),
         location=item.location,
-        detail=f"{facts} What was made from the old one is not mixed with it."
-        + (f" That is {readers}." if readers else ""),
+        detail=f"{facts} Rows computed from the old one are not mixed with it."
+        + (f" Its readers: {readers}." if readers else ""),
         hint=hint,
     )

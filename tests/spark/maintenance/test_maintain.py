@@ -393,7 +393,7 @@ def test_a_damaged_output_is_left_out(con: Connection, warehouse: Path) -> None:
         ):
             told = expect_error(other, statement, "STORED_DATA_INVALID")
             assert newest.name in str(told)
-            assert "Left out: broken. All else was maintained." in str(told.detail)
+            assert "Left out: broken. All other tables were maintained." in str(told.detail)
         told = expect_error(other, "MAINTAIN broken", "STORED_DATA_INVALID")
         assert "Left out" not in str(told.detail)
         assert len(data_files(folder(other, "good"))) == 1
@@ -419,5 +419,5 @@ def test_an_output_with_a_damaged_commit_in_between_is_left_out(
     commits[len(commits) // 2].write_text("")
     with connect_to(str(warehouse), master=TEST_MASTER) as other:
         told = expect_error(other, "MAINTAIN RETAIN '0 seconds'", "STORED_DATA_INVALID")
-        assert "Left out: broken. All else was maintained." in str(told.detail)
+        assert "Left out: broken. All other tables were maintained." in str(told.detail)
     assert len(data_files(folder(con, "good"))) == 1

@@ -76,7 +76,7 @@ def test_tables_become_what_the_folder_says(connect: Callable[[], Connection]) -
         "ALTER TABLE t ADD CONSTRAINT check CHECK (v < 1000)",
     )
     told = "\n".join(lines_of(made))
-    assert "altered before the definitions come into force" in told
+    assert "altered before the definitions change" in told
     assert "    ALTER TABLE t ADD COLUMN note string" in told
     assert "    Type widening is turned on for it" in told
     assert "    Continual task log: It reads the column. If it stores" in told

@@ -192,7 +192,7 @@ def test_refusals_of_views_and_tasks(con: Connection) -> None:
         "m",
     )
     assert broken.refusal is not None
-    assert broken.refusal.detail == "Column v would be gone. That is read by mine."
+    assert broken.refusal.detail == "Column v would be dropped. Its readers: mine."
     # A plain view may get other columns with all that reads it.
     both = text.replace("VIEW p AS SELECT k, v", "VIEW p AS SELECT k, v AS w").replace(
         "SELECT v FROM p", "SELECT w AS v FROM p"

@@ -60,7 +60,8 @@ def test_explain_tells_how_and_what_was_done(con: Connection) -> None:
     con.execute("CREATE MATERIALIZED VIEW some AS SELECT k, v\nFROM t LIMIT 2")
     plan = lines(con, "EXPLAIN MATERIALIZED VIEW sums")
     assert (
-        "Refresh policy incremental: by changes wherever that is possible\nFollowed: yes\n" in plan
+        "Refresh policy incremental: from the tables' changes wherever possible\nFollowed: yes\n"
+        in plan
     )
     assert "Group by k: sum(v)  [affected keys]" in plan
     assert "reads t: k, v\nt holds 3 rows in " in plan

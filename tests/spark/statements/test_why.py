@@ -28,7 +28,7 @@ UPDATE orders SET amount = 25 WHERE id = 1 AND amount = 15;
 DELETE FROM orders WHERE id = 3;
 SELECT * FROM by_country;
 """
-OF_TASK = "written by a task from what its inputs changed at this T; go on with BLAME"
+OF_TASK = "computed by a task from its inputs' changes at this T; continue with BLAME"
 
 
 def _why(con: Connection, text: str) -> list[tuple[Any, ...]]:
@@ -87,7 +87,7 @@ def test_what_cannot_be_told(con: Connection) -> None:
     assert found[1:] == [
         (1, "feed", '{"k":null,"v":"NaN"}', "v is not compared, as it depends on the order of rows")
     ]
-    untold = (1, "short", None, "cannot be determined: Spark may read this query otherwise")
+    untold = (1, "short", None, "cannot be determined: Spark may read this query differently")
     assert _why(con, "WHY short WHERE n = 1")[1:] == [untold]
 
 

@@ -76,7 +76,7 @@ def test_what_is_read_stays(con: Connection) -> None:
     con.execute(SET_UP)
     table = folder(con, "m")
     for query, column in (
-        ("SELECT k, count(*) AS n FROM t GROUP BY k", "s would be gone"),
+        ("SELECT k, count(*) AS n FROM t GROUP BY k", "s would be dropped"),
         ("SELECT k, CAST(sum(v) AS INT) AS s FROM t GROUP BY k", "s would no longer be BIGINT"),
     ):
         commits = len(log(table))
@@ -88,7 +88,7 @@ def test_what_is_read_stays(con: Connection) -> None:
         assert len(log(table)) == commits
     con.execute("CREATE MATERIALIZED VIEW whole AS SELECT * FROM m")
     refused = expect_error(con, NEW, "COLUMNS_IN_USE")
-    assert (refused.detail or "").endswith("That is read by whole."), refused.detail
+    assert (refused.detail or "").endswith("Its readers: whole."), refused.detail
     con.execute("DROP MATERIALIZED VIEW whole")
     for query in (
         "SELECT k, sum(v) AS s, max(w) AS w FROM t GROUP BY k",
@@ -158,7 +158,7 @@ def test_a_body_from_before(con: Connection) -> None:
     made = planned(con, TABLE.split(";")[0], NEW.replace("OR REPLACE ", ""), READERS, task)
     refusal = change_of(made, "m").refusal
     assert refusal is not None
-    assert refusal.detail.endswith("That is read by told.")
+    assert refusal.detail.endswith("Its readers: told.")
     assert "RESUME" in refusal.hint
     con.execute("ALTER CONTINUAL TASK told RESUME")
     check_rows(con, "SELECT * FROM told", (1, "bb"), (2, "new"))
@@ -248,7 +248,7 @@ def test_a_folder_applies_it(con: Connection) -> None:
     refused = change_of(planned(con, table, new, READERS, whole.format("*")), "m")
     assert refused.status is PlannedStatus.REFUSED
     assert refused.refusal is not None
-    assert refused.refusal.detail.endswith("That is read by mine.")
+    assert refused.refusal.detail.endswith("Its readers: mine.")
     con.execute("DROP MATERIALIZED VIEW mine")
     applied(con, table, new, READERS, whole.format("k, w"))
     check_rows(con, "SELECT * FROM m", (2, 15, 1), (1, 20, 2))

@@ -77,7 +77,7 @@ PLACES: dict[str, tuple[Callable[[Path, Connection], None], str, str]] = {
     "a file": (_a_file, "WAREHOUSE_NOT_FOUND", "It is a file"),
     "below a file": (_below_a_file, "STORAGE_ERROR", "ot a directory"),
     "a Delta table": (_a_delta_table, "WAREHOUSE_NOT_FOUND", "It is a Delta table"),
-    "a table for a catalog": (_a_table_for_a_catalog, "WAREHOUSE_NOT_FOUND", "none of ctsql's"),
+    "a table for a catalog": (_a_table_for_a_catalog, "WAREHOUSE_NOT_FOUND", "did not create it"),
     "another format": (_older, "WAREHOUSE_FORMAT_DIFFERS", "format is 1"),
     "newer Delta": (_newer_delta, "STORED_DATA_INVALID", "laterThanThis"),
 }
@@ -135,7 +135,7 @@ def test_a_place_that_is_no_warehouse(kind: str, tmp_path: Path, con: Connection
     [
         ("s3a://bucket/warehouse", "no connector"),
         ("nosuch://place/warehouse", "no connector"),
-        ("hdfs://no-such-host.invalid:8020/warehouse", "host is not known"),
+        ("hdfs://no-such-host.invalid:8020/warehouse", "host is unknown"),
     ],
 )
 def test_a_store_that_spark_cannot_reach(uri: str, said: str, con: Connection) -> None:

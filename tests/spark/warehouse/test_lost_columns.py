@@ -174,7 +174,7 @@ def test_a_hint_says_what_heals_a_view(con: Connection) -> None:
     for text in ("SELECT * FROM m", "REFRESH MATERIALIZED VIEW m FULL"):
         problem = by_ctsql(con, text)
         assert isinstance(problem, CtsqlError), text
-        assert "the column again" in (problem.hint or ""), (text, problem.hint)
+        assert "Restore the column" in (problem.hint or ""), (text, problem.hint)
 
 
 def test_tables_of_outputs_lose_columns(con: Connection) -> None:
@@ -203,7 +203,7 @@ def test_tables_of_outputs_lose_columns(con: Connection) -> None:
     for kind, word in (("view", "materialized view"), ("task", "continual task")):
         lost = expect_error(con, f"SELECT * FROM {kind}_lost", "STORED_DATA_INVALID")
         assert lost.message == f'the table of {word} "{kind}_lost" cannot be read'
-        assert lost.detail == "Another writer has taken its column v away."
+        assert lost.detail == "Another writer has dropped its column v."
         wide = expect_error(con, f"SELECT * FROM {kind}_wide", "STORED_DATA_INVALID")
         assert wide.detail == "Another writer has made its column v BIGINT, which is to be INT."
     check_rows(con, "SELECT * FROM view_more", (1, 1), (2, 2), (1, 3))

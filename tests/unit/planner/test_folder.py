@@ -123,7 +123,7 @@ def test_other_statements_are_taken_where_asked_for() -> None:
             '(2.sql:1:13) reads "',
         ),
         (("CREATE VIEW a AS SELECT * FROM a",), "RECURSIVE_DEFINITION", "1.sql:1:13"),
-        (("INSERT INTO t VALUES (1)",), "NOT_A_DEFINITION", "Rows are no definition."),
+        (("INSERT INTO t VALUES (1)",), "NOT_A_DEFINITION", "Rows are not definitions."),
         (("DROP TABLE t",), "NOT_A_DEFINITION", "--prune"),
         (("ALTER TABLE t RENAME TO u",), "NOT_A_DEFINITION", "CREATE statement"),
         (("SELECT 1",), "NOT_A_DEFINITION", "CREATE TABLE, VIEW"),

@@ -364,7 +364,7 @@ REFUSED: dict[str, tuple[str, str, str, str]] = {
         "CREATE CONTINUAL TASK t (d INTERVAL DAY TO SECOND) ON INPUT feed AS (DELETE FROM t)",
         "NOT_SUPPORTED",
         "CREATE CONTINUAL TASK t (d INTERVAL DAY TO SECOND) ON INPUT feed AS (DELETE FROM t)",
-        "Keep a number",
+        "Store a number",
     ),
     "a column named as ours": (
         "CREATE CONTINUAL TASK t (__ct_row INT) ON INPUT feed AS (DELETE FROM t)",

@@ -69,8 +69,8 @@ def test_dicts_give_a_column_for_each_key() -> None:
         (pd.DataFrame({"a": [1, "x"]}), "DATA_ERROR", "column a"),
         ([{"b": 1, "a": 1}, {"a": "x"}], "DATA_ERROR", 'column "a"'),
         ([{"a": 2**70}], "DATA_ERROR", 'column "a"'),
-        (object(), "INVALID_USAGE", "holds no rows"),
-        ([(1, 2)], "INVALID_USAGE", "holds no rows"),
+        (object(), "INVALID_USAGE", "contains no rows"),
+        ([(1, 2)], "INVALID_USAGE", "contains no rows"),
     ],
 )
 def test_rows_that_cannot_be_taken(rows: Any, condition: str, word: str) -> None:
@@ -137,7 +137,7 @@ def test_whole_numbers_are_no_instants_of_arrow(kind: pa.DataType) -> None:
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), "DUPLICATE_COLUMN", '"a" appears twice'),
         (pd.DataFrame({"a": [object()]}), "DATA_ERROR", "object"),
         (pd.DataFrame({"\ud800": [1]}), "DATA_ERROR", "surrogates"),
-        (object(), "INVALID_USAGE", "holds no rows"),
+        (object(), "INVALID_USAGE", "contains no rows"),
     ],
     ids=["twice", "object", "surrogate", "no frame"],
 )

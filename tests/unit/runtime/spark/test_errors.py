@@ -27,7 +27,7 @@ def test_memory_that_is_used_up(cause: str) -> None:
     with pytest.raises(CtsqlError) as told, translate_spark_errors():
         raise PySparkException(f"{TASK}{cause}\n\tat java.base/java.nio.ByteBuffer.allocate")
     assert told.value.condition == "SPARK_ERROR"
-    assert "memory was used up" in told.value.message
+    assert "ran out of memory" in told.value.message
     assert cause in told.value.detail
     assert "export SPARK_DRIVER_MEMORY=8g" in told.value.hint
 

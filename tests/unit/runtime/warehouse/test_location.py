@@ -42,7 +42,7 @@ def test_no_place_in_the_warehouse(warehouse: Path, place: str) -> None:
     """However it is spelled, and through links, also where nothing is yet."""
     place = place.format(warehouse.parent)
     for spelled in (str(warehouse), f"file:{warehouse}", "w", "link", f"{warehouse}/"):
-        assert "lies in the warehouse" in _refusal(place, spelled)
+        assert "is in the warehouse" in _refusal(place, spelled)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_no_file_among_those_of_others(warehouse: Path, place: str, reason: str)
 def test_a_folder_does_not_hold_the_warehouse(warehouse: Path) -> None:
     """It would be written anew, or be a table whose VACUUM looks for files there."""
     above = str(warehouse.parent)
-    assert "holds the warehouse" in _refusal(above, warehouse, is_folder=True)
+    assert "contains the warehouse" in _refusal(above, warehouse, is_folder=True)
     check_outside(above, str(warehouse), "a file")
 
 
@@ -87,7 +87,7 @@ def test_letters_of_another_case_where_the_disk_takes_them_for_the_same(
     monkeypatch.setattr(
         Path, "samefile", lambda a, b: str(a).casefold() == str(b).casefold(), raising=True
     )
-    assert "lies in the warehouse" in _refusal("W/x", warehouse)
+    assert "is in the warehouse" in _refusal("W/x", warehouse)
 
 
 def test_other_stores() -> None:
