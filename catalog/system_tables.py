@@ -41,13 +41,13 @@ _OBJECTS = _columns("""
     created_t    bigint   of a task or materialized view: the T from which it follows its inputs
     columns      array<string>!  the names of its columns
     comment      string   what COMMENT ON says
-    definition   string!  the statement that made it, as typed
-    location     string   the Delta table that holds its rows
+    definition   string!  the statement that created it, as typed
+    location     string   the Delta table with its rows
     object_id    string!  never changes and is never used again
 """)
 _REFRESHES = _columns("""
     object         string!  the task or materialized view
-    output         string!  the table that was written; of a task with OUTPUTS one of them
+    output         string!  the table that was written: the object's own, or one of OUTPUTS
     kind           string!  of the object
     t              bigint   the T to which the commit advanced the output; NULL if it closed it
     at             timestamp!  the instant of the commit, after that of T
@@ -66,7 +66,7 @@ _REFRESHES = _columns("""
     seconds        double   up to the commit, without it; NULL when it was not measured
     phases         map<string,double>!  seconds by phase
     delay_seconds  double   from T to the commit
-    times          bigint!  how many Ts share the commit
+    times          bigint!  the number of Ts that share the commit
     process        string   host and process id of the writer
 """)
 _FAILURES = _columns("""
@@ -81,58 +81,58 @@ _FAILURES = _columns("""
     line        bigint   in the definition, from 1
     column      bigint   in the definition, from 1
     ended_at    timestamp  the instant at which it was resolved or skipped
-    what_to_do  string   of an open one: what to type
+    what_to_do  string   what to type, for an open failure
 """)
 _LAG = _columns("""
     object            string!  the task or materialized view
     kind              string!  of the object
     state             string!  up to date, behind, failed, suspended, finished or unreadable
     upper             bigint   everything at times below it is stored
-    complete_through  bigint   the newest T at which all that it holds is stored
-    lag_seconds       double!  from complete_through to the newest change that it waits for
-    lag_versions      bigint!  the commits that it waits for
-    error_condition   string   of the error that stops it, as condition of system.failures
-    error_t           bigint   at which T
-    error_message     string   and why
+    complete_through  bigint   its rows are stored for every T up to this one
+    lag_seconds       double!  the time since the first commit that it waits for was due
+    lag_versions      bigint!  the number of commits that it waits for
+    error_condition   string   the condition of the error that stops it, as in system.failures
+    error_t           bigint   the T of that error
+    error_message     string   the message of that error
 """)
 _DEPENDENCIES = _columns("""
-    object       string!  what reads
+    object       string!  the object that reads
     kind         string!  of the object
-    reads        string!  what it reads; of a task's output the task that writes it
-    reads_kind   string!  of what it reads
+    reads        string!  the object that is read; for a task's output, the task that writes it
+    reads_kind   string!  the kind of the object that is read
     role         string!  input, reference or output
-    columns      array<string>!  those of its columns that the definition names; all by a star
-    column_lineage  map<string,array<string>>!  by column of the object: those that go into it
+    columns      array<string>!  the columns that the definition reads; all of them for a star
+    column_lineage  map<string,array<string>>!  the columns that each of its columns comes from
 """)
 _QUARANTINE = _columns("""
-    object           string!  the task or materialized view that has set the row aside
+    object           string!  the task or materialized view that the quarantine belongs to
     kind             string!  of the object
-    t                bigint   the T; NULL of a view, whose quarantine follows the data
-    relation         string   what the row is of: an output, the input, or the view
-    constraint_name  string   all that it breaks; NULL of one that could not be computed
-    reason           string   why: the rules, or the message of the error
-    place            string   what of the definition failed
+    t                bigint   the T; NULL for a view, whose quarantine follows the data
+    relation         string   the output, the input or the view that the row belongs to
+    constraint_name  string   the constraints that it breaks; NULL for a row of a failed T
+    reason           string   the rules that it breaks, or the message of the error
+    place            string   the part of the definition that failed
     row_json         string   the row
 """)
 _STORAGE = _columns("""
     object        string!  the table, task or materialized view
     kind          string!  of the object
     part          string!  rows or state table
-    version       bigint!  the newest of the Delta table
-    files         bigint!  that hold rows now
-    bytes         bigint!  of these files
-    rows          bigint   now; NULL without statistics
-    deleted_rows  bigint!  that are still in the files
+    version       bigint!  the newest version of the Delta table
+    files         bigint!  the number of files with present rows
+    bytes         bigint!  the size of these files
+    rows          bigint   the number of present rows; NULL without statistics
+    deleted_rows  bigint!  the number of deleted rows that are still in the files
     location      string!  of the Delta table
 """)
 SYSTEM_TABLES = {
     table.name: table
     for table in (
         SystemTable("dependencies", "What each object reads, with the columns.", _DEPENDENCIES),
-        SystemTable("failures", "What could not be computed.", _FAILURES),
+        SystemTable("failures", "Each T that could not be computed.", _FAILURES),
         SystemTable("lag", "The state and lag of each task and materialized view.", _LAG),
         SystemTable("objects", "Every object.", _OBJECTS),
-        SystemTable("quarantine", "Each row that is set aside.", _QUARANTINE),
+        SystemTable("quarantine", "Each row in quarantine.", _QUARANTINE),
         SystemTable("refreshes", "Each commit of a task or materialized view.", _REFRESHES),
         SystemTable("storage", "The files that hold each object's rows now.", _STORAGE),
     )

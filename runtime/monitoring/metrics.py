@@ -198,7 +198,7 @@ def _of_pulse(pulse: Pulse) -> Iterator[Metric]:
 
 def _of_lags(lags: Lags) -> Iterator[Metric]:
     labels = ("object", "kind")
-    missing = "From what is complete to the newest change waited for."
+    missing = "Time since the first commit that an object waits for was due."
     behind = _gauge("lag_seconds", missing, *labels)
     waiting = _gauge("lag_commits", "Commits that an object waits for.", *labels)
     complete = "The object's rows are stored for every T up to this one."
