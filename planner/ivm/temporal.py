@@ -1,9 +1,9 @@
 """Finds when a view with now() changes as time passes, and its query as of a T.
 
-A :class:`~ctsql.planner.ivm.algebra.nodes.Temporal` node lets each row of its child pass for an
-interval of T: from when all of its comparisons that become true have, until the first of the others
-becomes false. While no table changes, the view next changes at the least later T at which a row of
-any such node enters or expires.
+A :class:`~ctsql.planner.ivm.algebra.nodes.Temporal` node passes each row of its child for an
+interval of T. The interval begins when the last comparison that becomes true is true, and ends when
+the first of the others becomes false. While no table changes, the view next changes at the smallest
+later T at which a row of any such node enters or expires.
 
     value <  now()   in from floor(value) + 1 ms     value >  now()   in until ceil(value)
     value <= now()   in from ceil(value)             value >= now()   in until floor(value) + 1 ms
@@ -48,8 +48,8 @@ from ctsql.planner.syntax.ast import ClockKind
 _MS, _DAY = 1_000, 86_400_000_000  # microseconds in a unit of the clock
 NEVER, _ALWAYS = 2**63 - 1, -(2**63) + 1
 _FAR = "100000-01-01"
-"""No T is so far from year 0. Days and instants that are farther count as this one, as a sum with
-them may be more than Spark has numbers for; so may a DATE be as a TIMESTAMP."""
+"""Farther from year 0 than any T. Days and instants beyond it are replaced by it: Spark may fail to
+add to them, or to cast such a DATE to TIMESTAMP."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

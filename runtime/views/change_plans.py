@@ -260,7 +260,7 @@ def not_compared(query: PreparedQuery, plan: ViewWrite, reason: Declined | None)
 
 
 def _are_compared(warehouse: Warehouse, query: PreparedQuery, plan: TemporalPlan) -> bool:
-    """Do all values that are compared with the clock have a type in the order of time?"""
+    """Whether all values that are compared with the clock have a type of date or time."""
     types = warehouse.queries.types_of(plan.compared(), query.tables)
     return types <= _TYPES_COMPARED
 
@@ -360,7 +360,7 @@ def types_of(
 
 
 def same_rows(session: SparkSession, one: Query, other: Query, columns_of: ColumnsOf) -> bool:
-    """Do two queries provably return the same rows, by Spark's plans of them?
+    """Whether two queries provably return the same rows, by their plans in Spark.
 
     Queries that read the clock are not compared.
     """

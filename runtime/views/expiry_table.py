@@ -53,12 +53,12 @@ _DIFF = "diff"
 
 
 def is_worth(rows: int | None) -> bool:
-    """Is an expiry table worth its cost for so many rows? None if their number is unknown."""
+    """Whether an expiry table is worth its cost for a number of rows; None: it is unknown."""
     return rows is None or rows >= ROWS_MIN
 
 
 def expires_within(statistics: str | None, after: int, until: int | None) -> bool:
-    """May a file with these statistics (JSON) have an expiry in (after, until]?
+    """Whether a file with these statistics (JSON) may have an expiry in (after, until].
 
     >>> statistics = '{"minValues": {"expiry": 5}, "maxValues": {"expiry": 7}}'
     >>> [expires_within(statistics, *span) for span in ((0, 4), (4, 5), (6, None), (7, 9))]
@@ -101,7 +101,7 @@ class ExpiryTable(SideTable):
         return self.did
 
     def opened(self) -> bool:
-        """Is it current as of the view's last write? If so, it is used from now on."""
+        """Whether it is current as of the view's last write; if so, it is used from now on."""
         self._stored_batch = self.find()
         return self._stored_batch is not None
 
@@ -278,7 +278,7 @@ class ExpiryTables:
 
     @property
     def is_filled(self) -> bool:
-        """Was one of them filled from all rows?"""
+        """Whether one of them was filled from all rows."""
         return any(one.is_filled for one in self.by_window.values())
 
     @property

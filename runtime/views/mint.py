@@ -76,7 +76,7 @@ def decide(description: Description, upper: int) -> Decision[Description]:
 
 
 def is_overtaken(version_read: int, last_version: int, *, has_rows: bool) -> bool:
-    """Did another process's rows (not our own empty commit) move the upper to a lower?
+    """Whether another process's rows, not our own empty commit, moved the upper to a lower.
 
     Then the staged rows were compared with rows that no longer exist. This happens when a view
     starts again: its lower is the time of creation, not the stored upper.

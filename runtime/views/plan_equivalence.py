@@ -1,4 +1,4 @@
-"""Do two optimized plans compute the same rows, except for column names? Pure.
+"""Compares two optimized plans: whether they compute the same rows, except for names. Pure.
 
 Spark's ``sameResult`` distinguishes ``k`` and ``k AS x``, and a change plan renames and nests more
 than the user did. So each plan gets a normal form, from the leaves up. Equal numbers are equal
@@ -30,7 +30,7 @@ _COMPARING = ("EqualTo", "LessThan", "LessThanOrEqual")
 
 
 def same_plan(one: PlanOperator, other: PlanOperator) -> bool:
-    """Do two plans provably return the same rows for any contents of the tables?"""
+    """Whether two plans provably return the same rows for any contents of the tables."""
     numbers: dict[Any, int] = {}
     try:
         return _Forms(numbers).root(one) == _Forms(numbers).root(other)

@@ -61,7 +61,7 @@ class PlanRunner:
         return self._engine.run(query, inputs, self._names)
 
     def see_through(self) -> None:
-        """Stop checking: the remaining work takes less than recomputing the view."""
+        """Stop calling ``check``: the remaining work takes less than recomputing the view."""
         self._check = lambda: None
 
     def _pick(self, selection: PickedColumns) -> LocalRows | Declined:

@@ -44,7 +44,7 @@ from ctsql.runtime.warehouse.warehouse import Warehouse
 
 
 class TookLonger(Exception):
-    """Following has taken as long as a recomputation."""
+    """The incremental refresh has taken as long as a recomputation."""
 
 
 DETAIL_MAX = 200  # characters of a detail that a commit keeps
@@ -157,7 +157,7 @@ class ViewRefresh:
             _make_or_refuse(self.state, partial(fill_state, self.context, query, state[0], at))
 
     def _is_followed_next(self, outcome: RefreshOutcome, query: PreparedQuery, at: int) -> bool:
-        """Is the next change likely to be followed, after a refresh that recomputed the view?"""
+        """Whether the next refresh is likely to be incremental, after a recomputation."""
         costs = self.costs.after(outcome.strategy, outcome.ms, outcome.tried_ms)
         likely = recompute_why(self.policy, self._sizes(query, {}, at), costs) is None
         return likely and query.refusal() is None
@@ -260,7 +260,7 @@ class ViewRefresh:
         return before, at
 
     def has_foreign_rows(self) -> bool:
-        """Did another writer write into the view's table since the last comparison?"""
+        """Whether another writer wrote into the view's table since the last comparison."""
         return self.warehouse.relations.output(self.item).has_foreign_rows()
 
     def _moves(self, query: PreparedQuery, before: int, at: int) -> dict[str, TableMove] | Declined:

@@ -86,5 +86,5 @@ class RefreshContext:
         return StoredRows(self.warehouse.relations.table(self.item), self.batch.version_read)
 
     def is_strict_arithmetic(self) -> bool:
-        """Is an overflowing sum an error? Otherwise it would be NULL, and could not be added to."""
+        """Whether an overflowing sum is an error; if it is NULL, a change cannot be added to it."""
         return self.warehouse.gateway.session.conf.get("spark.sql.ansi.enabled") == "true"

@@ -4,8 +4,8 @@ docs/views.md lists the ways; each leaves the same rows.
 
 The inputs are row counts from the tables' logs, and this view's measured times, which have priority
 over estimates (:class:`Costs`; each commit stores them for the next refresh). A refresh that has
-taken as long as a recomputation is given up and recomputed; its time counts as incremental. One
-slow time may be the process's start, so the choice changes after the second. Recomputing is
+taken as long as a recomputation is stopped and recomputed; its time counts as incremental. One slow
+refresh may be caused by the process's start, so the choice changes after the second. Recomputing is
 measured again after the view's creation. The slower way is retried from time to time: tables grow.
 """
 
@@ -146,7 +146,7 @@ class Costs:
         return asdict(self)
 
     def anew(self) -> "Costs":
-        """Forget the cost of following, because from now on it has a state table."""
+        """Reset the cost of incremental refreshes, because from now on they have a state table."""
         return replace(self, follow_ms=None, untried=0, follows=0)
 
     def after(self, strategy: Strategy, ms: int, tried_ms: int = 0) -> "Costs":
@@ -209,7 +209,7 @@ def recompute_why(policy: Policy, sizes: Sizes, costs: Costs) -> str | None:
 
 
 def are_small(tables: Sequence[int | None]) -> bool:
-    """Are tables with so many rows together small? Not if a count is unknown (None)."""
+    """Whether tables with these row counts are small together; not if a count is None."""
     counts = [rows for rows in tables if rows is not None]
     return len(counts) == len(tables) and sum(counts) < RECOMPUTED_ROWS_MAX
 

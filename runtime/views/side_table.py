@@ -103,7 +103,7 @@ class Pointer:
 def is_current(
     pointer: Pointer, *, table: str, last_write: int | None, has_foreign_rows: bool
 ) -> bool:
-    """Is the table the one that a view's last commit named [only-what-is-named]?
+    """Whether the table is the one that a view's last commit named [only-what-is-named].
 
     Args:
         table: its Delta id. last_write: the version of its last write by ctsql, None if unknown.
@@ -155,7 +155,7 @@ class SideTable:
 
     @property
     def is_refused(self) -> bool:
-        """Did the view's last commit record a refusal?"""
+        """Whether the view's last commit recorded a refusal."""
         return self.pointer is not None and self.pointer.refusal is not None
 
     @property

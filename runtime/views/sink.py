@@ -142,7 +142,7 @@ class ViewSink:
             self._close()
 
     def _may_be_written(self) -> bool:
-        """Does the table have the view's columns, or get them with the next commit?
+        """Whether the table has the view's columns, or gets them with the next commit.
 
         False if a newer definition has written it, and in read-only mode before that commit: reads
         are then computed, because tables in memory have the stored columns. Raises

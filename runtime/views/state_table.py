@@ -30,7 +30,7 @@ GROUPS_MAX = 200_000  # the most groups of a state table that is read whole at e
 def is_to_build(
     need: StateNeed, pointer: Pointer | None, *, rows_went: bool, retry: bool = False
 ) -> bool:
-    """Should a state table that is not current be filled from all rows?
+    """Whether to fill a state table that is not current from all rows.
 
     Args:
         pointer: of the last commit, for the same digest. rows_went: groups had to be recomputed
@@ -132,7 +132,7 @@ class ViewState(SideTable):
 
 
 def is_above(rows: DataFrame, columns: Sequence[str]) -> bool:
-    """Is any value in these columns above the bound up to which averages are exact?"""
+    """Whether a value in these columns is above the bound up to which averages are exact."""
     if not columns:
         return False
     above = [F.col(backtick(c)) > BOUND for c in columns]

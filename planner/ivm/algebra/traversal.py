@@ -325,7 +325,7 @@ def equal_classes(conditions: Sequence[alg.Expr]) -> list[frozenset[alg.Col]]:
 
 
 def is_one_row(node: alg.Node) -> bool:
-    """Does a relation provably have at most one row, as a GROUP BY without columns has?"""
+    """Whether a relation provably has at most one row, as a GROUP BY without columns does."""
     match node:
         case alg.Aggregate():
             return not node.keys and node.sets is None

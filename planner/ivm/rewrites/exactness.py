@@ -45,7 +45,7 @@ def inexact(node: Node) -> Iterator[tuple[Node, Declined]]:
 
 
 def _has_collations(node: Node) -> bool:
-    """Can there be texts that are equal but not identical?
+    """Whether there can be texts that are equal but not identical.
 
     Only the query can compute them, because Delta stores no column with a collation.
     """

@@ -57,7 +57,7 @@ def _replace(context: RefreshContext, runner: PlanRunner, texts: KeyedTexts) -> 
 
 
 def _are_most(stored_rows: StoredRows, keys: RowSet) -> bool:
-    """Are there so many keys that most rows of a view have one of them?"""
+    """Whether most rows of a view have one of the keys."""
     count = stored_rows.count
     if count is None or count < KEYS_COUNTED_MIN:
         return False
@@ -133,7 +133,7 @@ def _from_filled(
 
 
 def _adds(context: RefreshContext, plan: ChangePlan) -> bool:
-    """Can the change be added to stored groups, for all values of the sums?
+    """Whether the change can be added to stored groups, for all values of the sums.
 
     A sum of two sums must keep all digits, and one that is too large must be an error.
     """

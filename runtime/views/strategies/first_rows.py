@@ -23,7 +23,7 @@ def headline(plan: ChangePlan, sentence_of: ReasonPrinter) -> str | None:
 
 
 def are_grouped_rightly(context: RefreshContext) -> bool:
-    """Can Spark group rows of the view? For maps it may return others (``MapSort``, Spark 4.2)."""
+    """Whether Spark groups rows of the view correctly; maps it may not (``MapSort``, Spark 4.2)."""
     schema = context.warehouse.relations.table(context.item).schema_at(context.batch.version_read)
     return all(is_comparable(schema[name].dataType) for name in context.columns)
 

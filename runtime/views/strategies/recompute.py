@@ -59,7 +59,7 @@ def _staged_rows(context: RefreshContext, at: int) -> DataFrame | None:
 
 
 def _is_small(context: RefreshContext) -> bool:
-    """Is the difference likely to fit the driver? The view's size decides, or its inputs'."""
+    """Whether the difference likely fits the driver, by the size of the view or of its inputs."""
     warehouse, item = context.warehouse, context.item
     output = warehouse.relations.output(item)
     if output.upper > item.created_at:

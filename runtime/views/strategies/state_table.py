@@ -182,7 +182,7 @@ class _Following:
         return after.select(after.schema.names, self.state_plan.columns)
 
     def _is_refused(self, texts: ChangeTexts) -> bool:
-        """Are the averages no longer exact? Then the state table is refused."""
+        """Whether the averages are no longer exact; then the state table is refused."""
         after = self._after(texts) if self.state_plan.bounded_columns else None
         if after is None or not is_above(after.plain_frame, self.state_plan.bounded_columns):
             return False
