@@ -17,7 +17,7 @@ from ctsql.catalog.items import Item, item_of_entry, item_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cutover:
-    """Changes of the catalog that come into force together."""
+    """Changes of the catalog that take effect at one T."""
 
     items: tuple[Item, ...] = ()  # new and changed objects, as they will be
     # the ids of those that are created at the T.

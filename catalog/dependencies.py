@@ -239,7 +239,7 @@ Key = TypeVar("Key")
 def behind_needs(keys: Iterable[Key], needs: Callable[[Key], Iterable[Key]]) -> list[Key]:
     """Some keys and all that they need, each once and after its needs.
 
-    A key in a circle is after the rest of its needs. Chains may have any length.
+    A key in a cycle comes after the rest of its needs. Chains may have any length.
 
     >>> behind_needs("ab", {"a": "cb", "b": "c", "c": "c"}.get)
     ['c', 'b', 'a']

@@ -432,7 +432,7 @@ def _unreadable(object_id: str, text: str, problem: str) -> Item:
 
 
 def _values(value: Any) -> Any:
-    """A record, or a field of one, as JSON has it."""
+    """A record, or a field of one, as a JSON value."""
     if isinstance(value, tuple):
         return [_values(one) for one in value]
     if hasattr(value, "to_json"):

@@ -1,1 +1,1 @@
-"""Text to statements to a frozen plan to PySpark plans. Pure, but for the DataFrames it builds."""
+"""SQL text -> statements -> a frozen logical plan -> DataFrames. Pure, but for the DataFrames."""

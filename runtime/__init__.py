@@ -1,4 +1,4 @@
-"""Everything that touches what is durable, in rooms; imports go down only.
+"""Reads and writes everything durable, in rooms that import only lower rooms.
 
 From top to bottom: ``statements`` and ``service``, ``maintenance``, ``subscriptions``, ``engine``,
 ``tasks`` and ``views``, ``warehouse``, ``delta``, ``rows``, ``log`` and ``spark``. The order is

@@ -1,4 +1,4 @@
-"""The interface to Spark's analyzer, the only thing outside that binding depends on."""
+"""The interface to Spark's analyzer, binding's only dependency on Spark."""
 
 from collections.abc import Sequence
 from typing import Protocol

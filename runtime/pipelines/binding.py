@@ -362,7 +362,7 @@ class FolderBinder:
         return change
 
     def _is_over_others(self, old: Item) -> bool:
-        """Must an unchanged text be bound again, because an object that it reads has other columns?
+        """Whether an unchanged text must be bound again: an object that it reads has other columns.
 
         Not a view after its last refresh, and no plain view that is a task's input.
         """
@@ -376,7 +376,7 @@ class FolderBinder:
         return not self.engine.schedules.is_closed(old)
 
     def _has_lost_columns(self, item: Item) -> bool:
-        """Has a view that is read, also through plain views, lost or retyped a column?"""
+        """Whether a view that is read, also through plain views, lost or retyped a column."""
         stored, now = self.stored_catalog.items, self.overlay.catalog.items
         queries = with_plain_views(self.overlay.catalog, item)
         return any(
@@ -387,7 +387,7 @@ class FolderBinder:
         )
 
     def _is_other(self, read: Reading) -> bool:
-        """Are an object's known columns different from those that a definition was bound to?"""
+        """Whether an object's loaded columns differ from those that a definition was bound to."""
         item = self.overlay.catalog.items[read.object_id]
         before, now = self.stored_catalog.items[item.id], self.overlay.columns_now(item)
         is_altered = isinstance(item, Table) and bool(item.alterations)

@@ -36,7 +36,7 @@ from ctsql.runtime.spark.missing import or_else
 
 
 class RowSet(ABC):
-    """Rows of a session, wherever they are."""
+    """Rows of a session, in the driver or in Spark."""
 
     session: SparkSession
     schema: T.StructType
@@ -236,7 +236,7 @@ class LocalRows(RowSet):
     @property
     @or_else(lambda self: self.arrow.num_rows, HELD_ROWS)
     def row_count(self) -> int:
-        """How many there are."""
+        """The number of rows."""
         if "arrow" in self.__dict__:
             return int(self.arrow.num_rows)
         return int(self.in_jvm.rows.size())

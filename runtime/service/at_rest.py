@@ -1,4 +1,4 @@
-"""Finds the outputs that a tick may leave alone because nothing has changed for them.
+"""Finds the outputs that a tick need not advance because nothing has changed for them.
 
 An object that a tick has advanced is *at rest* until
 
@@ -6,8 +6,8 @@ An object that a tick has advanced is *at rest* until
     its own log, or that of an output below it, has another version: a foreign commit, a failure
     definitions change, or the state of tasks: altered, suspended, resumed
 
-If a task is suspended, or time alone may cause a change, nothing is at rest. To find out by its
-advance that an output has nothing to do takes milliseconds, and a service may have hundreds.
+If a task is suspended, or time alone may cause a change, nothing is at rest. Advancing an output
+that has nothing to do takes milliseconds, and a service may have hundreds of outputs.
 
 [rests-as-looked-at] an object is at rest at the version that its log had before it was advanced; if
     it was written since, also by this tick, it is checked once more.

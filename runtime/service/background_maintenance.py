@@ -80,7 +80,7 @@ class Upkeep:
         self._new_versions[object_id] = (first, version)
 
     def take_due(self) -> DueMaintenance:
-        """What has become due since the last check, which this is."""
+        """The maintenance that has become due since the last call."""
         versions, self._new_versions = self._new_versions, {}
         return DueMaintenance(
             objects=_due(versions, LOOK_EVERY_COMMITS),
@@ -131,7 +131,7 @@ def narrow(engine: Engine, due: DueMaintenance) -> DueMaintenance:
 
 @contextmanager
 def maintenance_lock(warehouse: str, *, wait_seconds: float) -> Iterator[bool]:
-    """Keep other processes from maintaining the same warehouse; yields whether it could.
+    """Lock the maintenance of a warehouse against other processes; yields whether it succeeded.
 
     Always True for stores without locks: of two compactions one is lost.
     """
@@ -144,7 +144,7 @@ def maintenance_lock(warehouse: str, *, wait_seconds: float) -> Iterator[bool]:
 def _report_problems(
     report: Callable[[Event], None], item: Item | None, act: Callable[[], object]
 ) -> None:
-    """Call it; report errors, except those that end everything."""
+    """Call ``act``; report its errors, except those that end all maintenance."""
     try:
         act()
     except CtsqlError as problem:

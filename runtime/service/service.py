@@ -71,7 +71,7 @@ class Service:
         self._worker_pool = WorkerPool(self.workers, self.stop, self._report_commit)
 
     def run(self, *, once: bool, interval: float) -> None:
-        """Look and tick until stopped, or (``once``) one tick.
+        """Poll and tick until stopped, or (``once``) run one tick.
 
         Raises:
             CtsqlError: with ``once`` the error of the first failed object, after all others were
@@ -85,7 +85,7 @@ class Service:
             self._worker_pool.close()
 
     def _tell_start(self, engine: Engine) -> None:
-        """Report what is followed."""
+        """Report the followed tables at the start."""
         catalog = engine.refresh_catalog()
         tables = [i for i in catalog if isinstance(i, Table)]
         run = [i for i in catalog if isinstance(i, Maintained)]

@@ -10,7 +10,7 @@ from ctsql.runtime.log.write_handle import Appended, Committed, Entry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdvanceContext:
-    """The wishes of a caller of ``advance``."""
+    """The callbacks and the stop signal of a caller of ``advance``."""
 
     # set to stop after the current commit; None to run to the end
     stop: threading.Event | None = None

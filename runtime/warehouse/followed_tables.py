@@ -26,7 +26,7 @@ def followed_tables(catalog: Catalog) -> frozenset[str]:
 
 
 def keep_logs(warehouse: Warehouse, before: AbstractSet[str] | None = None) -> frozenset[str]:
-    """Make tables with followers keep their logs, and no others; returns the former.
+    """Make tables with followers keep their logs, and no other table; returns their ids.
 
     ``before``: the tables that were followed; only differences are checked. None for all.
     """

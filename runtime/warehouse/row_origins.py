@@ -5,8 +5,8 @@ commit removes whole files and adds others (compaction, or an UPDATE without del
 equal to removed ones are older: as many as were removed. So the removed files are read as of the
 version before, and so on back, as long as they exist.
 
-[only-proven-times] a T is returned only if the log and the files prove it; else a sentence says
-    what is known.
+[only-proven-times] a T is returned only if the log and the files prove it; otherwise a sentence
+    gives the reason.
 [rows-stay-in-spark] memory is bounded: rows stay in Spark, the driver holds a record for each file.
 """
 

@@ -5,8 +5,8 @@ the timeline has bound for refreshes by hand.
 
 [as-of-refresh-time] at T it shows its query as of the newest refresh time R <= T, whether or not
     anything was written at R.
-[times-of-then] a changed schedule holds from its T on: a read as of an earlier T uses the refresh
-    times of then.
+[times-of-then] a changed schedule holds from its T on: a read as of an earlier T uses the schedule
+    in force at that T.
 
 A view with now() also changes when a row is due, without any change of a source.
 

@@ -147,7 +147,7 @@ class DeltaHandle:
 
     @cached_property
     def log(self) -> Any:
-        """The handle itself."""
+        """Delta's own object (``DeltaLog``)."""
         return self._open()
 
     @property

@@ -151,7 +151,7 @@ class Alteration(OnNames):
         return "DROP SCHEMA" if is_there else "DROP SCHEMA (did not exist)"
 
     def _let_go(self, items: Sequence[Item], statement: st.DropObject) -> None:
-        """Delete the folders of what cannot be restored, and forget all dropped tables."""
+        """Delete the folders of objects that cannot be restored, and the caches of dropped ones."""
         delete_folders(self.engine, [i for i in items if statement.purge or i.problem])
         for item in items:
             if item.location is not None:

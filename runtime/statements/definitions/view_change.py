@@ -116,7 +116,7 @@ def counts_anew(
     after: tuple[RefreshPart, ...] | None,
     histories: Collection[History],
 ) -> bool:
-    """Do refresh times count from the T at which a view is replaced? Unchanged ones continue.
+    """Whether refresh times count from the T at which a view is replaced; unchanged ones do not.
 
     ``histories``: of the view and of its quarantine, which have the same refresh times.
     """

@@ -31,7 +31,7 @@ from ctsql.runtime.warehouse.times.replaced_tables import LOST
 
 FAILED = ("VIEW_FAILED", "TASK_FAILED")
 MENDED = (*FAILED, *LOST)
-"""Conditions of an object that another definition may mend."""
+"""Conditions of an object that another definition may correct."""
 
 
 def refresh_view(engine: Engine, item: Item, *, full: bool, replaced: bool = False) -> None:

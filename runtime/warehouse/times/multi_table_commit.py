@@ -19,7 +19,7 @@ missing parts, and the timeline binds the parts only when all are there.
     the timeline binds neither.
 [undone-on-timeline] undoing is decided on the timeline too, so two processes never do both.
 
-:mod:`ctsql.runtime.log.fault_points` says what a crash leaves at each step.
+:mod:`ctsql.runtime.log.fault_points` lists the state after a crash at each step.
 """
 
 import json
@@ -209,7 +209,7 @@ def alone(timeline: Timeline, item: Item, complete: Callable[[], object]) -> Ite
 def mint_resolved(timeline: Timeline, tables: Callable[[], Tables], *, tick_ms: int) -> int:
     """Bind new commits and finish the transactions of killed processes; returns the newest T.
 
-    If one cannot be finished, readers and writers of its tables get an error; others go on.
+    If one cannot be finished, readers and writers of its tables get an error; others continue.
     """
     newest = timeline.mint(tables(), tick_ms=tick_ms)
     problems: dict[str, dict[str, object]] = {}

@@ -9,7 +9,7 @@ NOT_THERE = ("TABLE_REPLACED", "NOT_A_DELTA_TABLE")
 """Conditions of a table that is not the object's table."""
 DAMAGED = "STORED_DATA_INVALID"  # the condition of a damaged log
 UNREADABLE = (DAMAGED, "TRANSACTION_STUCK", *NOT_THERE)
-"""Conditions of an object that is unreadable, with its readers, until somebody mends it."""
+"""Conditions of an object that is unreadable, with its readers, until it is repaired."""
 LOST = ("HISTORY_LOST", *UNREADABLE)
 """The same, and the condition of removed versions."""
 

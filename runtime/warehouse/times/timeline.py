@@ -542,7 +542,7 @@ def _bindable(
     """The commits of a source to bind: none while its log is damaged.
 
     Its readers get an error (:func:`ctsql.runtime.warehouse.table_checks.check_tables`); other
-    objects go on. The commits get Ts when the log is mended.
+    objects continue. The commits get Ts when the log is repaired.
     """
     try:
         candidates = timeline.unbound(source, name, table)
