@@ -1,8 +1,8 @@
 """Finds the definitions that a TEST statement needs, and the T of each of its steps. Pure.
 
 A test creates the objects that it names, and all that they read. An object that it gives rows to
-becomes a table, so nothing below it is needed. Attached and loaded tables are plain tables: a test
-touches nothing outside of the folder. The clock does not run: a step's T is its AT, or a second
+becomes a table, so nothing below it is needed. Attached and loaded tables become plain tables: a
+test reads nothing outside of the folder. The clock does not run: a step's T is its AT, or a second
 after the step before.
 """
 
@@ -26,7 +26,7 @@ FIRST_MS = 60_000  # the first T of AT, so that there is room for the objects' c
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandIn:
-    """A table that a test gives rows to, in place of the folder's object of that name."""
+    """A table that a test gives rows to, replacing the folder's object of that name."""
 
     name: Name
     ref: st.RelationRef  # the place where it is first given rows
@@ -38,7 +38,7 @@ class StandIn:
 class TestPlan:
     """The objects to create for a test, in order: schemas, stand-in tables, definitions."""
 
-    __test__ = False  # for pytest, which takes its name for a test's
+    __test__ = False  # pytest would collect a class named Test
 
     test: st.Test
     schema: str  # where the test's unqualified names are looked up
@@ -231,7 +231,7 @@ def _how_to_give(name: Name) -> str:
 
 
 def _detached(definition: FileDefinition) -> FileDefinition:
-    """The definition without LOCATION and other places outside of the warehouse."""
+    """The definition without LOCATION."""
     statement = definition.statement
     match statement:
         case st.CreateMaterializedView() | st.CreateContinualTask():

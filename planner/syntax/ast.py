@@ -17,7 +17,7 @@ from ctsql.catalog.spans import Span
 
 
 class ChangeKind(Enum):
-    """The part of a relation that ``inserts(t)`` and its like read, in the body of a task."""
+    """The part of a relation that ``inserts(t)`` and similar functions read in a task's body."""
 
     INSERTS = "inserts"
     DELETES = "deletes"
@@ -67,7 +67,7 @@ class RelationRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedSource:
-    """What a name in FROM, or a statement's target, adds to a scope. Names are folded."""
+    """An entry of a scope: a relation in FROM, or a statement's target. Names are folded."""
 
     names: tuple[str, ...]  # the alias, or the name as typed; empty for none
     # names of its columns; a relation stands for all of its columns. None if not known.
@@ -103,7 +103,7 @@ class ClockKind(Enum):
     UNIX = "unix"  # unix_timestamp() without arguments
 
     def sql(self, at: int | str) -> str:
-        """The text that stands for such a call at T, or at the T in a column."""
+        """The text that replaces such a call at T, or at the T in a column."""
         instant = f"timestamp_millis({at})"
         match self:
             case ClockKind.TIMESTAMP:
@@ -134,7 +134,7 @@ class FunctionRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """Text to put in place of a span, whatever the statement is used for."""
+    """A text that replaces a span, for every use of the statement."""
 
     span: Span
     text: str
@@ -142,7 +142,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlText:
-    """A piece of Spark SQL (a query, a predicate, a statement) and what is replaceable in it."""
+    """A piece of Spark SQL (a query, a predicate, a statement) and its replaceable places."""
 
     span: Span  # the piece
     # every relation it reads, in order of text, common table expressions left out.
@@ -197,7 +197,7 @@ class ConstraintDef:
 
     @property
     def rule(self) -> str:
-        """What it asks for, as SQL on one line."""
+        """The constraint as SQL, on one line."""
         if self.predicate is not None:
             return f"CHECK ({' '.join(self.predicate.span.text.split())})"
         column_list = ", ".join(self.columns)
@@ -219,7 +219,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputDef:
-    """One of the OUTPUTS of a task: its name, its columns, and what its rows must keep."""
+    """One of the OUTPUTS of a task: its name, its columns, its constraints."""
 
     target: RelationRef
     columns: tuple[ColumnDef, ...]
@@ -280,7 +280,7 @@ class UpdateStatement:
 
 
 class MergeWhen(Enum):
-    """The rows that a clause of a MERGE is for."""
+    """The kind of rows that a clause of a MERGE applies to."""
 
     MATCHED = "matched"
     NOT_MATCHED = "not matched"
@@ -297,7 +297,7 @@ class MergeAction(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhenClause:
-    """WHEN ... [AND condition] THEN action. ``star`` is where ``*`` stands for all columns."""
+    """WHEN ... [AND condition] THEN action. ``star`` is the place of ``*`` for all columns."""
 
     span: Span
     when: MergeWhen
@@ -826,7 +826,7 @@ class Transact(Statement):
 class TestStep:
     """GIVEN or THEN [AT time] change [AND change ...]: one commit, at one T."""
 
-    __test__ = False  # for pytest, which takes its name for a test's
+    __test__ = False  # pytest would collect a class named Test
 
     span: Span  # the whole step, with its first word
     # the time that the test's clock is set to; None for a second after the step before.
@@ -839,7 +839,7 @@ class TestStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """What is to hold after a step of a test."""
+    """An expectation after a step of a test."""
 
     span: Span  # from the word EXPECT on
     after: int | None = None  # the number of the step, from 1; None for the last
@@ -876,7 +876,7 @@ class ExpectError(Expectation):
 class Test(Statement):
     """TEST 'name' GIVEN ... THEN ... EXPECT ..."""
 
-    __test__ = False  # for pytest, as above
+    __test__ = False  # pytest would collect a class named Test
 
     name: str
     name_span: Span

@@ -43,7 +43,7 @@ def parse(span: Span) -> Statement:
 
 
 def parse_as(kind: type[_Known], text: str, source_name: str) -> _Known:
-    """A text that was written as a statement of a kind; ``source_name`` names it in errors."""
+    """Parse a text as a statement of a kind; ``source_name`` names it in errors."""
     statement = parse(Source(text, source_name).whole())
     assert isinstance(statement, kind)  # as it was written
     return statement
@@ -99,4 +99,4 @@ _READERS: dict[str, Callable[[Tokens], Statement]] = {
     "CREATE": read_create,
     "EXPLAIN": _explain,
 }
-"""What reads a statement, by its first word."""
+"""The readers of statements, by their first word."""

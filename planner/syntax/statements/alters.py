@@ -28,7 +28,7 @@ _ALTERS = {
     f"{_CONSTRAINTS}, APPLY REPLACEMENT, RENAME TO",
     ObjectKind.MATERIALIZED_VIEW: f"SET, RESET, {_CONSTRAINTS}, APPLY REPLACEMENT, RENAME TO",
 }
-"""The readers of what follows ALTER and a name, for each kind with more than RENAME TO."""
+"""For each kind with more than RENAME TO, the reader of the text after ALTER and the name."""
 _REPLACEABLE = (ObjectKind.MATERIALIZED_VIEW, ObjectKind.CONTINUAL_TASK)
 VIEW_OPTIONS = ("REFRESH", opts.POLICY, opts.NOT_NULL, *opts.STORAGE_OPTIONS)
 

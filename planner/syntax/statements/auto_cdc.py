@@ -1,13 +1,13 @@
 """``CREATE FLOW f AS AUTO CDC INTO target``: change events applied by key, in order of a sequence.
 
-A flow is two ordinary objects. The continual task `f` keeps the *state*, which lets events come
-late and in any order. The materialized view `target` shows their result, a function of the *set* of
-events alone:
+A flow is two ordinary objects. The continual task `f` stores the *state* that late and unordered
+events need. The materialized view `target` shows their result, a function of the *set* of events
+alone:
 
 [total-order] events of one key are ordered by their sequence value; among equal values a delete is
     last, then the greatest columns. So no two different events are equal in order.
 [last-event-decides] SCD type 1: the last event of a key decides; after a delete there is no row.
-    The state keeps a row for a deleted key, or an older, late event would bring it back.
+    The state keeps a row for a deleted key; without it an older, late event would restore the key.
 [versions-open-and-end] SCD type 2: an event that is no delete and changes a tracked column opens a
     version; it ends where the next version or a delete begins. Untracked columns have the values of
     the last event of the version. The state keeps a row for each event.
@@ -151,7 +151,7 @@ class _Form:
         self.names = [backtick(c.name) for c in target_columns]
 
     def by_key(self, one: str, other: str, *more: str) -> str:
-        """The condition that two relations speak of the same key."""
+        """The condition that two relations have the same key."""
         return " AND ".join(f"{one}.{k} <=> {other}.{k}" for k in [*self.keys, *more])
 
     def event_order(self, of: str = "") -> list[str]:
@@ -163,7 +163,7 @@ class _Form:
         return [t for c in columns for t in order_terms(of + backtick(c.name), c.type)]
 
     def events(self) -> str:
-        """The events of one T; a delete has no values but its key."""
+        """The events of one T; a delete has only the values of its key."""
         sequence = f"coalesce({on_one_line(self.flow.sequence)}, raise_error('{NO_SEQUENCE}'))"
         when = self.flow.delete_when
         if when is None:

@@ -38,7 +38,7 @@ def read_body(tokens: Tokens, place: Span, name: str) -> tuple[st.BodyStatement,
 
 
 def _overwritten(statement: st.BodyStatement) -> tuple[st.BodyStatement, ...]:
-    """INSERT OVERWRITE is a DELETE of all rows and an INSERT, of what does not read these rows."""
+    """INSERT OVERWRITE as a DELETE of all rows and an INSERT that does not read them."""
     if not isinstance(statement, st.InsertStatement) or not statement.overwrites:
         return (statement,)
     target = statement.target
@@ -151,7 +151,7 @@ def _delete_or_update(tokens: Tokens, verb: int) -> st.DeleteStatement | st.Upda
 
 
 def _alias(cursor: TokenCursor, following: str) -> str | None:
-    """The alias in front of a word; None where that word or the end comes at once."""
+    """The alias in front of a word; None if there is none."""
     has_as = cursor.accept("AS")
     if cursor.current is None or (not has_as and cursor.at(following)):
         return None

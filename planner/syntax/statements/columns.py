@@ -107,7 +107,7 @@ def _column(
 
 
 def _begins_constraint(cursor: TokenCursor, *, typed: bool) -> bool:
-    """Whether a constraint of a column comes next; of one with a type NOT NULL is a property."""
+    """Whether a column's constraint comes next; NOT NULL of a typed column is a property."""
     if cursor.at("NOT", "NULL"):
         return cursor.upper(2) == "ON" or not typed
     return cursor.upper() in ("CONSTRAINT", "CHECK", "UNIQUE", "REFERENCES", "PRIMARY")

@@ -1,9 +1,9 @@
-"""Reads the statements about objects and settings: DROP, ALTER, COMMENT, SHOW, SET and so on.
+"""Reads statements about objects and settings: DROP, COMMENT, SHOW, SET, SUBSCRIBE and others.
 
     SUBSCRIBE [TO] name | (query) [AS OF t | FROM t] [UP TO t | UP TO NOW] [AS 'reader']
               [WITH (PROGRESS = true)]
 
-The clauses of SUBSCRIBE may stand in any order, each once.
+The clauses of SUBSCRIBE may be in any order, each once.
 """
 
 from collections.abc import Callable
@@ -219,7 +219,7 @@ def _show(cursor: TokenCursor) -> st.Statement:
 
 
 def _kind_before_name(cursor: TokenCursor) -> ObjectKind | None:
-    """The words of a kind, which may be left out: ``view`` alone is a name."""
+    """The words of a kind, which are optional: ``view`` alone is a name."""
     return cursor.kind() if len(cursor.rest) > 1 and cursor.upper(1) != "." else None
 
 
@@ -393,7 +393,7 @@ def _use(cursor: TokenCursor) -> st.Statement:
 
 
 def named_object(cursor: TokenCursor) -> tuple[ObjectKind, st.RelationRef] | None:
-    """``MATERIALIZED VIEW name`` and its like, if that and nothing else comes next."""
+    """A kind and a name, such as ``MATERIALIZED VIEW name``, if nothing else follows."""
     start = cursor.position
     kind = cursor.kind()
     if kind is None or kind is ObjectKind.TABLE:  # TABLE t is a query

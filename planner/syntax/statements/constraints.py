@@ -5,7 +5,7 @@
     [CONSTRAINT name] UNIQUE (columns)     [ON VIOLATION ...]
     column type [CONSTRAINT name] CHECK (condition) | NOT NULL | UNIQUE    [ON VIOLATION ...]
 
-One without a name gets one of its column and kind, so that it can be dropped and counted.
+A constraint without a name is named after its column and kind, so it can be dropped and counted.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ _KINDS = ("CHECK", "NOT", "UNIQUE", "FOREIGN", "REFERENCES", "PRIMARY")
 
 
 def at_constraint(cursor: TokenCursor, ahead: int = 0) -> bool:
-    """Whether a constraint of a whole row comes next in a column list, and no column."""
+    """Whether a constraint of a whole row, not a column, comes next in a column list."""
     word = cursor.upper(ahead)
     if word == "CONSTRAINT":
         return cursor.upper(ahead + 2) in _KINDS

@@ -166,7 +166,7 @@ def _replacing_table(table: st.CreateTable, tokens: Tokens) -> st.CreateTable:
 
 
 def _refuse_source(cursor: TokenCursor) -> None:
-    """Raise NOT_SUPPORTED for FROM FILES 'path' and FROM KAFKA (...), which begin no query."""
+    """Raise NOT_SUPPORTED for FROM FILES 'path' and FROM KAFKA (...), which are not queries."""
     behind = cursor.rest[2:3]
     if cursor.at("FROM", "FILES") and behind and behind[0].kind is Kind.STRING:
         raise refusal(cursor.here, "FROM FILES")
@@ -224,7 +224,7 @@ def _table(cursor: TokenCursor) -> st.CreateTable:
 
 
 def _turn_defaults_on(clauses: _TableClauses) -> list[st.Edit]:
-    """What is added for Delta, unless the user has."""
+    """The property that Delta needs for defaults, unless the user gave it."""
     properties = clauses.properties
     if any(fold(token.text) == fold(_DEFAULTS) for token in properties):
         return []

@@ -1,4 +1,4 @@
-"""Reads the headers of CREATE CONTINUAL TASK and CREATE MATERIALIZED VIEW, up to and with AS.
+"""Reads the headers of CREATE CONTINUAL TASK and CREATE MATERIALIZED VIEW, AS included.
 
     CONTINUAL TASK [IF NOT EXISTS] name [(columns) | OUTPUTS (name (columns), ...)] [clauses]
         ON INPUT source [[AS] alias] [WHERE condition], ... [clauses] AS
@@ -170,7 +170,7 @@ def _input(cursor: TokenCursor) -> TaskInput:
 
 
 def _rows_where(ref: RelationRef, alias: str | None, condition: Tokens) -> SqlText:
-    """The query of the rows for which a condition is true, which reads one row's columns alone."""
+    """The query of the rows for which a condition is true; it may read only columns of the row."""
     source = source_of(ref, alias)
     text = analyse(condition, form="predicate", outer=[(source,)])
     other = [ref.span for ref in text.relations] + [call.span for call in text.clocks]

@@ -240,7 +240,7 @@ def read_assignments(
 
 
 def _check_unique(assignments: list[st.Assignment]) -> tuple[st.Assignment, ...]:
-    """The assignments, no column among them twice (DUPLICATE_COLUMN)."""
+    """The assignments; DUPLICATE_COLUMN: a column is assigned twice."""
     names: set[str] = set()
     for assignment in assignments:
         if fold(assignment.column) in names:
@@ -314,7 +314,7 @@ def _value_edits(
 
 
 def _edited(text: SqlText, edits: list[Edit]) -> SqlText:
-    """The text with what is replaced; names of columns that are replaced are no longer there."""
+    """The edited text; column names within replaced places are left out."""
     gone = [edit.span for edit in edits]
     names = tuple(
         name for name in text.names if not any(g.start <= name.span.start < g.stop for g in gone)

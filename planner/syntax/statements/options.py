@@ -20,7 +20,7 @@ _HOW_EVERY = "Write an interval ('1 day', '2 hours 30 minutes') or a cron text (
 _HOW_MONTHS = "Write a cron text: '0 0 1 * *' is each first of the month, 00:00 UTC."
 COALESCE, VECTORS, LOCATION = "COALESCE", "DELETION VECTORS", "LOCATION"
 STORAGE_OPTIONS = (VECTORS, LOCATION)
-"""How and where an output is stored: decided when it is created."""
+"""Options about how and where an output is stored, which are fixed when it is created."""
 KEPT_OPTIONS = (COALESCE, *STORAGE_OPTIONS)
 """Options that another definition of the same object must repeat."""
 TASK_OPTIONS = (
@@ -113,7 +113,7 @@ def _all_groups(clauses: Iterable[Tokens]) -> list[Tokens]:
 
 
 def _words(group: Tokens) -> str:
-    """The option's name: the words it begins with, in upper case."""
+    """The option's name: its first words, in upper case."""
     words = [t.upper for t in takewhile(lambda t: t.kind is Kind.WORD, group)]
     if not words:
         raise syntax_error(group[0].span, f'found "{group[0].span.text}", expected an option')
@@ -186,7 +186,7 @@ _READERS: dict[str, Callable[[TokenCursor, str], int | str | bool | Every]] = {
 
 
 def unknown_option(span: Span, name: str, options: Iterable[str]) -> CtsqlError:
-    """An INVALID_OPTION for an option that there is not; the caller raises it."""
+    """An INVALID_OPTION for an unknown option; the caller raises it."""
     detail = f"There is no such option. The options are: {', '.join(options)}."
     hint = did_you_mean(name, options)
     return bad_option(span, name, detail, value="any value here", hint=hint)

@@ -42,7 +42,7 @@ def read_query(tokens: Tokens) -> st.Select | st.Dml:
 
 
 def verb_behind_with(tokens: Tokens) -> int | None:
-    """The index of the verb of DML that follows a WITH clause; None where that is none."""
+    """The index of the verb of DML after a WITH clause; None if another statement follows."""
     if tokens[0].upper != "WITH":
         return None
     words = tk.at_depth_0(tokens)

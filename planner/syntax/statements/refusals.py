@@ -1,4 +1,4 @@
-"""Statements that ctsql refuses by name: why, and what to type instead. Readers: docs/limits.md."""
+"""Statements that ctsql refuses by name: why, and what to type instead. See docs/limits.md."""
 
 from ctsql.catalog.errors import CtsqlError, not_supported
 from ctsql.catalog.spans import Span
@@ -79,7 +79,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     "TBLPROPERTIES": (_LAYOUT, "Leave the clause out."),
     "IN CLUSTER": ("The Spark session computes it.", "Leave the clause out."),
 }
-"""By leading words, without CREATE, OR REPLACE and their like for a kind of object."""
+"""By the first words of a statement, without CREATE and OR REPLACE for a kind of object."""
 _VERBS = ("CREATE", "ALTER", "DROP", "UNDROP", "SHOW", "DESCRIBE", "DESC", "REFRESH", "EXPLAIN")
 _OBJECT_WORDS = 2
 

@@ -163,7 +163,7 @@ def _with_clause(
 
 
 def _sequence(cursor: TokenCursor) -> Span:
-    """One expression; NOT_SUPPORTED: several, or columns that each have their own."""
+    """One expression; NOT_SUPPORTED: several, or a sequence for each column."""
     begin = cursor.position
     sequence = _expression(cursor, "an expression")
     for _, token in tk.at_depth_0(cursor.tokens[begin : cursor.position]):

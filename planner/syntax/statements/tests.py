@@ -131,7 +131,7 @@ def _rows(cursor: TokenCursor, edits: list[st.Edit]) -> st.SqlText:
 
 
 def _refuse_slip(tokens: Tokens, cause: CtsqlError) -> None:
-    """Raise SYNTAX_ERROR at a word after VALUES that is nearly one which begins another part."""
+    """Raise SYNTAX_ERROR at a word after VALUES that is a misspelt begin of another part."""
     for index, token in tk.at_depth_0(tokens):
         near = did_you_mean(token.upper, _PARTS) if index and token.kind is Kind.WORD else ""
         if near and cause.condition == "SYNTAX_ERROR":
@@ -175,7 +175,7 @@ def _begins_part(rest: Tokens, index: int) -> bool:
 
 
 def _begins_change(rest: Tokens, index: int) -> bool:
-    """Whether a change begins there, and no condition."""
+    """Whether a change, not a condition, begins there."""
     if tk.upper_at(rest, index) in DML_VERBS and rest[index + 1 : index + 2]:
         return rest[index + 1].is_name
     if not rest[index].is_name:

@@ -23,7 +23,7 @@ from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens
 
 READERS = {f"READ_{name.upper()}": name for name in FILE_FORMATS}
 _ANY_READER = "READ_FILES"
-"""Databricks' word: the format is the option of that name, or that of the ending."""
+"""Databricks' word: the format is the option ``format``, or that of the file's ending."""
 _ENDINGS = {
     **{f".{name}": name for name in FILE_FORMATS},
     ".tsv": "csv",
@@ -49,7 +49,7 @@ _OPTIONS_TEXT = """
     timestampNTZFormat unescapedQuoteHandling useUnsafeRow writeNonAsciiCharacterAsCodePoint
 """
 _SAME = {"delimiter": "sep", "charset": "encoding", "codec": "compression"}
-"""Options by names that Spark takes for another one, in lower case."""
+"""Other names of options, with the name that Spark uses for the same option, in lower case."""
 _KNOWN = {name.lower(): name for name in _OPTIONS_TEXT.split()}
 
 
@@ -94,7 +94,7 @@ def file_ref(
 
 
 def read_file(tokens: Tokens, index: int) -> tuple[RelationRef, int] | None:
-    """The file at an index and the index after it; None where no file begins."""
+    """The file at an index and the index after it; None if no file begins there."""
     token = tokens[index]
     if token.kind is Kind.STRING:
         return _relation(file_ref(token, None), token.span), index + 1
@@ -115,7 +115,7 @@ def read_file(tokens: Tokens, index: int) -> tuple[RelationRef, int] | None:
 
 
 def _relation(file: FileRef, span: Span) -> RelationRef:
-    """The file as a relation, which is called as the file is without its ending."""
+    """The file as a relation; its name is the file's name without its ending."""
     name = file.path.rstrip("/").rsplit("/", 1)[-1]
     return RelationRef(parts=(name.split(".")[0] or name,), span=span, file=file)
 
@@ -192,7 +192,7 @@ def _is_given(name: str, options: Iterable[str]) -> bool:
 
 
 def _check_known(option: Token) -> None:
-    """Raise INVALID_OPTION for an option that no reader or writer of files has.
+    """Raise INVALID_OPTION for an option that Spark's readers and writers lack.
 
     Hadoop and the writers of formats have many options; their names have a dot.
     """

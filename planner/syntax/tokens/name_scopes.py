@@ -209,7 +209,7 @@ class _Scopes:
 
 
 def _is_visible(path: Sequence[exp.Expr]) -> bool:
-    """Whether the last step of a path, into a statement, leads from where its sources are seen."""
+    """Whether a statement's sources are visible at the part that a path leads through."""
     for node in path:
         if isinstance(node, exp.Lateral) or (
             isinstance(node.parent, exp.Join) and node.arg_key == "on"
@@ -262,7 +262,7 @@ class QualifiedNames:
         return ".".join(ref.parts if len(ref.parts) > 1 else (self.search_schema, *ref.parts))
 
     def applied(self, text: SqlText) -> SqlText:
-        """A piece whose qualified names Spark resolves as they are meant; AMBIGUOUS_COLUMN."""
+        """The piece with qualified names that Spark resolves correctly; AMBIGUOUS_COLUMN."""
         if not text.names:
             return self._with_aliases(text)
         edits = [edit for name in text.names for edit in self._edits(name)]
@@ -298,7 +298,7 @@ class QualifiedNames:
         return source.names if source.ref is None else self.key(source.ref)
 
     def _meaning(self, name: QualifiedName) -> tuple[int, NameScope]:
-        """How many parts of a name are the relation's, and what is called so in its scope."""
+        """The number of a name's parts that are the relation's, and the sources of that name."""
         for scope in name.scopes:
             for count in (2, 1):
                 if len(name.parts) <= count:

@@ -1,9 +1,9 @@
-"""Reads how the operators of an expression bind, by Spark's grammar and no other.
+"""Reads the precedence of operators in an expression, by Spark's grammar only.
 
-sqlglot's operators bind differently: to Spark ``a = b BETWEEN c AND d`` asks whether ``a = b`` is
-between, and ``a = b > c`` compares from left to right. A text that Spark may read in another way (a
-keyword as a name, an unknown form) raises :class:`UncertainText`. An expression is a sequence of
-*pieces*: tokens as typed, and one value for each resolved column or subquery.
+sqlglot's precedence differs: for Spark ``a = b BETWEEN c AND d`` means ``(a = b) BETWEEN ...``, and
+``a = b > c`` compares from left to right. A text that Spark may read differently (a keyword as a
+name, an unknown form) raises :class:`UncertainText`. An expression is a sequence of *pieces*:
+tokens as typed, and one value for each resolved column or subquery.
 
 Source: the rules ``booleanExpression``, ``predicate``, ``valueExpression``, ``primaryExpression``
 of Spark 4.2's SqlBaseParser.g4; tests/spark/planner/test_operators.py compares with Spark's parser.
@@ -29,18 +29,18 @@ STRING = re.compile(r"[rR]?['\"]")
 
 
 class UncertainText(Exception):
-    """A text that is not certain to be read as Spark reads it."""
+    """A text that Spark may read differently."""
 
 
 class PieceReader:
-    """Goes over pieces from left to right; ``at`` is the next one."""
+    """Reads pieces from left to right; ``at`` is the next one."""
 
     def __init__(self, pieces: Sequence[object]) -> None:
         self.pieces = pieces
         self.at = 0
 
     def text(self, ahead: int = 0) -> str:
-        """The piece as it is typed; empty for an operand of another kind, and at the end."""
+        """The piece as typed; empty for an operand that is no text, and at the end."""
         place = self.at + ahead
         piece = self.pieces[place] if place < len(self.pieces) else ""
         return piece if isinstance(piece, str) else ""
@@ -62,7 +62,7 @@ class PieceReader:
             raise self.unreadable()
 
     def unreadable(self) -> UncertainText:
-        """Return the exception for a piece that nothing fits."""
+        """The exception for a piece that no rule accepts."""
         return UncertainText(f"at {self.text()!r}")
 
     def is_name(self, ahead: int = 0) -> bool:
@@ -71,7 +71,7 @@ class PieceReader:
         return text[:1] == "`" or (is_word(text) and text.upper() not in _NO_NAMES)
 
     def is_operand(self) -> bool:
-        """An operand that is no text."""
+        """Whether it is an operand that is no text."""
         return self.at < len(self.pieces) and not isinstance(self.pieces[self.at], str)
 
     def query_follows(self) -> bool:
@@ -82,7 +82,7 @@ class PieceReader:
         return bool(ahead) and self.word(ahead) in _QUERY_WORDS
 
     def skip(self) -> None:
-        """Skip to after the parenthesis or bracket that closes the next one."""
+        """Skip the parenthesis or bracket that comes next, with its contents."""
         closings = {"(": ")", "[": "]"}
         open_: list[str] = []
         while True:
@@ -304,7 +304,7 @@ class _Reader(PieceReader):
         return left
 
     def unary(self) -> Shape:
-        """A sign in front of a number is a part of the number, so it binds tighter than ``::``."""
+        """A sign in front of a number belongs to the number, so it binds tighter than ``::``."""
         start = self.at
         if self.text() not in _PREFIXES or (self.text() == "-" and NUMBER.fullmatch(self.text(1))):
             return self.primary()
@@ -378,12 +378,12 @@ class _Reader(PieceReader):
         return self.name(start)
 
     def leaf(self, count: int) -> Shape:
-        """Read an operand of so many pieces."""
+        """Read an operand of ``count`` pieces."""
         self.at += count
         return Shape("", self.at - count, self.at)
 
     def function(self, count: int) -> Shape:
-        """Read a lambda function, whose body begins after so many pieces."""
+        """Read a lambda function, whose body begins after ``count`` pieces."""
         start = self.at
         self.at += count
         body = self.expression()
@@ -417,7 +417,7 @@ class _Reader(PieceReader):
         return Shape(GROUP if len(inside) == 1 else "", start, self.at, tuple(inside))
 
     def try_items(self, item: Callable[[], Shape]) -> list[Shape] | None:
-        """Read what is in parentheses, at least one item; None for a query."""
+        """Read the items in parentheses, at least one; None for a query."""
         start, may_be_query = self.at, self.query_follows()
         try:
             items = self.group(item)
@@ -432,7 +432,7 @@ class _Reader(PieceReader):
         return items
 
     def group(self, item: Callable[[], Shape]) -> list[Shape]:
-        """Read what is in parentheses, split at commas."""
+        """Read the items in parentheses, split at commas."""
         self.expect("(")
         if self.accept(")"):
             return []

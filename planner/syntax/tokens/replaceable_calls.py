@@ -1,7 +1,7 @@
-"""Finds, by tokens, what ctsql replaces or forbids in SQL text besides its relations.
+"""Finds the places that ctsql replaces or forbids in SQL text, in addition to relations.
 
 These are clock calls, nondeterministic functions, parameters, calls that return the schema, and
-Postgres names of types. Unlike a parser, tokens cannot misread new syntax.
+Postgres names of types. They are found by tokens, because a parser could misread new syntax.
 """
 
 import dataclasses
@@ -35,11 +35,11 @@ NONDETERMINISTIC = word_set("""
 """Functions whose result depends on more than the data, which are forbidden."""
 _BARE = {"CURRENT_TIMESTAMP", "CURRENT_DATE", "LOCALTIMESTAMP", "CURRENT_USER", "SESSION_USER",
          "CURRENT_TIME"}  # fmt: skip
-"""Those that may be called without parentheses."""
+"""Functions that may be called without parentheses."""
 
 _INSTANTS = {"DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"}
 _MOMENT = re.compile(r"\W*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
-"""Of a literal of these types: a moment of the clock."""
+"""The text of a DATE or TIMESTAMP literal that means a time of the clock."""
 
 # Where the two differ in meaning, the wider one: a STRING of Spark has no length, as TEXT has none.
 POSTGRES_TYPES = {
@@ -70,7 +70,7 @@ def clocks(tokens: Tokens) -> tuple[ClockCall, ...]:
 
 
 def parameters(tokens: Tokens) -> tuple[Span, ...]:
-    """``?`` and ``:name``, in order; a colon after a value leads into it."""
+    """``?`` and ``:name``, in order; a colon after a value is a path into it."""
     spans = []
     for index, token in enumerate(tokens):
         if token.upper == "?":

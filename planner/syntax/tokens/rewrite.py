@@ -1,7 +1,7 @@
 """Replaces pieces of the user's text, and records the origin of each piece.
 
 Text that Spark runs is never printed from a tree: everything else stays as typed, comments
-included, and a position in Spark's error message leads back to the user's text.
+included, and a position in Spark's error message is mapped to the user's text.
 """
 
 from bisect import bisect_right
@@ -16,7 +16,7 @@ from ctsql.planner.syntax.ast import ClockCall, Edit, RelationRef, SqlText
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A run of new text: copied from the source, or put in place of a piece of it."""
+    """A part of the new text: copied from the source, or a replacement of a piece of it."""
 
     new_start: int
     old_start: int
@@ -25,7 +25,7 @@ class _Piece:
 
 @dataclass(frozen=True, slots=True)
 class RewrittenText:
-    """New text, the span of the source text it was made from, and the way back."""
+    """New text, the span of its source text, and the mapping back to it."""
 
     text: str
     span: Span

@@ -1,7 +1,7 @@
-"""Rewrites what Spark accepts and sqlglot cannot parse, so that sqlglot can.
+"""Rewrites syntax that Spark accepts and sqlglot cannot parse into syntax that it can.
 
-sqlglot only finds relations: the changed text need only hold the same relations at traceable
-places. Spark never sees it.
+sqlglot only finds relations: the changed text only needs the same relations at traceable places.
+Spark never gets it.
 Source: our own trials with sqlglot 30.30; tests/unit/planner/syntax/test_sqltext.py has each case.
 """
 
@@ -55,11 +55,11 @@ def type_calls(tokens: Tokens) -> list[Edit]:
 
 
 _PIPES = {"LIMIT": "WHERE", **dict.fromkeys(("SET", "RENAME", "EXTEND", "DROP"), "SELECT")}
-"""Operators of a pipe that sqlglot lacks, by one of the same expressions that it has."""
+"""Operators of a pipe that sqlglot lacks, with one that it has and that takes the same."""
 
 
 def gaps(tokens: Tokens) -> list[Edit]:
-    """Changes for a text that sqlglot could not read as it is."""
+    """The edits for a text that sqlglot could not parse unchanged."""
     edits: list[Edit] = []
     types = 0
     for index, token in enumerate(tokens):
@@ -120,7 +120,7 @@ def _is_window_clause(tokens: Tokens, index: int) -> bool:
 
 
 def ends_operand(token: Token) -> bool:
-    """Whether a value may end with a token, so that a colon after it leads into the value."""
+    """Whether a value may end with a token, so that a colon after it is a path into the value."""
     if token.kind is Kind.WORD and token.upper in OPERAND_FOLLOWS:
         return False
     return token.upper in (")", "]") or token.kind in _OPERAND_ENDS

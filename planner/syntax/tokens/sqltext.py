@@ -1,6 +1,6 @@
 """Reads a piece of Spark SQL: its relations, and the places in it that ctsql replaces.
 
-sqlglot's tree only finds the relations. If sqlglot lacks what Spark accepts, the text given to
+sqlglot's tree only finds the relations. If sqlglot cannot parse a form of Spark, the text for
 sqlglot is changed first (:mod:`ctsql.planner.syntax.tokens.sqlglot_gaps`), never Spark's text.
 """
 

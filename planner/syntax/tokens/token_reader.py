@@ -1,4 +1,4 @@
-"""Reads a statement token by token; its errors have what was found and what was expected."""
+"""Reads a statement token by token; errors name the found token and the expected one."""
 
 from collections.abc import Iterable
 from typing import NoReturn
@@ -75,7 +75,7 @@ class TokenCursor:
         return Span(self.tokens[0].source, start, self.tokens[self.position - 1].stop)
 
     def upper(self, ahead: int = 0) -> str:
-        """Return the token so many ahead as keywords are compared; empty at the end."""
+        """The token ``ahead`` places later, in the form of keywords; empty at the end."""
         return tk.upper_at(self.tokens, self.position + ahead)
 
     def at(self, *words: str) -> bool:
@@ -101,7 +101,7 @@ class TokenCursor:
         return self.tokens[self.position - 1]
 
     def take(self, what: str = "") -> Token:
-        """Read one token, whatever it is; ``what`` is for the message when there is none."""
+        """Read any one token; ``what`` is for the message if there is none."""
         if what and self.current is None:
             self.fail(what)
         token = self.tokens[self.position]
@@ -109,7 +109,7 @@ class TokenCursor:
         return token
 
     def until(self, stop: int, what: str) -> Tokens:
-        """Read so many tokens, one at least."""
+        """Read the next ``stop`` tokens, at least one."""
         tokens = self.rest[:stop]
         if not tokens:
             self.fail(what)
@@ -175,7 +175,7 @@ class TokenCursor:
         return None
 
     def expect_kind(self, *others: str) -> ObjectKind:
-        """Read the words of an object's kind; ``others`` may stand there as well."""
+        """Read the words of an object's kind; the error also lists ``others`` as expected."""
         kind = self.kind()
         if kind is None:
             first = (words[0] for words in _KINDS)
@@ -189,7 +189,7 @@ class TokenCursor:
             self.fail(self._end, hint=hint)
 
     def fail(self, expected: str, *, hint: str = "", words: Iterable[str] = ()) -> NoReturn:
-        """Raise a SYNTAX_ERROR; of one of the ``words`` it may be a slip."""
+        """Raise a SYNTAX_ERROR, with a hint if the token is nearly one of ``words``."""
         token_text = self._end if self.current is None else found_text(self.current)
         word, known = self.upper(), tuple(words)
         near = did_you_mean(word, known) if word and word not in known else ""

@@ -5,8 +5,8 @@ tokens are changed:
 
 - a keyword of several words (``GROUP BY``) becomes one token for each word;
 - the rest of a statement that sqlglot keeps as one string (after SHOW, EXPLAIN) is cut too;
-- tokens without their own text (the ``::`` that sqlglot reads into ``1L``) are dropped;
-- what Spark's lexer keeps together is one token: ``<<``, ``>>>``, ``!>``, ``.5``, the name ``1a``.
+- tokens without text (the ``::`` that sqlglot reads into ``1L``) are dropped;
+- one token of Spark's lexer is one token: ``<<``, ``>>>``, ``!>``, ``.5``, the name ``1a``.
 
 No class here inherits from one of sqlglot's: its compiled build forbids that.
 """
@@ -27,7 +27,7 @@ from ctsql.catalog.spans import Source, Span
 
 
 def word_set(text: str) -> frozenset[str]:
-    """A set of the words of a text: how sets of keywords and functions are written."""
+    """The words of a text as a set, for sets of keywords and functions."""
     return frozenset(text.split())
 
 
@@ -174,7 +174,7 @@ def plain_comments(text: str) -> str:
 def _join(
     tokens: Iterable[Token], joined: Callable[[Token, Token], Token | None]
 ) -> Iterator[Token]:
-    """The tokens; those that ``joined`` joins are one token."""
+    """The tokens, with neighbours joined by ``joined``."""
     last: Token | None = None
     for token in tokens:
         both = None if last is None else joined(last, token)
@@ -200,7 +200,7 @@ def _join_signs(last: Token, token: Token) -> Token | None:
 
 
 def _touching(last: Token, token: Token, kind: Kind) -> Token | None:
-    """The two as one; None where something is between them."""
+    """Two tokens as one; None if anything is between them."""
     if last.stop != token.start:
         return None
     text = last.text + token.text
@@ -251,7 +251,7 @@ def _kind(raw: SqlglotToken, text: str) -> Kind:
 
 
 def _raw(text: str) -> Iterator[tuple[SqlglotToken, int]]:
-    """The tokens as sqlglot cuts them, each with what to add to its offsets."""
+    """The tokens as sqlglot cuts them, each with the shift of its offsets."""
     raw_tokens = Spark.Tokenizer().tokenize(text)
     at_start = True
     position = 0
@@ -281,7 +281,7 @@ def span_of(tokens: Tokens) -> Span:
 
 
 def closing(tokens: Tokens, opening: int) -> int:
-    """The index of the parenthesis that closes the one at ``opening``, or the tokens' number."""
+    """The index of the parenthesis that closes the one at ``opening``, or the number of tokens."""
     depth = 0
     for index in range(opening, len(tokens)):
         if tokens[index].upper == "(":
@@ -302,7 +302,7 @@ def in_parentheses(tokens: Tokens) -> Tokens | None:
 def at_depth_0(
     tokens: Tokens, start: int = 0, *, brackets: bool = False
 ) -> Iterator[tuple[int, Token]]:
-    """The tokens outside parentheses (and brackets), with their indexes; these left out."""
+    """The tokens outside parentheses (and brackets), with their indexes."""
     steps = {"(": 1, ")": -1} | ({"[": 1, "]": -1} if brackets else {})
     depth = 0
     for index in range(start, len(tokens)):
@@ -335,7 +335,7 @@ def cut_at_commas(tokens: Tokens, *, are_columns: bool = False) -> list[Tokens]:
 
 
 def upper_at(tokens: Tokens, index: int) -> str:
-    """The token at an index as keywords are compared; empty before the first and at the end."""
+    """The token at an index in the form of keywords; empty before the first and at the end."""
     return tokens[index].upper if 0 <= index < len(tokens) else ""
 
 
@@ -365,7 +365,7 @@ _BEGIN = ("AUTO", "INSERT", "SELECT", "VALUES", "WITH")  # words after an AS tha
 
 
 def words_of(text: Span) -> list[str]:
-    """The tokens of a text, folded where case has no meaning: equal for equal texts.
+    """The tokens of a text, folded if case has no meaning: equal for equal texts.
 
     Case counts in strings, after ``.`` and ``:`` (keys of maps, fields of a VARIANT), and in
     aliases, which ``to_json`` writes.
