@@ -47,7 +47,7 @@ def line(node: lp.Node) -> str:
         case lp.NormalReference():
             return f"NormalReference {node.name}: contents as of T"
         case lp.SelfReference():
-            return f"SelfReference {node.name}: contents as of T - 1, stepped forward to T"
+            return f"SelfReference {node.name}: its rows before T, then earlier changes at T"
         case lp.External():
             return f"External {node.ref.span.text}: as it is now"
         case lp.Query():
@@ -61,13 +61,13 @@ def line(node: lp.Node) -> str:
             column_list = "BY NAME" if node.into is None else f"({', '.join(node.into)})"
             return f"Insert{into} {column_list}"
         case lp.Delete():
-            condition = "" if node.where is None else f" where it is true, as {node.alias}"
+            condition = "" if node.where is None else f" rows for which it is true, as {node.alias}"
             return f"Delete{condition}"
         case lp.Update():
-            condition = "" if node.where is None else " where the last condition is true,"
+            condition = "" if node.where is None else " rows for which the last condition is true,"
             return f"Update{condition} as {node.alias}"
         case lp.MergeClause():
-            condition = "" if node.condition is None else " and the condition is true"
+            condition = "" if node.condition is None else ", if the condition is true"
             return f"When {node.when.value}{condition}: {node.action.value}"
         case lp.Merge():
             return f"Merge as {node.alias}, source as {node.source_alias}, on the condition"
@@ -78,9 +78,9 @@ def line(node: lp.Node) -> str:
             how = f"statements in order{_repetition(node)}, consolidated{_lookups(node)}"
             return f"Transaction: {how}"
         case lp.TimesExtract():
-            return f"TimesExtract: the times at which {_what_changes(node)}"
+            return f"TimesExtract: the Ts at which {_what_changes(node)}"
         case lp.TimesReduce():
-            return "TimesReduce: one update a time"
+            return "TimesReduce: each T once"
         case lp.WrittenOutput():
             return f"TaskOutput {node.name} ({shown_columns(node.columns)})"
         case lp.TaskWrite():
@@ -89,13 +89,13 @@ def line(node: lp.Node) -> str:
             if node.outputs:
                 return f"TaskWrite {node.name}: all outputs or none at {at}{trim}"
             columns = shown_columns(node.columns)
-            jobs = "; Ts that wait share a job and a commit" if is_row_local(node) else ""
+            jobs = "; waiting Ts share a job and a commit" if is_row_local(node) else ""
             return f"TaskWrite {node.name} ({columns}): one commit at {at}{trim}{jobs}"
         case lp.ViewWrite():
             columns = shown_columns(node.columns)
             at = "T" if node.refresh is None else f"the times of {refresh_text(node.refresh)}"
             checks = f"; an error if NULL: {', '.join(node.not_null)}" if node.not_null else ""
-            return f"ViewWrite {node.name} ({columns}): commit desired - stored at {at}{checks}"
+            return f"ViewWrite {node.name} ({columns}): commit rows that differ at {at}{checks}"
         case _:
             assert_never(node)
 
@@ -113,14 +113,14 @@ def _lookups(node: lp.Transaction) -> str:
         return ""
     outputs = {n.object_id: n.name for n in lp.descend(node) if isinstance(n, lp.SelfReference)}
     names = [str(name) for o, name in outputs.items() if sole_lookup(node, o) is not None]
-    return f"; few rows of {', '.join(names)} are looked up by key" if names else ""
+    return f"; {', '.join(names)} is looked up by key after a small change" if names else ""
 
 
 def _what_changes(node: lp.TimesExtract) -> str:
     several = len({getattr(n, "object_id", None) for n in node.inputs}) > 1
     logs = "their logs" if several else "its log"
     if any(isinstance(n, lp.DeletesInput) for n in node.inputs):
-        return f"what is below changed, from {logs}"
+        return f"rows of an input were inserted or deleted, from {logs}"
     if several:
-        return f"the inputs' inserts changed, from {logs}"
-    return f"the input's inserts changed, from {logs}"
+        return f"rows were inserted into an input, from {logs}"
+    return f"rows were inserted into the input, from {logs}"

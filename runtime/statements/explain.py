@@ -36,7 +36,7 @@ from ctsql.runtime.views.state_table import STATE_DID
 from ctsql.runtime.views.strategies import STRATEGIES
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
-_NOT_FOLLOWED = "Followed: no, because"
+_NOT_FOLLOWED = "Incremental: no, because"
 _POLICIES = {
     Policy.AUTO: "the cheaper way, by measured costs",
     Policy.INCREMENTAL: "from the tables' changes wherever possible",
@@ -87,8 +87,8 @@ def _followed(
     sizes = Sizes(tuple(counts), tuple(0 for _ in counts), query.readings)
     why = recompute_why(Policy(plan.policy), sizes, costs)
     if why is None:
-        return "Followed: yes"
-    head = _NOT_FOLLOWED if why == "POLICY_FULL" else "Followed: not now, because"
+        return "Incremental: yes"
+    head = _NOT_FOLLOWED if why == "POLICY_FULL" else "Incremental: not now, because"
     return f"{head} {why}: {RECOMPUTE_REASONS[why]}"
 
 

@@ -60,7 +60,7 @@ def test_explain_tells_how_and_what_was_done(con: Connection) -> None:
     con.execute("CREATE MATERIALIZED VIEW some AS SELECT k, v\nFROM t LIMIT 2")
     plan = lines(con, "EXPLAIN MATERIALIZED VIEW sums")
     assert (
-        "Refresh policy incremental: from the tables' changes wherever possible\nFollowed: yes\n"
+        "Refresh policy incremental: from the tables' changes wherever possible\nIncremental: yes\n"
         in plan
     )
     assert "Group by k: sum(v)  [affected keys]" in plan
@@ -70,9 +70,9 @@ def test_explain_tells_how_and_what_was_done(con: Connection) -> None:
         ("FULL", "no, because POLICY_"),
     ):
         view = f"CREATE MATERIALIZED VIEW x WITH (REFRESH POLICY = '{policy}') AS SELECT k FROM t"
-        assert f"\nFollowed: {followed}" in lines(con, f"EXPLAIN {view}")
+        assert f"\nIncremental: {followed}" in lines(con, f"EXPLAIN {view}")
     plan = lines(con, "EXPLAIN MATERIALIZED VIEW some")
-    assert "Followed: no, because LIMIT_WITHOUT_ORDER: without ORDER BY the rows" in plan
+    assert "Incremental: no, because LIMIT_WITHOUT_ORDER: without ORDER BY the rows" in plan
     assert "at line 2, column 14\n" in plan
     con.execute("INSERT INTO t VALUES (3, 1)")
     con.execute("SELECT * FROM sums").fetchall()

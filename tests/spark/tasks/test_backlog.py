@@ -137,7 +137,7 @@ def test_a_backlog(con: Connection) -> None:
     check_together(con, commits, looked_at=3)
     check_one_by_one(con, commits)
     explained = rows_of(con, "EXPLAIN CONTINUAL TASK audit")
-    assert "Ts that wait share a job and a commit" in str(explained[0])
+    assert "waiting Ts share a job and a commit" in str(explained[0])
 
 
 @pytest.mark.slow

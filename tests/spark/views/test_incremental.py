@@ -194,7 +194,7 @@ def test_nested_sums_of_texts_are_not_exact(con: Connection) -> None:
     with pytest.raises(CtsqlError, match="FLOAT_AGGREGATE_NESTED"):
         con.execute(f"CREATE MATERIALIZED VIEW m WITH (REFRESH POLICY = strict) AS {hidden}")
     told = con.execute("EXPLAIN MATERIALIZED VIEW m0").fetchall()
-    assert any("Followed: no, because FLOAT_AGGREGATE_NESTED" in line for (line,) in told), told
+    assert any("Incremental: no, because FLOAT_AGGREGATE_NESTED" in line for (line,) in told), told
     con.execute("INSERT INTO t VALUES (1, '0.5')")
     for number, _ in enumerate(SUMS_OF_TEXTS):
         assert con.execute(f"SELECT * FROM m{number}").fetchall() == [(0.5, 1)]

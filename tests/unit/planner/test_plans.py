@@ -43,7 +43,7 @@ def test_each_way_to_read_a_relation() -> None:
     wanted = """\
         InsertsInput feed: the rows inserted at T, on the first run the snapshot
         NormalReference pages: contents as of T
-        SelfReference x: contents as of T - 1, stepped forward to T
+        SelfReference x: its rows before T, then earlier changes at T
         DeletesInput feed: the rows deleted at T
         ChangesInput feed: the rows changed at T with diff, on the first run the snapshot
         NormalReference feed: contents as of T
@@ -72,15 +72,16 @@ def test_the_upsert_recipe() -> None:
         "  INSERT INTO upsert SELECT key, val FROM feed;\n)"
     )
     snapshot = "the rows inserted at T, on the first run the snapshot"
+    looked_up = "upsert is looked up by key after a small change"
     wanted = f"""\
         TaskWrite upsert (key INT, val STRING): one commit at each due T
           InsertsInput feed: {snapshot}
-          TimesReduce: one update a time
-            TimesExtract: the times at which the input's inserts changed, from its log
+          TimesReduce: each T once
+            TimesExtract: the Ts at which rows were inserted into the input, from its log
               InsertsInput feed: {snapshot}
-          Transaction: statements in order, consolidated; few rows of upsert are looked up by key
-            Delete where it is true, as upsert
-              SelfReference upsert: contents as of T - 1, stepped forward to T
+          Transaction: statements in order, consolidated; {looked_up}
+            Delete rows for which it is true, as upsert
+              SelfReference upsert: its rows before T, then earlier changes at T
               Query key IN (SELECT key FROM feed)
                 InsertsInput feed: {snapshot}
             Insert (key, val)
@@ -103,19 +104,19 @@ def test_several_outputs() -> None:
           TaskOutput a (key INT)
           TaskOutput other.b (key INT, n BIGINT)
           InsertsInput feed: the rows inserted at T
-          TimesReduce: one update a time
-            TimesExtract: the times at which the input's inserts changed, from its log
+          TimesReduce: each T once
+            TimesExtract: the Ts at which rows were inserted into the input, from its log
               InsertsInput feed: the rows inserted at T
           Transaction: statements in order, consolidated
             Insert into a (key)
               Query SELECT key FROM feed
                 InsertsInput feed: the rows inserted at T
-            Update where the last condition is true, as b
-              SelfReference other.b: contents as of T - 1, stepped forward to T
+            Update rows for which the last condition is true, as b
+              SelfReference other.b: its rows before T, then earlier changes at T
               Assign n
                 Query n + 1
               Query key IN (SELECT key FROM a)
-                SelfReference a: contents as of T - 1, stepped forward to T
+                SelfReference a: its rows before T, then earlier changes at T
         """
     assert explain(bound.plan) == textwrap.dedent(wanted).rstrip("\n")
     assert bound.columns == ()
@@ -126,7 +127,7 @@ def test_a_view_over_a_view() -> None:
     """The view's query stands in place."""
     bound = bind("CREATE MATERIALIZED VIEW m AS SELECT key FROM recent")
     wanted = """\
-        ViewWrite m (key int): commit desired - stored at T
+        ViewWrite m (key int): commit rows that differ at T
           Query SELECT key FROM recent
             View recent (key)
               Query SELECT key FROM feed
