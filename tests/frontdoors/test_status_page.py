@@ -104,7 +104,7 @@ def test_what_failed_comes_first_with_what_to_type() -> None:
         assert "ALTER CONTINUAL TASK clean_orders RETRY" in shown.text
         assert "cannot be cast" in shown.text
         assert "line 3, column 35" in shown.text
-    assert "1 of 13 objects needs you" in page.text
+    assert "1 of 13 objects needs attention" in page.text
     assert page.text.index("RETRY") < page.text.index("What reads what")
     (box,) = page.having("a", **{"data-name": "clean_orders"})
     assert "is-failed" in box["class"]
@@ -307,7 +307,7 @@ def test_changes_are_told(pollers: list[poller.Poller]) -> None:
         _events(page.address, hear)
         assert heard[0] == "changed"
         assert set(heard) <= {"changed", "beat"}
-        assert "needs you" in httpx.get(page.address, timeout=PATIENCE_SECONDS).text
+        assert "needs attention" in httpx.get(page.address, timeout=PATIENCE_SECONDS).text
 
 
 def test_nobody_looks_without_a_watcher(pollers: list[poller.Poller]) -> None:

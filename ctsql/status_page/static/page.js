@@ -163,7 +163,7 @@
   setInterval(() => {
     tellTimes();
     const silent = Date.now() - heard;
-    if (silent > SILENCE_MS) tellLink("lost", `no word from the server for ${Math.round(silent / 1000)} s`);
+    if (silent > SILENCE_MS) tellLink("lost", `no message from the server for ${Math.round(silent / 1000)} s`);
   }, 5000);
   tellTimes(); arrange(); listenToTools();
 })();
