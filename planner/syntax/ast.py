@@ -44,14 +44,14 @@ class RelationRef:
 
     parts: tuple[str, ...]  # the identifiers as typed, without quotes: (name,) or (schema, name)
     span: Span  # from the first part to the last; of ``inserts(t)`` the whole call
-    aliased: bool = False  # an alias follows; if not, replacing the name must add one
+    aliased: bool = False  # whether an alias follows; if not, a replaced name needs one
     alias: str = ""  # the alias to add; empty for the name itself
     alias_place: Span | None = None  # where to add it if not after the name
     # which of its changes are read, or its contents by name; None for a bare name.
     change: ChangeKind | None = None
     inner: Span | None = None  # in ``inserts(t)``, the place of the name
     names_columns: bool = False  # an alias with a list of columns follows, ``t AS a(x, y)``
-    # the file that is read where there is no name; ``parts`` are its alias then.
+    # the file that is read instead of a named relation; ``parts`` are then its alias.
     file: FileRef | None = None
 
     @property
@@ -70,7 +70,7 @@ class NamedSource:
     """An entry of a scope: a relation in FROM, or a statement's target. Names are folded."""
 
     names: tuple[str, ...]  # the alias, or the name as typed; empty for none
-    # names of its columns; a relation stands for all of its columns. None if not known.
+    # names of its columns; a relation stands for all of its columns. None if unknown.
     columns: "tuple[str | RelationRef, ...] | None"
     ref: RelationRef | None = None  # the relation, if it has no alias
 
@@ -83,7 +83,7 @@ class QualifiedName:
     """A column or a star after a name that may be a relation's."""
 
     parts: tuple[str, ...]  # the names between dots, folded
-    span: Span  # all of it
+    span: Span  # of the whole name
     first: Span  # its first part
     second: Span  # its first two parts
     scopes: tuple[NameScope, ...]  # where the name is looked up, innermost first
@@ -148,8 +148,8 @@ class SqlText:
     # every relation it reads, in order of text, common table expressions left out.
     relations: tuple[RelationRef, ...] = ()
     clocks: tuple[ClockCall, ...] = ()  # calls that read the clock
-    nondeterministic: tuple[FunctionRef, ...] = ()  # rand(), uuid() and their like, and TABLESAMPLE
-    edits: tuple[Edit, ...] = ()  # fixed replacements (Postgres type names, say)
+    nondeterministic: tuple[FunctionRef, ...] = ()  # rand(), uuid() and similar; TABLESAMPLE
+    edits: tuple[Edit, ...] = ()  # fixed replacements, for example of Postgres type names
     parameters: tuple[Span, ...] = ()  # spans of ``?`` and ``:name``, in order
     # columns and stars that may be qualified by a relation without alias, until they are resolved.
     names: tuple[QualifiedName, ...] = ()
@@ -186,12 +186,12 @@ class OnViolation(Enum):
 class ConstraintDef:
     """A constraint that every row of an output keeps."""
 
-    name: str  # empty while it is not made up yet
+    name: str  # empty until one is generated
     span: Span
     columns: tuple[str, ...]
-    predicate: SqlText | None  # of a CHECK; of the others there are the ``columns`` instead
+    predicate: SqlText | None  # of a CHECK; other constraints have ``columns``
     action: OnViolation
-    # the column in whose definition it stands; None for one of a whole row.
+    # the column whose definition contains it; None for a constraint of a whole row.
     column: str | None = None
     unique: bool = False  # it is UNIQUE
 

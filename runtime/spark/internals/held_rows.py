@@ -73,7 +73,7 @@ _classes = lru_cache(maxsize=2)(_Classes)
 def physical_plan(rows: DataFrame) -> Any:
     """A query's physical plan, made now under the current settings.
 
-    No public API gives plans but as text. A fast path: without it, small refreshes run jobs.
+    The public API gives plans only as text. A fast path: without it, small refreshes run jobs.
     """
     return typed(object, query_execution(rows).executedPlan())
 
@@ -81,7 +81,7 @@ def physical_plan(rows: DataFrame) -> Any:
 def columns_of(rows: DataFrame) -> Any:
     """The columns of a query, with Spark's ids.
 
-    No public API gives plans but as text. A fast path: without it, small refreshes run jobs.
+    The public API gives plans only as text. A fast path: without it, small refreshes run jobs.
     """
     return typed(object, query_execution(rows).analyzed().output())
 

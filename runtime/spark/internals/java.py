@@ -57,7 +57,7 @@ def java_frame(rows: DataFrame) -> Any:
 def query_execution(rows: DataFrame) -> Any:
     """A query's plans: ``analyzed()``, ``optimizedPlan()``, ``executedPlan()``.
 
-    No public API gives plans but as text (``EXPLAIN``). Needed: without it, nothing works.
+    The public API gives plans only as text (``EXPLAIN``). Needed: without it, nothing works.
     """
     return typed(object, rows._jdf.queryExecution())
 

@@ -111,8 +111,8 @@ def empty_leaf(session: SparkSession, output: Any) -> tuple[DataFrame, int]:
 def find_leaves(plan: Any, places: Mapping[int, int]) -> list[tuple[Any, Any, int]] | str:
     """The leaves of a physical plan, with columns and places; or the reason why it is not kept.
 
-    ``places`` are by the numbers of the leaves. No public API gives plans but as text. A fast path:
-    without it, queries are planned each time.
+    ``places`` are by the numbers of the leaves. The public API gives plans only as text. A fast
+    path: without it, queries are planned each time.
     """
     if not typed(bool, plan.subqueriesAll().isEmpty()):
         return "the plan has a subquery"

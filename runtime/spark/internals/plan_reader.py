@@ -71,7 +71,7 @@ _kind_of: dict[str, str] = {}  # the kind of each class met so far, by its name
 def optimized_plan(frame: DataFrame) -> PlanOperator:
     """A query's optimized plan.
 
-    No public API gives plans but as text. Needed: without it, each refresh recomputes its view.
+    The public API gives plans only as text. Needed: without it, each refresh recomputes its view.
     """
     return _Reader().plan(query_execution(frame).optimizedPlan())
 
