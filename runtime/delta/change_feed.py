@@ -247,9 +247,6 @@ def numbered_rows(
     rows = table.added_rows(sorted({v for m in version_changes for v in m.versions}))
     columns = [F.col(backtick(c)) for c in rows.columns]
     file = F.substring_index(F.col("_metadata.file_path"), "/", -1).alias(FILE_COLUMN)
-    file_numbers = table.gateway.session.createDataFrame(
-        list(numbers.items()), f"{FILE_COLUMN} STRING, {number} INT"
-    )
-    return (
-        rows.select(*columns, file).join(F.broadcast(file_numbers), FILE_COLUMN).drop(FILE_COLUMN)
-    )
+    file_numbers = table.gateway.rows_of([*numbers.items()], f"{FILE_COLUMN} STRING, {number} INT")
+    numbered = rows.select(*columns, file).join(F.broadcast(file_numbers.frame), FILE_COLUMN)
+    return numbered.drop(FILE_COLUMN)

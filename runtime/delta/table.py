@@ -132,10 +132,10 @@ class Gateway(JvmObjects):
         return path, path.getFileSystem(self.hadoop_settings())
 
     def rows_of(self, rows: Sequence[tuple[object, ...]], columns: str) -> LocalRows:
-        """Some rows of Python values, for a table with these columns."""
+        """Some rows of Python values with these columns. Unlike PySpark's, they run no Python."""
         schema = StructType.fromDDL(columns)
         assert isinstance(schema, StructType)  # the text has columns
-        values = [pa.array(column) for column in zip(*rows, strict=True)]
+        values = [pa.array([row[n] for row in rows]) for n in range(len(schema.names))]
         return LocalRows(self.session, schema, pa.table(values, schema.names))
 
     def cancel(self, group: str) -> None:

@@ -120,9 +120,8 @@ class Changes:
         at = [(v, m.time) for m in version_changes for v in m.versions]
         rows = table.change_rows(version_changes[0].before + 1, version_changes[-1].version)
         rows = self._with_added(rows, version_changes[-1])
-        session = self.warehouse.gateway.session
-        times = session.createDataFrame(at, f"_commit_version BIGINT, {TIME} BIGINT")
-        return rows.join(F.broadcast(times), "_commit_version").select(
+        times = self.warehouse.gateway.rows_of(at, f"_commit_version BIGINT, {TIME} BIGINT")
+        return rows.join(F.broadcast(times.frame), "_commit_version").select(
             TIME, *backtick_all(self._names), self._sign()
         )
 

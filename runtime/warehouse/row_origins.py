@@ -152,7 +152,7 @@ class _Search:
         while len({tuple(parts[-depth:]) for parts in full.values()}) < len(full):
             depth += 1
         entries = [("/".join(full[path][-depth:]), *what) for path, what in commits.items()]
-        commit_rows = rows.sparkSession.createDataFrame(entries, _TOLD)
+        commit_rows = self._table.gateway.rows_of(entries, _TOLD).frame
         end = F.substring_index(F.col(ORIGIN), "/", -depth)
         return rows.join(F.broadcast(commit_rows), end == F.col(_END)).drop(_END)
 

@@ -34,6 +34,15 @@ def _now(con: Connection) -> int:
     return con.now()
 
 
+def test_it_runs_no_python_on_executors(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Executors need Python only for the user's own functions."""
+    con.execute("CREATE TABLE feed (k INT); INSERT INTO feed VALUES (1)")
+    first = _now(con)
+    con.execute("INSERT INTO feed VALUES (2)")
+    monkeypatch.setattr(con.spark.sparkContext, "pythonExec", "/no/python/here")
+    assert _blamed(con, "BLAME feed") == Counter([(first, 1), (_now(con), 2)])
+
+
 @pytest.mark.parametrize("vectors", [True, False])
 def test_against_a_history(con: Connection, vectors: bool) -> None:
     """After inserts, updates, deletes and compactions each row has the T of its last change."""

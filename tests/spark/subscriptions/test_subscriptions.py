@@ -50,6 +50,20 @@ def shop(con: Connection) -> Connection:
     return con
 
 
+def test_several_times_at_once_run_no_python_on_executors(
+    con: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Executors need Python only for the user's own functions."""
+    con.execute(
+        "CREATE TABLE t (k INT); CREATE CONTINUAL TASK c (k INT) ON INPUT t AS ("
+        "INSERT INTO c SELECT k FROM t); INSERT INTO t VALUES (1)"
+    )
+    con.execute("INSERT INTO t VALUES (2); INSERT INTO t VALUES (3); DELETE FROM t WHERE k = 1")
+    monkeypatch.setattr(con.spark.sparkContext, "pythonExec", "/no/python/here")
+    assert [row[1:] for row in told(con, "t FROM 0")] == [(1, 1), (1, 2), (1, 3), (-1, 1)]
+    assert [row[1:] for row in told(con, "c FROM 0")] == [(1, 1), (1, 2), (1, 3)]
+
+
 def test_each_kind_is_told_its_net_changes_in_order(shop: Connection) -> None:
     """The contents first; then at each T what changed, equal rows once, none where it cancels."""
     first = {name: told(shop, f"{name} AS 'r_{name}'") for name in "tmpc"}
