@@ -412,15 +412,15 @@ class Session:
         amounts = [t.text.lower() for t in words[:-1]] or ["1"]
         if len(amounts) > 1 or not (amounts[0].isdecimal() or amounts[0] == "all"):
             raise not_supported(_place(statement), "FETCH other than forward")
-        wanted = 0 if amounts[0] == "all" else int(amounts[0])
-        left = wanted
+        left = None if amounts[0] == "all" else int(amounts[0])
 
         async def fetch(size: int) -> list[tuple[Any, ...]]:
             nonlocal left
-            if source.is_over:
+            if source.is_over or left == 0:
                 return []
-            rows = await source.next(size if wanted == 0 else min(size, left))
-            left -= len(rows)
+            rows = await source.next(size if left is None else min(size, left))
+            if left is not None:
+                left -= len(rows)
             return rows
 
         return Outcome(source.columns, "FETCH", fetch=fetch)

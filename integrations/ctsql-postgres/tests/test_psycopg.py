@@ -203,10 +203,11 @@ def test_a_statement_is_cancelled(served) -> None:
         assert con.execute("SELECT 1").fetchone() == (1,)
 
 
-def test_a_server_side_cursor(served) -> None:
-    """DECLARE and FETCH give all rows in portions."""
+@pytest.mark.parametrize("size", [700, 1000, 2000])
+def test_a_server_side_cursor(served, size) -> None:
+    """DECLARE and FETCH give all rows in portions, also in those of the server."""
     with psycopg.connect(served.conninfo) as con, con.cursor(name="c") as cursor:
-        cursor.itersize = 700
+        cursor.itersize = size
         cursor.execute("SELECT range FROM range(%s)", [2500])
         assert [row[0] for row in cursor] == list(range(2500))
 
