@@ -210,6 +210,11 @@ JAVA_UNSUPPORTED 58000 EnvironmentProblem {detail} {hint}
     Java {found} cannot run Spark
 OUTPUT_CLOSED 55000 StatementError
     the output is closed: nothing can be written at T = {time}
+OUT_OF_MEMORY 53200 EnvironmentProblem {detail}
+    Spark ran out of memory: one of its tasks sorts, joins or collects too much
+    HINT Give Spark more, 2g unless set: export SPARK_DRIVER_MEMORY=8g, and start again; on a
+      cluster set spark.executor.memory. Or make Spark's tasks smaller: SET
+      spark.sql.shuffle.partitions = 64.
 REPLAY_FAILED 22000 DataError {detail}
     the body cannot be run again over T = {time}: {reason}
     HINT Nothing was changed. Begin with a later T, or change the body; ON ERROR = 'skip' leaves

@@ -98,7 +98,9 @@ _NO_SOURCE = re.compile(r"Failed to find data source: (\w+)\. .*Please deploy", 
 _PACKAGES = {
     "avro": f"org.apache.spark:spark-avro_2.13:{pyspark.__version__}",
 }
-_NO_MEMORY = re.compile(r"[^\n]*(?:OutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY)[^\n]*")
+_NO_MEMORY = re.compile(
+    r"[^\n]*(?:OutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY|TaskResultLost|driver\.maxResultSize)[^\n]*"
+)
 _OVERFLOW = re.compile(
     r"^(?:\w+: )?(?:java\.lang\.)?StackOverflowError|\[FAILED_TO_PARSE_TOO_COMPLEX\]", re.MULTILINE
 )
@@ -111,10 +113,6 @@ _BUILT_FOR = (
     f"A JAR was built for another Spark than this one. Delta's must name Spark"
     f" {'.'.join(pyspark.__version__.split('.')[:2])}, and SPARK_HOME, if set, PySpark's Spark"
 )
-_MEMORY = "Spark ran out of memory: one of its tasks sorts, joins or collects too much"
-_MORE_MEMORY = """\
-Give Spark more, 2g unless set: export SPARK_DRIVER_MEMORY=8g, and start again; on a cluster
-set spark.executor.memory. Or make Spark's tasks smaller: SET spark.sql.shuffle.partitions = 64"""
 _NAMES = re.compile(r"(?:`(?:[^`]|``)*`\.?)+")
 _PARTS = re.compile(r"`(?:[^`]|``)*`")
 _ROUTINE_CONDITIONS = ("UNRESOLVED_ROUTINE", "ROUTINE_NOT_FOUND")
@@ -263,8 +261,7 @@ def _from_spark(
         return error("STATEMENT_CANCELLED", span=span)
     used_up = _NO_MEMORY.search(text)
     if used_up is not None:
-        detail = used_up[0][:400]
-        return error("SPARK_ERROR", span=span, message=_MEMORY, detail=detail, hint=_MORE_MEMORY)
+        return error("OUT_OF_MEMORY", span=span, detail=used_up[0][:400])
     other_build = _OTHER_BUILD.search(text)
     if other_build is not None:
         return lacks(Missing("", f"{_BUILT_FOR}: {other_build[1][:400]}", ""), span=span)

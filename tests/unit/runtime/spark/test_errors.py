@@ -20,13 +20,16 @@ TASK = (
         "java.lang.OutOfMemoryError: Java heap space",
         "org.apache.spark.memory.SparkOutOfMemoryError: [UNABLE_TO_ACQUIRE_MEMORY] Unable to"
         " acquire 65536 bytes of memory, got 0. SQLSTATE: 53200",
+        "TaskResultLost (result lost from block manager)",
+        "Total size of serialized results of 1 tasks (1.2 GiB) is bigger than"
+        " spark.driver.maxResultSize (1024.0 MiB)",
     ],
 )
 def test_memory_that_is_used_up(cause: str) -> None:
     """It says how to give more, and keeps what Spark said."""
     with pytest.raises(CtsqlError) as told, translate_spark_errors():
         raise PySparkException(f"{TASK}{cause}\n\tat java.base/java.nio.ByteBuffer.allocate")
-    assert told.value.condition == "SPARK_ERROR"
+    assert (told.value.condition, told.value.sqlstate) == ("OUT_OF_MEMORY", "53200")
     assert "ran out of memory" in told.value.message
     assert cause in told.value.detail
     assert "export SPARK_DRIVER_MEMORY=8g" in told.value.hint
