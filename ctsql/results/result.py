@@ -1,7 +1,7 @@
 """The result of one statement: rows that are computed on demand, rows in memory, or none.
 
-A query's result has a lazy DataFrame. Iterating streams it partition by partition, in bounded
-memory; ``fetchall`` and ``to_arrow`` collect it in one job. Rows can be taken once by iterating or
+A query's result has a lazy DataFrame. Iterating computes one partition at a time, into a temporary
+file; ``fetchall`` and ``to_arrow`` collect it in one job. Rows can be taken once by iterating or
 fetching; ``to_arrow``, ``to_pandas`` and ``to_spark`` always return the whole result.
 
 Source: PEP 249 for ``description``, ``rowcount`` and the fetch methods.
@@ -322,8 +322,10 @@ class Result:
         if self._frame is None:
             yield from self._rows or []
             return
+        from ctsql.runtime.spark.internals.partitions import partition_rows
+
         with self._convert():
-            rows: Iterator[Any] = self._fetch_frame().toLocalIterator(prefetchPartitions=False)
+            rows = partition_rows(self._fetch_frame())
         while True:
             # The job of the next partition may run (and fail) here.
             with self._convert(), _catch_unheld():

@@ -12,6 +12,7 @@ from pyspark.sql import Row, types as T
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.results.result import Result
+from ctsql.runtime.spark.internals import partitions
 
 
 class FakeFrame:
@@ -22,8 +23,7 @@ class FakeFrame:
         self.schema = SimpleNamespace(fields=[SimpleNamespace(name="n", dataType=kind)])
         self.count, self.fails_at, self.computed_count = count, fails_at, 0
 
-    def toLocalIterator(self, prefetchPartitions: bool) -> Iterator[tuple[int]]:
-        assert not prefetchPartitions
+    def rows(self) -> Iterator[tuple[int]]:
         for n in range(self.count):
             if n == self.fails_at:
                 raise RuntimeError("Spark's own")
@@ -31,10 +31,15 @@ class FakeFrame:
             yield (n,)
 
     def collect(self) -> list[tuple[int]]:
-        return list(self.toLocalIterator(False))
+        return list(self.rows())
 
     def take(self, count: int) -> list[tuple[int]]:
         return [(n,) for n in range(min(count, self.count))]
+
+
+@pytest.fixture(autouse=True)
+def _without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partitions, "partition_rows", FakeFrame.rows)
 
 
 @contextmanager

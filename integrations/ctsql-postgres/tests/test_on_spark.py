@@ -68,6 +68,7 @@ def test_a_warehouse_on_spark(shop) -> None:
         _cancels(client)
         _relations(client)
         _psql(address)
+        _slow_readers(client, address)
         _writes(con, client, address)
 
 
@@ -150,6 +151,28 @@ def _psql(address) -> None:
         psql.send_signal(signal.SIGINT)  # Ctrl-C
         _, err = psql.communicate(timeout=60)
     assert "the statement was cancelled" in err
+
+
+def _slow_readers(client, address) -> None:
+    """Five clients read 200 MB each, a second late; others are answered meanwhile."""
+    text = "lpad(CAST(id AS STRING), 1000, 'x')"
+    count, read = 200_000, []
+
+    def read_slowly() -> None:
+        with psycopg.connect(address) as reader, reader.cursor("slow") as cursor:
+            cursor.itersize = 10_000
+            cursor.execute(f"SELECT id, {text} FROM range(0, {count}, 1, 1)")
+            cursor.fetchone()
+            time.sleep(5.0)
+            read.append(1 + sum(1 for _ in cursor))
+
+    readers = [threading.Thread(target=read_slowly) for _ in range(5)]
+    for reader in readers:
+        reader.start()
+    while any(reader.is_alive() for reader in readers):
+        assert client.execute("SELECT count(*) FROM orders").fetchone() == (2,)
+        time.sleep(0.5)
+    assert read == [count] * 5
 
 
 def _writes(con, client, address) -> None:

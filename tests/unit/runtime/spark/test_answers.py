@@ -40,6 +40,7 @@ VALUES: dict[str, Any] = {
     **dict.fromkeys(("pathOrInlineDv", "substring", "toString", "treeString"), "a"),
     "getName": ["Plan", "Plan", "Part", "Other"],
     "getSimpleName": ["Project", "a"],
+    "getNumPartitions": 0,
     "hasNext": [True, False],
     "json": "{}",
     "productArity": [0, 1, 1, 0],
