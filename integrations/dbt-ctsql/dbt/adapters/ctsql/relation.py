@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from dbt.adapters.base.relation import BaseRelation
-from dbt.adapters.contracts.relation import Policy
+from dbt.adapters.contracts.relation import ComponentName, Policy
 from dbt.adapters.utils import classproperty
 from dbt_common.dataclass_schema import StrEnum
 
@@ -41,3 +41,7 @@ class CtsqlRelation(BaseRelation):
     def keyword(self) -> str:
         """Its kind, as statements spell it: ``MATERIALIZED VIEW``."""
         return str(self.type or CtsqlRelationType.Table).replace("_", " ").upper()
+
+    def _is_exactish_match(self, field: ComponentName, value: str) -> bool:
+        """Whether a part of the name is this one; ctsql finds names in any case."""
+        return self.path.get_lowered_part(field) == value.lower()
