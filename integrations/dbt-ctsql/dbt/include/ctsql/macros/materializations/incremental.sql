@@ -55,14 +55,19 @@
 {# The rows of a batch replace the table's rows in the batch's period. #}
 {% macro ctsql__get_incremental_microbatch_sql(arg_dict) %}
     {%- set time = 'DBT_INTERNAL_DEST.' ~ config.get('event_time') -%}
-    {%- set bounds = [] -%}
-    {%- for sign, bound in [('>=', model.batch.event_time_start), ('<', model.batch.event_time_end)] if bound -%}
-        {%- do bounds.append(time ~ ' ' ~ sign ~ " timestamp '" ~ bound ~ "'") -%}
-    {%- endfor -%}
-    {{ return(get_insert_overwrite_merge_sql(
-        arg_dict.target_relation, arg_dict.temp_relation, arg_dict.dest_columns,
-        bounds + (arg_dict.incremental_predicates or [])
-    )) }}
+    {%- set columns = get_quoted_csv(arg_dict.dest_columns | map(attribute='name')) -%}
+    merge into {{ arg_dict.target_relation }} as DBT_INTERNAL_DEST
+    using {{ arg_dict.temp_relation }} as DBT_INTERNAL_SOURCE
+    on false
+    when not matched then insert ({{ columns }}) values ({{ columns }})
+    when not matched by source
+    {%- for sign, bound in [('>=', model.batch.event_time_start), ('<', model.batch.event_time_end)] if bound %}
+        and {{ time }} {{ sign }} timestamp '{{ bound }}'
+    {%- endfor %}
+    {%- for predicate in arg_dict.incremental_predicates or [] %}
+        and {{ predicate }}
+    {%- endfor %}
+    then delete
 {% endmacro %}
 
 {# The source has each new row twice: to delete the old rows of its key, and to insert it. The new columns are
