@@ -53,7 +53,9 @@ def as_spark(sql: str, database: str) -> str:
     for words, other in (
         (r"timestamp without time zone", "timestamp"),
         (r"\bdefault null\b", ""),
+        (r"alter table (\S+) add column (\S+) (\S+) default ('\w+')",
+         r"alter table \1 add column \2 \3; update \1 set \2 = \4"),
         (r'\("seed_id","first_name","email","ip_address","birthday"\)', ""),
-    ):
+    ):  # fmt: skip
         sql = re.sub(words, other, sql, flags=re.IGNORECASE)
     return sql
