@@ -5,6 +5,7 @@ models run at the same time. dbt closes a connection after each model; the pool 
 next one.
 """
 
+import re
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
@@ -69,10 +70,27 @@ class Pool:
         return ctsql.connect(target.path, master=target.master)
 
     def give_back(self, target: CtsqlCredentials, handle: ctsql.Connection) -> None:
-        """Keep a connection for the next thread."""
+        """Keep a connection for the next thread, without the settings of a model's header."""
         handle.rollback()
+        handle.execute("RESET ALL; USE `default`")
         with self._lock:
             self._free[target.path, target.master].append(handle)
+
+
+_PART = r"(?:`[^`]*`|\w+)"
+_LITERAL = r"`[^`]*`|'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|--[^\n]*|/\*.*?\*/"
+
+
+def without_database(sql: str, database: str) -> str:
+    """A statement whose relations are ``schema.name``, as ctsql reads them.
+
+    >>> without_database("select 'w.s.t' from w.s.t, `w`.`s`.`u`, w.x", "w")
+    "select 'w.s.t' from s.t, `s`.`u`, w.x"
+    """
+    name = re.escape(database)
+    prefix = rf"(?<![\w.`])(?:{name}|`{name}`)\.(?={_PART}\.{_PART})"
+    pattern = re.compile(rf"{prefix}|({_LITERAL})", re.DOTALL | re.IGNORECASE)
+    return pattern.sub(lambda match: match[1] or "", sql)
 
 
 class CtsqlConnectionManager(SQLConnectionManager):
@@ -80,6 +98,11 @@ class CtsqlConnectionManager(SQLConnectionManager):
 
     TYPE = "ctsql"
     pool: ClassVar[Pool] = Pool()
+
+    def add_query(self, sql: str, *args: Any, **options: Any) -> Any:
+        """Run a statement, whose names may have the target's database before the schema."""
+        database = self.get_thread_connection().credentials.database
+        return super().add_query(without_database(sql, database), *args, **options)
 
     @contextmanager
     def exception_handler(self, sql: str) -> Iterator[None]:
