@@ -49,6 +49,10 @@
     {% endfor %}
 {% endmacro %}
 
+{% macro ctsql__get_columns_in_relation(relation) %}
+    {{ return(adapter.get_columns_in_relation(relation)) }}
+{% endmacro %}
+
 {# One commit; any type that the values can be cast to. #}
 {% macro ctsql__alter_column_type(relation, column_name, new_column_type) %}
     {% set columns = [] %}
