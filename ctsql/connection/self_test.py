@@ -90,7 +90,7 @@ def _of_this_process(connection: Any) -> "list[Row]":
         with suppress(StatementError):
             connection.execute("CREATE VIEW v AS SELECT ctsql_next(k) AS k FROM t")
         result = connection.execute("SELECT sum(ctsql_next(id)) FROM ctsql_rows")
-        return list(result.fetchall())
+        return list(result)  # partition by partition
     finally:
         spark.sql("DROP TEMPORARY FUNCTION ctsql_next")
         spark.catalog.dropTempView("ctsql_rows")

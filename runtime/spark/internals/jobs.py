@@ -104,7 +104,7 @@ def forget_ended_queries(session: SparkSession) -> None:
 
     Spark 4.2 remembers a query's jobs, and all that they read, until the query ends. It never
     forgets the later jobs of ``toLocalIterator``: some megabytes for each refresh that writes
-    deletions by Spark, and for each iterated result. No public API forgets them; Spark before 4.2
+    deletions by Spark. No public API forgets them; Spark before 4.2
     does not remember them. Needed: without it, a service that runs for weeks runs out of memory.
     """
     if not at_least(4, 2):

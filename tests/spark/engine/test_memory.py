@@ -23,6 +23,8 @@ def test_spark_forgets_the_jobs_of_ended_queries(con: Connection) -> None:
     con.execute("REFRESH MATERIALIZED VIEW m")
     assert forgotten(con, jobs)
     assert sum(1 for _ in con.execute("SELECT * FROM m")) == 30000
+    assert jobs.isEmpty()
+    assert sum(1 for _ in con.execute("SELECT * FROM m").to_spark().toLocalIterator()) == 30000
     assert not jobs.isEmpty()
     assert forgotten(con, jobs)
 

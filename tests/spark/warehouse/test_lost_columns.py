@@ -205,6 +205,6 @@ def test_tables_of_outputs_lose_columns(con: Connection) -> None:
         assert lost.message == f'the table of {word} "{kind}_lost" cannot be read'
         assert lost.detail == "Another writer has dropped its column v."
         wide = expect_error(con, f"SELECT * FROM {kind}_wide", "STORED_DATA_INVALID")
-        assert wide.detail == "Another writer has made its column v BIGINT, which is to be INT."
+        assert wide.detail == "Another writer has changed its column v to BIGINT; it must be INT."
     check_rows(con, "SELECT * FROM view_more", (1, 1), (2, 2), (1, 3))
     check_rows(con, "SELECT k, v FROM task_more", (1, 3), (2, 2))
