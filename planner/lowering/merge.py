@@ -1,11 +1,11 @@
-"""Lowering of MERGE: one join of held rows and source for all that is matched.
+"""Lowering of MERGE: one join of the output's rows (held) and the source serves all clauses.
 
     matched rows       held JOIN source ON on: the first WHEN MATCHED clause that applies
     unmatched held     held ANTI JOIN source: the first WHEN NOT MATCHED BY SOURCE clause
     unmatched source   source ANTI JOIN held: the first WHEN NOT MATCHED clause
 
-All three see the output as the statement found it. If several source rows match a held row, that
-is an error, as in Spark, unless the statement only deletes all matched rows. Stored rows are
+All three read the output as it was before the statement. Several source rows that match one held
+row are an error, as in Spark, unless the statement only deletes all matched rows. Stored rows are
 identified by their place, proposed ones by a number given within the join.
 """
 
@@ -61,7 +61,7 @@ class _Lowering:
         return [c for c in self.node.clauses if c.when is when]
 
     def change(self, rows: DataFrame) -> list[tuple[DataFrame, DataFrame | None]]:
-        """The rows that clauses remove, each with the proposed row."""
+        """The rows that the clauses remove, each with the row proposed in its place."""
         frames = []
         if matched_clauses := self.of(MergeWhen.MATCHED):
             frames.append(self._split(self._match(rows, matched_clauses), matched_clauses))
@@ -105,7 +105,7 @@ class _Lowering:
         return pairs.withColumn(ACTION, F.when(often, refusal).otherwise(F.col(ACTION)))
 
     def _choice(self, clauses: Sequence[MergeClause]) -> Pieces:
-        """The number of the first clause that applies, 0 for none; and the values it gives."""
+        """The number of the first clause that applies (0: none), and the values that it assigns."""
         pieces: Pieces = [", ", *_cases(clauses, [[str(i)] for i in range(1, len(clauses) + 1)])]
         pieces[-1] = f"{pieces[-1]} AS {ACTION}"
         for i, column in enumerate(self.node.target):
@@ -142,7 +142,7 @@ class _Lowering:
     def _join(
         self, rows: DataFrame, join: str, also: Sequence[MergeClause] | None = None
     ) -> DataFrame:
-        """Held rows by whether the condition holds, and (also) one of the clauses applies."""
+        """Held rows for which ON and a condition of ``also`` are true; by an anti join the others."""
         pieces: Pieces = [f"SELECT {self.node.alias}.*", self._from("{rows}", join), self.node.on]
         pieces.append(")")
         if also is not None and all(c.condition is not None for c in also):
@@ -182,7 +182,7 @@ class _Lowering:
 
 
 def assigned_values(node: Merge, view: StatementView) -> list[DataFrame]:
-    """For each clause the values it assigns as they are written, for their types."""
+    """For each clause the values that it assigns, before any cast, for a check of their types."""
     lowering = _Lowering(node, view)
     contents = view.output.contents(node.of, view.context)
     frames = []
@@ -205,7 +205,7 @@ def assigned_values(node: Merge, view: StatementView) -> list[DataFrame]:
 def _cases(
     clauses: Sequence[MergeClause], results: Sequence[Pieces], *, otherwise: str = "0"
 ) -> Pieces:
-    """CASE over the clauses' conditions; one without a condition takes the rest."""
+    """A CASE over the clauses' conditions; a clause without one is its ELSE."""
     pieces: Pieces = ["CASE WHEN FALSE THEN NULL"]
     for clause, result in zip(clauses, results, strict=True):
         condition: Pieces = ["TRUE"] if clause.condition is None else [clause.condition]
@@ -215,7 +215,7 @@ def _cases(
 
 
 def _any(clauses: Sequence[MergeClause]) -> Pieces:
-    """Whether the condition of one of some clauses is true."""
+    """Whether at least one clause's condition is true."""
     pieces: Pieces = ["(FALSE"]
     for clause in clauses:
         pieces += [" OR TRUE"] if clause.condition is None else [" OR (", clause.condition, ")"]

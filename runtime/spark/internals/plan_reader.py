@@ -1,7 +1,7 @@
 """Spark's optimized plans as Python values.
 
-A part that is neither plan nor expression is represented by its parts, or by its text. Ids of
-expressions are kept only if a column is made or read.
+A part that is neither a plan nor an expression is read as its own parts, or as its text. Ids of
+expressions are kept only where a column is computed or read.
 """
 
 from collections.abc import Iterator
