@@ -142,7 +142,7 @@ class _Lowering:
     def _join(
         self, rows: DataFrame, join: str, also: Sequence[MergeClause] | None = None
     ) -> DataFrame:
-        """Held rows for which ON and a condition of ``also`` are true; by an anti join the others."""
+        """Held rows for which ON and a condition of ``also`` hold; by an anti join the others."""
         pieces: Pieces = [f"SELECT {self.node.alias}.*", self._from("{rows}", join), self.node.on]
         pieces.append(")")
         if also is not None and all(c.condition is not None for c in also):
