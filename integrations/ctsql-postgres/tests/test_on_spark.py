@@ -154,7 +154,7 @@ def _psql(address) -> None:
 
 
 def _slow_readers(client, address) -> None:
-    """Five clients read 200 MB each, a second late; others are answered meanwhile."""
+    """Five clients read 200 MB each, after a pause; others are answered meanwhile."""
     text = "lpad(CAST(id AS STRING), 1000, 'x')"
     count, read = 200_000, []
 
