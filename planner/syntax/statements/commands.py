@@ -25,18 +25,21 @@ from ctsql.planner.syntax.statements.tests import read_test
 from ctsql.planner.syntax.tokens.token_reader import TokenCursor, relation_ref, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, at_depth_0, span_of, tokenise
 
-_CLAUSES = ("AS", "FROM", "UP", "WITH")
+_AFTER_TARGET = ("AS", "FROM", "UP", "WITH")
 
 
 def read_subscribe(cursor: TokenCursor) -> Subscribe:
     """Read what follows SUBSCRIBE."""
     cursor.accept("TO")
-    if cursor.upper() in ("SELECT", "WITH", "VALUES") and cursor.upper(1) not in ("", *_CLAUSES):
+    if cursor.upper() in ("SELECT", "WITH", "VALUES") and cursor.upper(1) not in (
+        "",
+        *_AFTER_TARGET,
+    ):
         message = f'found "{cursor.here.text}", expected a name or a query in parentheses'
         raise syntax_error(cursor.here, message, hint="Type: SUBSCRIBE TO (SELECT ...)")
     target = query = None
     if cursor.at("("):
-        query = _query(cursor)
+        query = _subscribed_query(cursor)
     else:
         target = cursor.relation("the name of what to follow")
     read = Subscribe(span=cursor.span, target=target, query=query)
@@ -44,7 +47,7 @@ def read_subscribe(cursor: TokenCursor) -> Subscribe:
     while cursor.current is not None:
         here, clause = cursor.here, cursor.one_of("AS OF", "AS", "FROM", "UP TO", "WITH")
         if not clause:
-            cursor.fail("AS OF, FROM, UP TO, AS, WITH or the end", words=_CLAUSES)
+            cursor.fail("AS OF, FROM, UP TO, AS, WITH or the end", words=_AFTER_TARGET)
         if clause in clauses or (clause in ("AS OF", "FROM") and clauses & {"AS OF", "FROM"}):
             raise syntax_error(here, f"found a second {clause}, but the beginning is given already")
         clauses.add(clause)
@@ -53,7 +56,7 @@ def read_subscribe(cursor: TokenCursor) -> Subscribe:
                 token = cursor.string("the reader's name in quotes")
                 read = replace(read, reader=token.text, reader_span=token.span)
             case "WITH":
-                read = replace(read, progress=_options(cursor))
+                read = replace(read, progress=_subscribe_options(cursor))
             case "UP TO" if cursor.accept("NOW"):
                 if cursor.accept("("):
                     cursor.expect(")")
@@ -75,7 +78,7 @@ def read_subscribe(cursor: TokenCursor) -> Subscribe:
     return read
 
 
-def _query(cursor: TokenCursor) -> SqlText:
+def _subscribed_query(cursor: TokenCursor) -> SqlText:
     inside = cursor.group("a query", filled=True)
     query = read_query(inside)
     if not isinstance(query, Select) or query.as_of_span is not None or query.query.parameters:
@@ -85,7 +88,7 @@ def _query(cursor: TokenCursor) -> SqlText:
     return query.query
 
 
-def _options(cursor: TokenCursor) -> bool:
+def _subscribe_options(cursor: TokenCursor) -> bool:
     """``(PROGRESS [= true | false])``."""
     cursor.expect("(", "PROGRESS")
     value = not cursor.accept("=") or read_boolean(cursor, "PROGRESS")

@@ -244,20 +244,20 @@ def _items_to_drop(catalog: Catalog, item: Item, statement: st.DropObject) -> li
     return [item, *flow_targets(catalog, item)] if statement.flow else [item]
 
 
-_DONE = "ALTER MATERIALIZED VIEW"
+_VIEW_ALTERED = "ALTER MATERIALIZED VIEW"
 
 
 def set_view_options(names: Namespace, statement: st.SetOptions) -> str:
     """Change options; raises as CREATE OR REPLACE MATERIALIZED VIEW does."""
-    item, old = _definition(names, statement.target)
+    item, old = _view_and_definition(names, statement.target)
     option_names = {o.name for o in statement.options} | set(statement.reset)
     options = [o for o in old.options if o.name not in option_names] + [*statement.options]
     before, after = (
         sorted((o.name, repr(o.value)) for o in some) for some in (old.options, options)
     )
     if before != after:
-        _redefine(names, item, view_text(old, options))
-    return _DONE
+        _redefine_view(names, item, view_text(old, options))
+    return _VIEW_ALTERED
 
 
 def change_view_constraints(names: Namespace, statement: st.ChangeConstraints) -> str:
@@ -265,21 +265,21 @@ def change_view_constraints(names: Namespace, statement: st.ChangeConstraints) -
 
     Raises UNKNOWN_CONSTRAINT, INVALID_STATEMENT and the errors of CREATE OR REPLACE.
     """
-    item, old = _definition(names, statement.target)
+    item, old = _view_and_definition(names, statement.target)
     constraints = changed_constraints(item, old.constraints, statement)
     if constraints is not None:
-        _redefine(names, item, view_text(replace(old, constraints=constraints), old.options))
-    return _DONE
+        _redefine_view(names, item, view_text(replace(old, constraints=constraints), old.options))
+    return _VIEW_ALTERED
 
 
-def _definition(
+def _view_and_definition(
     names: Namespace, target: st.RelationRef
 ) -> tuple[MaterializedView, st.CreateMaterializedView]:
     item = names.of_kind(target, MaterializedView)
     return item, view_definition(names.engine, item)
 
 
-def _redefine(names: Namespace, item: MaterializedView, text: str) -> None:
+def _redefine_view(names: Namespace, item: MaterializedView, text: str) -> None:
     there = Namespace(names.engine, item.search_schema)
     definition = parse_as(st.CreateMaterializedView, text, f"definition of {item.name}")
     creation = Creation(there, item.flow)
