@@ -15,7 +15,8 @@ from pyspark.sql import DataFrame, functions as F, types as T
 
 from ctsql.catalog.errors import CtsqlError, Declined, error
 from ctsql.catalog.names import backtick, fold
-from ctsql.catalog.schemas import DIFF, char_length, quote_text
+from ctsql.catalog.reserved_columns import DIFF
+from ctsql.catalog.schemas import char_length, quote_text
 from ctsql.catalog.spans import Span
 from ctsql.planner.lowering.spark_types import declared_type, type_name
 from ctsql.results.conversions import Row

@@ -9,7 +9,8 @@ from ctsql.catalog.errors import CtsqlError, error, invalid
 from ctsql.catalog.items import Item, Reading, View
 from ctsql.catalog.names import Name, backtick_all, check_new_name, fold, quote
 from ctsql.catalog.refreshes import RefreshPart
-from ctsql.catalog.schemas import DIFF, Column, without_limits
+from ctsql.catalog.reserved_columns import DIFF
+from ctsql.catalog.schemas import Column, without_limits
 from ctsql.catalog.spans import Source, Span
 from ctsql.catalog.system_tables import find_system_table
 from ctsql.planner import nodes as lp

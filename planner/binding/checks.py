@@ -10,7 +10,8 @@ from ctsql.catalog.dependencies import outputs_of
 from ctsql.catalog.errors import CtsqlError, error, invalid, not_supported
 from ctsql.catalog.items import Item
 from ctsql.catalog.names import check_new_name, fold, free_name, quote
-from ctsql.catalog.schemas import OF_SPARK, PREFIX, Column, check_unique
+from ctsql.catalog.reserved_columns import OF_SPARK, PREFIX
+from ctsql.catalog.schemas import Column, check_unique
 from ctsql.catalog.spans import Span
 from ctsql.planner.nodes import Node, Query, descend
 from ctsql.planner.syntax.ast import ColumnDef, CreateMaterializedView, FunctionRef, SqlText

@@ -8,7 +8,8 @@ from ctsql.catalog import schemas
 from ctsql.catalog.errors import not_supported
 from ctsql.catalog.items import Item, TaskOutput
 from ctsql.catalog.names import backtick
-from ctsql.catalog.schemas import PROPOSED, UNIQUE_, Column, quote_text
+from ctsql.catalog.reserved_columns import PROPOSED, UNIQUE_
+from ctsql.catalog.schemas import Column, quote_text
 from ctsql.catalog.spans import Source
 from ctsql.planner import nodes as lp
 from ctsql.planner.binding.analyst import Analyst

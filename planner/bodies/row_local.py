@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from ctsql.catalog.names import backtick_all
-from ctsql.catalog.schemas import TIME
+from ctsql.catalog.reserved_columns import TIME
 from ctsql.planner import nodes as lp
 from ctsql.planner.ivm.algebra.nodes import Expr
 from ctsql.planner.ivm.algebra.reasons import Refusal

@@ -26,7 +26,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ctsql.catalog.errors import Declined
-from ctsql.catalog.schemas import FILE_COLUMN, ROW_COLUMN, char_length
+from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
+from ctsql.catalog.schemas import char_length
 from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.reasons import Refusal
 from ctsql.planner.ivm.algebra.traversal import (

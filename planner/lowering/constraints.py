@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column as SparkColumn, DataFrame, functions as F
 
 from ctsql.catalog.names import backtick, backtick_all
-from ctsql.catalog.schemas import BROKEN, PROPOSED
+from ctsql.catalog.reserved_columns import BROKEN, PROPOSED
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.output_state import OutputState, StatementView
 from ctsql.planner.nodes import Constraint, Query

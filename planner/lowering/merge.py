@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, Window, functions as F
 
 from ctsql.catalog.names import backtick, backtick_all
-from ctsql.catalog.schemas import ACTION, HELD, VALUE_, plain_type
+from ctsql.catalog.reserved_columns import ACTION, HELD, VALUE_
+from ctsql.catalog.schemas import plain_type
 from ctsql.planner.lowering.constraints import row_text
 from ctsql.planner.lowering.output_state import OutputState, StatementView, union_all, value_pieces
 from ctsql.planner.lowering.queries import lower_query

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame
 
 from ctsql.catalog.names import backtick_all
-from ctsql.catalog.schemas import VALUE_
+from ctsql.catalog.reserved_columns import VALUE_
 from ctsql.planner.lowering.context import EMPTY, Context
 from ctsql.planner.lowering.queries import run_pieces
 from ctsql.planner.nodes import Assign, Node, Query, SelfReference

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, functions as F
 from ctsql.catalog import schemas
 from ctsql.catalog.errors import Declined, error
 from ctsql.catalog.names import backtick, backtick_all
-from ctsql.catalog.schemas import COLUMN_, COPY, VALUE_
+from ctsql.catalog.reserved_columns import COLUMN_, COPY, VALUE_
 from ctsql.planner import nodes as lp
 from ctsql.planner.bodies.delete_by_key import sole_lookup
 from ctsql.planner.bodies.reads import reads_of

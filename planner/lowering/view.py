@@ -6,7 +6,8 @@ from pyspark.sql import Column as SparkColumn, DataFrame, functions as F
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.names import backtick
-from ctsql.catalog.schemas import COLUMN_, Column, plain_type
+from ctsql.catalog.reserved_columns import COLUMN_
+from ctsql.catalog.schemas import Column, plain_type
 from ctsql.planner.lowering.constraints import fail_broken
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.queries import lower_query

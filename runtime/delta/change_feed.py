@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.errors import Declined
 from ctsql.catalog.names import backtick, backtick_all
-from ctsql.catalog.schemas import DIFF, FILE_COLUMN
+from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN
 from ctsql.runtime.delta.deletion_vectors import Vectors
 from ctsql.runtime.delta.keyed_scan import FILES_MAX, change_of
 from ctsql.runtime.delta.local_scan import CHANGE_BYTES_MAX, CHANGES_KEPT_MAX, live_rows

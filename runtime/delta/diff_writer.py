@@ -22,7 +22,7 @@ from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, function
 
 from ctsql.catalog.errors import Declined
 from ctsql.catalog.names import backtick, backtick_all
-from ctsql.catalog.schemas import DIFF, FILE_COLUMN, GONE_, LOCATIONS, ROW_COLUMN
+from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN, GONE_, LOCATIONS, ROW_COLUMN
 from ctsql.runtime.delta.keyed_scan import StoredRows, group_by_file
 from ctsql.runtime.delta.parquet.parquet_reader import PLACES_SCHEMA
 from ctsql.runtime.log.staging import Staging

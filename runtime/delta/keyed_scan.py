@@ -27,7 +27,7 @@ from pyspark.sql import DataFrame, functions as F, types as T
 
 from ctsql.catalog.errors import Declined
 from ctsql.catalog.names import backtick
-from ctsql.catalog.schemas import DIFF, KEY_
+from ctsql.catalog.reserved_columns import DIFF, KEY_
 from ctsql.planner.lowering.spark_types import is_padded
 from ctsql.runtime.delta.local_scan import (
     PLACES,

@@ -11,7 +11,7 @@ from pyroaring import BitMap64
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from ctsql.catalog.errors import Declined
-from ctsql.catalog.schemas import FILE_COLUMN, ROW_COLUMN
+from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.parquet.parquet_reader import (
     KeySet,
     NumberRange,

@@ -28,7 +28,7 @@ from pyspark.sql.types import StructType
 
 from ctsql.catalog.errors import Declined
 from ctsql.catalog.names import backtick, backtick_all
-from ctsql.catalog.schemas import FILE_COLUMN, ROW_COLUMN
+from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.planner.lowering.spark_types import declare_as
 from ctsql.runtime.delta.log.log_files import Snapshot
 from ctsql.runtime.delta.log.table_log import LOOKS_APART_MS

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from ctsql.catalog.errors import Declined, not_supported
 from ctsql.catalog.names import table_at
-from ctsql.catalog.schemas import FILE_COLUMN, ROW_COLUMN
+from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.deletion_vectors import Vectors
 from ctsql.runtime.delta.internals.handle import DeltaHandle
 from ctsql.runtime.delta.internals.jvm import JvmObjects

@@ -16,7 +16,7 @@ from pyroaring import BitMap64
 from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.errors import Declined
-from ctsql.catalog.schemas import FILE_COLUMN, ROW_COLUMN
+from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.deletion_vectors import VectorFile, vector_file
 from ctsql.runtime.delta.internals.handle import DeltaTransaction
 from ctsql.runtime.delta.parquet.parquet_writer import has_forbidden_null, is_plain, write

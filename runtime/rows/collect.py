@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession, types as T
 
 from ctsql.catalog.errors import CtsqlError, Declined
 from ctsql.catalog.names import backtick
-from ctsql.catalog.schemas import FILE_COLUMN, WIDE
+from ctsql.catalog.reserved_columns import FILE_COLUMN, WIDE
 from ctsql.runtime.rows.types import arrow_schema, fits_arrow, has_fixed_width
 from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.internals.held_rows import (

@@ -15,7 +15,7 @@ from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types 
 
 from ctsql.catalog.errors import Declined
 from ctsql.catalog.names import backtick, backtick_all
-from ctsql.catalog.schemas import (
+from ctsql.catalog.reserved_columns import (
     COPY,
     DIFF,
     FILE_COLUMN,

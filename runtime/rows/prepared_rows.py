@@ -27,7 +27,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as F, types as T
 
 from ctsql.catalog.errors import DataError, Declined
 from ctsql.catalog.names import backtick
-from ctsql.catalog.schemas import PART
+from ctsql.catalog.reserved_columns import PART
 from ctsql.runtime.rows.collect import FEW, NARROW, Bounds, held_of, mark_wide
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
 from ctsql.runtime.rows.types import fits_arrow

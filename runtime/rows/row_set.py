@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as F, types as T
 
 from ctsql.catalog.errors import Declined
 from ctsql.catalog.names import backtick
-from ctsql.catalog.schemas import KEY_
+from ctsql.catalog.reserved_columns import KEY_
 from ctsql.runtime.rows.collect import (
     FEW,
     NARROW,

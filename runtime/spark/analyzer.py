@@ -9,7 +9,8 @@ from dataclasses import replace
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from ctsql.catalog.errors import CtsqlError, Declined, error
-from ctsql.catalog.schemas import DIFF, Column
+from ctsql.catalog.reserved_columns import DIFF
+from ctsql.catalog.schemas import Column
 from ctsql.planner.binding.checks import indefinite, not_by_row
 from ctsql.planner.bodies.delete_by_key import KeyLookup
 from ctsql.planner.lowering.context import Context

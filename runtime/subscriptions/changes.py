@@ -19,7 +19,8 @@ from pyspark.sql import Column, DataFrame, functions as F
 from ctsql.catalog.errors import Declined, type_changed
 from ctsql.catalog.items import Item, MaterializedView, ObjectKind, View
 from ctsql.catalog.names import backtick, backtick_all, fold
-from ctsql.catalog.schemas import DIFF, NUMBER, TIME, Column as CatalogColumn
+from ctsql.catalog.reserved_columns import DIFF, NUMBER, TIME
+from ctsql.catalog.schemas import Column as CatalogColumn
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.lowering.spark_types import type_name
 from ctsql.planner.lowering.store_assignment import is_exact

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame, functions as F
 
-from ctsql.catalog import schemas
+from ctsql.catalog import reserved_columns
 from ctsql.catalog.dependencies import closure
 from ctsql.catalog.errors import DataError
 from ctsql.catalog.items import Item, Table, View, was_dropped
@@ -195,9 +195,9 @@ class Feed:
             rows = (
                 changes.contents(time)
                 if whole
-                else changes.at(time).orderBy(F.col(schemas.DIFF) > 0)
+                else changes.at(time).orderBy(F.col(reserved_columns.DIFF) > 0)
             )
-            rows_with_time = rows.withColumn(schemas.TIME, F.lit(time).cast("bigint"))
+            rows_with_time = rows.withColumn(reserved_columns.TIME, F.lit(time).cast("bigint"))
             return self._select(rows_with_time), changes.count_rows(time, whole=whole)
 
     def group_times(self, engine: Engine, due: Sequence[int], rows_max: int) -> list[list[int]]:
@@ -215,12 +215,12 @@ class Feed:
         changes = Changes(engine.warehouse, self._item(engine), self.columns)
         with translate_spark_errors():
             rows = changes.at_all(times_)
-            order = schemas.TIME, F.col(schemas.DIFF) > 0
+            order = reserved_columns.TIME, F.col(reserved_columns.DIFF) > 0
             return self._select(rows.orderBy(*order))
 
     def _select(self, rows: DataFrame) -> DataFrame:
         """The delivered rows: t, diff, columns."""
-        time, diff = F.col(schemas.TIME), F.col(schemas.DIFF)
+        time, diff = F.col(reserved_columns.TIME), F.col(reserved_columns.DIFF)
         names = (backtick(c.name) for c in self.columns)
         return rows.select(time.alias(TIME), diff.alias(DIFF), *names)
 

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from ctsql.catalog.errors import Declined, error
 from ctsql.catalog.names import backtick_all
-from ctsql.catalog.schemas import BROKEN, DIFF, FILE_COLUMN, ROW_COLUMN, TIME
+from ctsql.catalog.reserved_columns import BROKEN, DIFF, FILE_COLUMN, ROW_COLUMN, TIME
 from ctsql.planner.bodies.delete_by_key import KeyLookup, sole_lookup
 from ctsql.planner.bodies.reads import reads_of
 from ctsql.planner.bodies.row_local import carry_time, carry_time_below

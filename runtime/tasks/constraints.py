@@ -25,7 +25,8 @@ from pyspark.sql import Column, DataFrame, functions as F
 
 from ctsql.catalog.errors import CtsqlError, Declined, error
 from ctsql.catalog.names import backtick_all
-from ctsql.catalog.schemas import BROKEN, quote_text
+from ctsql.catalog.reserved_columns import BROKEN
+from ctsql.catalog.schemas import quote_text
 from ctsql.planner.lowering.constraints import AS_JSON, row_text
 from ctsql.planner.nodes import Constraint
 from ctsql.planner.syntax.ast import OnViolation

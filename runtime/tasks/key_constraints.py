@@ -25,7 +25,7 @@ from pyspark.sql import Column as SparkColumn, DataFrame, Window, functions as F
 from ctsql.catalog.errors import Declined
 from ctsql.catalog.items import Item
 from ctsql.catalog.names import backtick, backtick_all
-from ctsql.catalog.schemas import BROKEN, FILE_COLUMN, KEY_, ROW_COLUMN
+from ctsql.catalog.reserved_columns import BROKEN, FILE_COLUMN, KEY_, ROW_COLUMN
 from ctsql.planner.lowering.constraints import AS_JSON
 from ctsql.planner.nodes import Constraint
 from ctsql.planner.syntax.ast import OnViolation

@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, functions as F
 from ctsql.catalog.errors import CtsqlError, Declined
 from ctsql.catalog.items import Item
 from ctsql.catalog.names import backtick_all
-from ctsql.catalog.schemas import DIFF
+from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.bodies.reads import reads_of, snapshot_inputs
 from ctsql.planner.bodies.row_local import is_row_local
 from ctsql.planner.lowering.context import Context

@@ -29,7 +29,7 @@ from pyspark.sql import DataFrame, functions as F
 from ctsql.catalog.errors import Declined
 from ctsql.catalog.items import Item
 from ctsql.catalog.names import backtick
-from ctsql.catalog.schemas import DIFF
+from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.ivm import NEVER, ClockWindow
 from ctsql.runtime.delta.keyed_scan import rows_between
 from ctsql.runtime.delta.parquet.parquet_reader import NumberRange

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.errors import Declined
 from ctsql.catalog.items import Item
-from ctsql.catalog.schemas import DIFF, FILE_COLUMN, ROW_COLUMN
+from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN, ROW_COLUMN
 from ctsql.planner.ivm import NEVER, ClockWindow
 from ctsql.runtime.delta.keyed_scan import group_by_file
 from ctsql.runtime.log.staging import OutputBatch, Staging

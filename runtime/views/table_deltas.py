@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, functions as F
 from ctsql.catalog.errors import CtsqlError, Declined
 from ctsql.catalog.items import Item, MaterializedView, ObjectKind
 from ctsql.catalog.names import backtick_all
-from ctsql.catalog.schemas import DIFF
+from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.ivm import ClockWindow, TableUse
 from ctsql.planner.ivm.algebra.nodes import Version
 from ctsql.runtime.delta.change_feed import added_rows

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Sequence
 from pyspark.sql import DataFrame, SparkSession
 
 from ctsql.catalog.errors import Declined
-from ctsql.catalog.schemas import BROKEN, DIFF
+from ctsql.catalog.reserved_columns import BROKEN, DIFF
 from ctsql.planner.bodies.reads import reads_of
 from ctsql.planner.lowering.constraints import with_refused
 from ctsql.planner.lowering.context import Context

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, Window, functions as F
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
 from ctsql.catalog.names import backtick
-from ctsql.catalog.schemas import (
+from ctsql.catalog.reserved_columns import (
     FILE_COLUMN,
     GROUP_,
     NOTE,

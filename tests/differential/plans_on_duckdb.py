@@ -13,7 +13,8 @@ import sqlglot
 from sqlglot import exp
 
 from ctsql.catalog.errors import Declined
-from ctsql.catalog.schemas import DIFF, Column
+from ctsql.catalog.reserved_columns import DIFF
+from ctsql.catalog.schemas import Column
 from ctsql.planner.ivm import (
     ChangePlan,
     PrintedQuery,

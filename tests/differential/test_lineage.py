@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings, strategies
 
 from ctsql.catalog.errors import Declined
-from ctsql.catalog.schemas import FILE_COLUMN, ROW_COLUMN, Column
+from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
+from ctsql.catalog.schemas import Column
 from ctsql.planner.ivm import change_plan, name_by
 from ctsql.planner.ivm.lineage import WANTED, lineage, wanted_columns, whole_query
 from ctsql.planner.ivm.sql.queries import Text

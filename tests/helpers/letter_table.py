@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ctsql.api import Connection
-from ctsql.catalog.schemas import FILE_COLUMN, ROW_COLUMN
+from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.table import Gateway
 from ctsql.runtime.log.staging import discard_on_error
 from ctsql.runtime.log.write_handle import Committed, Output, OutputBatch

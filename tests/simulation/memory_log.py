@@ -16,7 +16,7 @@ from typing import Any
 from pyspark.sql.types import StructType
 
 from ctsql.catalog.errors import error
-from ctsql.catalog.schemas import DIFF
+from ctsql.catalog.reserved_columns import DIFF
 from ctsql.runtime.log.actions import Commit, parse_commit
 from ctsql.runtime.log.batches import StagedDelete, StagedFile
 from ctsql.runtime.log.protocol import Conflict, RowsGone

@@ -11,8 +11,8 @@ A *signed* relation has the column :data:`DIFF` last: a row with diff d stands f
 from dataclasses import dataclass, field
 from enum import Enum
 
-from ctsql.catalog import schemas as reserved
-from ctsql.catalog.schemas import PREFIX
+from ctsql.catalog import reserved_columns as reserved
+from ctsql.catalog.reserved_columns import PREFIX
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import ClockKind
 

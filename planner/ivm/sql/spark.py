@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import assert_never
 
 from ctsql.catalog.names import backtick
-from ctsql.catalog.schemas import PREFIX
+from ctsql.catalog.reserved_columns import PREFIX
 from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.traversal import columns_in
 from ctsql.planner.syntax.tokens.tokenizer import word_set

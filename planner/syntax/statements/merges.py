@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from ctsql.catalog.errors import error, invalid, not_supported
 from ctsql.catalog.names import fold, quote, unquote
-from ctsql.catalog.schemas import SOURCE, VALUE_
+from ctsql.catalog.reserved_columns import SOURCE, VALUE_
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.ast import Assignment, Dml, Edit, NamedSource, SqlText

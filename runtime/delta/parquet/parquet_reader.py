@@ -29,7 +29,7 @@ from pyroaring import BitMap64
 from pyspark.sql import types as T
 
 from ctsql.catalog.names import fold
-from ctsql.catalog.schemas import FILE_COLUMN, ROW_COLUMN
+from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.bounded_cache import BoundedCache
 from ctsql.runtime.delta.stores.file_stores import FileStore
 from ctsql.runtime.rows.collect import DRIVER_ROW_BYTES_MAX, DRIVER_ROWS_MAX

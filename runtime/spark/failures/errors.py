@@ -22,7 +22,7 @@ from pyspark.errors import PySparkException
 
 from ctsql.catalog.errors import CtsqlError, error, nested_too_deeply, not_supported
 from ctsql.catalog.names import did_you_mean, fold, unquote
-from ctsql.catalog.schemas import PREFIX
+from ctsql.catalog.reserved_columns import PREFIX
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding.checks import forbidden_in
 from ctsql.planner.syntax import RewrittenText

@@ -15,7 +15,8 @@ from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.errors import Declined
 from ctsql.catalog.names import backtick, fold
-from ctsql.catalog.schemas import FILE_COLUMN, ROW_COLUMN, VALUE_, Column, get
+from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN, VALUE_
+from ctsql.catalog.schemas import Column, get
 from ctsql.planner.binding.checks import not_assignable, not_by_row
 from ctsql.planner.lowering.context import temporary_view
 from ctsql.planner.lowering.spark_types import type_name

@@ -5,7 +5,7 @@ from pyspark.sql import DataFrame, functions as F
 from ctsql.catalog.errors import Declined
 from ctsql.catalog.items import Item, MaterializedView
 from ctsql.catalog.names import backtick_all, fold
-from ctsql.catalog.schemas import DIFF
+from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.syntax.ast import VerifyView
 from ctsql.runtime.rows.collect import collect_bounded

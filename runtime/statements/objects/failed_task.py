@@ -7,7 +7,7 @@ from ctsql.catalog.dependencies import closure
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
 from ctsql.catalog.names import backtick_all
-from ctsql.catalog.schemas import DIFF
+from ctsql.catalog.reserved_columns import DIFF
 from ctsql.runtime.engine import Engine, run_task
 from ctsql.runtime.log.failures import Failure
 from ctsql.runtime.log.write_handle import disturbance_error

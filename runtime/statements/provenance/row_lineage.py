@@ -20,16 +20,8 @@ from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError, Declined, not_supported
 from ctsql.catalog.items import Item, MaterializedView, ObjectKind, View
 from ctsql.catalog.names import backtick, backtick_all, fold
-from ctsql.catalog.schemas import (
-    FILE_COLUMN,
-    NOTE,
-    ROW_COLUMN,
-    TIME,
-    VERSION,
-    Column,
-    char_length,
-    plain_type,
-)
+from ctsql.catalog.reserved_columns import FILE_COLUMN, NOTE, ROW_COLUMN, TIME, VERSION
+from ctsql.catalog.schemas import Column, char_length, plain_type
 from ctsql.planner import nodes as lp
 from ctsql.planner.binding.binder import qualify
 from ctsql.planner.ivm import Input, PlainView, QueryRelation, TableUse, Text

@@ -17,7 +17,8 @@ from ctsql.catalog.dependencies import outputs_of
 from ctsql.catalog.errors import CtsqlError, EnvironmentProblem
 from ctsql.catalog.items import Item, Table, Task, TaskOutput, View
 from ctsql.catalog.names import fold
-from ctsql.catalog.schemas import NUMBER, Column, Schema, lacking, signature
+from ctsql.catalog.reserved_columns import NUMBER
+from ctsql.catalog.schemas import Column, Schema, lacking, signature
 from ctsql.planner.binding.binder import Binder
 from ctsql.planner.binding.definitions import definition_of
 from ctsql.planner.binding.task import bind_task

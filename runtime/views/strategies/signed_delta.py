@@ -3,7 +3,7 @@
 from functools import partial
 
 from ctsql.catalog.errors import Declined
-from ctsql.catalog.schemas import DIFF
+from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import ReasonPrinter
 from ctsql.planner.lowering.view import cast_to_stored

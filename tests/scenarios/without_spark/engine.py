@@ -16,7 +16,8 @@ from pyspark.sql import types as T
 
 from ctsql.catalog.errors import Declined
 from ctsql.catalog.names import backtick_all
-from ctsql.catalog.schemas import BROKEN, DIFF, FILE_COLUMN, ROW_COLUMN, Column, plain_type
+from ctsql.catalog.reserved_columns import BROKEN, DIFF, FILE_COLUMN, ROW_COLUMN
+from ctsql.catalog.schemas import Column, plain_type
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.spark_types import declared_type, fields_of
 from ctsql.planner.lowering.store_assignment import may_store

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import types as T
 from sqlglot import exp
 
-from ctsql.catalog.schemas import FILE_COLUMN, ROW_COLUMN
+from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.table_rows import CHANGE_TYPE
 from ctsql.runtime.log.table_metadata import TableMetadata
 from tests.scenarios.without_spark.kinds import NotModelled, columns_of

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, functions as F, types as T
 
 from ctsql.api import Connection
 from ctsql.catalog.errors import Declined
-from ctsql.catalog.schemas import DIFF, FILE_COLUMN, ROW_COLUMN
+from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta import keyed_scan
 from ctsql.runtime.delta.keyed_scan import KeyPairs, Lookups, StoredRows, change_of, rows_of
 from ctsql.runtime.log.table_changes import VersionChange

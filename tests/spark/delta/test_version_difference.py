@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from ctsql.api import Connection
-from ctsql.catalog.schemas import DIFF
+from ctsql.catalog.reserved_columns import DIFF
 from ctsql.runtime.delta import deletion_vectors
 from ctsql.runtime.delta.change_feed import changed_between
 from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable

@@ -2,7 +2,8 @@
 
 import pytest
 
-from ctsql.catalog.schemas import TIME, Column
+from ctsql.catalog.reserved_columns import TIME
+from ctsql.catalog.schemas import Column
 from ctsql.planner.bodies.row_local import carry_time, is_row_local, only_loses_rows
 from ctsql.planner.nodes import Insert, InsertsInput, Query, TaskWrite
 from ctsql.planner.syntax import rewrite

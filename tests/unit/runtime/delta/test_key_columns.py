@@ -10,7 +10,7 @@ from pyroaring import BitMap64
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type
 
-from ctsql.catalog.schemas import ROW_COLUMN
+from ctsql.catalog.reserved_columns import ROW_COLUMN
 from ctsql.runtime.delta.parquet import parquet_reader
 from ctsql.runtime.delta.parquet.parquet_reader import KeySet, ScannedFile, find
 from ctsql.runtime.delta.stores.file_stores import LOCAL
