@@ -71,12 +71,12 @@ def missing_of(problem: BaseException | None) -> Missing | None:
 
 def _what(problem: BaseException, frames: Sequence[FrameType]) -> str | None:
     match problem:
+        case AttributeError(name=str(name), obj=obj) if name.startswith("_") and _is_pysparks(obj):
+            return str(problem)
         case Py4JJavaError() | PySparkException():
             if not any(map(_gave_null, frames)):
                 return None  # Java's own exception, whose text may be a person's
             problem = TypeError("NoneType instead of object")
-        case AttributeError(name=str(name), obj=obj) if name.startswith("_") and _is_pysparks(obj):
-            return str(problem)
         case ImportError(name=str(name)):
             return str(problem) if name.startswith("pyspark.") else None
         case Py4JError() | TypeError() if refused := _REFUSED.search(str(problem)):

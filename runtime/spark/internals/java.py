@@ -240,7 +240,9 @@ def spark_error_utils() -> Any:
     """
     gateway = SparkContext._gateway
     assert gateway is not None  # it threw
-    return gateway.jvm.PythonErrorUtils if at_least(4, 1) else _AskedDirectly(gateway)
+    if not at_least(4, 1):
+        return _AskedDirectly(gateway)
+    return java_class(gateway.jvm, "PythonErrorUtils")
 
 
 class _AskedDirectly:

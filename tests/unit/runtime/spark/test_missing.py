@@ -9,6 +9,8 @@ import pytest
 from py4j.java_gateway import JavaPackage
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkContext
+from pyspark.sql.classic.dataframe import DataFrame
+from pyspark.sql.types import StructType
 
 import ctsql.runtime.delta.internals as delta_internals
 import ctsql.runtime.spark.internals as spark_internals
@@ -20,6 +22,7 @@ from ctsql.runtime.spark.internals.java import (
     java_class,
     jvm_process,
     singleton,
+    spark_error_utils,
 )
 from ctsql.runtime.spark.internals.jobs import jobs_started
 from ctsql.runtime.spark.missing import found, missing_of, or_else
@@ -37,6 +40,12 @@ def _nothing_is_found() -> Iterator[None]:
 
 def _attribute() -> None:
     SparkContext._gone  # type: ignore[attr-defined]  # noqa: B018
+
+
+def _of_rows() -> None:
+    jdf = Mock()
+    jdf.schema().json.return_value = StructType().json()
+    DataFrame(jdf, Mock())._gone  # noqa: B018  Any other name is a column's
 
 
 def _name() -> None:
@@ -73,9 +82,10 @@ def _raised(problem: Exception) -> None:
         (lambda: _raised(Py4JError("a.B does not exist in the JVM")), "a.B does not exist"),
         (_package, "'JavaPackage' object is not callable"),
         (_attribute, "'SparkContext' has no attribute '_gone'"),
+        (_of_rows, "Attribute `_gone` is not supported"),
         (_name, "cannot import name 'gone'"),
     ],
-    ids=["method", "constructor", "class", "package", "attribute", "name"],
+    ids=["method", "constructor", "class", "package", "attribute", "rows", "name"],
 )
 def test_a_missing_method(fail, what: str) -> None:  # type: ignore[no-untyped-def]
     """Each is an error of its own, and another way is taken."""
@@ -158,7 +168,7 @@ def test_each_answer_has_its_type() -> None:
             assert re.findall(r"\b(?:bool|int|bytes|return str)\(.*", file.read_text()) == []
 
 
-def test_a_class_that_is_not_there_is_no_package() -> None:
+def test_a_class_that_is_not_there_is_no_package(monkeypatch: pytest.MonkeyPatch) -> None:
     """py4j would call it at another place, without its name."""
 
     class Package(JavaPackage):  # type: ignore[misc]
@@ -169,6 +179,11 @@ def test_a_class_that_is_not_there_is_no_package() -> None:
         singleton(Package("org.apache", None), "Gone")
     with pytest.raises(Py4JError, match=r"^a\.Gone does not exist in the JVM"):
         java_class(Package("org.apache", None), "a.Gone")
+    monkeypatch.setattr(SparkContext, "_gateway", Mock(jvm=Package("jvm", None)))
+    monkeypatch.setattr("ctsql.runtime.spark.internals.java.at_least", lambda *_: True)
+    with pytest.raises(CtsqlError, match="SPARK_VERSION") as told, translate_spark_errors():
+        spark_error_utils()
+    assert "(spark.internals.java.spark_error_utils): without it" in str(told.value.detail)
 
 
 def test_the_start_of_spark(monkeypatch: pytest.MonkeyPatch) -> None:
