@@ -3,13 +3,7 @@
 from dataclasses import fields, replace
 from typing import Any
 
-from ctsql.catalog.items import (
-    RECORDS,
-    Item,
-    ObjectKind,
-    Record,
-    Storage,
-)
+from ctsql.catalog.items import RECORDS, Item, ObjectKind, Reading, Record, Storage
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name
 
 _OF_DEFINITION = {
@@ -28,6 +22,11 @@ def an_item(kind: ObjectKind, id: str, *, name: Name | None = None, **given: Any
     made = RECORDS[kind](id=id, name=name or Name(DEFAULT_SCHEMA, id))
     has = {f.name for f in fields(made)}
     return changed(made, **{n: v for n, v in given.items() if v or n in has})
+
+
+def reading(name: str) -> Reading:
+    """What a definition reads: an object of the default schema whose id is its name."""
+    return Reading(name=Name(DEFAULT_SCHEMA, name), object_id=name, columns=())
 
 
 def changed(item: Record, **given: Any) -> Record:

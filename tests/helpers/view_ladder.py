@@ -1,8 +1,7 @@
 """Views that read each other in several ways: there are more ways down than one can follow."""
 
-from ctsql.catalog.items import Item, ObjectKind, Reading
-from ctsql.catalog.names import Name
-from tests.helpers.items import an_item
+from ctsql.catalog.items import Item, ObjectKind
+from tests.helpers.items import an_item, reading
 
 
 def view_ladder(depth: int) -> dict[str, Item]:
@@ -11,12 +10,6 @@ def view_ladder(depth: int) -> dict[str, Item]:
 
 
 def _item(number: int) -> Item:
-    reads = tuple(
-        Reading(name=Name("default", f"i{n}"), object_id=f"i{n}", columns=())
-        for n in (number - 1, number - 2)
-        if n >= 0
-    )
+    reads = tuple(reading(f"i{n}") for n in (number - 1, number - 2) if n >= 0)
     kind = ObjectKind.MATERIALIZED_VIEW if number else ObjectKind.TABLE
-    return an_item(
-        id=f"i{number}", kind=kind, name=Name("default", f"i{number}"), columns=(), reads=reads
-    )
+    return an_item(kind, f"i{number}", reads=reads)

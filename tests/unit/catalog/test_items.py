@@ -37,9 +37,8 @@ def _reading(name: str) -> Reading:
 FIRST = Definition(number=0, text="first", reads=(_reading("a"), _reading("b")))
 SECOND = Definition(number=1, text="second", reads=(_reading("a"), _reading("c")))
 TASK = an_item(
-    id="t",
-    kind=ObjectKind.CONTINUAL_TASK,
-    name=Name("default", "t"),
+    ObjectKind.CONTINUAL_TASK,
+    "t",
     columns=(Column("k", "int"),),
     definition="first",
     reads=FIRST.reads,
@@ -88,14 +87,7 @@ def test_forgotten_definitions() -> None:
 
 
 def _item(name: str, kind: ObjectKind, *reads: str, outputs: tuple[str, ...] = ()) -> Item:
-    return an_item(
-        id=name,
-        kind=kind,
-        name=Name("default", name),
-        columns=(),
-        reads=tuple(_reading(r) for r in reads),
-        outputs=outputs,
-    )
+    return an_item(kind, name, reads=tuple(_reading(r) for r in reads), outputs=outputs)
 
 
 SEVERAL = Catalog.of(

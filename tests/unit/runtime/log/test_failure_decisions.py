@@ -19,10 +19,9 @@ FOUND = Failure(time=7, condition="DATA_ERROR", reason="division by zero")
 OTHER = Failure(time=7, condition="DATA_ERROR", reason="a cast")
 EARLIER = Failure(time=5, condition="DATA_ERROR", reason="division by zero")
 TASK = an_item(
-    id="1",
-    kind=ObjectKind.CONTINUAL_TASK,
+    ObjectKind.CONTINUAL_TASK,
+    "1",
     name=Name("default", "t"),
-    columns=(),
     definition="abc",
     reads=(Reading(name=Name("default", "f"), object_id="2", columns=()),),
 )

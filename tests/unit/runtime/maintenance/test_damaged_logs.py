@@ -8,7 +8,6 @@ import pytest
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, ObjectKind, Reading
-from ctsql.catalog.names import Name
 from ctsql.runtime.log import clock
 from ctsql.runtime.maintenance import consumers, vacuum
 from ctsql.runtime.maintenance.consumers import Needs
@@ -22,10 +21,8 @@ DAMAGED = COMMITS // 2
 
 def _item(key: str, *reads: Item) -> Item:
     return an_item(
-        id=key,
-        kind=ObjectKind.CONTINUAL_TASK if reads else ObjectKind.TABLE,
-        name=Name("default", key),
-        columns=(),
+        ObjectKind.CONTINUAL_TASK if reads else ObjectKind.TABLE,
+        key,
         location=f"file:/{key}",
         reads=tuple(Reading(name=r.name, object_id=r.id, columns=()) for r in reads),
     )

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from ctsql.catalog.items import ObjectKind
-from ctsql.catalog.names import Name
 from ctsql.runtime.maintenance import vacuum
 from tests.helpers.items import an_item
 
@@ -68,7 +67,7 @@ def test_a_look_at_the_history_holds_few_commits(
         versions=SimpleNamespace(version_at=lambda *_: 1, settled=lambda _, version: version),
     )
     monkeypatch.setattr(vacuum, "check_tables", lambda *_: None)
-    item = an_item(id="t", kind=ObjectKind.TABLE, name=Name("default", "t"), columns=())
+    item = an_item(ObjectKind.TABLE, "t")
     vacuum.check_history(engine, [item], 5)
     assert table.most < 10
 

@@ -7,14 +7,11 @@ import pytest
 
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.items import ObjectKind
-from ctsql.catalog.names import Name
 from ctsql.runtime.maintenance import consumers
 from ctsql.runtime.warehouse.versions import Versions
 from tests.helpers.items import an_item
 
-TABLE = an_item(
-    id="t", kind=ObjectKind.TABLE, name=Name("default", "t"), columns=(), location="file:/t"
-)
+TABLE = an_item(ObjectKind.TABLE, "t", location="file:/t")
 TIMES = (10, 20, 30, 90, 95)
 """Of the commits: rows at the first two, then one compaction and two others."""
 

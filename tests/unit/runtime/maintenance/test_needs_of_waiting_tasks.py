@@ -7,20 +7,15 @@ import pytest
 
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.items import Item, ObjectKind, Reading
-from ctsql.catalog.names import Name
 from ctsql.catalog.refreshes import Every
 from ctsql.runtime.maintenance import consumers
 from ctsql.runtime.warehouse.times.refresh_times import Schedule
 from tests.helpers.items import an_item
 
-TABLE = an_item(
-    id="t", kind=ObjectKind.TABLE, name=Name("default", "t"), columns=(), location="file:/t"
-)
+TABLE = an_item(ObjectKind.TABLE, "t", location="file:/t")
 TASK = an_item(
-    id="x",
-    kind=ObjectKind.CONTINUAL_TASK,
-    name=Name("default", "x"),
-    columns=(),
+    ObjectKind.CONTINUAL_TASK,
+    "x",
     location="file:/x",
     reads=(Reading(name=TABLE.name, object_id="t", columns=()),),
 )

@@ -146,7 +146,7 @@ def test_removable_log(checkpoints: tuple[str, ...], floor: int, expected: set[i
 
 def _table_at(location: str | None) -> Item:
     kind = ObjectKind.VIEW if location is None else ObjectKind.TABLE
-    return an_item(id="i", kind=kind, name=Name("s", "t"), columns=(), location=location)
+    return an_item(kind, "i", name=Name("s", "t"), location=location)
 
 
 @pytest.mark.parametrize(

@@ -6,16 +6,15 @@ from typing import Any
 
 import pytest
 
-from ctsql.catalog.items import ObjectKind, Reading
-from ctsql.catalog.names import Name
+from ctsql.catalog.items import ObjectKind
 from ctsql.runtime.log.failures import Failure
 from ctsql.runtime.monitoring.failures import failures, open_failures
 from ctsql.runtime.warehouse.times.timeline import TaskState
-from tests.helpers.items import an_item
+from tests.helpers.items import an_item, reading
 from tests.unit.runtime.monitoring.test_refreshes import Log, made, reader_of
 
 TEXT = "CREATE CONTINUAL TASK m\n  ON INPUT t AS (INSERT INTO m SELECT 1 / 0 FROM t)"
-READS = (Reading(name=Name("default", "t"), object_id="t", columns=()),)
+READS = (reading("t"),)
 PLACE = (TEXT.index("1 / 0"), TEXT.index("1 / 0") + 5)
 
 
@@ -41,9 +40,7 @@ def _log(*texts: str) -> Log:
 def _rows(
     log: Log, kind: ObjectKind, *, only_open: bool = False, since_ms: int = 0
 ) -> list[tuple[int, int, str, int | None]]:
-    item = an_item(
-        id="m", kind=kind, name=Name("default", "m"), columns=(), definition=TEXT, reads=READS
-    )
+    item = an_item(kind, "m", definition=TEXT, reads=READS)
     reader, found = reader_of(item, m=log), []
     rows = (
         open_failures(reader, [item]) if only_open else failures(reader, [item], since_ms=since_ms)
@@ -104,10 +101,7 @@ def test_what_is_open_costs_one_commit() -> None:
 
 
 def test_a_row_has_the_place_in_the_definition() -> None:
-    item = an_item(
-        id="m", kind=ObjectKind.CONTINUAL_TASK, name=Name("default", "m"), columns=(),
-        definition=TEXT, reads=READS,
-    )  # fmt: skip
+    item = an_item(ObjectKind.CONTINUAL_TASK, "m", definition=TEXT, reads=READS)
     log = _log("failed 7")
     (row,) = failures(reader_of(item, m=log), [item])
     assert (row.line, row.condition, row.message) == (2, "DATA_ERROR", "failed 7")
@@ -129,10 +123,7 @@ def test_a_place_is_in_the_definition_that_failed(
     kind: ObjectKind, revisions: tuple[tuple[int, int], ...], lines: list[int | None]
 ) -> None:
     """In another one there is something else at that place."""
-    item = an_item(
-        id="m", kind=kind, name=Name("default", "m"), columns=(), definition=TEXT, reads=READS,
-        revision=len(revisions),
-    )  # fmt: skip
+    item = an_item(kind, "m", definition=TEXT, reads=READS, revision=len(revisions))
     log, state = _log("failed 7", "upper 8", "failed 9"), TaskState(revisions)
     relations: Any = SimpleNamespace(lead=lambda i: i, table=lambda _: log, current=lambda i: i)
     timeline = SimpleNamespace(task=lambda _: state)

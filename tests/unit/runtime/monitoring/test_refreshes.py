@@ -18,8 +18,8 @@ from ctsql.runtime.monitoring.refreshes import refresh_of, refreshes
 from tests.helpers.items import an_item
 
 APP = "ctsql:m"
-VIEW = an_item(id="m", kind=ObjectKind.MATERIALIZED_VIEW, name=Name("default", "m"), columns=())
-TASK = an_item(id="m", kind=ObjectKind.CONTINUAL_TASK, name=Name("default", "m"), columns=())
+VIEW = an_item(ObjectKind.MATERIALIZED_VIEW, "m")
+TASK = an_item(ObjectKind.CONTINUAL_TASK, "m")
 
 
 def made(

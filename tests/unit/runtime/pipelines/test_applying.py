@@ -16,9 +16,7 @@ from ctsql.runtime.pipelines.planning import PlannedFolder, warehouse_digest
 from ctsql.runtime.statements.definitions.cutover import bring_into_force
 from tests.helpers.items import an_item, changed
 
-TABLE = an_item(
-    id="t1", kind=ObjectKind.TABLE, name=Name("default", "t"), columns=(), location="file:/t"
-)
+TABLE = an_item(ObjectKind.TABLE, "t1", name=Name("default", "t"), location="file:/t")
 
 
 class _Stored(Exception):

@@ -11,7 +11,6 @@ from ctsql.catalog.catalog import Catalog, DropEntry
 from ctsql.catalog.cutovers import Cutover, together
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Definition, Item, ObjectKind, Reading
-from ctsql.catalog.names import Name
 from ctsql.runtime.statements.definitions import cutover
 from ctsql.runtime.statements.definitions.cutover import Redefinition, new_starts
 from ctsql.runtime.warehouse.times.timeline import TaskState
@@ -22,7 +21,7 @@ NOW, FAILED = 50, 30
 
 def _task(*copies: bool, first: int = 0) -> Item:
     """A task with as many definitions; those that copy rows are said to."""
-    task = an_item(id="x", kind=ObjectKind.CONTINUAL_TASK, name=Name("default", "x"), columns=())
+    task = an_item(ObjectKind.CONTINUAL_TASK, "x")
     revisions = [
         Definition(number=first + n, text=f"d{first + n}", reads=(), copies_rows=copy)
         for n, copy in enumerate(copies)
@@ -56,7 +55,7 @@ def test_new_starts(
 
 
 def _item(name: str, kind: ObjectKind = ObjectKind.VIEW) -> Item:
-    return an_item(id=name, kind=kind, name=Name("default", name), columns=())
+    return an_item(kind, name)
 
 
 def test_parts_are_in_force_together() -> None:

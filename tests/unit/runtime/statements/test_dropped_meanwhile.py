@@ -19,13 +19,10 @@ from tests.helpers.items import an_item
 
 def _table(name: str) -> Item:
     return an_item(
-        id="t1",
-        kind=ObjectKind.TABLE,
+        ObjectKind.TABLE,
+        "t1",
         name=Name("default", name),
-        columns=(),
         definition=f"CREATE TABLE {name} (k INT)",
-        search_schema="default",
-        location=None,
     )
 
 

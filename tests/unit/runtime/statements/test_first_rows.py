@@ -14,7 +14,7 @@ COLUMNS = (Column("k", "int", False), Column("odd name", "struct<a:int>"))
 
 
 def _item(name: str, kind: ObjectKind = ObjectKind.CONTINUAL_TASK) -> Item:
-    return an_item(id=name, kind=kind, name=Name("some schema", name), columns=COLUMNS)
+    return an_item(kind, name, name=Name("some schema", name), columns=COLUMNS)
 
 
 FEED, TASK, OTHER = _item("feed", ObjectKind.TABLE), _item("x"), _item("r")

@@ -8,18 +8,11 @@ import pytest
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import ObjectKind
-from ctsql.catalog.names import Name
 from ctsql.runtime.statements.objects import failed_task
 from ctsql.runtime.tasks.sink import OutdatedDefinition
 from tests.helpers.items import an_item
 
-TASK = an_item(
-    id="x",
-    kind=ObjectKind.CONTINUAL_TASK,
-    name=Name("default", "x"),
-    columns=(),
-    location="file:/x",
-)
+TASK = an_item(ObjectKind.CONTINUAL_TASK, "x", location="file:/x")
 NOW = 20
 
 

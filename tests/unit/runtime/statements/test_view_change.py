@@ -7,7 +7,6 @@ import pytest
 
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.items import Item, ObjectKind
-from ctsql.catalog.names import Name
 from ctsql.catalog.refreshes import At, Cron, Every, RefreshPart, Stretch
 from ctsql.runtime.statements.definitions import cutover
 from ctsql.runtime.statements.definitions.cutover import Redefinition, _Change, _Prepared
@@ -25,10 +24,8 @@ REDEFINITION = Redefinition(bound_on=Catalog.of([]))
 
 def _view(options: str, created_at: int = 10) -> Item:
     return an_item(
-        id="v",
-        kind=ObjectKind.MATERIALIZED_VIEW,
-        name=Name("default", "v"),
-        columns=(),
+        ObjectKind.MATERIALIZED_VIEW,
+        "v",
         definition=f"CREATE MATERIALIZED VIEW v {options} AS SELECT k FROM t",
         location="file:/v",
         created_at=created_at,

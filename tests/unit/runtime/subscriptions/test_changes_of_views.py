@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from ctsql.catalog.items import Item, ObjectKind
-from ctsql.catalog.names import Name
 from ctsql.catalog.refreshes import Stretch
 from ctsql.runtime.log.table_changes import VersionChange
 from ctsql.runtime.subscriptions import changes
@@ -23,10 +22,8 @@ def test_a_first_write_behind_other_changes(
     """It is the change of several Ts, also where the view has other refresh times since."""
     monkeypatch.setattr(changes, "is_before_columns", lambda *_: False)
     view = an_item(
-        id="v",
-        kind=ObjectKind.MATERIALIZED_VIEW,
-        name=Name("default", "v"),
-        columns=(),
+        ObjectKind.MATERIALIZED_VIEW,
+        "v",
         location="file:/v",
         created_at=20 if stretches else 5,
         stretches=stretches,

@@ -8,11 +8,10 @@ import pytest
 from ctsql.catalog.catalog import Catalog
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import ObjectKind
-from ctsql.catalog.names import Name
 from ctsql.runtime.subscriptions.cursors import Position, Readers
 from tests.helpers.items import an_item
 
-ITEM = an_item(id="t", kind=ObjectKind.TABLE, name=Name("default", "t"), columns=())
+ITEM = an_item(ObjectKind.TABLE, "t")
 
 
 def test_who_registers_a_reader_that_is_dropped_is_told() -> None:

@@ -8,10 +8,9 @@ import pytest
 
 from ctsql.catalog.catalog import Catalog, StoredSubscription
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.items import Item, ObjectKind, Reading, Storage, Unreadable
-from ctsql.catalog.names import Name
+from ctsql.catalog.items import Item, ObjectKind, Storage, Unreadable
 from ctsql.runtime.warehouse.followed_tables import followed_tables, keep_logs
-from tests.helpers.items import an_item
+from tests.helpers.items import an_item, reading
 
 KINDS = {
     "t": ObjectKind.TABLE,
@@ -22,13 +21,10 @@ KINDS = {
 
 
 def _item(name: str, *reads: str) -> Item:
-    readings = tuple(Reading(name=Name("default", r), object_id=r, columns=()) for r in reads)
+    readings = tuple(reading(r) for r in reads)
     kind = KINDS[name[0]]
     location = None if kind is ObjectKind.VIEW else f"memory:{name}"
-    return an_item(
-        id=name, kind=kind, name=Name("default", name), columns=(), reads=readings,
-        location=location,
-    )  # fmt: skip
+    return an_item(kind, name, reads=readings, location=location)
 
 
 def _catalog(items: Iterable[Item], *subscribed: str) -> Catalog:

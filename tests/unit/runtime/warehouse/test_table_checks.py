@@ -7,13 +7,10 @@ import pytest
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import ObjectKind
-from ctsql.catalog.names import Name
 from ctsql.runtime.warehouse.table_checks import is_replaced
 from tests.helpers.items import an_item
 
-TABLE = an_item(
-    id="t", kind=ObjectKind.TABLE, name=Name("default", "t"), columns=(), location="file:/t"
-)
+TABLE = an_item(ObjectKind.TABLE, "t", location="file:/t")
 
 
 @pytest.mark.parametrize(

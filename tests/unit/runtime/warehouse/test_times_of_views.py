@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from ctsql.catalog.items import Item, ObjectKind
-from ctsql.catalog.names import Name
 from ctsql.catalog.refreshes import At, Every, RefreshPart, Stretch
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.log.actions import RowChange
@@ -56,10 +55,8 @@ def test_a_view_shows_something_whenever_its_refresh_times_change(
 ) -> None:
     """A commit that has the T of the change reads the view as of it."""
     view = an_item(
-        id="v",
-        kind=ObjectKind.MATERIALIZED_VIEW,
-        name=Name("default", "v"),
-        columns=(),
+        ObjectKind.MATERIALIZED_VIEW,
+        "v",
         location="file:/v",
         created_at=20,
         stretches=(Stretch(5, None), Stretch(10, parts)),
@@ -81,10 +78,8 @@ def test_a_view_shows_something_whenever_its_refresh_times_change(
 def test_time_changed_a_view_before_its_refresh_times_did() -> None:
     """What it held at an early T is not what it showed when a row was due since."""
     view = an_item(
-        id="v",
-        kind=ObjectKind.MATERIALIZED_VIEW,
-        name=Name("default", "v"),
-        columns=(),
+        ObjectKind.MATERIALIZED_VIEW,
+        "v",
         location="file:/v",
         created_at=20,
         stretches=(Stretch(5, None),),
