@@ -1,9 +1,7 @@
 """Arrow finds the rows that Spark would: of every type, by one key column or several."""
 
 import datetime as dt
-from dataclasses import replace
 from decimal import Decimal
-from itertools import combinations, product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyroaring import BitMap64
 from pyspark.sql import types as T
-from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.parquet import parquet_reader
@@ -71,32 +69,11 @@ def looked_up(
     return sorted(tuple(row.values()) for row in found.to_pylist())
 
 
-def test_rows_are_found_across_files_and_groups(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Numbers count through row groups and batches; rows that are deleted are not found."""
-    monkeypatch.setattr(parquet_reader, "BATCH_ROWS", 7)
-    rows = pa.table({"k": [i % 50 for i in range(100)], "v": [str(i) for i in range(100)]})
-    files = [
-        stored(tmp_path, "a", rows, 53, row_group_size=30),
-        stored(tmp_path, "b", rows.slice(0, 4)),
-    ]
-    assert looked_up(files, {"k": [3, 49, 49, None, 77]}) == [
-        (3, "3", "a", 3),
-        (3, "3", "b", 3),
-        (49, "49", "a", 49),
-        (49, "99", "a", 99),
-    ]
-    assert looked_up(files, {"k": [None]}) == []
-    assert looked_up(files, {"k": []}) == []
-    assert len(looked_up(files, {}, rows_max=200)) == 103
-
-
 KINDS: dict[str, tuple[T.DataType, list[Any]]] = {
-    "i": (T.IntegerType(), [-(2**31), -1, 0, 7, 2**31 - 1]),
-    "l": (T.LongType(), [-(2**63), 5, 2**40]),
+    ".i": (T.IntegerType(), [-(2**31), -1, 0, 7, 2**31 - 1]),
+    ".": (T.LongType(), [-(2**63), 5, 2**40]),
     "d": (T.DateType(), [-800_000, 0, 3_000_000]),  # days; Python has not all of these dates
-    "s": (T.StringType(), [b"", b"a", b"a\x00", b"\xff\xfe", "é".encode()]),
+    "[s": (T.StringType(), [b"", b"a", b"a\x00", b"\xff\xfe", "é".encode()]),
     "c": (T.DecimalType(20, 2), [Decimal("-1.00"), Decimal("0.10"), Decimal("99999999999999.99")]),
     "b": (T.BooleanType(), [True, False]),
 }
@@ -113,7 +90,7 @@ def column_of(kind: T.DataType, values: list[Any]) -> pa.Array:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_random_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    """What is found is what looking at every row finds, whatever the types and the row groups."""
+    """A lookup finds the rows that reading every row finds: any types, names and row groups."""
     random = Random(seed)
     monkeypatch.setattr(parquet_reader, "BATCH_ROWS", random.choice((3, 1000)))
     names = random.sample(list(KINDS), 4)
@@ -184,81 +161,29 @@ def test_row_groups_without_a_key_are_not_read(tmp_path: Path) -> None:
         looked_up([file], {"k": [25]})
 
 
-def test_keys_of_several_columns(tmp_path: Path) -> None:
-    """A row that has one key's first column and another one's second is not found."""
-    rows = pa.table({"k": [1, 1, 2, None], "v": ["x", "y", "y", "x"]})
-    files = [stored(tmp_path, "a", rows)]
-    keys = {"v": ["x", "y", "x"], "k": [1, 2, None]}
-    assert [row[:2] for row in looked_up(files, keys)] == [(1, "x"), (2, "y")]
-
-
-def test_sets_of_keys(tmp_path: Path) -> None:
-    """A key of any set will do; where NULL equals NULL it is found, in each place of a key."""
-    rows = pa.table({"k": [1, 2, None, None, 5], "v": ["x", None, None, "x", "y"]})
-    file = stored(tmp_path, "a", rows)
-
-    def numbers(*sets: KeySet) -> list[int]:
-        found = find([file], SCHEMA, sets, rows_max=9, bytes_max=9_999)
-        return sorted(found.column(ROW_COLUMN).to_pylist())
-
-    assert numbers(key_set({"k": [5]}), key_set({"v": ["x"]})) == [0, 3, 4]
-    assert numbers(key_set({"k": [5, None]}, nulls_equal=True)) == [2, 3, 4]
-    pairs = {"k": [None, 2, 1], "v": ["x", None, "y"]}
-    assert numbers(key_set(pairs, nulls_equal=True)) == [1, 3]
-    assert numbers(key_set(pairs)) == []
-
-
-@pytest.mark.parametrize(("k", "v"), [("k", "v"), (".v", "v"), (".", "[x")])
-def test_every_pattern_of_nulls_in_keys(tmp_path: Path, k: str, v: str) -> None:
-    """Of all pairs of a value or NULL, those that are asked for are found, whatever the names."""
-    schema = T.StructType().add(k, T.LongType()).add(v, T.StringType())
-    pairs = list(product([1, None], ["x", None]))
-    ks, vs = zip(*pairs, strict=True)
-    file = stored(tmp_path, "a", pa.table({k: pa.array(ks, pa.int64()), v: vs}))
-    for size in range(1, len(pairs) + 1):
-        for wanted in combinations(range(len(pairs)), size):
-            keys = {k: [ks[i] for i in wanted], v: [vs[i] for i in wanted]}
-            sets = [key_set(keys, nulls_equal=True, schema=schema)]
-            found = find([file], schema, sets, rows_max=9, bytes_max=9_999)
-            assert sorted(found.column(ROW_COLUMN).to_pylist()) == list(wanted)
-
-
-def test_rows_by_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some rows of a file, in any of its groups and batches."""
-    monkeypatch.setattr(parquet_reader, "BATCH_ROWS", 7)
-    rows = pa.table({"k": list(range(100)), "v": ["x"] * 100})
-    whole = stored(tmp_path, "a", rows, row_group_size=30)
-    file = replace(whole, deletion_vector=BitMap64([31]), only=BitMap64([0, 29, 31, 99]))
-    assert [row[0] for row in looked_up([file], {})] == [0, 29, 99]
-
-
 @pytest.mark.parametrize(
-    ("kind", "arrow", "values", "key"),
+    ("kind", "arrow", "values"),
     [
-        (T.ByteType(), pa.int8(), [-128, 5], 5),
-        (T.ShortType(), pa.int16(), [-1, 5], 5),
-        (T.LongType(), pa.int32(), [-1, 5], 5),
-        (T.DecimalType(20, 2), pa.decimal128(20, 2), [Decimal("0.10"), Decimal("-1.00")], -1),
-        (T.DateType(), pa.date32(), [dt.date(1582, 10, 4), dt.date(9999, 12, 31)], None),
-        (T.BooleanType(), pa.bool_(), [True, False], True),
-        (T.StringType(), pa.large_string(), ["", "é"], "é"),
-        (T.StringType(), pa.dictionary(pa.int32(), pa.string()), ["a", "a "], "a "),
+        (T.ByteType(), pa.int8(), [-128, 5]),
+        (T.ShortType(), pa.int16(), [-1, 5]),
+        (T.LongType(), pa.int32(), [-1, 5]),
+        (T.DateType(), pa.date32(), [dt.date(1582, 10, 4), dt.date(9999, 12, 31)]),
+        (T.StringType(), pa.large_string(), ["", "é"]),
+        (T.StringType(), pa.dictionary(pa.int32(), pa.string()), ["a", "a "]),
     ],
 )
 def test_keys_of_every_type(
-    tmp_path: Path, kind: T.DataType, arrow: pa.DataType, values: list[Any], key: Any
+    tmp_path: Path, kind: T.DataType, arrow: pa.DataType, values: list[Any]
 ) -> None:
     """Also where the file has a narrower type than the table, or Arrow a type of its own."""
     schema = T.StructType().add("k", kind)
     file = stored(tmp_path, "a", pa.table({"k": pa.array([*values, None], arrow)}))
-    wanted = values[-1] if key is None else key
-    ((found, _, row),) = looked_up([file], {"k": [wanted]}, schema)
-    assert found == wanted
-    assert values[row] == wanted
+    ((found, _, row),) = looked_up([file], {"k": values[-1:]}, schema)
+    assert found == values[-1] == values[row]
 
 
 @pytest.mark.parametrize("int96", [True, False])
-def test_values_are_told_exactly(tmp_path: Path, int96: bool) -> None:
+def test_values_are_exact(tmp_path: Path, int96: bool) -> None:
     """Instants of any year, in both ways to store them; -0.0 and bytes as they are."""
     utc = dt.UTC
     first, last = dt.datetime(1, 1, 1, tzinfo=utc), dt.datetime(9999, 12, 31, 23, 59, 59, 9, utc)
@@ -303,14 +228,24 @@ def test_what_is_left_to_spark(tmp_path: Path) -> None:
     for file in (stored(tmp_path, "old", old), damaged, missing, letters):
         with pytest.raises(OnlySpark):
             looked_up([file], {"k": [1]})
+    wide = stored(tmp_path, "wide", pa.table({"k": [1], "f": pa.array([0.1], pa.float64())}))
+    with pytest.raises(OnlySpark):  # Arrow would round the double of another writer
+        looked_up([wide], {"k": [1]}, T.StructType().add("k", "long").add("f", "float"))
 
 
-def test_no_digit_is_lost(tmp_path: Path) -> None:
-    """A file of another writer may have wider numbers than the table; Arrow rounds doubles."""
-    schema = T.StructType([*SCHEMA, T.StructField("f", T.FloatType())])
-    rows = pa.table({"k": [1], "v": ["x"], "f": pa.array([0.1], pa.float64())})
-    with pytest.raises(OnlySpark):
-        looked_up([stored(tmp_path, "a", rows)], {"k": [1]}, schema)
+@pytest.mark.parametrize(
+    ("values", "is_cached"),
+    [([1, 2], True), ([1, None], True), (["a", "b"], False), ([True, False], False)],
+)
+def test_which_key_columns_are_cached(tmp_path: Path, values: list[Any], is_cached: bool) -> None:
+    """Whole numbers; a second search reads the file's other columns only."""
+    before = parquet_reader.column_cache.bytes_kept
+    column = pa.array(values)
+    schema = T.StructType([T.StructField("k", from_arrow_type(column.type))])
+    file = stored(tmp_path, "a", pa.table({"k": column}))
+    assert looked_up([file], {"k": []}, schema) == []
+    assert [row[0] for row in looked_up([file], {"k": values[:1]}, schema)] == values[:1]
+    assert (parquet_reader.column_cache.bytes_kept > before) is is_cached
 
 
 def test_what_is_not_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -322,16 +257,6 @@ def test_what_is_not_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     for bounds in ({"rows_max": 9}, {"rows_max": 2}, {"bytes_max": 9_000}, {"bytes_max": 500}):
         with pytest.raises(TooMany):
             looked_up(files, {"k": [1]}, **bounds)
-
-
-def test_wide_rows_are_read_a_few_at_a_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The bound on a batch's bytes is kept by one row if need be."""
-    monkeypatch.setattr(parquet_reader, "BATCH_ROWS", 1)
-    rows = pa.table({"k": [1, 2, 1], "v": ["x" * 1000, "y" * 1000, "z" * 1000]})
-    found = looked_up([stored(tmp_path, "a", rows)], {"k": [1]})
-    assert [(row[1][0], row[-1]) for row in found] == [("x", 0), ("z", 2)]
 
 
 FLAT = [T.IntegerType(), T.StringType(), T.DecimalType(38, 10), T.TimestampType(), T.BinaryType()]
