@@ -41,6 +41,11 @@ def _remove(path: str, *, deletes: int = 0, data_change: bool = True) -> dict[st
     return {"remove": remove}
 
 
+def _removed_rows(rows: int, *, deletes: int) -> dict[str, Any]:
+    """A removed file that says how many rows it had."""
+    return {"remove": _add("a", rows, deletes=deletes)["add"]}
+
+
 def _info(operation: str, **more: Any) -> dict[str, Any]:
     return {"commitInfo": {"timestamp": NOW, "inCommitTimestamp": NOW, "operation": operation}
             | more}  # fmt: skip
@@ -60,6 +65,7 @@ CASES: dict[str, tuple[RowChange, list[dict[str, Any]]]] = {
     "append without statistics": (RowChange.APPEND, [_info("WRITE"), _add("a", None)]),
     "append of no row": (RowChange.NONE, [_info("WRITE"), _add("a", 0)]),
     "append of no file": (RowChange.NONE, [_info("WRITE")]),
+    "a file whose every row is deleted": (RowChange.NONE, [_add("a", 2, deletes=2)]),
     "new columns and rows": (RowChange.APPEND, [_info("WRITE"), METADATA, _add("a")]),
     "create table": (RowChange.NONE, [_info("CREATE TABLE"), METADATA]),
     "table properties": (RowChange.NONE, [_info("SET TBLPROPERTIES"), METADATA]),
@@ -135,27 +141,31 @@ CASES: dict[str, tuple[RowChange, list[dict[str, Any]]]] = {
 def test_classify(name: str) -> None:
     """Inserts only, deletes only, nothing, or: the rows have to be looked at."""
     wanted, actions = CASES[name]
-    assert classify(_commit(*actions)) is wanted
+    commit = _commit(*actions)
+    assert classify(commit) is wanted
+    assert commit.changes_schema == (METADATA in actions)
 
 
-def test_a_fully_deleted_file_adds_nothing() -> None:
-    """A file whose every row is deleted holds no row."""
-    assert classify(_commit(_add("a", 2, deletes=2))) is RowChange.NONE
-
-
-def test_rows_added() -> None:
-    """The rows of the added files; None when a file does not say."""
-    assert rows_changed(_commit(_add("a", 3), _add("b", 4))) == (7, 0)
-    assert rows_changed(_commit(_add("a", 3), _add("b", None))) == (None, 0)
-    assert rows_changed(_commit(_add("a", 3, data_change=False))) == (0, 0)
-
-
-def test_rows_that_come_back_are_not_counted() -> None:
-    """Of a file whose deletion vector is not larger, or is one of an earlier version."""
-    assert rows_changed(_commit(_add("a", deletes=2), _remove("a", deletes=1))) == (0, 1)
-    assert rows_changed(_commit(_add("a", deletes=1), _remove("a", deletes=2))) == (None, None)
-    restored = (_info("RESTORE"), _add("a", deletes=2), _remove("a", deletes=1))
-    assert rows_changed(_commit(*restored)) == (None, None)
+@pytest.mark.parametrize(
+    ("actions", "expected"),
+    [
+        ([_info("WRITE")], (0, 0)),
+        ([_add("a", 3), _add("b", 4)], (7, 0)),
+        ([_add("a", 3), _add("b", None)], (None, 0)),
+        ([_add("a", 3, data_change=False)], (0, 0)),
+        ([_add("a", deletes=2), _remove("a", deletes=1)], (0, 1)),
+        ([_add("b", 2), _removed_rows(5, deletes=1)], (2, 4)),
+        ([_add("b", None), _remove("a")], (None, None)),
+        # Rows that come back: the deletion vector is smaller, or is one of an earlier version.
+        ([_add("a", deletes=1), _remove("a", deletes=2)], (None, None)),
+        ([_info("RESTORE"), _add("a", deletes=2), _remove("a", deletes=1)], (None, None)),
+    ],
+)
+def test_rows_changed(
+    actions: list[dict[str, Any]], expected: tuple[int | None, int | None]
+) -> None:
+    """Rows that come and go are counted from the log; None if a file does not say."""
+    assert rows_changed(_commit(*actions)) == expected
 
 
 def test_time_is_the_in_commit_timestamp() -> None:
@@ -199,12 +209,6 @@ def test_a_value_may_have_signs_that_end_lines_elsewhere() -> None:
     text = json.dumps(add, ensure_ascii=False) + "\n"
     (file,) = parse_commit(4, text, modified_ms=NOW).adds
     assert file.partition == (("p", value),)
-
-
-def test_schema_changes_are_seen() -> None:
-    """A commit with a metaData action changes the schema or the properties."""
-    assert _commit(METADATA).changes_schema
-    assert not _commit(_add("a")).changes_schema
 
 
 def test_checksum() -> None:
@@ -264,12 +268,6 @@ def test_a_damaged_commit_file(text: str, how: str) -> None:
         parse_commit(3, text, modified_ms=NOW)
 
 
-def test_a_whole_commit_of_ours_is_read() -> None:
-    """The upper it says is the one it records."""
-    commit = parse_commit(3, f"{OURS}\n{MOVED}\n", modified_ms=NOW)
-    assert commit.transaction("ctsql:x") == commit.metadata["upper"] == 7
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -279,6 +277,7 @@ def test_a_whole_commit_of_ours_is_read() -> None:
         _wrote({"numOutputRows": None, "numDeletedRows": "-1"}),
         _wrote({"numOutputRows": "2"}) + "\n" + json.dumps(_add("a")),
         _wrote({"numDeletedRows": "2"}) + "\n" + json.dumps(_remove("a")),
+        f"{OURS}\n{MOVED}\n" + json.dumps(_add("a")),
         # A failure that is noted after rows were staged in vain.
         _wrote({"numOutputRows": "2"}, userMetadata='{"token": "a", "lower": 7}'),
     ],

@@ -8,7 +8,6 @@ from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import ObjectKind, Reading
 from ctsql.catalog.names import Name
 from ctsql.catalog.spans import Source
-from ctsql.runtime.log.actions import parse_commit, rows_changed
 from ctsql.runtime.log.failures import Action, Failure, is_final, on_task_failure, on_view_failure
 from ctsql.runtime.monitoring.status import Lag, OutputStatus, State
 from ctsql.runtime.service.backoff import LOOK_SECONDS_MIN, RETRY_SECONDS_MAX, Pace, Trouble
@@ -118,29 +117,3 @@ def test_a_failure_is_told_without_saying_things_twice() -> None:
     line += "division by zero [DATA_ERROR]"
     assert event.line() == line
     assert json.loads(event.to_json())["condition"] == "DATA_ERROR"
-
-
-def _file(path: str, records: int | None, deletes: int = 0) -> dict[str, object]:
-    action: dict[str, object] = {"path": path, "dataChange": True}
-    if records is not None:
-        action["stats"] = json.dumps({"numRecords": records})
-    if deletes:
-        vector = {"storageType": "i", "pathOrInlineDv": "x", "cardinality": deletes}
-        action["deletionVector"] = vector
-    return action
-
-
-@pytest.mark.parametrize(
-    ("actions", "expected"),
-    [
-        ([{"commitInfo": {}}], (0, 0)),
-        ([{"add": _file("a", 3)}], (3, 0)),
-        ([{"add": _file("a", 3, 2)}, {"remove": _file("a", 3, 1)}], (0, 1)),
-        ([{"add": _file("b", 2)}, {"remove": _file("a", 5, 1)}], (2, 4)),
-        ([{"add": _file("b", None)}, {"remove": _file("a", None)}], (None, None)),
-    ],
-)
-def test_rows_changed(actions: list[object], expected: tuple[int | None, int | None]) -> None:
-    """Rows are counted from the log; a vector that grew deletes what it grew by."""
-    text = "\n".join(json.dumps(a) for a in actions)
-    assert rows_changed(parse_commit(1, text, modified_ms=0)) == expected

@@ -8,7 +8,7 @@ from unittest import mock
 import pytest
 
 from ctsql.catalog.catalog import Catalog, DropEntry
-from ctsql.catalog.cutovers import Cutover, together
+from ctsql.catalog.cutovers import Cutover, cutover_of, together
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Definition, Item, ObjectKind, Reading
 from ctsql.runtime.statements.definitions import cutover
@@ -17,6 +17,7 @@ from ctsql.runtime.warehouse.times.timeline import TaskState
 from tests.helpers.items import an_item, changed
 
 NOW, FAILED = 50, 30
+MATERIALIZED = ObjectKind.MATERIALIZED_VIEW
 
 
 def _task(*copies: bool, first: int = 0) -> Item:
@@ -60,8 +61,8 @@ def _item(name: str, kind: ObjectKind = ObjectKind.VIEW) -> Item:
 
 def test_parts_are_in_force_together() -> None:
     """What one part changes, begins or drops, the whole does at the same T."""
-    old, gone, other = _item("old"), _item("gone"), _item("other")
-    later = changed(old, definition="new")
+    old, gone, other = _item("old", MATERIALIZED), _item("gone"), _item("other")
+    later = changed(old, definition="new", replaces="x", staged_in=("y", 2))
     drops = [
         DropEntry(id=i.id, at_ms=1, items=(i,), subscriptions=(), schema="") for i in (gone, other)
     ]
@@ -71,12 +72,22 @@ def test_parts_are_in_force_together() -> None:
         Cutover(drop=drops[1]),
     ]
     before = Catalog.of([old, gone, other])
-    after = together(parts).in_force(before, NOW)
+    whole = together(parts)
+    assert cutover_of([("p", whole.to_json())]) == replace(whole, id="p"), "as it is stored"
+    after = whole.in_force(before, NOW)
     assert {i.id for i in after} == {"old", "come"}
     assert after.items["old"] == later
     assert after.items["come"].created_at == NOW
     assert "s" in after.schemas
     assert [i.id for d in after.drops.values() for i in d.items] == ["gone", "other"]
+
+
+def test_a_stored_cutover_that_cannot_be_read() -> None:
+    """An error of the warehouse; without an entry there is none."""
+    assert cutover_of([]) is None
+    with pytest.raises(CtsqlError) as caught:
+        cutover_of([("p", "{}")])
+    assert caught.value.condition == "STORED_DATA_INVALID"
 
 
 def test_no_change() -> None:

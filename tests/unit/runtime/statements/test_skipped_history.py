@@ -61,18 +61,16 @@ def _lost(task: _Task, monkeypatch: pytest.MonkeyPatch) -> int | None:
     return None if found is None else found.time
 
 
-def test_what_is_due_before_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("due", "lost_times", "lost"), [([10, 11, 12, 14, 15], [12, 14], 12), ([10, 11], [], None)]
+)
+def test_what_is_due_before_is_run(
+    due: list[int], lost_times: list[int], lost: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As by another input, whose history is there; of several lost ones it is the first."""
-    task = _Task([10, 11, 12, 14, 15], [12, 14])
+    task = _Task(due, lost_times)
     task.is_outdated = True  # by a definition of another process
-    assert _lost(task, monkeypatch) == 12
-    assert task.ran == [10, 11]
-
-
-def test_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All that is due is run."""
-    task = _Task([10, 11], [])
-    assert _lost(task, monkeypatch) is None
+    assert _lost(task, monkeypatch) == lost
     assert task.ran == [10, 11]
 
 
