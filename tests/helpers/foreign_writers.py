@@ -70,13 +70,9 @@ class Place:
 
     @property
     def version(self) -> int:
-        """The newest version."""
-        return deltalake_version(self.path)
-
-
-def deltalake_version(path: str) -> int:
-    """The newest version of a log, by its files."""
-    return max(int(p.stem) for p in Path(path, "_delta_log").glob("0*.json") if p.stem.isdigit())
+        """The newest version, by the files of the log."""
+        commits = Path(self.path, "_delta_log").glob("0*.json")
+        return max(int(p.stem) for p in commits if p.stem.isdigit())
 
 
 Step = Callable[[Place], None]

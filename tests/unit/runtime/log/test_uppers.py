@@ -139,29 +139,19 @@ def _known(log: Log, upper: int) -> list[Entry] | str:
     return _begin_of_all(Log(log.uppers), upper)
 
 
-def test_the_near_past_takes_few_commits_where_few_move_the_upper() -> None:
-    """As of an output that is compacted often, and written seldom."""
-    log = Log([1, *[None] * 9_000, 2, *[None] * 50, 3])
-    uppers = _followed(log)
-    assert [e.upper for e in uppers.around(2)] == [2, 3]
-    assert log.commits_read < 200
-
-
-@pytest.mark.parametrize("upper", [1, 2, 5_000, 9_998])
-def test_few_commits_are_read_of_a_long_log(upper: int) -> None:
-    """However long ago it was."""
-    log = Log([*range(1, 10_001)])
-    uppers = _followed(log)
-    assert [e.upper for e in uppers.around(upper)] == [upper, upper + 1]
-    assert log.commits_read < 40
-
-
-def test_few_commits_are_read_of_a_log_that_is_cleaned_up() -> None:
-    """Which is told, as it is where all are read."""
-    log = Log([*range(1, 10_001)], oldest=9_000)
-    uppers = _followed(log)
-    with pytest.raises(CtsqlError) as caught:
-        uppers.around(8_000)
-    assert caught.value.condition == "HISTORY_LOST"
-    assert [e.upper for e in uppers.around(9_500)] == [9_500, 9_501]
-    assert log.commits_read < 60
+@pytest.mark.parametrize(
+    ("uppers", "oldest", "asked", "most"),
+    [
+        *(([*range(1, 10_001)], 0, upper, 40) for upper in (1, 2, 5_000, 9_998)),
+        ([*range(1, 10_001)], 9_000, 9_500, 60),  # a log that is cleaned up
+        ([1, *[None] * 9_000, 2, *[None] * 50, 3], 0, 2, 200),  # compacted often, written seldom
+    ],
+)
+def test_few_commits_are_read(uppers: list[int | None], oldest: int, asked: int, most: int) -> None:
+    """However long ago it was; that history is lost is told as fast."""
+    log = Log(uppers, oldest=oldest)
+    found = _followed(log)
+    if oldest:
+        assert _around(found, oldest - 1_000) == "HISTORY_LOST"
+    assert [e.upper for e in found.around(asked)] == [asked, asked + 1]
+    assert log.commits_read < most

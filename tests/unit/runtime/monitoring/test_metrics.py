@@ -1,8 +1,7 @@
-"""Metrics in Prometheus' format: their names, what they count, and that nobody waits for them."""
+"""Metrics in Prometheus' format: their names, and what they count."""
 
 import json
 import re
-import threading
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -103,31 +102,6 @@ def test_lags_are_looked_up_once_for_many(monkeypatch: pytest.MonkeyPatch) -> No
     lags._until = 0.0
     assert (lags.rows(), lags.failure_count) == ([LAG], 1)
     assert (lags.rows(), lags.failure_count, len(asked)) == ([LAG], 1, 3)
-
-
-def test_counting_does_not_wait_for_a_look_that_hangs() -> None:
-    """While a collector hangs in looking up lags, events are counted at once."""
-    hangs, let_go = threading.Event(), threading.Event()
-
-    def look_up() -> list[LagRow]:
-        hangs.set()
-        let_go.wait(20)
-        return []
-
-    counts = Counts()
-    service = ServiceMetrics(counts, Pulse(), Lags(look_up), lambda: ())
-    collector = threading.Thread(target=lambda: list(service.collect()))
-    collector.start()
-    try:
-        assert hangs.wait(10)
-        begun = time.monotonic()
-        for _ in range(1_000):
-            counts.add_refresh(REFRESH, 2.0)
-        assert time.monotonic() - begun < 5
-        assert collector.is_alive()
-    finally:
-        let_go.set()
-        collector.join()
 
 
 def test_dashboard_and_rules_name_metrics_that_are_there() -> None:

@@ -69,6 +69,9 @@ def test_dicts_give_a_column_for_each_key() -> None:
         (pd.DataFrame({"a": [1, "x"]}), "DATA_ERROR", "column a"),
         ([{"b": 1, "a": 1}, {"a": "x"}], "DATA_ERROR", 'column "a"'),
         ([{"a": 2**70}], "DATA_ERROR", 'column "a"'),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "DUPLICATE_COLUMN", '"a" appears twice'),
+        (pd.DataFrame({"a": [object()]}), "DATA_ERROR", "object"),
+        (pd.DataFrame({"\ud800": [1]}), "DATA_ERROR", "surrogates"),
         (object(), "INVALID_USAGE", "contains no rows"),
         ([(1, 2)], "INVALID_USAGE", "contains no rows"),
     ],
@@ -129,21 +132,3 @@ def test_whole_numbers_are_no_instants_of_arrow(kind: pa.DataType) -> None:
     assert array_of(column, kind, [None]).type == kind
     with pytest.raises(CtsqlError, match="7 is a whole number, in c"):
         array_of(column, kind, [_DAY, 7])
-
-
-@pytest.mark.parametrize(
-    ("frame", "condition", "text"),
-    [
-        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "DUPLICATE_COLUMN", '"a" appears twice'),
-        (pd.DataFrame({"a": [object()]}), "DATA_ERROR", "object"),
-        (pd.DataFrame({"\ud800": [1]}), "DATA_ERROR", "surrogates"),
-        (object(), "INVALID_USAGE", "contains no rows"),
-    ],
-    ids=["twice", "object", "surrogate", "no frame"],
-)
-def test_frames_that_cannot_be_taken(frame: Any, condition: str, text: str) -> None:
-    """The error says what is wrong with the frame."""
-    with pytest.raises(CtsqlError) as refused:
-        arrow_of(frame)
-    assert refused.value.condition == condition
-    assert text in refused.value.message

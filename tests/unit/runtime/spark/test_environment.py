@@ -1,6 +1,7 @@
 """What is said when Spark cannot start: Java, JARs and the rest, without starting anything."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -30,89 +31,78 @@ def _java(home: Path, script: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("version", "major"),
-    [("17.0.15", 17), ("21", 21), ("17-ea", 17), ("25.0.1+8-LTS", 25), ("26-internal", 26)],
+    ("release", "version", "major"),
+    [
+        ("4.2.0", "17.0.15", 17),
+        ("4.2.0", "17-ea", 17),
+        ("4.2.0", "25.0.1+8-LTS", 25),
+        ("4.2.0", "26-internal", 26),
+        ("4.2.0", "1.8.0_392", None),
+        ("4.2.0", "11.0.22", None),
+        ("4.2.0", "16", None),
+        ("4.1.4", "21", 21),
+        ("4.1.4", "25.0.1", None),  # Hadoop of Spark 4.0 and 4.1 calls what Java 23 took away
+        ("4.0.5", "25.0.1", None),
+    ],
 )
-def test_supported_java(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, major: int
+def test_versions_of_java(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str, version: str, major: int | None
 ) -> None:
-    """The version is read from what java prints, after a line about JAVA_TOOL_OPTIONS too."""
-    monkeypatch.setattr("pyspark.__version__", "4.2.0")  # earlier releases take no Java above 22
-    script = f"""echo 'Picked up JAVA_TOOL_OPTIONS: -Da=b' >&2
-echo 'openjdk version "{version}" 2025-04-15' >&2"""
-    found = check_java(_java(tmp_path, script))
-    assert (found.version, found.major) == (version, major)
-
-
-def test_java_prints_another_encoding(tmp_path: Path) -> None:
-    """As the options of JAVA_TOOL_OPTIONS may be in."""
-    script = """printf 'Picked up JAVA_TOOL_OPTIONS: -Da=\\351\\n' >&2
-echo 'openjdk version "17.0.15" 2025-04-15' >&2"""
-    assert check_java(_java(tmp_path, script)).major == 17
-
-
-@pytest.mark.parametrize("version", ["1.8.0_392", "11.0.22", "16"])
-def test_old_java(tmp_path: Path, version: str) -> None:
-    """The version found is named, and what to type."""
-    environ = _java(tmp_path, f"""echo 'java version "{version}"' >&2""")
-    with pytest.raises(CtsqlError) as caught:
-        check_java(environ)
-    assert caught.value.condition == "JAVA_UNSUPPORTED"
-    assert version in caught.value.message
-    assert (caught.value.hint or "").startswith("Type: ")
-
-
-@pytest.mark.parametrize(("release", "runs"), [("4.0.5", False), ("4.1.4", False), ("4.2.0", True)])
-def test_new_java(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str, runs: bool
-) -> None:
-    """Hadoop of Spark 4.0 and 4.1 calls what Java 23 took away."""
+    """What java prints, after a line in any encoding; another version is named in the error."""
     monkeypatch.setattr("pyspark.__version__", release)
-    environ = _java(tmp_path, """echo 'openjdk version "25.0.1" 2025-10-21' >&2""")
-    if runs:
-        assert check_java(environ).major == 25
+    script = f"""printf 'Picked up JAVA_TOOL_OPTIONS: -Da=\\351\\n' >&2
+echo 'openjdk version "{version}" 2025-04-15' >&2"""
+    environ = _java(tmp_path, script)
+    if major is not None:
+        found = check_java(environ)
+        assert (found.version, found.major) == (version, major)
         return
     with pytest.raises(CtsqlError, match="JAVA_UNSUPPORTED") as caught:
         check_java(environ)
-    assert "needs 17 or 21" in (caught.value.detail or "")
-
-
-def test_no_java(tmp_path: Path) -> None:
-    """Neither JAVA_HOME nor PATH leads to one."""
-    with pytest.raises(CtsqlError) as caught:
-        check_java({"PATH": str(tmp_path)})
-    assert caught.value.condition == "JAVA_NOT_FOUND"
+    assert version in caught.value.message
     assert (caught.value.hint or "").startswith("Type: ")
+    assert release == "4.2.0" or "needs 17 or 21" in (caught.value.detail or "")
 
 
-def test_java_home_leads_nowhere(tmp_path: Path) -> None:
-    """spark-submit would not look at PATH then, so neither is a java there good enough."""
-    with pytest.raises(CtsqlError) as caught:
-        check_java({"JAVA_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"})
-    assert caught.value.condition == "JAVA_NOT_FOUND"
-    assert "unset JAVA_HOME" in (caught.value.hint or "")
+def _no_path(home: Path) -> dict[str, str]:
+    return {"PATH": str(home)}
+
+
+def _home_without_java(home: Path) -> dict[str, str]:
+    """spark-submit does not look at PATH then."""
+    return {"JAVA_HOME": str(home), "PATH": "/usr/bin:/bin"}
+
+
+def _stub(home: Path) -> dict[str, str]:
+    """As on macOS: a java that only tells where to get one."""
+    text = "The operation could not be completed. Unable to locate a Java Runtime."
+    return _java(home, f"echo '{text}' >&2; exit 1")
+
+
+def _broken(home: Path) -> dict[str, str]:
+    environ = _java(home, "")
+    (home / "bin" / "java").write_bytes(b"\x7fELF but broken")
+    return environ
 
 
 @pytest.mark.parametrize(
-    "script",
-    ["echo 'The operation could not be completed. Unable to locate a Java Runtime.' >&2; exit 1"],
-    ids=["stub"],
+    ("make", "detail", "hint"),
+    [
+        (_no_path, "", "Type: "),
+        (_home_without_java, "", "unset JAVA_HOME"),
+        (_stub, "Unable to locate", ""),
+        (_broken, "", ""),
+    ],
 )
-def test_java_is_a_stub(tmp_path: Path, script: str) -> None:
-    """On macOS there is a java that only tells where to get one."""
+def test_no_java(
+    tmp_path: Path, make: Callable[[Path], dict[str, str]], detail: str, hint: str
+) -> None:
+    """It is said why there is none, and what to type."""
     with pytest.raises(CtsqlError) as caught:
-        check_java(_java(tmp_path, script))
+        check_java(make(tmp_path))
     assert caught.value.condition == "JAVA_NOT_FOUND"
-    assert "Unable to locate" in (caught.value.detail or "")
-
-
-def test_java_does_not_start(tmp_path: Path) -> None:
-    """A file that is no program is not there."""
-    environ = _java(tmp_path, "")
-    (tmp_path / "bin" / "java").write_bytes(b"\x7fELF but broken")
-    with pytest.raises(CtsqlError) as caught:
-        check_java(environ)
-    assert caught.value.condition == "JAVA_NOT_FOUND"
+    assert detail in (caught.value.detail or "")
+    assert hint in (caught.value.hint or "")
 
 
 def test_jars_that_were_fetched_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,16 +142,6 @@ def test_what_is_configured_is_kept(
     assert spark_builder_config(folder=tmp_path) == {name: f"first,second,{mine}"}
 
 
-def test_coordinate_is_the_one_delta_would_use(tmp_path: Path) -> None:
-    """Delta's own helper and ours name the same artifact."""
-    from delta.pip_utils import configure_spark_with_delta_pip
-    from pyspark.sql import SparkSession
-
-    builder = configure_spark_with_delta_pip(SparkSession.Builder())
-    theirs = builder._options["spark.jars.packages"]
-    assert spark_builder_config(folder=tmp_path) == {"spark.jars.packages": theirs}
-
-
 IVY = """:: problems summary ::
 :::: ERRORS
 	Server access error at url https://repo1.maven.org/ (java.net.UnknownHostException: repo1)
@@ -189,32 +169,21 @@ Exception in thread "main" java.lang.RuntimeException: \
             "Name or service",
         ),
         ("x\nException: a\nCaused by: b.C: the reason\n at y", "SPARK_ERROR", "b.C: the reason"),
+        ("Exception: Remote cannot be specified with master.", "SPARK_ERROR", "SPARK_REMOTE"),
         ("", "SPARK_ERROR", "gateway exited"),
     ],
-    ids=["ivy", "no java", "no such java", "class", "memory", "host name", "cause", "nothing"],
+    ids=["ivy", "no java", "no such java", "class", "memory", "host", "cause", "remote", "nothing"],
 )
 def test_failures_are_recognised(chatter: str, condition: str, message: str) -> None:
     """The JVM's words lead to a condition with a hint; what PySpark raised is the cause."""
     raised = RuntimeError("[JAVA_GATEWAY_EXITED] Java gateway exited before it said its port")
     found = explain_start_failure(raised, chatter=chatter)
     assert found.condition == condition
-    assert message in (found.detail or "").replace("Java gateway", "gateway")
+    assert message in f"{found.detail} {found.hint}".replace("Java gateway", "gateway")
     assert found.hint
+    assert explain_start_failure(found) is found, "explained once"
     assert found.__cause__ is raised
     assert "\tat " not in str(found)
-
-
-def test_spark_connect_in_the_environment() -> None:
-    """Spark names neither the variable nor what to do."""
-    chatter = "SparkException: Remote cannot be specified with master and/or deploy mode."
-    found = explain_start_failure(RuntimeError("exited"), chatter=chatter)
-    assert found.hint == "Type: unset SPARK_REMOTE"
-
-
-def test_an_error_of_ours_stays_as_it_is() -> None:
-    """Explaining twice changes nothing."""
-    first = explain_start_failure(RuntimeError("x"))
-    assert explain_start_failure(first) is first
 
 
 def test_start_asks_for_java_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,8 @@
 """The continual-task sink's decision: the vector's steps, a table of our own, and its laws."""
 
 import json
+import operator
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
@@ -183,21 +185,17 @@ class _CountingTime(int):
 
     compared = 0
 
-    def __lt__(self, other: int) -> bool:
-        _CountingTime.compared += 1
-        return int(self) < int(other)
 
-    def __le__(self, other: int) -> bool:
+def _counting(compare: Callable[[int, int], bool]) -> Callable[[int, int], bool]:
+    def compared(one: int, other: int) -> bool:
         _CountingTime.compared += 1
-        return int(self) <= int(other)
+        return compare(int(one), int(other))
 
-    def __gt__(self, other: int) -> bool:
-        _CountingTime.compared += 1
-        return int(self) > int(other)
+    return compared
 
-    def __ge__(self, other: int) -> bool:
-        _CountingTime.compared += 1
-        return int(self) >= int(other)
+
+for _compare in (operator.lt, operator.le, operator.gt, operator.ge):
+    setattr(_CountingTime, f"__{_compare.__name__}__", _counting(_compare))
 
 
 def test_many_waiting_times_take_their_number_of_steps() -> None:
