@@ -33,7 +33,6 @@ class Task:
 
     @property
     def definition(self) -> str:
-        """The statement that makes it."""
         return f"CREATE CONTINUAL TASK {self.name} (k INT, v INT) ON INPUT {self.reads} {self.text}"
 
 
@@ -53,7 +52,6 @@ class Several:
 
     @property
     def definition(self) -> str:
-        """The statement that makes it."""
         listed = ", ".join(f"{o} (k INT, v INT)" for o in self.outputs)
         made = f"CREATE CONTINUAL TASK {self.name} OUTPUTS ({listed})"
         return f"{made} ON INPUT {self.reads} {self.text}"
@@ -79,7 +77,6 @@ class View:
 
     @property
     def definition(self) -> str:
-        """The statement that makes it."""
         policy = f"WITH (REFRESH POLICY = {self.policy})"
         return f"CREATE MATERIALIZED VIEW {self.name} {policy} AS {self.text}"
 

@@ -32,7 +32,6 @@ class Environment:
         self.foreign_rows = rng.random() < 0.3
 
     def act(self) -> None:
-        """Do one thing."""
         rng = self.rng
         what = rng.choices(
             (self.insert, self.change, self.compact, self.touch, self.clock, self.arrive),

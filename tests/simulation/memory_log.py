@@ -49,24 +49,19 @@ class Rows:
         self.sparkSession = Session()
 
     def bag(self) -> Bag:
-        """As a multiset."""
         return Counter(self.rows)
 
     def isEmpty(self) -> bool:
-        """Are there no rows?"""
         return not self.rows
 
     @property
     def frame(self) -> "Rows":
-        """As a set of rows has it."""
         return self
 
     def coalesce(self, partitions: int) -> "Rows":
-        """The same rows."""
         return self
 
     def unionByName(self, other: "Rows", allowMissingColumns: bool = False) -> "Rows":
-        """Both."""
         return Rows([*self.rows, *other.rows])
 
     def withColumn(self, name: str, value: object) -> "Rows":
@@ -74,7 +69,6 @@ class Rows:
         return self
 
     def persist(self, level: object) -> "Rows":
-        """The same rows."""
         return self
 
     def unpersist(self) -> None:
@@ -89,11 +83,9 @@ class Rows:
         return Rows(row for row in self.rows if compare(row[0], int(value)))
 
     def orderBy(self, column: str, *, ascending: bool) -> "Rows":
-        """By T."""
         return Rows(sorted(self.rows, reverse=not ascending))
 
     def limit(self, count: int) -> "Rows":
-        """The first rows."""
         return Rows(self.rows[:count])
 
     def collect(self) -> list[dict[str, Any]]:
@@ -127,7 +119,6 @@ class MemoryGateway:
         self._tables: dict[str, MemoryTable] = {}
 
     def rows_of(self, rows: Sequence[Row], columns: str) -> Rows:
-        """The rows."""
         return Rows(rows)
 
     def table(self, location: str) -> "MemoryTable":
@@ -142,7 +133,6 @@ class MemoryGateway:
         return self.table(location)
 
     def create_table(self, location: str, columns: str, properties: object) -> None:
-        """Make a table, which is done at once."""
         self.store.make(location)
 
     def keep_log(self, location: str, *, keeps: bool) -> None:
@@ -153,12 +143,10 @@ class MemoryGateway:
         return []
 
     def exists(self, location: str) -> bool:
-        """Is there a table?"""
         self.link.step("has", location)
         return location in self.store.folders
 
     def forget(self, location: str) -> None:
-        """Drop what is cached about a table."""
         self._tables.pop(location, None)
 
 
@@ -177,7 +165,6 @@ class MemoryTable:
         self.versions = Versions()
 
     def has(self, version: int) -> bool:
-        """Is this version's commit in the log?"""
         self._link.step("has", self.location)
         return version in self.folder.log
 
@@ -193,7 +180,6 @@ class MemoryTable:
         return self._version
 
     def version(self) -> int:
-        """The newest version."""
         return self.update()
 
     def commit_at(self, version: int) -> Commit:
@@ -210,7 +196,6 @@ class MemoryTable:
         return found
 
     def application_version(self, app: str) -> int | None:
-        """The newest version of an application id, from the table's state."""
         snapshot = self.update()
         self._link.step("transaction_version", self.location)
         found = (self.folder.commits[v].transaction(app) for v in range(snapshot + 1))
@@ -231,21 +216,17 @@ class MemoryTable:
         return _metadata(self.folder.schemas[version])
 
     def schema_at(self, version: int) -> StructType:
-        """The columns of a version."""
         return _columns(self.folder.schemas[version])
 
     @property
     def table_id(self) -> str:
-        """The table's own id."""
         return self.own_id or self.location
 
     @property
     def answers_late(self) -> bool:
-        """May a commit come in after its error?"""
         return self.folder.store.answers_late
 
     def domains(self) -> tuple[int, dict[str, str]]:
-        """The newest version and its domain metadata."""
         version = self.update()
         found: dict[str, str | None] = {}
         for commit in self.folder.commits[: version + 1]:
@@ -253,14 +234,12 @@ class MemoryTable:
         return version, {k: v for k, v in found.items() if v is not None}
 
     def configuration(self) -> dict[str, str]:
-        """The table properties it was made with."""
         line = self.folder.sent_commits[0].actions[0]
         found: dict[str, str] = json.loads(line)["metaData"]["configuration"]
         return found
 
     @property
     def schema(self) -> StructType:
-        """The newest columns."""
         return self.schema_at(self.update())
 
     def schema_text(self) -> str:
@@ -268,26 +247,21 @@ class MemoryTable:
         return self.folder.schemas[self.update()]
 
     def files(self, version: int) -> dict[str, File]:
-        """The live files at a version."""
         return self.folder.live[version]
 
     def rows_count(self, version: int) -> int:
-        """The number of rows at a version."""
         return sum(f.records - f.deleted_count for f in self.files(version).values())
 
     def frame(self, version: int) -> Rows:
-        """The rows at a version."""
         return self.frame_of(self.files(version).values())
 
     def frame_of(self, files: Iterable[File]) -> Rows:
-        """The rows of some files."""
         self._link.step("read", self.location)
         found = Rows(row for f in files for _, row in self.folder.rows(f))
         found.schema = self.schema_at(self.folder.newest)
         return found
 
     def locate_rows(self, version: int) -> Rows:
-        """The rows at a version with their places."""
         self._link.step("read", self.location)
         found = [
             (row, (f.path, i))
@@ -312,13 +286,11 @@ class MemoryTable:
         return Rows((self.folder.contents(last) - self.folder.contents(first - 1)).elements())
 
     def discard(self, paths: Iterable[str]) -> None:
-        """Delete files by path."""
         for path in sorted(paths):
             self._link.step("delete", self.location)
             self.folder.delete_file(path)
 
     def missing(self, paths: Iterable[str]) -> list[str]:
-        """Which files are not there."""
         self._link.step("missing", self.location)
         return [p for p in sorted(paths) if p not in self.folder.files | self.folder.vectors]
 
@@ -353,7 +325,6 @@ class MemoryTransaction:
         self._all_read = False
 
     def set_columns(self, schema: str) -> None:
-        """Give the table more columns."""
         metadata = metadata_action(self.table.configuration(), schema)
         self._actions.append(json.dumps(metadata))
 
@@ -365,11 +336,9 @@ class MemoryTransaction:
             self._actions.append(file.line("remove", data_change=True))
 
     def read_application(self, app: str) -> None:
-        """Depend on an application id."""
         self._apps.add(app)
 
     def depend_on_all(self) -> None:
-        """Depend on every row."""
         self._all_read = True
 
     def revert(self, version: int) -> None:
@@ -387,11 +356,9 @@ class MemoryTransaction:
                 self._actions.append(file.line("add", data_change=True))
 
     def set_application(self, app: str, version: int, now_ms: int) -> None:
-        """Record the application id's new version."""
         self._actions.append(json.dumps({"txn": {"appId": app, "version": version}}))
 
     def set_domain(self, domain: str, configuration: str, *, removed: bool = False) -> None:
-        """Write a domain metadata action."""
         action = {"domain": domain, "configuration": configuration, "removed": removed}
         self._actions.append(json.dumps({"domainMetadata": action}))
 
@@ -402,7 +369,6 @@ class MemoryTransaction:
         return [StagedFile(file.path, file.line("add", data_change=True))]
 
     def add_files(self, files: Iterable[StagedFile]) -> None:
-        """Add staged files."""
         self._actions += [f.action for f in files]
 
     def stage_deletes(

@@ -66,7 +66,6 @@ class File:
         return self.vector or ""
 
     def line(self, kind: str, *, data_change: bool) -> str:
-        """The action as Delta writes it."""
         action: dict[str, Any] = {
             "path": self.path,
             "dataChange": data_change,
@@ -82,7 +81,6 @@ class File:
 
     @staticmethod
     def of(line: str) -> "File":
-        """The file of an ``add``."""
         action = json.loads(line)["add"]
         vector = action.get("deletionVector", {})
         return File(
@@ -106,7 +104,6 @@ class SentCommit:
     all_read: bool = False
 
     def parsed(self, version: int = -1) -> Commit:
-        """As it will be read."""
         return parse_commit(version, "\n".join(self.actions), modified_ms=0)
 
 
@@ -137,7 +134,6 @@ class Folder:
 
     @property
     def newest(self) -> int:
-        """The newest version."""
         return len(self.sent_commits) - 1
 
     def conflict(self, attempt: SentCommit) -> str | None:
@@ -162,7 +158,6 @@ class Folder:
         return None
 
     def append(self, attempt: SentCommit) -> int:
-        """Put a commit into the log as the next version."""
         version = len(self.sent_commits)
         time_ms = self.store.clock_ms
         if self.commits:
@@ -217,7 +212,6 @@ class Folder:
         return name
 
     def delete_file(self, path: str) -> None:
-        """Delete a file, if it is there."""
         self.store.on_delete(self, path)
         self.files.pop(path, None)
         self.vectors.pop(path, None)
@@ -272,12 +266,10 @@ class Store:
         self._numbers = 0
 
     def number(self) -> int:
-        """A number that was not given before."""
         self._numbers += 1
         return self._numbers
 
     def make(self, location: str, **configuration: str) -> Folder:
-        """A new table without rows."""
         folder = self.folders[location] = Folder(self, location)
         metadata = json.dumps(metadata_action(configuration))
         folder.append(SentCommit("setup", -1, [metadata]))

@@ -184,7 +184,6 @@ class Model:
     # ---- what comes in and goes
 
     def on_commit(self, folder: Folder, commit: Commit, attempt: SentCommit) -> None:
-        """A commit is in."""
         for added in commit.adds:
             file = File.of(added.line)
             whole = file.path in folder.files and (not file.vector or file.vector in folder.vectors)
@@ -204,7 +203,6 @@ class Model:
                 self.foreign[folder.location] = commit.version
 
     def on_delete(self, folder: Folder, path: str) -> None:
-        """A file is being deleted."""
         require(path not in folder.named_files, "a file that a commit names", folder.location, path)
 
     def _bound(self, commit: Commit, upper: int) -> None:

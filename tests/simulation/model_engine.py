@@ -29,7 +29,6 @@ class ModelEngine:
     """
 
     def collect_bounded(self, rows: Rows) -> Rows:
-        """The same rows."""
         return rows
 
     def consolidate_change_feed(self, rows: Rows, columns: list[str]) -> Rows:
@@ -37,13 +36,11 @@ class ModelEngine:
         return rows
 
     def meter(self) -> "Idle":
-        """Counts nothing."""
         return Idle()
 
     def propose(
         self, body: Transaction, sources: Any, at: int, columns: object
     ) -> Mapping[str, OutputProposal]:
-        """What a body proposes, by its Python function."""
         first = DEFINED[next(iter(sources.outputs))]
         task = first.task if isinstance(first, Part) else first
         assert isinstance(task, Task | Several)
@@ -83,7 +80,6 @@ class ModelEngine:
         return found
 
     def view_rows(self, view: ViewWrite, sources: Any, at: int, *, small: bool = False) -> Rows:
-        """A view's rows, by its Python function."""
         return self.rows_at(view.object_id, sources, at)
 
     def rows_at(self, name: str, sources: Any, at: int) -> Rows:
@@ -99,7 +95,6 @@ class ModelEngine:
     def types_given(
         self, view: ViewWrite, text: Text, tables: Mapping[str, StoredTable]
     ) -> tuple[str, ...]:
-        """Those that the view stores."""
         return tuple(plain_type(c.type) for c in view.columns)
 
     def types_of(self, *_: object) -> set[str]:
@@ -180,9 +175,7 @@ class Idle:
     """Counts what Spark does where there is none."""
 
     def ms(self) -> int:
-        """No time."""
         return 0
 
     def work(self) -> Work:
-        """Nothing."""
         return Work()

@@ -44,7 +44,6 @@ class MemoryEngine(Engine):
         self._use(Warehouse.over(self.gateway, TIMELINE, self.queries))
 
     def outputs(self) -> Iterator[Output]:
-        """Every write handle there is."""
         yield self.timeline._output
         yield self.catalog_store._output
         yield from self.relations._outputs.values()
@@ -72,7 +71,6 @@ class Process:
     # ---- the link to the store
 
     def step(self, call: str, where: str) -> None:
-        """Before every call to the store."""
         simulation = self.simulation
         if self.dead:
             raise Kill
@@ -90,7 +88,6 @@ class Process:
             raise error("STORAGE_ERROR", message="the store failed", detail=call, hint="")
 
     def fate(self, *, rows: bool) -> Fate:
-        """What becomes of a commit."""
         rng = self.simulation.rng
         fate = Fate.ANSWERED
         if not self.calm and rng.random() < self.simulation.loss_rate:
@@ -101,7 +98,6 @@ class Process:
         return fate
 
     def noted(self, what: str, *, rows: bool | None = None) -> None:
-        """Something rare happened; to a commit with or without rows."""
         if what == "ConcurrentTransaction":
             what = f"{what} {'with' if rows else 'without'} rows"
         self.simulation.mark(what)
@@ -158,7 +154,6 @@ class Process:
             self.check()
 
     def statement(self, engine: MemoryEngine) -> None:
-        """Run one statement."""
         rng = self.simulation.rng
         statements = [self.tick, self.read, self.past, self.full, self.mend]
         weights = [8, 4, 2, 3, 2]
@@ -189,7 +184,6 @@ class Process:
             require(reported == moved, "commits are not reported", reported, moved)
 
     def read(self, engine: MemoryEngine) -> None:
-        """A strict read of one object."""
         model = self.simulation.model
         since = model.newest_moves()
         engine.refresh_catalog()

@@ -45,28 +45,22 @@ class Expression:
         raise AttributeError(called)
 
     def cast(self, kind: str) -> "Expression":
-        """The value as another type."""
         return Expression(f"CAST({self.sql} AS {kind})", self.name)
 
     def isin(self, values: Sequence[object]) -> "Expression":
-        """Is it one of some?"""
         return Expression(f"({self.sql} IN ({', '.join(map(_sql, values))}))")
 
     def when(self, condition: "Expression", value: object) -> "Expression":
-        """One more branch of a CASE."""
         return Expression(f"{self.sql[:-4]} WHEN {condition.sql} THEN {_sql(value)} END")
 
     def otherwise(self, value: object) -> "Expression":
-        """The last branch of a CASE."""
         return Expression(f"{self.sql[:-4]} ELSE {_sql(value)} END")
 
     def over(self, window: "Expression") -> "Expression":
-        """An aggregate over a window."""
         return Expression(f"{self.sql} OVER ({window.sql})")
 
     @property
     def selected(self) -> str:
-        """As it stands in a SELECT."""
         return f"{self.sql} AS {backtick(self.name)}" if self.name else self.sql
 
 
@@ -127,7 +121,6 @@ class _Java:
 
 
 def _type_text(json_text: str) -> str:
-    """A type for a CAST."""
     return _parse_datatype_json_string(json_text).simpleString()
 
 

@@ -92,7 +92,6 @@ class DuckConnection(Connection):
         span: Span,
         parameters: Parameters | None = None,
     ) -> Result:
-        """Parse and run one statement."""
         with self._running(span.text) as engine:
             return self._run(engine, parse(span))
 

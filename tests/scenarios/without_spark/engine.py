@@ -57,12 +57,10 @@ class DriverRows(LocalRows):
 
     @property
     def plain_frame(self) -> Any:  # type: ignore[override]
-        """The rows for the session."""
         session: Any = self.session
         return Frame(session, self.schema, (tuple(r.values()) for r in self.arrow.to_pylist()))
 
     def with_rows(self, schema: T.StructType, arrow: pa.Table) -> "DriverRows":
-        """Other rows."""
         return DriverRows(self.session, schema, arrow)
 
 
@@ -70,7 +68,6 @@ class DuckAnalyst(SparkAnalyst):
     """The planner's ``Analyst``, by what DuckDB says of the types of a query."""
 
     def columns(self, query: Query) -> tuple[Column, ...]:
-        """Names and types of a query's result."""
         fields = self._analyse(query).schema
         return tuple(Column(f.name, declared_type(f), f.nullable, None) for f in fields)
 
@@ -81,11 +78,9 @@ class DuckAnalyst(SparkAnalyst):
         return True  # what Spark's plan says
 
     def is_deterministic(self, query: Query) -> bool:
-        """Is there no function by chance?"""
         return self._is_definite(self._analyse(query))
 
     def assignable(self, value_type: str, column_type: str) -> bool:
-        """ANSI store assignment."""
         return value_type == "void" or may_store(value_type, column_type)
 
 
@@ -98,11 +93,9 @@ class DuckEngine:
         self._session = session
 
     def analyst(self, columns_of: ColumnsOf) -> DuckAnalyst:
-        """What binds definitions."""
         return DuckAnalyst(self._session, columns_of, _Empty(self._session, columns_of))
 
     def meter(self) -> Idle:
-        """Counts nothing."""
         return Idle()
 
     def collect_bounded(self, rows: Frame) -> Declined:
@@ -122,7 +115,6 @@ class DuckEngine:
     def propose(
         self, body: Transaction, sources: Any, at: int, columns: Mapping[str, list[str]]
     ) -> Mapping[str, OutputProposal]:
-        """What a body proposes, by the product's lowering."""
         found = replace(sources, are_small=False)  # else keys are looked up in Delta's files
         made = propose(body, found, at, columns, self._session)
         return {
@@ -135,7 +127,6 @@ class DuckEngine:
         return Declined("each T by itself")
 
     def view_rows(self, view: ViewWrite, sources: Any, at: int, *, small: bool = False) -> Any:
-        """A view's rows, by the product's lowering."""
         return lower_view(view, Context(self._session, sources, at, clock_at=at))
 
     def types_given(self, view: ViewWrite, *_: object) -> tuple[str, ...]:

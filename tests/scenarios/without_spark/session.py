@@ -44,7 +44,6 @@ class SparkRefusal(PySparkException):
         self._condition, self._state = condition, state
 
     def getCondition(self) -> str:
-        """The condition's name."""
         return self._condition
 
     def getSqlState(self) -> str:
@@ -81,22 +80,18 @@ class Frame(Rows):
 
     @property
     def plain_frame(self) -> "Frame":
-        """As a set of rows has it."""
         return self
 
     frame = plain_frame
 
     @property
     def columns(self) -> list[str]:
-        """Their names."""
         return list(self.schema.names)
 
     def __getitem__(self, name: str) -> Any:
-        """A column."""
         return F.col(backtick(name))
 
     def like(self, rows: Iterable[Row]) -> "Frame":
-        """Other rows of these columns."""
         return Frame(self.sparkSession, self.schema, rows)
 
     def select(self, *chosen: Any) -> "Frame":
@@ -106,12 +101,10 @@ class Frame(Rows):
     selectExpr = select
 
     def where(self, condition: Any) -> "Frame":
-        """The rows for which a condition is true."""
         text = condition if isinstance(condition, str) else condition._jc.sql
         return self._query("*", behind=f" WHERE {text}")
 
     def withColumn(self, name: str, value: Any) -> "Frame":
-        """One more column, or other values in one."""
         others = backtick_all([c for c in self.columns if c != name])
         return self.select(*others, value.alias(name))
 
@@ -126,12 +119,10 @@ class Frame(Rows):
         return SimpleNamespace(agg=agg)
 
     def orderBy(self, *columns: str, ascending: bool = True) -> "Frame":
-        """The rows in the order of columns."""
         way = "ASC" if ascending else "DESC"
         return self._query("*", behind=f" ORDER BY {', '.join(f'{c} {way}' for c in columns)}")
 
     def limit(self, count: int) -> "Frame":
-        """The first rows."""
         return self.like(self.rows[:count])
 
     def _query(self, what: str, tags: dict[str, Any] | None = None, behind: str = "") -> "Frame":
@@ -160,25 +151,20 @@ class Frame(Rows):
         return self
 
     def toDF(self, *names: str) -> "Frame":
-        """The same rows under other names."""
         fields = zip(names, self.schema.fields, strict=True)
         renamed = [T.StructField(n, f.dataType, f.nullable, f.metadata) for n, f in fields]
         return Frame(self.sparkSession, T.StructType(renamed), self.rows)
 
     def unionAll(self, other: "Frame") -> "Frame":
-        """Both, column by column."""
         return self.like([*self.rows, *other.rows])
 
     def unionByName(self, other: Any, allowMissingColumns: bool = False) -> "Frame":
-        """Both, by the names of the columns."""
         return self.unionAll(other.select(*backtick_all(self.columns)))
 
     def createOrReplaceTempView(self, name: str) -> None:
-        """Let texts read it under a name."""
         self.sparkSession.hold(name, self)
 
     def collect(self) -> Any:
-        """The rows."""
         named = T.Row(*self.columns)
         return [named(*row) for row in self.rows]
 
@@ -204,7 +190,6 @@ class DuckSession(Session):
         self._commands = commands
 
     def sql(self, text: str) -> Frame:
-        """Run a statement."""
         try:
             tree = sqlglot.parse_one(text, dialect=Ansi)
         except sqlglot.ParseError as problem:
@@ -213,7 +198,6 @@ class DuckSession(Session):
         return self.query(tree) if done is None else done
 
     def query(self, tree: exp.Expression) -> Frame:
-        """The rows of a query."""
         is_definite = tree.find(*_BY_CHANCE) is None
         tree = tree.transform(_as_in_spark)
         text = tree.sql("duckdb")
@@ -240,7 +224,6 @@ class DuckSession(Session):
             raise SparkRefusal(f"WHERE takes a condition, not {kind}", "DATATYPE_MISMATCH")
 
     def hold(self, name: str, rows: Frame) -> None:
-        """Make rows a table of DuckDB's."""
         listed = ", ".join(f'"{f.name}" {on_duckdb(f.dataType)}' for f in rows.schema)
         self.duck.execute(f'CREATE OR REPLACE TEMP TABLE "{name}" ({listed})')
         if rows.rows:
@@ -248,7 +231,6 @@ class DuckSession(Session):
             self.duck.executemany(f'INSERT INTO "{name}" VALUES ({places})', rows.rows)
 
     def dropTempView(self, name: str) -> None:
-        """Let a name go."""
         self.duck.execute(f'DROP TABLE IF EXISTS "{name}"')
 
 

@@ -38,7 +38,6 @@ class Warehouses(Store):
 
     @property
     def clock_ms(self) -> int:  # type: ignore[override]
-        """Now."""
         return int(time.time() * 1000)
 
     @clock_ms.setter
@@ -55,7 +54,6 @@ class Calm:
         """Go on."""
 
     def fate(self, *, rows: bool) -> Fate:
-        """A commit comes in."""
         return Fate.ANSWERED
 
     def noted(self, what: str, *, rows: bool | None = None) -> None:
@@ -74,25 +72,21 @@ class Gateway(MemoryGateway):
         return location
 
     def delete_tree(self, location: str) -> None:
-        """Delete what is below a location."""
         for known in [k for k in self.store.folders if k.startswith(location)]:
             del self.store.folders[known]
 
     def create_table(self, location: str, columns: str, properties: Any) -> None:
-        """Make a table of the engine's own."""
         told = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
         self.session.sql(
             f"CREATE TABLE delta.`{location}` ({columns}) USING delta TBLPROPERTIES ({told})"
         )
 
     def rows_of(self, rows: Any, columns: str) -> Any:
-        """Rows of Python's."""
         schema = T.DataType.fromDDL(columns)
         assert isinstance(schema, T.StructType)
         return Frame(self.session, schema, rows)
 
     def table(self, location: str) -> "Table":
-        """The table at a location."""
         if location not in self._tables:
             self._tables[location] = Table(self, self.store.folders[location])
         found = self._tables[location]
@@ -113,16 +107,13 @@ class Table(MemoryTable):
         return ((i, _padded(row, width)) for i, row in self.folder.rows(file))
 
     def frame(self, version: int) -> Any:
-        """The rows at a version."""
         return self.frame_of(self.files(version).values(), version)
 
     def frame_of(self, files: Iterable[File], version: int | None = None) -> Any:  # type: ignore[override]
-        """The rows of some files."""
         rows = (row for f in files for _, row in self._rows(f, version))
         return self._frame(rows, version, T.StructType([]))
 
     def locate_rows(self, version: int) -> Any:
-        """The rows at a version with their places."""
         files = self.files(version).values()
         rows = ((*row, f.path, i) for f in files for i, row in self._rows(f, version))
         return self._frame(rows, version, _PLACES)
@@ -142,11 +133,9 @@ class Table(MemoryTable):
 
     @property
     def metadata(self) -> TableMetadata:
-        """The newest metadata."""
         return self.metadata_at(self.version())
 
     def files_count(self, version: int) -> int:
-        """The number of files."""
         return len(self.files(version))
 
 

@@ -87,15 +87,12 @@ class FakeAnalyst:
         self.predicates: list[Delete] = []
 
     def set_own(self, object_id: str, columns: Sequence[Column]) -> None:
-        """Remember what an output looks like."""
         self.own[object_id] = tuple(columns)
 
     def is_deterministic(self, query: Query) -> bool:
-        """Every function it knows is."""
         return True
 
     def check_predicate(self, delete: Delete, columns: Sequence[Column]) -> None:
-        """Remember what was asked."""
         self.predicates.append(delete)
 
     def assigned_types(
@@ -156,7 +153,6 @@ class FakeAnalyst:
 def bind(
     sql: str, analyst: FakeAnalyst | None = None, catalog: Catalog = CATALOG
 ) -> BoundDefinition:
-    """Bind a CREATE statement."""
     statement: Statement = parse(Source(sql).whole())
     binder = Binder(catalog, "default", analyst or FakeAnalyst())
     match statement:
