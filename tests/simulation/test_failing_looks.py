@@ -17,18 +17,8 @@ from tests.simulation.test_intents import NEW, Link, Process, made, seen
 pytestmark = pytest.mark.thorough
 
 
-class Failing(Link):
-    """A process's way to the store, on which the call with a number fails."""
-
-    def __init__(self, name: str, at: int) -> None:
-        super().__init__(name)
-        self.at = at
-
-    def step(self, call: str, where: str) -> None:
-        """Before every call to the store."""
-        super().step(call, where)
-        if self.steps == self.at:
-            raise error("STORAGE_ERROR", message="too many open files", detail=where, hint="")
+def _fails() -> None:
+    raise error("STORAGE_ERROR", message="too many open files", detail="", hint="")
 
 
 def engine_of(process: Process) -> Any:
@@ -50,7 +40,7 @@ def test_files_of_what_is_in_stay(names: str, monkeypatch: pytest.MonkeyPatch) -
     ends = set()
     for at in itertools.count(1):
         store = made(gone=False)
-        process = Process(store, Failing("first", at))
+        process = Process(store, Link("first", at=at, happens=_fails))
         alone: Any = SimpleNamespace(id="a") if names == "a" else None
         own = OpenTransaction(engine_of(process), 0, alone)
         has_failed = True

@@ -35,23 +35,33 @@ STEPS_MAX = 400
 
 
 class Link:
-    """A process's way to the store; it dies before the call with the number ``dies_at``."""
+    """A process's way to the store.
 
-    def __init__(self, name: str, dies_at: int = STEPS_MAX, refuse: int = -1) -> None:
-        self.name = name
-        self.steps = 0
-        self.dies_at = dies_at
-        self.commits = 0
-        self.lost_commit = refuse
+    Args:
+        dies_at: how many calls the process lives for. lost_commit: the number of the commit whose
+            answer is lost. at: the number of the call before which ``happens`` runs.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        dies_at: int = STEPS_MAX,
+        lost_commit: int = -1,
+        at: int = -1,
+        happens: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.name, self.dies_at, self.lost_commit = name, dies_at, lost_commit
+        self.at, self.happens = at, happens
+        self.steps = self.commits = 0
 
     def step(self, call: str, where: str) -> None:
-        """Before every call to the store."""
         self.steps += 1
         if self.steps > self.dies_at:
             raise Kill
+        if self.steps == self.at:
+            self.happens()
 
     def fate(self, *, rows: bool) -> Fate:
-        """What becomes of a commit: the answer of one is lost."""
         self.commits += 1
         return Fate.LOST if self.commits == self.lost_commit else Fate.ANSWERED
 
@@ -93,6 +103,11 @@ class Process:
             batch.at(0).delete_rows([(path, frozenset({number}))])  # type: ignore[list-item]
         return BatchText.from_json(batch.describe())
 
+    def prepare(self, group: str = "x") -> Any:
+        """Decide a transaction that changes both tables."""
+        changes = {name: self.change(name) for name in self.tables}
+        return prepare(self.timeline, group, changes, self.sources)
+
     def commit(self, group: str, *names: str) -> bool:
         """A whole transaction; False when somebody else was first."""
         changes = {name: self.change(name) for name in names}
@@ -122,6 +137,21 @@ def foreign(store: Store, name: str, *rows: tuple[str, ...]) -> None:
     file = folder.write_file(rows, "foreign")
     store.clock_ms += 10
     folder.append(SentCommit("foreign", folder.newest, [file.line("add", data_change=True)]))
+
+
+def half_done(store: Store, *, mints: bool = False) -> Process:
+    """A process that died when its transaction was decided and its part in a committed."""
+    process = Process(store, Link("killed"))
+    if mints:
+        process.mint()
+    process.prepare()
+    resolve(process.timeline, "x", {"a": process.sources["a"]})
+    return process
+
+
+def rows_now(store: Store, name: str) -> Bag:
+    """What a table holds now, bound or not."""
+    return store.folders[name].contents(store.folders[name].newest)
 
 
 def seen(store: Store) -> Iterator[tuple[Bag, Bag]]:
@@ -183,7 +213,7 @@ def test_killed_at_every_call(conflict: str) -> None:
 def test_a_lost_answer(lost: int) -> None:
     """A commit that is in although its answer was an error is not made twice."""
     store = made()
-    process = Process(store, Link("first", refuse=lost))
+    process = Process(store, Link("first", lost_commit=lost))
     with suppress(CtsqlError):
         process.commit("x", "a", "b")
     is_in = check(store)
@@ -203,21 +233,6 @@ def test_the_recovery_is_killed_too() -> None:
                     foreign(store, "b", FOREIGN)
                     process.mint()
         check(store)
-
-
-class Disturbed(Link):
-    """A process's way to the store; something happens before the call with a number."""
-
-    def __init__(self, name: str, at: int, happens: Callable[[], None]) -> None:
-        super().__init__(name)
-        self.at = at
-        self.happens = happens
-
-    def step(self, call: str, where: str) -> None:
-        """Before every call to the store."""
-        super().step(call, where)
-        if self.steps == self.at:
-            self.happens()
 
 
 def rewrite_all(store: Store, name: str) -> None:
@@ -253,7 +268,7 @@ def test_two_undo_at_once(keeps: tuple[tuple[str, ...], ...], is_rewritten: bool
             if is_rewritten:
                 rewrite_all(store, "a")
 
-        link = Disturbed("second", at, undo)
+        link = Link("second", at=at, happens=undo)
         Process(store, link).mint()
         # Nothing is bound to an undoing: the next commit in the table would show its rows.
         for name in ("a", "b"):
@@ -285,7 +300,7 @@ def while_another_undoes(is_dropped: bool = False) -> Iterator[tuple[Store, Proc
             newest.clear()
             newest.update(other.sources)
 
-        link = Disturbed("first", at, undo)
+        link = Link("first", at=at, happens=undo)
         process = Process(store, link)
         newest.update(process.sources)
         process.timeline.reload = lambda newest=newest: newest
@@ -294,42 +309,26 @@ def while_another_undoes(is_dropped: bool = False) -> Iterator[tuple[Store, Proc
             break
 
 
-def test_what_another_has_undone_has_no_files() -> None:
-    """Who is about to put a part in that was undone has a conflict, and no other error."""
-    for store, process in while_another_undoes():
-        process.commit("x", "a", "b")
-        check(store)
+@pytest.mark.parametrize("is_dropped", [False, True])
+def test_the_committer_is_told_the_outcome(is_dropped: bool) -> None:
+    """Also if another process has ended it meanwhile: on a conflict the files are deleted.
 
-
-def test_who_commits_is_told_what_became_of_it() -> None:
-    """Also where another process has come to an end with it meanwhile."""
+    If b was dropped, a's part is committed for all.
+    """
     told: Counter[bool] = Counter()
-    for store, process in while_another_undoes():
+    for store, process in while_another_undoes(is_dropped):
         is_told = process.commit("x", "a", "b")
         told[is_told] += 1
-        assert is_told == check(store)
+        assert is_told == (rows_now(store, "a")[NEW] if is_dropped else check(store))
     assert told[True], "at some calls it is too late"
     assert told[False], "at others it is not"
-
-
-def test_no_files_go_of_what_another_has_completed() -> None:
-    """Who is told of a conflict deletes them: so where b was dropped, a's part is in for all."""
-    told: Counter[bool] = Counter()
-    for store, process in while_another_undoes(is_dropped=True):
-        is_told = process.commit("x", "a", "b")
-        told[is_told] += 1
-        assert is_told == store.folders["a"].contents(store.folders["a"].newest)[NEW]
-    assert told[True]
-    assert told[False]
 
 
 @pytest.mark.parametrize("name", ["a", "b"])
 def test_a_table_that_was_replaced_in_its_log(name: str) -> None:
     """CREATE OR REPLACE TABLE by another engine undoes it, whether its part was in or not."""
     store = made()
-    killed = Process(store, Link("killed"))
-    prepare(killed.timeline, "x", {n: killed.change(n) for n in ("a", "b")}, killed.sources)
-    resolve(killed.timeline, "x", {"a": killed.sources["a"]})
+    half_done(store)
     rewrite_all(store, name)
     if name == "a":
         foreign(store, "b", FOREIGN)
@@ -338,14 +337,14 @@ def test_a_table_that_was_replaced_in_its_log(name: str) -> None:
     process.mint()
     assert not process.timeline.intents
     (other,) = {"a", "b"} - {name}
-    assert not store.folders[other].contents(store.folders[other].newest)[NEW]
+    assert not rows_now(store, other)[NEW]
 
 
 def test_killed_again_before_the_undoing_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its part in b cannot come in, and its files are gone: whoever comes next undoes it."""
     store = made()
     process = Process(store, Link("first"))
-    prepare(process.timeline, "x", {n: process.change(n) for n in ("a", "b")}, process.sources)
+    process.prepare()
     rewrite_all(store, "b")
 
     def killed(*_: object) -> None:
@@ -376,9 +375,7 @@ def test_a_transaction_that_comes_to_no_end(back: int) -> None:
     """Its tables alone cannot be read, until one is set back to its part, or before."""
     store = made(gone=False)
     store.make("c")
-    killed = Process(store, Link("killed"))
-    prepare(killed.timeline, "x", {n: killed.change(n) for n in ("a", "b")}, killed.sources)
-    resolve(killed.timeline, "x", {"a": killed.sources["a"]})
+    half_done(store)
     part = store.folders["a"].newest
     rewrite_all(store, "a")
     for name in ("b", "c"):
@@ -405,8 +402,8 @@ def test_a_transaction_that_comes_to_no_end(back: int) -> None:
     set_back(store, "a", part - back)
     now = mint_resolved(process.timeline, lambda: process.sources, tick_ms=0)
     assert not process.timeline.intents
-    assert store.folders["a"].contents(store.folders["a"].newest) == Counter([KEPT])
-    assert store.folders["b"].contents(store.folders["b"].newest) == Counter([KEPT, FOREIGN])
+    assert rows_now(store, "a") == Counter([KEPT])
+    assert rows_now(store, "b") == Counter([KEPT, FOREIGN])
     assert Process(store, Link("again")).commit("y", "a", "b")
 
 
@@ -420,7 +417,7 @@ def test_a_commit_is_not_bound_before_an_earlier_one(monkeypatch: pytest.MonkeyP
             for name in ("a", "b"):
                 foreign(store, name, FOREIGN)
 
-        link = Disturbed("first", at, commit)
+        link = Link("first", at=at, happens=commit)
         Process(store, link).mint()
         for a, b in seen(store):
             assert a[FOREIGN] >= b[FOREIGN]
@@ -446,7 +443,7 @@ def test_a_decided_transaction_keeps_others_out() -> None:
     store = made()
     first, second = Process(store, Link("first")), Process(store, Link("second"))
     change = second.change("b")
-    prepare(first.timeline, "x", {n: first.change(n) for n in ("a", "b")}, first.sources)
+    first.prepare()
     with pytest.raises(WriteConflict):
         prepare(second.timeline, "y", {"b": change}, second.sources)
     assert first.timeline.mint(first.sources) >= 0, "what is half there is not bound"
@@ -462,8 +459,7 @@ def test_a_part_whose_upper_another_statement_moved_is_undone(alone: str) -> Non
     first, second = Process(store, Link("first")), Process(store, Link("second"))
     first.mint()
     change = first.change(alone, ("alone",))
-    changes = {name: second.change(name) for name in ("a", "b")}
-    intent = prepare(second.timeline, "x", changes, second.sources)
+    intent = second.prepare()
     commit_alone(alone, first.tables[alone], change)
     assert resolve(second.timeline, "x", second.sources, intent) is not None
     second.mint()
@@ -494,9 +490,8 @@ def test_who_does_not_know_a_new_table_leaves_it_bound() -> None:
     foreign(store, "a", FOREIGN)
     other.timeline.mint({"a": ("a", other.tables["a"])})  # its catalog is from before b was made
     assert other.timeline.bound("b") == before
-    changes = {name: process.change(name) for name in ("a", "b")}
-    prepare(process.timeline, "group", changes, process.sources)
-    assert resolve(process.timeline, "group", process.sources) is None
+    process.prepare()
+    assert resolve(process.timeline, "x", process.sources) is None
     process.timeline.mint(process.sources)
     assert not process.timeline.intents
     assert check(store)
@@ -507,13 +502,12 @@ def test_who_does_not_know_a_table_of_a_transaction_looks_for_it() -> None:
     store = made()
     other, process = Process(store, Link("other")), Process(store, Link("process"))
     process.mint()
-    changes = {name: process.change(name) for name in ("a", "b")}
-    prepare(process.timeline, "group", changes, process.sources)
-    resolve(process.timeline, "group", {"a": process.sources["a"]})
+    process.prepare()
+    resolve(process.timeline, "x", {"a": process.sources["a"]})
     other.timeline.reload = lambda: other.sources
     other.timeline.mint({"a": other.sources["a"]})  # its catalog is from before b was made
     assert other.timeline.intents, "b is still to come"
-    assert resolve(process.timeline, "group", process.sources) is None
+    assert resolve(process.timeline, "x", process.sources) is None
     assert check(store)
 
 
@@ -524,14 +518,10 @@ def test_who_undoes_looks_for_tables_that_it_does_not_know() -> None:
         foreign(store, "b", FOREIGN)
 
         def prepare_and_die(store: Store = store) -> None:
-            killed = Process(store, Link("killed"))
-            killed.mint()
-            changes = {name: killed.change(name) for name in ("a", "b")}
-            prepare(killed.timeline, "x", changes, killed.sources)
-            resolve(killed.timeline, "x", {"a": killed.sources["a"]})
+            half_done(store, mints=True)
             foreign(store, "b", FOREIGN)
 
-        link = Disturbed("other", at, prepare_and_die)
+        link = Link("other", at=at, happens=prepare_and_die)
         other = Process(store, link)
         known = [{"b": other.sources["b"]}]  # its catalog is from before a was made
 
