@@ -33,7 +33,6 @@ from tests.simulation.memory_store import (
     Store,
     metadata_action,
 )
-from tests.simulation.table_identity import Identity, Versions
 
 
 class Rows:
@@ -148,6 +147,26 @@ class MemoryGateway:
 
     def forget(self, location: str) -> None:
         self._tables.pop(location, None)
+
+
+class Identity:
+    """Which table it is is never in doubt."""
+
+    owner: str | None = None
+    expected: str | None = None
+    newest = 1 << 62
+
+    def expect(self, owner: str, table_id: str | None, _replaced_error: object) -> None:
+        """Whose it is."""
+        self.owner, self.expected = owner, table_id
+
+
+class Versions:
+    """All are read alike."""
+
+    def read_alike(self, _first: int, _last: int) -> bool:
+        """They are."""
+        return True
 
 
 class MemoryTable:

@@ -1,15 +1,132 @@
-"""Views with state tables under kills, races and lost answers; and that mistakes are noticed."""
+"""Views with state tables under kills, races and lost answers; and that mistakes are noticed.
+
+Every view keeps one: its rows by ``k``, as counts and sums. The groups that a refresh reads must be
+those of the view's last T (:mod:`ctsql.runtime.views.side_table`), whoever was killed, raced, or
+wrote into the table.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
 
 import pytest
 
-from ctsql.runtime.views import side_table
+from ctsql.catalog.errors import Declined
+from ctsql.planner.ivm import StateNeed, StatePlan
+from ctsql.runtime.log.actions import Commit
+from ctsql.runtime.views import side_table, state_table
+from ctsql.runtime.views.refresh import RefreshOutcome
+from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.side_table import Pointer
 from ctsql.runtime.views.state_table import ViewState
+from ctsql.runtime.views.table_deltas import TableMove
+from ctsql.runtime.warehouse.sources import StoredSources
+from tests.simulation.memory_log import Rows
+from tests.simulation.memory_store import Bag, Folder, SentCommit
 from tests.simulation.mistakes import check_noticed
-from tests.simulation.simulation import ran
-from tests.simulation.state_table_runs import StateTableRun
+from tests.simulation.model import require
+from tests.simulation.model_engine import ModelEngine
+from tests.simulation.simulation import Simulation, ran
 
 pytestmark = pytest.mark.thorough
+
+PLAN = StatePlan(number=1, columns=("k", "n", "s"), key_columns=1)
+
+
+def groups(rows: Bag) -> Bag:
+    """The state of a view's rows."""
+    counts: Counter[int] = Counter()
+    sums: Counter[int] = Counter()
+    for (k, v), n in rows.items():
+        counts[k] += n
+        sums[k] += n * v
+    return Counter((k, n, sums[k]) for k, n in counts.items())
+
+
+class StateTableRun(Simulation):
+    """One such run.
+
+    Attributes:
+        uses: how often the change was added to stored groups; fills: how often all rows were
+            read; halfway: kills between the commit of a state and that of its view.
+    """
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.queries = StatedEngine()
+        self.uses = self.fills = self.halfway = 0
+        self.ahead: dict[str, str] = {}  # by view, who committed its state and not yet the view
+
+    def _committed(self, folder: Folder, commit: Commit, attempt: SentCommit) -> None:
+        super()._committed(folder, commit, attempt)
+        view, _, state = folder.location.partition("/")
+        if state:
+            if attempt.by.startswith("p"):
+                self.ahead[view] = attempt.by
+            if folder.location not in self.environment.outputs:
+                self.environment.outputs.append(folder.location)
+                self.environment.unread_views.append(folder.location)
+        elif self.ahead.get(view) == attempt.by:
+            del self.ahead[view]
+        did = commit.metadata.get(state_table.STATE_DID, "")
+        self.uses += "added" in did
+        self.fills += "filled" in did
+
+    def note(self, *what: object) -> None:
+        """Also count kills halfway."""
+        super().note(*what)
+        if len(what) > 1 and what[1] == "killed at":
+            self.halfway += what[0] in self.ahead.values()
+
+    @contextmanager
+    def patched(self) -> Iterator[None]:
+        with super().patched(), mock.patch.object(ViewState, "look", _look):
+            yield
+
+
+def _look(state: ViewState, plan: object, query: object) -> tuple[StatePlan, StateNeed]:
+    state.digest = "d"
+    return PLAN, StateNeed.ALWAYS
+
+
+class StatedEngine(ModelEngine):
+    """One that uses and fills state tables."""
+
+    def follow(
+        self,
+        context: RefreshContext,
+        query: object,
+        state_plan: object,
+        moves: Mapping[str, TableMove],
+        span: tuple[int, int],
+    ) -> RefreshOutcome | Declined:
+        """The view's change, and where the stored groups are known what they become."""
+        known = context.state.stored_groups()
+        stored: Any = known and known._table.locate_rows(known._version)
+        outcome = super().follow(context, query, state_plan, moves, span)
+        if stored is not None and not isinstance(outcome, Declined):
+            before = next(iter(moves.values())).since
+            wanted = self._groups_at(context, before).bag()
+            require(
+                stored.bag() == wanted,
+                "[only-what-is-named]: other groups",
+                context.item.id,
+                before,
+                stored.bag(),
+            )
+            context.state.stage(self._groups_at(context, span[1]), stored)
+        return outcome
+
+    def fill(self, context: RefreshContext, query: object, state_plan: StatePlan, at: int) -> None:
+        """All groups, from the rows of the view's query."""
+        context.state.build(state_plan, self._groups_at(context, at), at)
+
+    def _groups_at(self, context: RefreshContext, at: int) -> Any:
+        rows = self.rows_at(context.item.id, StoredSources(context.warehouse), at)
+        return Rows(groups(rows.bag()).elements())
+
 
 SEEDS = range(60)
 SEEDS_MAX = 300
