@@ -78,22 +78,20 @@ def test_sorted_and_unique() -> None:
     assert written == list(CONDITIONS)
 
 
+FIRST_WORDS_THAT_KEEP_THEIR_CAPITAL = ("Java", "Delta", "Spark", "T")
+
+
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_row_is_well_formed(row: Condition) -> None:
-    """Names are stable words, an SQLSTATE has five characters, the class is one of ours."""
+    """Names, SQLSTATE and class; a message is one short line, details and hints are sentences.
+
+    Given exactly its parameters, every row becomes an error of its class.
+    """
     assert re.fullmatch(r"[A-Z]+(_[A-Z]+)+", row.name)
     assert row.name != "OTHER"
     assert re.fullmatch(r"[0-9A-Z]{5}", row.sqlstate)
     assert issubclass(row.kind, CtsqlError)
     assert row.kind is not CtsqlError
-
-
-FIRST_WORDS_THAT_KEEP_THEIR_CAPITAL = ("Java", "Delta", "Spark", "T")
-
-
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_message_style(row: Condition) -> None:
-    """A message is one short line, lower case, without a full stop; no Python names."""
     message = row.message
     first = re.split(r"\W", message, maxsplit=1)[0]
     assert first in FIRST_WORDS_THAT_KEEP_THEIR_CAPITAL or not first[:1].isupper()
@@ -101,21 +99,11 @@ def test_message_style(row: Condition) -> None:
     assert "\n" not in message
     assert not re.search(r"exception|traceback|None|py4j|dataframe", message, re.IGNORECASE)
     assert len(message) <= 80
-
-
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_detail_and_hint_style(row: Condition) -> None:
-    """Detail is sentences; a hint begins like a sentence."""
     if row.detail and not row.detail.startswith("{"):
         assert row.detail[0].isupper()
         assert row.detail.endswith(".")
     if row.hint and not row.hint.startswith("{"):
         assert row.hint[0].isupper()
-
-
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_error_can_be_made_from_its_parameters(row: Condition) -> None:
-    """Given exactly its parameters, every row becomes an error of its class."""
     given: dict[str, Any] = dict.fromkeys(row.parameters, "x")
     made = error(row.name, **given)
     assert type(made) is row.kind

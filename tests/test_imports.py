@@ -10,52 +10,37 @@ from pathlib import Path
 import pytest
 
 FRONT_MODULES_MAX = 20
-HEAVY = ("pyspark", "delta", "py4j", "pandas", "ctsql.runtime")
+SPARK = {"pyspark", "delta", "py4j"}
+LINKED = {"catalog", "planner", "runtime"}
+"""Their modules are imported by their names within ctsql, or every class would exist twice."""
+PURE = "catalog.errors catalog.items planner.ivm planner.nodes planner.syntax.ast planner.binding"
+DECISIONS = (
+    "runtime.tasks.sink_state runtime.views.mint runtime.warehouse.sink_decisions "
+    "runtime.warehouse.times.refresh_times"
+)
 
 
-def _loaded_after(statement: str, root: Path) -> set[str]:
-    code = f"{statement}\nimport sys\nprint(*sys.modules, sep='\\n')"
+@pytest.mark.parametrize(
+    ("modules", "without"),
+    [
+        ("", SPARK | {"sqlglot"}),
+        ("cli.main shell.repl", SPARK | {"pyarrow", "pandas"}),
+        (PURE, SPARK | {"pandas", "ctsql.runtime"}),
+        (DECISIONS, SPARK),
+    ],
+    ids=["face", "command line and prompt", "planning", "decisions of sinks"],
+)
+def test_what_needs_no_spark_does_not_import_it(
+    modules: str, without: set[str], root: Path
+) -> None:
+    """``import ctsql``, ``ctsql --help`` and the prompt start at once; planning is pure."""
+    names = ", ".join(["ctsql", *(f"ctsql.{module}" for module in modules.split())])
+    code = f"import {names}\nimport sys\nprint(*sys.modules, sep='\\n')"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=root, check=False
     )
     assert done.returncode == 0, done.stderr
-    return set(done.stdout.split())
-
-
-@pytest.mark.parametrize(
-    "module",
-    [
-        "ctsql.catalog.errors",
-        "ctsql.catalog.items",
-        "ctsql.planner.ivm",
-        "ctsql.planner.nodes",
-        "ctsql.planner.syntax.ast",
-        "ctsql.planner.binding",
-    ],
-)
-def test_pure_module_loads_nothing_heavy(module: str, root: Path) -> None:
-    """Planning needs no Spark, not even its import."""
-    assert _loaded_after(f"import {module}", root).isdisjoint(HEAVY)
-
-
-@pytest.mark.parametrize(
-    "module",
-    [
-        "ctsql.runtime.tasks.sink_state",
-        "ctsql.runtime.views.mint",
-        "ctsql.runtime.warehouse.sink_decisions",
-        "ctsql.runtime.warehouse.times.refresh_times",
-    ],
-)
-def test_decisions_load_no_spark(module: str, root: Path) -> None:
-    """What a sink or a schedule decides is decided without Spark."""
-    loaded = _loaded_after(f"import {module}", root)
-    assert loaded.isdisjoint({"pyspark", "delta", "py4j"})
-
-
-def test_the_face_is_light(root: Path) -> None:
-    """``import ctsql`` and the command line's parser start without Spark."""
-    assert _loaded_after("import ctsql", root).isdisjoint({"pyspark", "delta", "py4j", "sqlglot"})
+    assert without.union(LINKED).isdisjoint(done.stdout.split())
 
 
 def test_layers_hold(root: Path) -> None:

@@ -2,8 +2,6 @@
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,14 +16,6 @@ def test_link_leads_to_its_folder(root: Path, package: str) -> None:
     assert link.is_symlink(), f"{link} is not a link: is core.symlinks off in git?"
     assert os.readlink(link) == f"../{package}"
     assert link.resolve() == root / package
-
-
-@pytest.mark.parametrize("package", LINKED)
-def test_package_has_one_import_name(package: str) -> None:
-    """A package imported under two names has every class twice."""
-    code = f"import sys, ctsql.{package}; print({package!r} in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
 
 
 def test_every_module_is_importable_by_its_path(root: Path) -> None:

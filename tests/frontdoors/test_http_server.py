@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -274,12 +273,3 @@ def test_connections_are_a_part_of_the_descriptors(
     """Well below what the process may have, however little that is."""
     monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
     assert connections_max() == most
-
-
-def test_a_head_request_for_the_stream_ends(tmp_path: Path) -> None:
-    """It asks for the headers alone."""
-    with service(tmp_path / "log") as running:
-        asked = urllib.request.Request(f"{running.page}events", method="HEAD")
-        with urllib.request.urlopen(asked, timeout=PATIENCE_SECONDS) as answer:
-            assert answer.headers["content-type"].startswith("text/event-stream")
-            assert answer.read() == b""

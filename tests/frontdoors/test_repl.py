@@ -91,6 +91,9 @@ def test_switches_and_limits() -> None:
     """Without a word a switch turns over; a limit of 0 is none."""
     assert [parse_switch(True, word) for word in ("", "on", "OFF")] == [False, True, False]
     assert [parse_limit(text) for text in ("5", "0")] == [5, None]
+    words = ("auto", "on", "off", "")
+    assert [parse_expanded(False, word) for word in words] == [None, True, False, True]
+    assert parse_expanded(None, "") is True
     for wrong in ("", "x", "-1"):
         with pytest.raises(CtsqlError):
             parse_limit(wrong)
@@ -141,13 +144,6 @@ def test_help_is_a_command(text: str, tmp_path: Path) -> None:
     """A newcomer's first words."""
     assert not wants_more(text)
     assert r"\timing" in fed(tmp_path, text)[1]
-
-
-def test_expanded_display_has_three_states() -> None:
-    """Without an argument it is switched."""
-    words = ("auto", "on", "off", "")
-    assert [parse_expanded(False, word) for word in words] == [None, True, False, True]
-    assert parse_expanded(None, "") is True
 
 
 def fed(tmp_path: Path, *lines: str) -> tuple[str, str]:
@@ -433,24 +429,14 @@ def test_a_day_at_the_prompt(terminals: list[Terminal], tmp_path: Path) -> None:
     terminal.wait_for("LEFT 0")
 
 
-def test_a_start_that_fails_leaves_the_prompt(terminals: list[Terminal], tmp_path: Path) -> None:
-    """The reason is shown, each time a statement needs Spark."""
-    terminal = Terminal(tmp_path, FAKE_NO_JAVA="1")
+def test_a_start_that_fails_on_a_dumb_terminal(terminals: list[Terminal], tmp_path: Path) -> None:
+    """The reason is shown, and the prompt stays; without colours and without a spinner."""
+    terminal = Terminal(tmp_path, FAKE_NO_JAVA="1", TERM="dumb")
     terminals.append(terminal)
     terminal.wait_for("ctsql>")
     terminal.type("SELECT 1;", "Enter")
     terminal.wait_for("JAVA_NOT_FOUND")
     terminal.type("exit", "Enter")
-    terminal.wait_for("LEFT 0")
-
-
-def test_what_has_failed_is_said_at_the_start(terminals: list[Terminal], tmp_path: Path) -> None:
-    """Above the prompt, which stays as it is, before Spark is up."""
-    terminal = Terminal(tmp_path, FAKE_FAILED="1", FAKE_START="60")
-    terminals.append(terminal)
-    terminal.wait_for("continual task default.t has failed: division by zero")
-    terminal.wait_for("\nctsql>\n")
-    terminal.type(r"\q", "Enter")
     terminal.wait_for("LEFT 0")
 
 
@@ -466,24 +452,14 @@ def test_a_few_failures_are_said() -> None:
 
 
 def test_leaving_does_not_wait_for_spark(terminals: list[Terminal], tmp_path: Path) -> None:
-    """Nor does a statement that was given up while it waited."""
-    terminal = Terminal(tmp_path, FAKE_START="60")
+    """Nor does a statement that was given up while it waited; what has failed is said before."""
+    terminal = Terminal(tmp_path, FAKE_FAILED="1", FAKE_START="60")
     terminals.append(terminal)
-    terminal.wait_for("ctsql>")
+    terminal.wait_for("continual task default.t has failed: division by zero")
+    terminal.wait_for("\nctsql>\n")
     terminal.type("SELECT 1;", "Enter")
     terminal.wait_for("starting Spark...")
     terminal.type("C-c")
     terminal.wait_for("cancelled")
-    terminal.type(r"\q", "Enter")
-    terminal.wait_for("LEFT 0")
-
-
-def test_a_dumb_terminal_works(terminals: list[Terminal], tmp_path: Path) -> None:
-    """Without colours and without a spinner."""
-    terminal = Terminal(tmp_path, TERM="dumb")
-    terminals.append(terminal)
-    terminal.wait_for("ctsql>")
-    terminal.type("SELECT 1;", "Enter")
-    terminal.wait_for("(1 row)")
     terminal.type(r"\q", "Enter")
     terminal.wait_for("LEFT 0")

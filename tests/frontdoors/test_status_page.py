@@ -25,7 +25,7 @@ from ctsql.status_page.lookup import PACE_COMMITS_MAX, Recent
 from ctsql.status_page.model import Arrow, GraphNode, Overview
 from ctsql.status_page.site import Site
 from tests.helpers import made_pages
-from tests.helpers.made_pages import EVIL, TASK, MadeWarehouse, ask, id_of, large, shop
+from tests.helpers.made_pages import EVIL, TASK, MadeWarehouse, ask, id_of, shop
 
 TOKEN = "0123456789abcdef0123"
 
@@ -111,10 +111,11 @@ def test_what_failed_comes_first_with_what_to_type() -> None:
     assert len(detail.having("li", **{"class": "at-fault"})) == 1
 
 
-def test_the_page_of_an_object() -> None:
+def test_the_pages_of_an_object_and_of_the_warehouse() -> None:
     with opened(shop()) as client:
         page = got(client, f"/object/{id_of('order_lines')}")
         table = got(client, f"/object/{id_of('orders')}")
+        warehouse = got(client, "/warehouse")
         assert client.get("/object/none").status_code == 404
     bars = [a for t, a in page.tags if t == "rect" and a.get("class", "").startswith("bar s-")]
     in_charts = [b for b in bars if b["width"] != "12"]
@@ -124,6 +125,8 @@ def test_the_page_of_an_object() -> None:
         assert word in page.text
     assert "3 in order_lines_quarantine" in page.text
     assert "FROM system.quarantine WHERE object = 'order_lines'" in page.text
+    for word in ("Timeline", "Storage", "1.2 MB"):
+        assert word in warehouse.text
     assert "refreshes" not in table.text
     assert "Quarantined" not in table.text
 
@@ -135,13 +138,6 @@ def test_what_is_to_be_typed_names_odd_objects() -> None:
     with opened(made) as client:
         page = got(client, f"/object/{id_of(name)}")
     assert r"WHERE object = '`it\'s`'" in page.text
-
-
-def test_the_page_of_the_warehouse() -> None:
-    with opened(shop()) as client:
-        page = got(client, "/warehouse")
-    for word in ("Timeline", "Storage", "1.2 MB"):
-        assert word in page.text
 
 
 def test_nothing_in_a_page_runs_or_leads_away() -> None:
@@ -335,8 +331,10 @@ def test_the_end_does_not_wait_for_those_who_watch(pollers: list[poller.Poller])
         assert not thread.is_alive()
 
 
-def test_the_same_address_twice() -> None:
+def test_a_head_request_for_the_stream_and_the_same_address_twice() -> None:
     with site.served(ask, shop(), "shop", "127.0.0.1", 0) as page:
+        headers = httpx.head(f"{page.address}events", timeout=PATIENCE_SECONDS).headers
+        assert headers["content-type"].startswith("text/event-stream")
         port = int(page.address.rstrip("/").rpartition(":")[2])
         with (
             pytest.raises(CtsqlError, match="no page can be served"),
@@ -354,13 +352,6 @@ def test_a_missing_extra_says_what_to_type(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(CtsqlError) as found:
         serving_postgres(Mock(), "127.0.0.1", 0)
     assert found.value.hint == "Type: pip install 'ctsql[postgres]'"
-
-
-def test_a_first_view_of_200_objects() -> None:
-    """All are drawn; how soon is measured by benchmarks/status_page.py."""
-    with opened(large()) as client:
-        page = got(client, "/")
-    assert len(page.having("rect", **{"class": "frame"})) == 200
 
 
 GRAPHS = st.integers(0, 25).flatmap(
