@@ -10,16 +10,12 @@ from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Source
 from ctsql.planner.explain import explain
 from ctsql.planner.nodes import (
-    Delete,
     Insert,
     InsertsInput,
     Node,
-    NormalReference,
     Query,
     RelationLeaf,
-    SelfReference,
     Transaction,
-    children,
     descend,
 )
 from ctsql.planner.syntax import parse
@@ -147,20 +143,6 @@ def test_every_node_is_small_and_frozen() -> None:
         assert "__slots__" in vars(node), node
 
 
-def test_children_and_descend_reach_everything() -> None:
-    """Leaves included, each place once."""
-    plan = bind(
-        "CREATE CONTINUAL TASK t ON INPUT feed AS (INSERT INTO t SELECT key FROM feed)"
-    ).plan
-    kinds = [type(n).__name__ for n in descend(plan)]
-    assert kinds.count("InsertsInput") == 3
-    assert [type(n).__name__ for n in children(plan)] == [
-        "InsertsInput",
-        "TimesReduce",
-        "Transaction",
-    ]
-
-
 @pytest.mark.parametrize(
     "build",
     [
@@ -179,11 +161,3 @@ def test_a_wrong_plan_cannot_be_built(build: Callable[[], Node]) -> None:
     """What a node promises is checked when it is made."""
     with pytest.raises(ValueError, match=r"."):
         build()
-
-
-def test_references_are_what_is_left() -> None:
-    """A DELETE's own table is a self-reference, never a reference."""
-    bound = bind("CREATE CONTINUAL TASK t (k INT) ON INPUT feed AS (DELETE FROM t)")
-    (delete,) = [n for n in descend(bound.plan) if isinstance(n, Delete)]
-    assert isinstance(delete.of, SelfReference)
-    assert not any(isinstance(n, NormalReference) for n in descend(bound.plan))

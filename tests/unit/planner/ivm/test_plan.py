@@ -36,6 +36,23 @@ def printed(texts: ChangeTexts | KeyedTexts | None, names: Names = NAMES) -> str
     return "\n".join([*(s.rows.sql(names) for s in texts.steps), texts.rows.sql(names)])
 
 
+def used(texts: ChangeTexts | KeyedTexts | None) -> list[TableUse]:
+    """What the texts read of tables, in the order of printing."""
+    uses: list[TableUse] = []
+
+    def table(use: TableUse) -> str:
+        uses.append(use)
+        return "x"
+
+    printed(texts, name_by(table))
+    return uses
+
+
+def used_by_table(texts: ChangeTexts | KeyedTexts | None) -> dict[str, TableUse]:
+    """The last use of each table."""
+    return {use.table: use for use in used(texts)}
+
+
 def test_only_columns_that_matter_are_read() -> None:
     """A column that no result depends on is in no text, so its change is none."""
     plan = planned(
@@ -61,32 +78,19 @@ def test_terms_of_unchanged_tables_are_cut() -> None:
 
 def test_scans_know_the_keys_that_matter() -> None:
     """The runtime can skip files by the keys of a step."""
-    uses = []
-
-    def table(use: object) -> str:
-        uses.append(use)
-        return "x"
-
     plan = planned("SELECT k, sum(v) AS n FROM t GROUP BY k", TABLES)
     texts = plan.delta(["t"])
     assert texts is not None
-    printed(texts, name_by(table))
     keys = [s.name for s in texts.steps if s.role is StepRole.KEYS]
-    found = {u.version: u.keys for u in uses}  # type: ignore[attr-defined]
+    found = {u.version: u.keys for u in used(texts)}
     assert found[Version.NEW] == found[Version.OLD] == ((keys[0], (("k", "__ct_key1"),)),)
     assert found[Version.DELTA] == ()
 
 
 def test_tables_that_meet_a_change_by_another_one_know_its_keys() -> None:
     """Only what the other one has is wanted, and of that one what the change has."""
-    uses: dict[str, TableUse] = {}
-
-    def table(use: TableUse) -> str:
-        uses[use.table] = use
-        return "x"
-
     sql = "SELECT t.v, u.w, n.w AS x FROM t, u, n WHERE t.k = u.k AND u.w = n.k"
-    printed(planned(sql, {**TABLES, "n": TABLES["u"]}).delta(["t"]), name_by(table))
+    uses = used_by_table(planned(sql, {**TABLES, "n": TABLES["u"]}).delta(["t"]))
     ((step, pairs),) = uses["u"].keys
     assert isinstance(step, str)
     assert [mine for mine, _ in pairs] == ["k"]
@@ -109,25 +113,12 @@ def test_tables_that_meet_a_change_by_another_one_know_its_keys() -> None:
 )
 def test_what_all_sides_of_or_say_is_said(condition: str, *, is_told: bool) -> None:
     """An equality that holds in each of them is one of the tables."""
-    uses: dict[str, TableUse] = {}
-
-    def table(use: TableUse) -> str:
-        uses[use.table] = use
-        return "x"
-
     plan = planned(f"SELECT v, w FROM t, u WHERE {condition}", TABLES)
-    printed(plan.delta(["t"]), name_by(table))
-    assert bool(uses["u"].keys) == is_told
+    assert bool(used_by_table(plan.delta(["t"]))["u"].keys) == is_told
 
 
 def test_keys_do_not_go_through_a_column_of_another_type() -> None:
     """From '01' = 1 and 1 = '1' it does not follow that '01' = '1'."""
-    uses: dict[str, TableUse] = {}
-
-    def table(use: TableUse) -> str:
-        uses[use.table] = use
-        return "x"
-
     tables = {
         "a": (Column("s", "string"), Column("x", "int")),
         "b": (Column("i", "int"), Column("y", "int")),
@@ -135,15 +126,13 @@ def test_keys_do_not_go_through_a_column_of_another_type() -> None:
         "d": (Column("l", "bigint"), Column("w", "int")),
     }
     sql = "SELECT a.x, c.z FROM a, b, c, d WHERE a.s = b.i AND c.s = b.i AND d.l = b.i"
-    printed(planned(sql, tables).delta(["a"]), name_by(table))
+    uses = used_by_table(planned(sql, tables).delta(["a"]))
     for name in "cd":
         ((source, _),) = uses[name].keys
         assert source == uses["b"]
-    uses.clear()
     grouped = "SELECT a.s, max(c.z) AS m FROM a, b, c WHERE a.s = b.i AND c.s = b.i GROUP BY a.s"
-    for use in [t for t in (planned(grouped, tables).delta(["a"]),) if t is not None]:
-        printed(use, name_by(table))
-        assert not any(isinstance(source, str) for source, _ in uses["c"].keys)
+    uses = used_by_table(planned(grouped, tables).delta(["a"]))
+    assert not any(isinstance(source, str) for source, _ in uses["c"].keys)
 
 
 @pytest.mark.parametrize(
@@ -212,16 +201,10 @@ def test_large_changes_are_cut_by_filtered_tables_first() -> None:
     sql = "SELECT t.v, n.w FROM t, u, n WHERE t.k = u.k AND t.v = n.k AND u.w = 1"
 
     def keys(large: list[str]) -> dict[str, str]:
-        found: dict[str, str] = {}
-
-        def table(use: TableUse) -> str:
-            found[use.table] = next((str(source) for source, _ in use.keys), "")
-            return use.table
-
         texts = planned(sql, tables).delta(["t"], large=large)
-        text = printed(texts, name_by(table))
-        assert text.count(" JOIN ") == 2
-        return found
+        assert printed(texts).count(" JOIN ") == 2
+        uses = used_by_table(texts)
+        return {n: next((str(source) for source, _ in u.keys), "") for n, u in uses.items()}
 
     assert keys([]) == keys(["u"]) == {"t": "", "u": "change_1", "n": "change_1"}
     assert keys(["t"]) == {"t": "", "u": "change_1", "n": "change_2"}
@@ -250,15 +233,8 @@ def test_large_changes_are_cut_by_filtered_tables_first() -> None:
 )
 def test_subqueries_know_the_rows_around_them(condition: str, columns: list[str]) -> None:
     """What a subquery reads is told by the rows that see it."""
-    uses: list[TableUse] = []
-
-    def table(use: TableUse) -> str:
-        uses.append(use)
-        return "x"
-
     plan = planned(f"SELECT k, v FROM t WHERE {condition}", TABLES)
-    printed(plan.delta(["t"]), name_by(table))
-    (inside,) = (use for use in uses if use.table == "u")
+    (inside,) = (use for use in used(plan.delta(["t"])) if use.table == "u")
     assert [mine for _, pairs in inside.keys for mine, _ in pairs] == columns
 
 
