@@ -268,7 +268,7 @@ def test_each_command_has_options_of_its_own(command: str) -> None:
     assert told.stdout.startswith(f"Usage: ctsql {command} [OPTIONS]")
     assert told.stdout == invoke("--quiet", command, "-h").stdout
     assert f"  {command} " in invoke("--help").stdout
-    for other in ("--echo", "--once", "--junit", "--prune"):
+    for other in ("--echo", "--once", "--junit", "--prune", "--remove"):
         assert (other in told.stdout) == (other in options)
         if other not in options:
             refused = invoke(command, other)

@@ -7,11 +7,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from ctsql.cli.main import main
 
 SELECT = ("-q", "--format", "csv", "-c", "SELECT 1 AS one")
 
 
-def _run(folder: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+def _run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """A command, with a cache of its own; classes that it loads go to a log."""
     log = f"-Xlog:class+load:file={folder / 'classes.log'}"
     return subprocess.run(
@@ -21,7 +24,6 @@ def _run(folder: Path, *arguments: str, **environ: str) -> subprocess.CompletedP
             "CTSQL_WAREHOUSE": str(folder / "w"),
             "XDG_CACHE_HOME": str(folder / "cache"),
             "JDK_JAVA_OPTIONS": log,
-            **environ,
         },
         capture_output=True,
         text=True,
@@ -64,24 +66,14 @@ def test_made_used_damaged_and_removed(tmp_path: Path) -> None:
     assert not cache.exists()
 
 
-def test_nothing_to_remove(tmp_path: Path) -> None:
-    """It is no error."""
-    removed = _run(tmp_path, "warm-up", "--remove")
-    assert removed.returncode == 0
+def test_nothing_to_remove_and_nothing_to_make(tmp_path: Path) -> None:
+    """To remove none is no error; a configured Spark has another class path, so none is made."""
+    environ = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "CTSQL_WAREHOUSE": str(tmp_path / "w")}
+    removed = CliRunner().invoke(main, ["warm-up", "--remove"], env=environ)
+    assert removed.exit_code == 0
     assert f"there is no archive in {tmp_path / 'cache' / 'ctsql' / 'classes'}" in removed.stderr
-    assert not (tmp_path / "w").exists()
-
-
-def test_no_archive_for_a_configured_spark(tmp_path: Path) -> None:
-    """The class path is another one, so none is made; the error says why."""
-    refused = _run(tmp_path, "warm-up", SPARK_CONF_DIR=str(tmp_path))
-    assert refused.returncode == 1
+    environ["SPARK_CONF_DIR"] = str(tmp_path)
+    refused = CliRunner().invoke(main, ["warm-up"], env=environ)
+    assert refused.exit_code == 1
     assert "needs a Spark without its own configuration" in refused.stderr
-    assert not (tmp_path / "cache").exists()
-
-
-def test_remove_goes_with_warm_up(tmp_path: Path) -> None:
-    """Elsewhere it is bad usage."""
-    refused = _run(tmp_path, "status", "--remove")
-    assert refused.returncode == 2
-    assert "--remove goes with: ctsql warm-up" in refused.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -1,5 +1,6 @@
 """Jobs that write a table with how far they are, in one commit."""
 
+import inspect
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from ctsql import UpperMismatch
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
-from tests.helpers.processes import run_program, start_program
+from tests.helpers.processes import start_program
 from tests.helpers.table_folder import data_files, folder, named_files, versions
 
 pytestmark = pytest.mark.spark
@@ -88,26 +89,24 @@ def test_batches_travel_as_text(table: Connection, connect: Callable[[], Connect
         )
 
 
-@pytest.mark.parametrize(
-    ("rows", "condition"),
-    [
-        ([(None, 1)], "DATA_ERROR"),
+def test_rows_that_do_not_fit(table: Connection) -> None:
+    """Nothing is committed, and the upper stays; what a failed task of Spark's leaves is unseen."""
+    refusals: list[tuple[Any, str]] = [
         (pa.table({"id": ["x"]}), "TYPE_MISMATCH"),
-        (pa.table({"id": pa.array([2**40])}), "DATA_ERROR"),
         ([{"nope": 1}], "UNKNOWN_COLUMN"),
         ({7: [(1, 1)]}, "BOUNDS_INVALID"),
-    ],
-)
-def test_rows_that_do_not_fit(table: Connection, rows: Any, condition: str) -> None:
-    """Nothing is committed, and the upper stays; what a failed task of Spark's leaves is unseen."""
+        ([(None, 1)], "DATA_ERROR"),
+        (pa.table({"id": pa.array([2**40])}), "DATA_ERROR"),
+    ]
     before = versions(folder(table, "t"))
-    with pytest.raises(CtsqlError) as refused:
-        table.writer("t").compare_and_append(rows, expected_upper=0, new_upper=1)
-    assert refused.value.condition == condition, refused.value
-    assert versions(folder(table, "t")) == before
-    assert table.writer("t").fetch_recent_upper() == 0
-    if condition != "DATA_ERROR":
-        _no_file_is_left(table)
+    for rows, condition in refusals:
+        with pytest.raises(CtsqlError) as refused:
+            table.writer("t").compare_and_append(rows, expected_upper=0, new_upper=1)
+        assert refused.value.condition == condition, refused.value
+        assert versions(folder(table, "t")) == before
+        assert table.writer("t").fetch_recent_upper() == 0
+        if condition != "DATA_ERROR":
+            _no_file_is_left(table)
 
 
 def test_columns_that_delta_fills(con: Connection, tmp_path: Path) -> None:
@@ -146,13 +145,18 @@ def test_refusals(table: Connection) -> None:
         writer.append(lower=0, upper=1)
 
 
-JOB = """
+def write_numbers(con: Connection) -> None:
+    """The job: it goes on where its upper is."""
+    writer = con.writer("t", job="numbers")
+    for n in range(writer.fetch_recent_upper(), 4):
+        writer.compare_and_append([(n, n)], expected_upper=n, new_upper=n + 1)
+
+
+PROGRAM = f"""
 import sys, ctsql
-con = ctsql.connect(sys.argv[1], master="local[1]")
-writer = con.writer("t", job="numbers")
-for n in range(writer.fetch_recent_upper(), 4):
-    writer.compare_and_append([(n, n)], expected_upper=n, new_upper=n + 1)
-print(writer.upper)
+from ctsql.api import Connection
+{inspect.getsource(write_numbers)}
+write_numbers(ctsql.connect(sys.argv[1], master="local[1]"))
 """
 
 
@@ -160,12 +164,14 @@ print(writer.upper)
 def test_a_job_that_is_killed(
     point: str, warehouse: Path, connect: Callable[[], Connection]
 ) -> None:
-    """It goes on where it was; nothing is in twice and nothing is missing."""
+    """Another process goes on where it was; nothing is in twice and nothing is missing."""
     con = connect()
     con.execute("CREATE TABLE t (id INT NOT NULL, price DECIMAL(10, 2))")
     con.close()
-    killed = start_program(JOB, str(warehouse), fault=point)
+    killed = start_program(PROGRAM, str(warehouse), fault=point)
     _, problems = killed.communicate(timeout=180)
     assert killed.returncode == -9, problems
-    assert run_program(JOB, str(warehouse)) == "4\n"
-    assert [row[0] for row in _rows(connect())] == [0, 1, 2, 3]
+    con = connect()
+    write_numbers(con)
+    assert con.writer("t", job="numbers").fetch_recent_upper() == 4
+    assert [row[0] for row in _rows(con)] == [0, 1, 2, 3]

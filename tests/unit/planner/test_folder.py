@@ -102,9 +102,12 @@ def test_use_holds_to_the_end_of_its_file() -> None:
 
 
 def test_other_statements_are_taken_where_asked_for() -> None:
-    """The caller names the statements that it takes besides definitions."""
+    """The caller names what it takes besides definitions; tests may stand there anyway."""
     folder = _read("CREATE TABLE a (k INT); SHOW TABLES", also=[st.Show])
     assert [type(o.statement) for o in folder.others] == [st.Show]
+    tested = "CREATE TABLE t (n INT); TEST 'a' EXPECT NO ROWS IN t;"
+    assert _read(tested).others == ()
+    assert len(_read(tested, also=(st.Test,)).others) == 1
 
 
 @pytest.mark.parametrize(
@@ -138,10 +141,3 @@ def test_refused(texts: tuple[str, ...], condition: str, message: str) -> None:
     assert caught.value.condition == condition
     assert message in f"{caught.value.detail} {caught.value.hint}"
     assert caught.value.span is not None
-
-
-def test_tests_define_nothing() -> None:
-    """They may stand among definitions, and only who asks for them is given them."""
-    text = "CREATE TABLE t (n INT); TEST 'a' EXPECT NO ROWS IN t;"
-    assert read_folder([Source(text)]).others == ()
-    assert len(read_folder([Source(text)], also=(st.Test,)).others) == 1

@@ -37,25 +37,6 @@ def _leaves(bound: BoundDefinition) -> list[str]:
     ]
 
 
-def test_roles() -> None:
-    """The input by its name is its inserts, the task is itself, all else is read whole."""
-    bound = bind(
-        "CREATE CONTINUAL TASK joined (key INT, title STRING) ON INPUT feed AS ("
-        " DELETE FROM joined WHERE key IN (SELECT key FROM feed);"
-        " INSERT INTO joined SELECT feed.key, pages.title FROM feed JOIN pages ON key = id"
-        " WHERE key NOT IN (SELECT key FROM joined))"
-    )
-    assert _leaves(bound) == [
-        "SelfReference joined",
-        "InsertsInput feed",
-        "InsertsInput feed",
-        "NormalReference pages",
-        "SelfReference joined",
-    ]
-    assert [str(r.name) for r in bound.reads] == ["feed", "pages"]
-    assert [f"{c.name} {c.type}" for c in bound.columns] == ["key INT", "title STRING"]
-
-
 @pytest.mark.parametrize("source", ["feed", "summed", "old_task", "other.feed", "FEED", "`feed`"])
 def test_what_can_be_an_input(source: str) -> None:
     """A table, a materialized view, a task; names fold as Spark's do."""
@@ -157,19 +138,6 @@ def test_delete_keeps_the_alias() -> None:
     assert [d.alias for d in analyst.predicates] == ["o", "t", "t"]
     assert [d.where is None for d in analyst.predicates] == [False, False, True]
     assert all(isinstance(d, Delete) for d in analyst.predicates)
-
-
-@pytest.mark.parametrize("value", ["true", "false"])
-def test_snapshot_option(value: str) -> None:
-    """SNAPSHOT = false reads no contents, ever."""
-    plan = _task(
-        bind(
-            f"CREATE CONTINUAL TASK t ON INPUT feed WITH (SNAPSHOT = {value}) AS"
-            " (INSERT INTO t SELECT * FROM feed)"
-        )
-    )
-    found = {n.with_snapshot for n in descend(plan) if isinstance(n, InsertsInput)}
-    assert found == {value == "true"}
 
 
 def test_a_stored_definition_means_what_it_meant() -> None:
@@ -384,8 +352,3 @@ def test_refused(name: str) -> None:
     assert refused.value.span is not None
     assert refused.value.span.text.removesuffix("()") == pointed.removesuffix("()")
     assert hint in (refused.value.hint or "")
-
-
-def test_the_clock_in_a_body_is_allowed() -> None:
-    """There it means T."""
-    bind(f"{TASK} (INSERT INTO t SELECT key, val FROM feed WHERE now() > 1)")

@@ -157,9 +157,3 @@ def test_note(code: str) -> None:
     assert isinstance(plan, ChangePlan)
     notes = [a.note.reason for a in plan.rules().values() if a.note is not None]
     assert notes == [code]
-
-
-def test_tables_of_reasons_are_sorted() -> None:
-    """They are read by people."""
-    assert list(NOTES) == sorted(NOTES)
-    assert set(NOTES).isdisjoint(REFUSALS)

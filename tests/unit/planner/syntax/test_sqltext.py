@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax import rewrite, splice
-from ctsql.planner.syntax.ast import Edit, SqlText
+from ctsql.planner.syntax.ast import Edit
 from ctsql.planner.syntax.tokens.sqltext import analyse
 from ctsql.planner.syntax.tokens.tokenizer import tokenise
 
@@ -257,17 +257,6 @@ def test_splice_refuses_overlap() -> None:
     edits = [Edit(span=span.part(0, 3), text="x"), Edit(span=span.part(2, 4), text="y")]
     with pytest.raises(ValueError, match="overlaps"):
         splice(span, edits)
-
-
-@pytest.mark.parametrize("marked", QUERIES)
-def test_identity(marked: str) -> None:
-    """Names replaced by themselves, without aliases, give the user's text."""
-    plain = _expected(marked)[0]
-    text = analyse(tokenise(Source(plain).whole()), form="query")
-    same = SqlText(span=text.span)
-    assert rewrite(same, relation=lambda ref: ref.span.text).text == plain
-    edits = [Edit(span=ref.span, text=ref.span.text) for ref in text.relations]
-    assert splice(text.span, edits).text == plain
 
 
 @pytest.mark.parametrize(
