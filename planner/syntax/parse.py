@@ -11,7 +11,7 @@ from ctsql.planner.syntax.ast import Explain, Statement
 from ctsql.planner.syntax.statements.commands import COMMANDS, named_object
 from ctsql.planner.syntax.statements.creates import read_create
 from ctsql.planner.syntax.statements.queries import DML_VERBS, read_dml, read_query
-from ctsql.planner.syntax.statements.refusals import refusal, refuse_statement
+from ctsql.planner.syntax.statements.refusals import refuse_statement
 from ctsql.planner.syntax.tokens.token_reader import TokenCursor, found_text, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, span_of, split_tokens, tokenise
 
@@ -67,8 +67,6 @@ def _command(tokens: Tokens) -> Statement:
 def _explain(tokens: Tokens) -> Explain:
     cursor = TokenCursor(tokens)
     cursor.expect("EXPLAIN")
-    if cursor.at("ROW"):
-        raise refusal(cursor.here, "EXPLAIN ROW")
     span = span_of(tokens)
     # A word alone is a name, though a statement may begin with it.
     is_name = len(cursor.rest) == 2 or cursor.upper(1) not in (*_KNOWN, "")

@@ -20,7 +20,6 @@ from ctsql.planner.syntax.statements.alters import read_alter
 from ctsql.planner.syntax.statements.body import read_body
 from ctsql.planner.syntax.statements.options import read_boolean
 from ctsql.planner.syntax.statements.queries import TIME_HINT, read_copy, read_instant, read_query
-from ctsql.planner.syntax.statements.refusals import refusal
 from ctsql.planner.syntax.statements.tests import read_test
 from ctsql.planner.syntax.tokens.token_reader import TokenCursor, relation_ref, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, at_depth_0, span_of, tokenise
@@ -126,7 +125,6 @@ _NOT_A_PREDICATE = (
     "GROUP", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "HAVING", "LIMIT", "OFFSET", "QUALIFY",
     "UNION", "EXCEPT", "INTERSECT", "MINUS", "WINDOW", "LATERAL", "|>",
 )  # fmt: skip
-_SHOW_REFUSED = ("PARTITIONS", "TBLPROPERTIES", "CATALOGS", "LOCKS")
 
 
 def _drop(cursor: TokenCursor) -> st.Statement:
@@ -153,9 +151,6 @@ def _drop(cursor: TokenCursor) -> st.Statement:
 
 
 def _undrop(cursor: TokenCursor) -> st.Statement:
-    if cursor.at("SUBSCRIPTION"):
-        hint = "A named reader comes back with the object that it followed, where a DROP took both."
-        raise not_supported(cursor.here, "UNDROP SUBSCRIPTION", hint=hint)
     flow = cursor.accept("FLOW")
     kind = ObjectKind.CONTINUAL_TASK if flow else cursor.expect_kind()
     target = cursor.relation("the name of what was dropped")
@@ -204,12 +199,8 @@ def _show(cursor: TokenCursor) -> st.Statement:
     span = cursor.span
     if words := cursor.one_of(*_SHOWN):
         return _show_what(cursor, "schemas" if words == "DATABASES" else words.lower())
-    if cursor.at("SAVINGS"):
-        raise refusal(cursor.here, "SHOW SAVINGS")
     if cursor.upper() in _MEANT:
         cursor.fail("what to show", hint=f"Type: SHOW {_MEANT[cursor.upper()]}")
-    if cursor.upper() in _SHOW_REFUSED:
-        raise not_supported(cursor.here, f"SHOW {cursor.upper()}")
     if cursor.at("ALL") and len(cursor.rest) == 1:
         return st.ShowSetting(span=span, name=None)
     if cursor.upper() in ("MATERIALIZED", "CONTINUAL"):
@@ -276,10 +267,6 @@ def _describe(cursor: TokenCursor) -> st.Statement:
     extended = _accept_extended(cursor)
     kind = _kind_before_name(cursor)
     extended = extended or _accept_extended(cursor)
-    if cursor.upper() in ("HISTORY", "DETAIL") and len(cursor.rest) > 1 and cursor.upper(1) != ".":
-        word = cursor.take()
-        name = cursor.relation("a name").span.text if cursor.is_at_name else "<name>"
-        raise refusal(word.span, f"DESCRIBE {word.upper}", name=name)
     target = cursor.relation("the name of what to describe")
     cursor.end()
     return st.Describe(span=cursor.span, target=target, kind=kind, extended=extended)
@@ -427,8 +414,6 @@ def _transact(cursor: TokenCursor) -> st.Statement:
 def _ask_about_rows(cursor: TokenCursor) -> st.Statement:
     verb = cursor.tokens[0].upper
     hint = f"Type: {verb} name WHERE k = 1"
-    if verb == "WHY" and cursor.at("NOT"):
-        raise refusal(cursor.here, "WHY NOT")
     target = cursor.relation("the name of a table, a task or a view", aliased=False)
     if verb == "WHY" and not cursor.at("WHERE"):
         cursor.fail("WHERE", hint=hint)

@@ -23,9 +23,6 @@ _KNOWN = (
     "EXTERNAL", "FLOW",
 )  # fmt: skip
 _EXPECTED = "TABLE, VIEW, MATERIALIZED VIEW, CONTINUAL TASK or SCHEMA"
-_LATER = ("FUNCTION", "INDEX", "SINK", "SOURCE", "CONNECTION", "ROLE")
-
-_REGISTERED = "From Python: con.spark.udf.register('name', f); SQL then calls it by that name."
 _DEFAULTS = "delta.feature.allowColumnDefaults"
 """The property without which Delta refuses a table with defaults."""
 
@@ -38,23 +35,9 @@ def read_create(tokens: Tokens) -> st.Statement:
     if or_replace:
         cursor.expect("REPLACE")
     word = cursor.upper()
-    if word in ("TEMPORARY", "TEMP", "GLOBAL", "LOCAL"):
-        what = "a temporary view" if "VIEW" in (cursor.upper(1), cursor.upper(2)) else word
-        hint = "Leave the word out; from Python: con.register('name', rows), for one connection."
-        raise not_supported(
-            cursor.here, what, why="All objects belong to the warehouse.", hint=hint
-        )
-    if word == "EXTERNAL":
-        raise not_supported(
-            cursor.here, "EXTERNAL", hint="Type: CREATE TABLE t LOCATION 'uri' to attach a table."
-        )
     if cursor.at("REPLACEMENT") and or_replace:
         hint = "Drop the replacement first, then create it again."
         raise not_supported(cursor.here, "OR REPLACE of a replacement", hint=hint)
-    if word in _LATER:
-        raise not_supported(
-            cursor.here, f"CREATE {word}", hint=_REGISTERED if word == "FUNCTION" else ""
-        )
     if cursor.accept("FLOW"):
         return read_flow(cursor, or_replace=or_replace)
     replacement = cursor.accept("REPLACEMENT")

@@ -2,7 +2,7 @@
 
 from ctsql.catalog.errors import CtsqlError, not_supported
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.tokens.tokenizer import Tokens, span_of
+from ctsql.planner.syntax.tokens.tokenizer import Tokens, span_of, upper_at
 
 _NO_USERS = "ctsql has no users."
 _LAYOUT = "ctsql manages the files of its tables."
@@ -28,6 +28,24 @@ REFUSED: dict[str, tuple[str, str]] = {
         "",
         "Insert corrected rows into a second input: "
         "CREATE CONTINUAL TASK x ON INPUT t, corrected ...",
+    ),
+    **dict.fromkeys(
+        ("CREATE TEMPORARY", "CREATE TEMP", "CREATE GLOBAL", "CREATE LOCAL"),
+        (
+            "All objects belong to the warehouse.",
+            "Leave the word out; from Python: con.register('name', rows), for one connection.",
+        ),
+    ),
+    "CREATE EXTERNAL": ("", "Type: CREATE TABLE t LOCATION 'uri' to attach a table."),
+    "CREATE FUNCTION": (
+        "",
+        "From Python: con.spark.udf.register('name', f); SQL then calls it by that name.",
+    ),
+    **{f"CREATE {word}": ("", "") for word in ("INDEX", "SINK", "SOURCE", "CONNECTION", "ROLE")},
+    **{f"SHOW {word}": ("", "") for word in ("PARTITIONS", "TBLPROPERTIES", "CATALOGS", "LOCKS")},
+    "UNDROP SUBSCRIPTION": (
+        "",
+        "A named reader comes back with the object that it followed, where a DROP took both.",
     ),
     "SHOW SAVINGS": ("", "Query system.refreshes: it has the strategy and the seconds of each."),
     "WHY NOT": ("", "Query what it reads, AS OF the same T: SHOW CREATE prints its query."),
@@ -79,9 +97,10 @@ REFUSED: dict[str, tuple[str, str]] = {
     "TBLPROPERTIES": (_LAYOUT, "Leave the clause out."),
     "IN CLUSTER": ("The Spark session computes it.", "Leave the clause out."),
 }
-"""By the first words of a statement, without CREATE and OR REPLACE for a kind of object."""
-_VERBS = ("CREATE", "ALTER", "DROP", "UNDROP", "SHOW", "DESCRIBE", "DESC", "REFRESH", "EXPLAIN")
-_OBJECT_WORDS = 2
+"""By a statement's first words without OR REPLACE, the words of an object's kind, or a clause."""
+_VERBS = (
+    "CREATE", "ALTER", "DROP", "UNDROP", "SHOW", "DESCRIBE", "DESC", "REFRESH", "EXPLAIN", "WHY",
+)  # fmt: skip
 
 
 def refuse_statement(tokens: Tokens) -> None:
@@ -90,15 +109,17 @@ def refuse_statement(tokens: Tokens) -> None:
     if first in REFUSED:
         names = [t.span.text for t in tokens[1:] if t.upper != "TABLE"]
         raise refusal(tokens[0].span, first, name="".join(names) or "<table>")
-    if first not in _VERBS:
+    verb = "DESCRIBE" if first == "DESC" else first
+    rest = tokens[3:] if first == "CREATE" and upper_at(tokens, 1) == "OR" else tokens[1:]
+    # After DESCRIBE one word is a name.
+    if first not in _VERBS or (verb == "DESCRIBE" and (len(rest) < 2 or rest[1].upper == ".")):
         return
-    skipped = 1
-    if first == "CREATE" and len(tokens) > skipped and tokens[skipped].upper == "OR":
-        skipped += 2
-    kind = tokens[skipped : skipped + _OBJECT_WORDS]
-    what = " ".join(t.upper for t in kind).removesuffix("S")
-    if what in REFUSED:
-        raise refusal(span_of(kind), what)
+    for count in (2, 1):
+        words = " ".join(token.upper for token in rest[:count])
+        for what in (f"{verb} {words}", words.removesuffix("S") if count > 1 else ""):
+            if what in REFUSED:
+                name = "".join(token.span.text for token in rest[count:])
+                raise refusal(span_of(rest[:count]), what, name=name or "<name>")
 
 
 def refusal(span: Span, what: str, *, name: str = "") -> CtsqlError:
