@@ -29,7 +29,6 @@ TASK_OPTIONS = (
 INTERVAL_MS_MIN = 1_000
 FIXPOINT = "fixpoint"
 ITERATIONS_MAX = 1_000  # the most ITERATIONS there may be, and where FIXPOINT gives up
-_ON_ERROR = ("halt", "skip", "quarantine")
 NOT_NULL = "ASSERT NOT NULL"
 VIEW_OPTIONS = (
     "REFRESH ON COMMIT",
@@ -162,13 +161,17 @@ def read_boolean(cursor: TokenCursor, name: str) -> bool:
     return value.upper == "TRUE"
 
 
-def _on_error(cursor: TokenCursor, name: str) -> str:
-    value = cursor.string("'halt', 'skip' or 'quarantine'")
-    value_text = value.text.lower()
-    if value_text not in _ON_ERROR:
-        hint = did_you_mean(value_text, _ON_ERROR)
-        raise bad_option(value.span, name, "It takes 'halt', 'skip' or 'quarantine'.", hint=hint)
-    return value_text
+def _one_of(*choices: str) -> Callable[[TokenCursor, str], str]:
+    """The reader of a value that is one of some words, typed as a word or a text."""
+
+    def read(cursor: TokenCursor, name: str) -> str:
+        token = cursor.take(f"one of {', '.join(choices)}")
+        if token.kind not in (Kind.WORD, Kind.STRING) or token.text.lower() not in choices:
+            hint = did_you_mean(token.text.lower(), choices)
+            raise bad_option(token.span, name, f"It takes one of {', '.join(choices)}.", hint=hint)
+        return token.text.lower()
+
+    return read
 
 
 def _location(cursor: TokenCursor, _name: str) -> str:
@@ -176,12 +179,12 @@ def _location(cursor: TokenCursor, _name: str) -> str:
 
 
 _READERS: dict[str, Callable[[TokenCursor, str], int | str | bool | Every]] = {
-    "ON ERROR": _on_error,
+    "ON ERROR": _one_of("halt", "skip", "quarantine"),
     "ITERATIONS": _iterations,
     "TRIM EVERY": _interval,
     COALESCE: _interval,
     LOCATION: _location,
-    POLICY: lambda cursor, name: _policy(cursor, name),
+    POLICY: _one_of(*POLICIES),
 }
 
 
@@ -217,15 +220,6 @@ def _refresh_option(group: Tokens) -> Option:
     cursor.end()
     value_span = span_of(group[start:])
     return Option(name="REFRESH", value=value, span=span_of(group), value_span=value_span)
-
-
-def _policy(cursor: TokenCursor, name: str) -> str:
-    token = cursor.take(f"one of {', '.join(POLICIES)}")
-    value_text = token.text.lower()
-    if token.kind not in (Kind.WORD, Kind.STRING) or value_text not in POLICIES:
-        detail = f"It takes one of {', '.join(POLICIES)}."
-        raise bad_option(token.span, name, detail, hint=did_you_mean(value_text, POLICIES))
-    return value_text
 
 
 def _every(cursor: TokenCursor) -> Every | Cron:

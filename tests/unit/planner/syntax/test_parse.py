@@ -322,7 +322,6 @@ REFUSED = [
     (CT + "ON INPUT a WITH (TRIM EVERY = '1 ms')" + BODY, "INVALID_OPTION", "'1 ms'"),
     (CT + "ON INPUT a WITH (TRIM EVERY = '0 3 * * *')" + BODY, "INVALID_OPTION", "'0 3 * * *'"),
     (CT + "ON INPUT a WITH (ON ERROR = 'stop')" + BODY, "INVALID_OPTION", "'stop'"),
-    (CT + "ON INPUT a WITH (ON ERROR = skip)" + BODY, "SYNTAX_ERROR", "skip"),
     (
         CT + "WITH (SNAPSHOT = true) ON INPUT a WITH (SNAPSHOT = false)" + BODY,
         "INVALID_OPTION",
