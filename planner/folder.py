@@ -5,7 +5,7 @@ the end of its file. IF NOT EXISTS and OR REPLACE have no effect here. Names tha
 not define may be objects of a warehouse: the binder resolves them.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 
@@ -89,11 +89,15 @@ class Folder:
         """The definition that makes an object of this name."""
         return next((d for d in self.definitions if name in d.names), None)
 
-    def closure(self, names: Iterable[Name]) -> list[FileDefinition]:
-        """The definitions that make these objects, and all they read; each after what it reads."""
+    def closure(self, names: Iterable[Name], without: Container[Name] = ()) -> list[FileDefinition]:
+        """The definitions that make these objects, and all they read; each after what it reads.
+
+        ``without``: names of objects that are made elsewhere.
+        """
         waiting, closure = list(names), set[Name]()
         while waiting:
-            definition = self.find(waiting.pop())
+            name = waiting.pop()
+            definition = None if name in without else self.find(name)
             if definition is not None and definition.name not in closure:
                 closure.add(definition.name)
                 waiting += definition.reads

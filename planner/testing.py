@@ -154,22 +154,13 @@ def _definitions_for(
     names: Iterable[Name], stand_ins: dict[Name, StandIn], folder: Folder
 ) -> list[FileDefinition]:
     """The definitions that create the wanted objects, each after what it reads."""
-    waiting, needed_names = list(names), set[Name]()
-    while waiting:
-        name = waiting.pop()
-        definition = None if name in stand_ins else folder.find(name)
-        if definition is None or definition.name in needed_names:
-            continue
-        needed_names.add(definition.name)
-        waiting += definition.reads
+    definitions = folder.closure(names, stand_ins)
+    for definition in definitions:
         twice = next((n for n in definition.names if n in stand_ins), None)
         if twice is not None:
-            message = (
-                f'"{twice}" is given rows, but "{definition.name}" is needed, and creates it too'
-            )
-            span = stand_ins[twice].ref.span
-            raise invalid(span, message, f'It also creates "{name}".')
-    return [d for d in folder.definitions if d.name in needed_names]
+            message = f'"{twice}" is given rows, but "{definition.name}" is needed'
+            raise invalid(stand_ins[twice].ref.span, message, f'That also creates "{twice}".')
+    return definitions
 
 
 def _check_known(
