@@ -102,15 +102,12 @@ def _insert(tokens: Tokens, verb: int) -> st.InsertStatement:
 
 def _default_places(tokens: Tokens) -> tuple[tuple[int, Span], ...]:
     """The values in VALUES that are the word DEFAULT, each with its column's index."""
-    if tokens[0].upper != "VALUES":
-        return ()
-    places: list[tuple[int, Span]] = []
-    for row in tk.cut_at_commas(tokens[1:]):
-        values = tk.in_parentheses(row)
-        for place, value in enumerate(tk.cut_at_commas(values) if values else ()):
-            if len(value) == 1 and value[0].upper == "DEFAULT":
-                places.append((place, value[0].span))
-    return tuple(places)
+    return tuple(
+        (place, value[0].span)
+        for row in tk.rows_of_values(tokens)
+        for place, value in enumerate(row)
+        if len(value) == 1 and value[0].upper == "DEFAULT"
+    )
 
 
 def _delete_or_update(tokens: Tokens, verb: int) -> st.DeleteStatement | st.UpdateStatement:

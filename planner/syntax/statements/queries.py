@@ -124,20 +124,18 @@ def parameters_inserted(statement: st.Dml) -> tuple[list[str], list[str]] | None
     The name of ``?`` is empty; without a column list there are no columns.
     """
     tokens = tokenise(statement.span)
-    index = next((i for i, t in tk.at_depth_0(tokens) if t.upper == "VALUES"), None)
-    behind = None if index is None else tk.in_parentheses(tokens[index + 1 :])
-    if index is None or behind is None or not tk.words_are(tokens, 0, "INSERT", "INTO"):
+    index = next((i for i, t in tk.at_depth_0(tokens) if t.upper == "VALUES"), len(tokens))
+    rows = tk.rows_of_values(tokens[index:])
+    if len(rows) != 1 or not tk.words_are(tokens, 0, "INSERT", "INTO"):
         return None
     head = [t for t in tokens[2:index] if t.start >= statement.target.span.stop]
     columns = tk.in_parentheses(head) if head else ()
     if columns is None or not all(len(g) == 1 and g[0].is_name for g in _groups(columns)):
         return None
-    groups = [span_of(group).text if group else "" for group in _groups(behind)]
-    if len(groups) != len(statement.text.parameters):
+    values = [span_of(value).text for value in rows[0]]
+    if values != [place.text for place in statement.text.parameters]:
         return None
-    if any(g != p.text for g, p in zip(groups, statement.text.parameters, strict=True)):
-        return None
-    return [g[0].text for g in _groups(columns)], [g.strip("?:") for g in groups]
+    return [g[0].text for g in _groups(columns)], [value.strip("?:") for value in values]
 
 
 def _groups(tokens: Tokens) -> list[Tokens]:

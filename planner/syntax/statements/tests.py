@@ -213,25 +213,12 @@ def _expectation(cursor: TokenCursor, steps: list[st.TestStep]) -> st.Expectatio
         after=after,
         query=query,
         rows=rows,
-        cells=_cells(cursor.tokens[begins_rows : cursor.position]),
+        cells=tuple(
+            tuple(map(span_of, row))
+            for row in tk.rows_of_values(cursor.tokens[begins_rows : cursor.position])
+        ),
         is_ordered=is_ordered,
     )
-
-
-def _cells(tokens: Tokens) -> tuple[tuple[Span, ...], ...]:
-    """The values of VALUES (a, b), (c, d); none for any other text, such as an alias."""
-    if tokens[0].upper != "VALUES":
-        return ()
-    rows = []
-    for row in tk.cut_at_commas(tokens[1:]):
-        inside = tk.in_parentheses(row) if row else None
-        if inside is None:
-            return ()
-        cells = tk.cut_at_commas(inside)
-        if not all(cells):
-            return ()
-        rows.append(tuple(span_of(cell) for cell in cells))
-    return tuple(rows)
 
 
 def _columns(cursor: TokenCursor) -> tuple[st.ColumnDef, ...]:

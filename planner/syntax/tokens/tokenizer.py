@@ -334,6 +334,15 @@ def cut_at_commas(tokens: Tokens, *, are_columns: bool = False) -> list[Tokens]:
     return [*groups, tokens[begin:]]
 
 
+def rows_of_values(tokens: Tokens) -> list[list[Tokens]]:
+    """The values of the rows in ``VALUES (a, b), (c, d)``; none if it is any other text."""
+    if upper_at(tokens, 0) != "VALUES":
+        return []
+    rows = [in_parentheses(row) for row in cut_at_commas(tokens[1:])]
+    cells = [cut_at_commas(row) for row in rows if row]
+    return cells if len(cells) == len(rows) and all(map(all, cells)) else []
+
+
 def upper_at(tokens: Tokens, index: int) -> str:
     """The token at an index in the form of keywords; empty before the first and at the end."""
     return tokens[index].upper if 0 <= index < len(tokens) else ""
