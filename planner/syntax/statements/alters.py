@@ -15,8 +15,15 @@ from ctsql.planner.syntax.statements.constraints import (
     check_of_table,
     read_constraint,
 )
-from ctsql.planner.syntax.tokens.token_reader import TokenCursor
-from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, at_depth_0, cut_at_commas, span_of
+from ctsql.planner.syntax.tokens.token_reader import TokenCursor, column_names
+from ctsql.planner.syntax.tokens.tokenizer import (
+    Kind,
+    Token,
+    Tokens,
+    at_depth_0,
+    cut_at_commas,
+    span_of,
+)
 
 FIXED_OPTIONS = ("SNAPSHOT", *opts.KEPT_OPTIONS)
 """Options about a task's beginning and its Ts, which ALTER cannot change."""
@@ -181,9 +188,9 @@ def _read_column_change(cursor: TokenCursor) -> st.ColumnChange | None:
     if cursor.at("RENAME") and not cursor.at("RENAME", "TO"):
         cursor.expect("RENAME")
         cursor.expect("COLUMN", hint="RENAME TO gives the table another name.")
-        column = _column(cursor)
+        column = _named(cursor.name("a column's name"))
         cursor.expect("TO")
-        new = _column(cursor)
+        new = _named(cursor.name("a column's name"))
         cursor.end(hint="One column is renamed at a time.")
         return st.RenameColumn(column=column, new=new)
     if cursor.accept("ALTER"):
@@ -234,23 +241,14 @@ def _refuse_place(tokens: Tokens) -> None:
 def _drop(cursor: TokenCursor) -> st.DropColumns:
     _expect_column(cursor)
     quiet = cursor.if_exists()
-    if cursor.at("("):
-        inside = cursor.group()
-        groups = [TokenCursor(g, of="column") for g in cut_at_commas(inside) if g]
-        if not groups:
-            cursor.fail("a column's name")
-    else:
-        groups = [cursor]
-    columns = [_column(group) for group in groups]
-    for group in groups:
-        group.end()
+    columns = column_names(cursor) if cursor.at("(") else [cursor.name("a column's name")]
     cursor.end(hint="Put several columns in parentheses.")
-    return st.DropColumns(columns=tuple(columns), if_exists=quiet)
+    return st.DropColumns(columns=tuple(map(_named, columns)), if_exists=quiet)
 
 
 def _alter(cursor: TokenCursor) -> st.ColumnChange:
     token = cursor.name("a column's name")
-    column = st.ColumnDef(name=token.text, span=token.span)
+    column = _named(token)
     if cursor.accept("TYPE"):
         if cursor.current is None:
             cursor.fail("a type")
@@ -274,6 +272,5 @@ def _alter(cursor: TokenCursor) -> st.ColumnChange:
     raise not_supported(cursor.here, "ALTER COLUMN ... COMMENT", hint=hint)
 
 
-def _column(cursor: TokenCursor) -> st.ColumnDef:
-    token = cursor.name("a column's name")
+def _named(token: Token) -> st.ColumnDef:
     return st.ColumnDef(name=token.text, span=token.span)

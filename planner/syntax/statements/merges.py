@@ -1,6 +1,5 @@
 """Reads MERGE INTO in the body of a continual task, and ``column = value, ...`` after SET."""
 
-import dataclasses
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -38,7 +37,7 @@ def read_merge(tokens: Tokens, verb: int = 0) -> st.MergeStatement:
     alias = None
     if cursor.accept("AS") or not cursor.at("USING"):
         alias = cursor.name('"USING"').text
-    target = dataclasses.replace(target, aliased=alias is not None)
+    target = replace(target, aliased=alias is not None)
     cursor.expect("USING")
     source, source_alias, source_ref = _source(cursor, verb)
     cursor.expect("ON")
@@ -102,7 +101,7 @@ def _relation(cursor: TokenCursor) -> st.RelationRef:
     ref = cursor.relation("a relation", aliased=False)
     cursor.expect(")")
     span = span_of(cursor.tokens[start : cursor.position])
-    return dataclasses.replace(ref, span=span, change=kind, inner=ref.span)
+    return replace(ref, span=span, change=kind, inner=ref.span)
 
 
 def _outside_case(tokens: Tokens) -> list[int]:
@@ -153,12 +152,12 @@ def _clause(tokens: Tokens, target: st.NamedSource, source: st.NamedSource) -> s
         cursor.expect("SET")
     has_star = when is not st.MergeWhen.NOT_MATCHED_BY_SOURCE and len(cursor.rest) == 1
     if has_star and cursor.at("*"):
-        return dataclasses.replace(clause, star=cursor.here)
+        return replace(clause, star=cursor.here)
     if action is st.MergeAction.INSERT:
-        return dataclasses.replace(clause, assignments=_insert(cursor, target, scope))
+        return replace(clause, assignments=_insert(cursor, target, scope))
     assignment_tokens = cursor.until(len(cursor.tokens), "a column")
     assignments = read_assignments(assignment_tokens, target, scope)
-    return dataclasses.replace(clause, assignments=assignments)
+    return replace(clause, assignments=assignments)
 
 
 def _insert(
@@ -177,14 +176,9 @@ def _insert(
         if not column or not value:
             raise syntax_error(place, "a column or a value is missing in the list")
         inner = TokenCursor(column, of="column")
-        *qualifier, name = inner.dotted_name("a column")
-        parts = tuple(fold(part.text) for part in qualifier)
-        if not _is_qualifier(parts, target):
-            inner.position = 1
+        assignment = _column(inner, target)
         inner.end()
-        read = _read_value(value, scope)
-        place = span_of([*qualifier, name])
-        assignments.append(st.Assignment(column=name.text, span=place, value=read, qualifier=parts))
+        assignments.append(replace(assignment, value=_read_value(value, scope)))
     return _check_unique(assignments)
 
 
@@ -222,21 +216,22 @@ def read_assignments(
         if not group:
             raise syntax_error(tokens[0].span, "an assignment is missing after SET")
         cursor = TokenCursor(group, of="assignment")
-        parts = cursor.dotted_name("a column")
-        qualifier = tuple(fold(part.text) for part in parts[:-1])
-        if not _is_qualifier(qualifier, target):
-            what = "setting a field of a column"
-            raise not_supported(
-                span_of(parts), what, hint="Set the whole column: SET s = named_struct(...)"
-            )
+        assignment = _column(cursor, target)
         cursor.expect("=")
         value = _read_value(cursor.until(len(cursor.tokens), "a value"), scope, cte_names)
-        assignments.append(
-            st.Assignment(
-                column=parts[-1].text, span=span_of(parts), value=value, qualifier=qualifier
-            )
-        )
+        assignments.append(replace(assignment, value=value))
     return _check_unique(assignments)
+
+
+def _column(cursor: TokenCursor, target: st.NamedSource) -> st.Assignment:
+    """Read the column that is assigned; its value is read later."""
+    parts = cursor.dotted_name("a column")
+    qualifier = tuple(fold(part.text) for part in parts[:-1])
+    span = span_of(parts)
+    if not _is_qualifier(qualifier, target):
+        hint = "Set the whole column: SET s = named_struct(...)"
+        raise not_supported(span, "setting a field of a column", hint=hint)
+    return st.Assignment(column=parts[-1].text, span=span, value=None, qualifier=qualifier)
 
 
 def _check_unique(assignments: list[st.Assignment]) -> tuple[st.Assignment, ...]:

@@ -198,14 +198,11 @@ def _column_list(cursor: TokenCursor) -> st.ColumnList:
 
 def _expression(cursor: TokenCursor, what: str) -> Span:
     """Everything up to the next clause."""
-    begin = cursor.position
-    depth = 0
-    while (token := cursor.current) is not None:
-        at_clause = any(cursor.at(*clause.split()) for clause in _CLAUSES)
-        if depth == 0 and cursor.position > begin and at_clause:
-            break
-        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(token.upper, 0)
-        cursor.take()
-    if cursor.position == begin:
-        cursor.fail(what)
-    return tk.span_of(cursor.tokens[begin : cursor.position])
+    rest = cursor.rest
+    clauses = [clause.split() for clause in _CLAUSES]
+    starts = (
+        i
+        for i, _ in tk.at_depth_0(rest, brackets=True)
+        if i and any(tk.words_are(rest, i, *words) for words in clauses)
+    )
+    return tk.span_of(cursor.until(next(starts, len(rest)), what))

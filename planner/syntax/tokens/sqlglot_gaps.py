@@ -5,6 +5,8 @@ Spark never gets it.
 Source: our own trials with sqlglot 30.30; tests/unit/planner/syntax/test_sqltext.py has each case.
 """
 
+from itertools import accumulate
+
 from ctsql.catalog.names import backtick
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import Edit
@@ -99,13 +101,8 @@ def _argument_clauses(tokens: Tokens, start: int) -> list[Edit]:
     clauses = ("PARTITION", "DISTRIBUTE", "ORDER", "WITH")
     if start >= len(tokens) or tokens[start].upper not in clauses:
         return []
-    depth, stop = 0, start
-    while stop < len(tokens):
-        symbol = tokens[stop].upper
-        if depth == 0 and symbol == ")":
-            break
-        depth += {"(": 1, ")": -1}.get(symbol, 0)
-        stop += 1
+    depths = accumulate({"(": 1, ")": -1}.get(t.upper, 0) for t in tokens[start:])
+    stop = next((i for i, depth in enumerate(depths, start) if depth < 0), len(tokens))
     return [_blank(tokens[start], tokens[stop - 1])]
 
 
