@@ -22,7 +22,7 @@ from ctsql.catalog.errors import (
 )
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name
 from ctsql.catalog.refreshes import Stretch
-from ctsql.catalog.schemas import Column, Schema, changes_between, commented
+from ctsql.catalog.schemas import Column, Schema
 from ctsql.catalog.spans import Span
 
 
@@ -223,8 +223,6 @@ class Table(Item):
 
     kind = ObjectKind.TABLE
 
-    alterations: tuple[str, ...] = ()  # its ALTER TABLE actions, as typed after its name
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View(Item):
@@ -374,16 +372,6 @@ def columns_in_use(item: Item, dependants: str, span: Span | None, hint: str = "
     return error(
         "COLUMNS_IN_USE", span=span, kind=kind, name=name, dependants=dependants, hint=hint
     )
-
-
-def with_columns_there(table: Table, there: Schema) -> Table:
-    """A table with its current columns and their comments, even if another writer changed them.
-
-    It gets the ALTER TABLE of each difference, so that a dump contains it.
-    """
-    changes = changes_between(table.columns, there)
-    columns = commented(table.columns, there)
-    return replace(table, columns=columns, alterations=(*table.alterations, *changes))
 
 
 def item_text(item: Item) -> str:

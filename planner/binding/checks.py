@@ -63,11 +63,16 @@ def column_list_hint(columns: Sequence[Column], creates: str) -> str:
     ...     "CREATE VIEW v")
     'Type: CREATE VIEW v (total_price, a, A_2) AS ...'
     """
+    return f"Type: {creates} ({', '.join(map(quote, creatable_names(columns)))}) AS ..."
+
+
+def creatable_names(columns: Sequence[Column]) -> list[str]:
+    """The names of columns, changed where CREATE TABLE takes them not; each once."""
     names: list[str] = []
     for place, column in enumerate(columns, start=1):
         base = re.sub(f"[{re.escape(NAME_FORBIDDEN)}]+", "_", column.name).strip("_")
         names.append(free_name(base or f"column_{place}", set(map(fold, names))))
-    return f"Type: {creates} ({', '.join(map(quote, names))}) AS ..."
+    return names
 
 
 def name_unnamed(columns: Sequence[Column], sql: SqlText) -> tuple[Column, ...]:

@@ -27,6 +27,7 @@ from ctsql.planner.folder import Defining, FileDefinition, define
 from ctsql.planner.nodes import Query
 from ctsql.planner.syntax import ast as st, parse, parse_as, splice
 from ctsql.runtime.engine import Engine
+from ctsql.runtime.log.table_metadata import is_on
 from ctsql.runtime.pipelines.overlay import Overlay, PlannedNames
 from ctsql.runtime.pipelines.table_changes import TableChange, declared_columns, table_change
 from ctsql.runtime.statements.definitions.alter import with_comment
@@ -45,6 +46,7 @@ from ctsql.runtime.statements.definitions.flows import (
 )
 from ctsql.runtime.statements.definitions.task_change import column_list, definition_statement
 from ctsql.runtime.statements.objects.name_resolution import check_free, check_schema, drop_text
+from ctsql.runtime.statements.tables.altered_columns import WIDENING
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import same_rows
 
@@ -390,9 +392,13 @@ class FolderBinder:
         """Whether an object's loaded columns differ from those that a definition was bound to."""
         item = self.overlay.catalog.items[read.object_id]
         before, now = self.stored_catalog.items[item.id], self.overlay.columns_now(item)
-        is_altered = isinstance(item, Table) and bool(item.alterations)
-        is_altered = is_altered or not same_columns(before.columns, now)
-        return is_altered or {fold(c.name) for c in now} != {fold(c) for c in read.columns}
+        if not same_columns(before.columns, now):
+            return True
+        if isinstance(item, Table):
+            metadata = self.engine.relations.table(item).metadata
+            if metadata.maps_columns or is_on(metadata.configuration, WIDENING):
+                return True  # ALTER TABLE may have renamed or retyped columns since
+        return {fold(c.name) for c in now} != {fold(c) for c in read.columns}
 
     def _same(self, old: Item, query: Query) -> bool:
         """Whether Spark's plans say that the stored query returns the same rows.

@@ -342,10 +342,7 @@ def _keyword(item: Item) -> str:
 
 def warehouse_digest(catalog: Catalog) -> str:
     """A short text that changes with any definition of a warehouse."""
-    parts = sorted(
-        (i.id, i.name.key, repr(i.definition), i.comment, getattr(i, "alterations", ()))
-        for i in catalog
-    )
+    parts = sorted((i.id, i.name.key, repr(i.definition), i.comment, i.columns) for i in catalog)
     return _digest([*parts, sorted(catalog.schemas)])
 
 

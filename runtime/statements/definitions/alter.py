@@ -20,10 +20,9 @@ from ctsql.catalog.items import (
     Task,
     TaskOutput,
     in_use,
-    with_columns_there,
 )
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, check_new_name, fold, quarantine_name
-from ctsql.catalog.schemas import get
+from ctsql.catalog.schemas import commented, get
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding.binder import qualify
 from ctsql.planner.syntax import ast as st, parse_as
@@ -196,7 +195,8 @@ class Alteration(OnNames):
             now = still_there(current, item)
             if isinstance(now, Table) and statement.column is not None:
                 # Not earlier, because ALTER TABLE may run first.
-                now = with_columns_there(now, self.engine.relations.columns_now(now))
+                there = self.engine.relations.columns_now(now)
+                now = replace(now, columns=commented(now.columns, there))
             return current.with_items([with_comment(now, statement)])
 
         self.engine.change_catalog(comment_on)

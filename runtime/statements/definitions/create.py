@@ -200,7 +200,6 @@ class Creation(OnNames):
                     text=statement.span.text, search_schema=self.names.search_schema
                 ),
                 comment=statement.comment,
-                alterations=(),
             )
             return current.with_items([item])
 

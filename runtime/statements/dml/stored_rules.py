@@ -104,26 +104,6 @@ def constraint_changes(
     ]
 
 
-def unsaid_constraints(
-    statements: Iterable[st.Statement], configuration: Mapping[str, str]
-) -> list[str]:
-    """The ALTER TABLE actions that these statements lack for the stored constraints."""
-    names: dict[str, str] = {}
-    for statement in statements:
-        match statement:
-            case st.CreateTable():
-                names |= {fold(c.name): c.name for c in statement.constraints}
-            case st.ChangeConstraints(new_constraint=st.ConstraintDef() as constraint):
-                names[fold(constraint.name)] = constraint.name
-            case st.ChangeConstraints():
-                names.pop(fold(statement.dropped_name), None)
-    there = {fold(s.name): s for s in stored_constraints(configuration)}
-    return [
-        *(f"DROP CONSTRAINT {quote(name)}" for key, name in names.items() if key not in there),
-        *(f"ADD {one.text}" for key, one in there.items() if key not in names),
-    ]
-
-
 def _words(text: str) -> list[str]:
     return words_of(Source(text, "definition").whole())
 
@@ -132,18 +112,6 @@ def stored_default(metadata: TableMetadata, column: str) -> str | None:
     """The DEFAULT of a column in the log; None for none."""
     default = (metadata.columns[fold(column)].field.get("metadata") or {}).get(CURRENT_DEFAULT)
     return None if default is None else str(default)
-
-
-def unsaid_defaults(statements: Iterable[st.Statement], metadata: TableMetadata) -> list[str]:
-    """The ALTER TABLE actions that these statements lack for the stored defaults."""
-    defaults = _defaults_of(statements)
-    return [
-        text
-        for key, column in metadata.columns.items()
-        for text in _default_change(
-            column.name, defaults.get(key), stored_default(metadata, column.name)
-        )
-    ]
 
 
 def default_changes(columns: Iterable[st.ColumnDef], metadata: TableMetadata) -> list[str]:
@@ -164,26 +132,6 @@ def _default_change(column: str, before: str | None, value: str | None) -> list[
     if before is not None and _words(before) == _words(value):
         return []
     return [f"ALTER COLUMN {quote(column)} SET DEFAULT {value}"]
-
-
-def _defaults_of(statements: Iterable[st.Statement]) -> Mapping[str, str]:
-    """The defaults after statements, by the folded current names of the columns."""
-    defaults: dict[str, str] = {}
-    for statement in statements:
-        match statement:
-            case st.CreateTable():
-                defaults |= {fold(c.name): _text(c.default) for c in statement.columns if c.default}
-            case st.AlterTable(change=st.SetDefault(column=column, value=value)):
-                defaults.pop(fold(column.name), None)
-                if value is not None:
-                    defaults[fold(column.name)] = _text(value)
-            case st.AlterTable(change=st.RenameColumn(column=column, new=new)):
-                if fold(column.name) in defaults:
-                    defaults[fold(new.name)] = defaults.pop(fold(column.name))
-            case st.AlterTable(change=st.DropColumns(columns=columns)):
-                for one in columns:
-                    defaults.pop(fold(one.name), None)
-    return defaults
 
 
 def _text(value: st.SqlText) -> str:

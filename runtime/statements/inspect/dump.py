@@ -9,19 +9,17 @@ from ctsql.catalog.items import Item, Table, TaskOutput
 from ctsql.catalog.names import DEFAULT_SCHEMA, fold, quote
 from ctsql.catalog.schemas import commented
 from ctsql.catalog.spans import Source
-from ctsql.planner.binding.checks import has_forbidden
 from ctsql.planner.literals import literal
-from ctsql.planner.syntax import ast as st, parse, parse_as, splice
+from ctsql.planner.syntax import ast as st, parse
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.statements.dml.stored_rules import stored_constraints, stored_default
-from ctsql.runtime.statements.inspect.show import column_changes, current_definition
+from ctsql.runtime.statements.inspect.show import current_definition, renames
 
 
 def dump(engine: Engine) -> list[tuple[str, str]]:
     """A name and a text for the schemas, then for each object, in an executable order.
 
-    The definitions are as typed, with current names. Rows are not included: tables of the new
-    warehouse are empty, except for attached ones.
+    The definitions are as typed, with current names; tables are as they are now. Rows are not
+    included: tables of the new warehouse are empty, except for attached ones.
 
     Raises STORED_DATA_INVALID if an entry of the catalog cannot be read.
     """
@@ -49,38 +47,14 @@ def _in_order(catalog: Catalog, items: Iterable[Item]) -> list[Item]:
 
 def _text(engine: Engine, item: Item) -> str:
     definition = current_definition(engine, item)
-    changes = [
-        f"ALTER TABLE {item.name.qualified()} {text};" for text in column_changes(engine, item)
-    ]
-    if not definition:
-        definition = f"CREATE TABLE {item.name.qualified()} LOCATION {literal(item.location)}"
-        changes = []  # the table exists with its columns
-    if changes:
-        statement = parse_as(st.CreateTable, definition, str(item.name))
-        # Without a list its columns are a query's. Names that only RENAME allows
-        # cannot stand in a list.
-        listed_names = [c.name for c in engine.relations.columns_now(item)]
-        if statement.columns_span is not None and not any(map(has_forbidden, listed_names)):
-            edit = st.Edit(span=statement.columns_span, text=_column_list(engine, item))
-            definition, changes = splice(statement.span, [edit]).text, []
-    lines = [f"USE {quote(item.search_schema)};", f"{definition};", *changes]
+    lines = [f"USE {quote(item.search_schema)};", f"{definition};"]
+    lines += (f"{text};" for text in renames(engine, item))
     comments = _typed_comments(engine.catalog, item, definition)
     for one in (item, *parts_of(engine.catalog, item)):
         lines += _comments(engine, one, comments.get(one.id, {}))
     if engine.relations.is_suspended(item):
         lines.append(f"ALTER CONTINUAL TASK {item.name.qualified()} SUSPEND;")
     return "\n".join(lines) + "\n"
-
-
-def _column_list(engine: Engine, item: Item) -> str:
-    """The current columns and constraints of a table, for CREATE TABLE."""
-    table = engine.relations.table(item)
-    columns = []
-    for column in engine.relations.columns_now(item):
-        value = stored_default(table.metadata, column.name)
-        columns.append(column.ddl() + (f" DEFAULT {value}" if value else ""))
-    columns += (s.text for s in stored_constraints(table.configuration()))
-    return f"({', '.join(columns)})"
 
 
 Comments = dict[str | None, str | None]
@@ -118,9 +92,7 @@ def _comments(engine: Engine, item: Item, comments: Comments) -> Iterator[str]:
     name = item.name.qualified()
     if item.comment != comments.get(None):
         yield f"COMMENT ON {item.kind.keyword} {name} IS {literal(item.comment)};"
-    there = engine.relations.columns_now(item)
-    for column, stored_column in zip(commented(item.columns, there), there, strict=True):
-        comment, place = column.comment, f"{name}.{quote(column.name)}"
-        before = comments.get(fold(column.name))
-        if comment != before or (comment is None and stored_column.comment is not None):
-            yield f"COMMENT ON COLUMN {place} IS {literal(comment)};"
+    for column in commented(item.columns, engine.relations.columns_now(item)):
+        if column.comment != comments.get(fold(column.name)):
+            place = f"{name}.{quote(column.name)}"
+            yield f"COMMENT ON COLUMN {place} IS {literal(column.comment)};"

@@ -2,6 +2,7 @@
 
 import fnmatch
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from ctsql.catalog import times
 from ctsql.catalog.catalog import Catalog
@@ -10,8 +11,8 @@ from ctsql.catalog.errors import NotSupported, StatementError, error
 from ctsql.catalog.items import Item, MaterializedView, ObjectKind, Table, Task, TaskOutput
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.refreshes import refresh_text
-from ctsql.catalog.schemas import Column, changes_between, commented
-from ctsql.catalog.spans import Source, Span
+from ctsql.catalog.schemas import Column, commented
+from ctsql.catalog.spans import Span
 from ctsql.catalog.system_tables import (
     SYSTEM_SCHEMA,
     SYSTEM_TABLES,
@@ -21,8 +22,9 @@ from ctsql.catalog.system_tables import (
 )
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.binding.binder import qualify
-from ctsql.planner.binding.checks import check_holds_rows
+from ctsql.planner.binding.checks import check_holds_rows, creatable_names
 from ctsql.planner.binding.definitions import definition_span
+from ctsql.planner.literals import literal
 from ctsql.planner.nodes import Constraint, ViewWrite
 from ctsql.planner.syntax import ast as st, parse, parse_as, splice
 from ctsql.planner.syntax.ast import OnViolation
@@ -30,12 +32,12 @@ from ctsql.planner.syntax.tokens.name_scopes import QualifiedNames
 from ctsql.planner.syntax.tokens.tokenizer import tokenise
 from ctsql.runtime.delta.log.local_log import NeedsSpark
 from ctsql.runtime.log import clock
+from ctsql.runtime.log.table_metadata import TableMetadata
 from ctsql.runtime.log_reader import LocalLogReader, LogReader
 from ctsql.runtime.monitoring.status import OutputStatus, status_of
 from ctsql.runtime.statements.dml.stored_rules import (
     stored_constraints,
-    unsaid_constraints,
-    unsaid_defaults,
+    stored_default,
 )
 from ctsql.runtime.subscriptions.cursors import Readers
 from ctsql.runtime.tasks.progress import complete_through
@@ -270,7 +272,7 @@ def show_subscriptions(engine: LogReader) -> NamedRows:
 
 
 def show_create(engine: LogReader, statement: st.Show, search_schema: str) -> NamedRows:
-    """SHOW CREATE name: the definition as typed, with current names."""
+    """SHOW CREATE name: the definition as typed, with current names; a table as it is now."""
     ref = statement.target
     assert ref is not None  # SHOW CREATE names one
     item = engine.refresh_catalog().get(qualify(ref, search_schema), span=ref.span)
@@ -279,58 +281,17 @@ def show_create(engine: LogReader, statement: st.Show, search_schema: str) -> Na
         raise item.wrong_kind(statement.kind.value, hint, ref.span)
     engine.timeline.refresh()  # for the definition of a task that is in force
     item = engine.relations.current(engine.refresh_catalog().items[item.id])
-    changes = [f"ALTER TABLE {item.name} {text}" for text in column_changes(engine, item)]
-    text = ";\n".join([current_definition(engine, item), *changes])
+    text = ";\n".join([current_definition(engine, item), *renames(engine, item)])
     return ["name", "create_statement"], [(str(item.name), text)]
 
 
-def column_changes(engine: LogReader, item: Item) -> list[str]:
-    """The changes of a table since its creation, by ALTER TABLE, then by other writers.
-
-    None for an attached table (LOCATION).
-    """
-    if not isinstance(item, Table) or _is_attached(item):
-        return []
-    return [*item.alterations, *unnoted_changes(engine, item)]
-
-
-def unnoted_changes(engine: LogReader, item: Item) -> list[str]:
-    """Changes of a table by other writers, or a killed process."""
-    if not isinstance(item, Table):
-        return []
-    changes = changes_between(item.columns, engine.relations.columns_now(item))
-    return changes + _unsaid_changes(engine, item, [*item.alterations, *changes])
-
-
-def _is_attached(item: Item) -> bool:
-    try:
-        statement = parse(definition_span(item)) if item.definition.text else None
-    except (StatementError, NotSupported):
-        return False  # written by a newer version of ctsql
-    return isinstance(statement, st.CreateTable) and statement.location is not None
-
-
-def _unsaid_changes(engine: LogReader, item: Item, changes: Sequence[str]) -> list[str]:
-    """Changes of a table's defaults and constraints by other writers, or a killed process."""
-    if not item.definition.text:
-        return []
-    start = f"ALTER TABLE {item.name.qualified()}"
-    try:
-        definition = parse(definition_span(item))
-        statements = [parse(Source(f"{start} {text}", "").whole()) for text in changes]
-    except (StatementError, NotSupported):
-        return []  # written by a newer version of ctsql
-    if not isinstance(definition, st.CreateTable):
-        return []
-    metadata = engine.relations.table(item).metadata
-    return [
-        *unsaid_defaults([definition, *statements], metadata),
-        *unsaid_constraints([definition, *statements], metadata.configuration),
-    ]
-
-
 def current_definition(engine: LogReader, item: Item) -> str:
-    """The definition of an object with the current names of all objects."""
+    """The definition of an object with the current names of all objects.
+
+    A table's is made from its log; :func:`renames` has the rest of it.
+    """
+    if isinstance(item, Table) and not item.managed:
+        return f"CREATE TABLE {_table_name(item)} LOCATION {literal(item.location)}"
     span = definition_span(item)
     try:
         statement = parse(span)
@@ -365,7 +326,7 @@ def current_definition(engine: LogReader, item: Item) -> str:
             if gone and statement.beginning_span is not None:
                 edits.append(_without(statement.beginning_span))
         case st.CreateTable():
-            targets = [statement.target]
+            return _table_definition(engine, item, statement)
         case _:
             return item.definition.text
     own = qualify(targets[0], item.search_schema) if targets else item.name
@@ -380,6 +341,62 @@ def current_definition(engine: LogReader, item: Item) -> str:
         edits += _in_its_letters(targets[0], item)
     edits += rename_edits(targets, texts, body, item.search_schema, meaning, span)
     return splice(span, edits).text
+
+
+def _table_definition(engine: LogReader, item: Item, statement: st.CreateTable) -> str:
+    """The CREATE TABLE of a table like this one, without rows.
+
+    Columns, defaults and constraints are those in its log; the clauses after them are as typed.
+    """
+    metadata, entries = engine.relations.table(item).metadata, list[str]()
+    for column, name in _columns_and_names(engine, item):
+        default = stored_default(metadata, column.name)
+        entries.append(
+            replace(column, name=name).ddl() + (f" DEFAULT {default}" if default else "")
+        )
+    entries += (one.text for one in stored_constraints(metadata.configuration))
+    head = f"CREATE TABLE {_table_name(item)} ({', '.join(entries)})"
+    return f"{head} {_clauses(statement, metadata)}".rstrip()
+
+
+def renames(engine: LogReader, item: Item) -> list[str]:
+    """The ALTER TABLEs after a table's definition, for column names that CREATE TABLE refuses."""
+    if not isinstance(item, Table) or not item.managed:
+        return []
+    return [
+        f"ALTER TABLE {_table_name(item)} RENAME COLUMN {quote(name)} TO {quote(column.name)}"
+        for column, name in _columns_and_names(engine, item)
+        if column.name != name
+    ]
+
+
+def _columns_and_names(engine: LogReader, item: Item) -> Iterable[tuple[Column, str]]:
+    """A table's columns, each with a name that CREATE TABLE accepts."""
+    columns = _columns(engine, item)
+    return zip(columns, creatable_names(columns), strict=True)
+
+
+def _table_name(item: Item) -> str:
+    is_near = fold(item.name.schema) == fold(item.search_schema)
+    return quote(item.name.name) if is_near else item.name.qualified()
+
+
+def _clauses(statement: st.CreateTable, metadata: TableMetadata) -> str:
+    """The clauses after the columns, with current column names; without LOCATION and AS."""
+    span, query = statement.span, statement.query
+    start, stop = (statement.columns_span or statement.target.span).stop, span.stop
+    if query is not None:
+        before = tokenise(Span(span.source, start, query.span.start))
+        has_as = bool(before) and before[-1].upper == "AS"
+        stop = before[-1].span.start if has_as else query.span.start
+    clauses = Span(span.source, start, stop)
+    now = {fold(c.physical): c.name for c in metadata.columns.values()}
+    words = [token for token in tokenise(clauses) if token.is_name]
+    renamed = [
+        token for token in words if fold(now.get(fold(token.text), token.text)) != fold(token.text)
+    ]
+    edits = [st.Edit(span=token.span, text=quote(now[fold(token.text)])) for token in renamed]
+    return splice(clauses, edits).text.strip()
 
 
 def _in_its_letters(target: st.RelationRef, item: Item) -> Iterator[st.Edit]:

@@ -7,16 +7,16 @@ is refused first. Constraints are stored as in Delta's protocol, so every writer
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from ctsql.catalog.catalog import Catalog, still_there
 from ctsql.catalog.errors import not_supported
-from ctsql.catalog.items import Table, altered_meanwhile, with_columns_there
+from ctsql.catalog.items import Table, altered_meanwhile
 from ctsql.catalog.names import backtick, fold, quote, table_at
-from ctsql.catalog.schemas import Schema, same_columns
-from ctsql.catalog.spans import Span
+from ctsql.catalog.schemas import Schema, commented, same_columns
 from ctsql.planner.binding.constraints import check_text
 from ctsql.planner.syntax import ast as st
-from ctsql.planner.syntax.statements.constraints import constraint_text, with_names
+from ctsql.planner.syntax.statements.constraints import with_names
 from ctsql.runtime.delta.clones import Clone
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
@@ -26,11 +26,9 @@ from ctsql.runtime.spark.failures.errors import conflict_errors, translate_spark
 from ctsql.runtime.statements.dml.dml import target_table
 from ctsql.runtime.statements.dml.stored_rules import (
     StoredConstraint,
-    constraint_changes,
     stored_constraints,
     unknown_constraint,
 )
-from ctsql.runtime.statements.inspect.show import unnoted_changes
 from ctsql.runtime.statements.objects.name_resolution import OnNames
 from ctsql.runtime.statements.tables.altered_columns import (
     DEFAULTS,
@@ -74,16 +72,8 @@ class TableConstraints(OnNames):
         there = list(stored_constraints(engine.relations.table(item).configuration()))
         try:
             if statement.new_constraint is not None:
-                text = self._added_before(item, statement.new_constraint)
-                if text:
-                    self._note(item, text)
-                else:
-                    definition = _with_name(statement.new_constraint, [s.name for s in there])
-                    self._commit(
-                        item,
-                        lambda location: store_constraints(self.engine, location, [definition]),
-                        f"ADD {constraint_text(definition)}",
-                    )
+                definition = _with_name(statement.new_constraint, [s.name for s in there])
+                self._commit(item, partial(store_constraints, engine, definitions=[definition]))
             else:
                 folded_name = fold(statement.dropped_name)
                 constraint = next((s for s in there if fold(s.name) == folded_name), None)
@@ -91,37 +81,18 @@ class TableConstraints(OnNames):
                     if statement.if_exists:
                         return f"{_DONE} (unchanged)"
                     raise unknown_constraint(item, statement, [s.name for s in there])
-                self._commit(
-                    item,
-                    lambda location: self._drop(location, constraint),
-                    f"DROP CONSTRAINT IF EXISTS {quote(constraint.name)}",
-                )
+                self._commit(item, partial(self._drop, constraint=constraint))
         except conflict_errors() as problem:
             raise altered_meanwhile(item, COMMITTED_MEANWHILE) from problem
         engine.mint()
         return _DONE
 
-    def _added_before(self, item: Table, addition: st.ConstraintDef) -> str:
-        """The text of the change if a killed process has made it in the table alone; else empty."""
-        now = self.engine.catalog.items[item.id]
-        properties = self.engine.relations.table(item).configuration()
-        definition = _with_name(addition, ())
-        for one in stored_constraints(properties):
-            text = f"ADD {one.text}"
-            if fold(one.name) == fold(definition.name) and text in unnoted_changes(
-                self.engine, now
-            ):
-                differs = constraint_changes([definition], {one.key: properties[one.key]})
-                return "" if differs else text
-        return ""
-
-    def _commit(self, item: Table, change: Callable[[str], None], text: str) -> None:
-        """Change the table in its folder, and the catalog under its lock: in the same order."""
+    def _commit(self, item: Table, change: Callable[[str], None]) -> None:
+        """Change the table in its folder, under its lock."""
         engine = self.engine
         with alone(engine.timeline, item, engine.mint) as location, engine.leaving_intents():
             change(location)
             faults.point("source_committed")
-            self._note(item, text)
 
     def drop_on(self, location: str, statement: st.ChangeConstraints) -> None:
         """Drop a constraint of a copy of a table, if it has it."""
@@ -134,15 +105,6 @@ class TableConstraints(OnNames):
             self.engine.session.sql(
                 f"ALTER TABLE {table_at(location)} DROP CONSTRAINT {backtick(constraint.name)}"
             )
-
-    def _note(self, item: Table, text: str) -> None:
-        """Write the change into the catalog, for a dump."""
-
-        def noted(current: Catalog) -> Catalog:
-            now = still_there(current, item)
-            return current.with_items([replace(now, alterations=(*now.alterations, text))])
-
-        self.engine.change_catalog(noted)
 
 
 def _with_name(definition: st.ConstraintDef, there: Iterable[str]) -> st.ConstraintDef:
@@ -194,25 +156,19 @@ class TableAlteration(OnNames):
         return "ALTER TABLE", [f'table "{item.name}": {feature.notice}' for feature in new_features]
 
     def _note(self, item: Table, statement: st.AlterTable, before: Schema) -> None:
-        """Write the columns and the change into the catalog, for a dump.
-
-        Earlier changes of the columns ``before`` by other writers go before it.
-        """
+        """Write the columns into the catalog, with their comments."""
         columns_now = self.engine.relations.columns_now(item)
-        source = statement.span.source
-        text = Span(source, statement.target.span.stop, statement.span.stop).text.strip(" ;\n")
 
         def noted(current: Catalog) -> Catalog:
-            now = with_columns_there(still_there(current, item), before)
-            comments = {fold(c.name): c.comment for c in now.columns}
+            now = still_there(current, item)
+            comments = {fold(c.name): c.comment for c in commented(now.columns, before)}
             if isinstance(statement.change, st.RenameColumn):
                 old, new = statement.change.column.name, statement.change.new.name
                 comments[fold(new)] = comments.pop(fold(old), None)
             columns = tuple(
                 replace(c, comment=comments.get(fold(c.name), c.comment)) for c in columns_now
             )
-            alterations = (*now.alterations, text)
-            return current.with_items([replace(now, columns=columns, alterations=alterations)])
+            return current.with_items([replace(now, columns=columns)])
 
         self.engine.change_catalog(noted)
 

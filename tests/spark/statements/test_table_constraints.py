@@ -5,8 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from ctsql.api import Connection
-from ctsql.catalog.errors import CtsqlError, error
-from ctsql.runtime.statements.tables.alter_table import TableConstraints
+from ctsql.catalog.errors import CtsqlError
 from tests.helpers.opened import check_rows
 from tests.helpers.table_folder import folder, versions
 
@@ -83,28 +82,3 @@ def test_rows_of_a_transaction_that_began_before_a_constraint(
     with pytest.raises(CtsqlError, match="TRANSACTION_CONFLICT"):
         con.execute("COMMIT")
     assert con.execute("SELECT * FROM t").fetchall() == []
-
-
-def test_adding_a_constraint_is_tried_again(
-    con: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Cut off behind the table's commit, it is there, and is noted by the next try, once."""
-    con.execute("CREATE TABLE t AS SELECT 1 AS k, 2 AS v")
-
-    def cut_off(*_: object, **__: object) -> None:
-        raise error("STATEMENT_CANCELLED")
-
-    added = ("CHECK (k > 0)", "CONSTRAINT some NOT NULL (k, v)", "CONSTRAINT c CHECK ( v>0 )")
-    for text in added:
-        with monkeypatch.context() as patched:
-            patched.setattr(TableConstraints, "_note", cut_off)
-            with pytest.raises(CtsqlError, match="STATEMENT_CANCELLED"):
-                con.execute(f"ALTER TABLE t ADD {text}")
-        with pytest.raises(CtsqlError, match="INVALID_STATEMENT"):
-            con.execute("ALTER TABLE t ADD CONSTRAINT check CHECK (v > 1)")
-        con.execute(f"ALTER TABLE t ADD {text}")
-    ((_, made),) = con.execute("SHOW CREATE TABLE t").fetchall()
-    assert made.count("ADD CONSTRAINT") == len(added)
-    assert len(con.execute("SHOW CONSTRAINTS FOR t").fetchall()) == len(added)
-    with pytest.raises(CtsqlError, match="INVALID_STATEMENT"):
-        con.execute("ALTER TABLE t ADD CONSTRAINT c CHECK (v > 0)")

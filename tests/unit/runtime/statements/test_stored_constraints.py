@@ -8,7 +8,6 @@ from ctsql.planner.syntax.ast import ChangeConstraints, ConstraintDef
 from ctsql.runtime.statements.dml.stored_rules import (
     constraint_changes,
     stored_constraints,
-    unsaid_constraints,
 )
 
 STORED = {
@@ -64,31 +63,3 @@ def test_what_a_folder_says_otherwise(texts: list[str], changes: list[str]) -> N
     stored = {key: text.replace("a IS", "`a` IS").replace("b IS", "`b` IS")
               for key, text in STORED.items()}  # fmt: skip
     assert constraint_changes([_added(text) for text in texts], stored) == changes
-
-
-@pytest.mark.parametrize(
-    ("changes", "unsaid"),
-    [
-        (["CREATE TABLE t (b INT)"], ["ADD d"]),
-        (["CREATE TABLE t (b INT, CONSTRAINT D CHECK (b > 0))"], []),
-        (["CREATE TABLE t (b INT)", "ALTER TABLE t ADD CONSTRAINT D CHECK (b > 0)"], []),
-        (
-            [
-                "CREATE TABLE t (b INT, CONSTRAINT d CHECK (b > 0))",
-                "ALTER TABLE t ADD COLUMN c INT",
-                "ALTER TABLE t DROP CONSTRAINT D",
-            ],
-            ["ADD d"],
-        ),
-        (["CREATE TABLE t (b INT CHECK (b < 9))"], ["DROP b_check", "ADD d"]),
-    ],
-)
-def test_what_other_writers_changed(changes: list[str], unsaid: list[str]) -> None:
-    """What is there and no statement made, and what is there no more."""
-    statements = [parse(Source(text, "<test>").whole()) for text in changes]
-    found = unsaid_constraints(statements, {"delta.constraints.d": "( b > 0 ) IS NOT FALSE"})
-    wanted = {
-        "ADD d": "ADD CONSTRAINT d CHECK (b > 0)",
-        "DROP b_check": "DROP CONSTRAINT b_check",
-    }
-    assert found == [wanted[one] for one in unsaid]
