@@ -1,5 +1,6 @@
 """Two processes on one warehouse: they create, mint and run the same tasks at once."""
 
+import fcntl
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection, connect as open_connection
-from ctsql.runtime.delta.stores.locks import folder_lock
+from ctsql.runtime.delta.stores.locks import JVM_LOCK_FILE, commit_lock, folder_lock
 from tests.helpers.processes import race
 from tests.helpers.table_folder import check_written_once, folder, orphans
 from tests.scenarios.runner import assert_rows
@@ -73,3 +74,21 @@ def test_one_at_a_time_makes_a_warehouse(
         assert not (warehouse / "_ctsql" / "catalog").exists()
     making.join()
     assert con.execute("SHOW OBJECTS").fetchall() == []
+
+
+def test_the_jvm_of_a_killed_process(connect: Callable[[], Connection]) -> None:
+    """It may still be in a commit: it holds a lock of its own, and other processes wait for it."""
+    con = connect()
+    con.execute("CREATE TABLE t (k INT)")
+    table = folder(con, "t")
+    lock = table / "_delta_log" / JVM_LOCK_FILE
+    writing = threading.Thread(target=con.execute, args=["INSERT INTO t VALUES (1)"])
+    with lock.open("a") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX)
+        writing.start()
+        writing.join(3)
+        assert writing.is_alive()
+    writing.join()
+    assert con.execute("SELECT * FROM t").fetchall() == [(1,)]
+    with commit_lock(str(table)), lock.open("a") as file, pytest.raises(BlockingIOError):
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

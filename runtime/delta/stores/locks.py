@@ -4,18 +4,29 @@ Delta's log stores for local disks check that a version is free and then rename:
 both win a version, and one commit is lost. So every commit of ctsql to a table on a local disk
 holds a lock file in the table's log folder. Object stores and HDFS have atomic puts or renames and
 need no lock. The operating system frees a lock when its process dies.
+
+The JVM outlives a killed process by seconds, and may still finish its commit. So it holds a lock
+too, if this process started it.
 """
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
+from ctsql.runtime.spark.failures.errors import translate_spark_errors
 from ctsql.runtime.spark.failures.storage_errors import translate_os_errors
+from ctsql.runtime.spark.internals.java import own_java
 
 LOCK_FILE = ".ctsql.lock"
+JVM_LOCK_FILE = ".ctsql.jvm.lock"
+"""Two files, because on some systems a lock of Python's would exclude one of its JVM's."""
+_POLL_SECONDS = 0.05  # between two tries to get the JVM's lock
 _this_thread = threading.local()  # the folders whose lock this thread holds
 
 
@@ -61,10 +72,36 @@ def folder_lock(location: str) -> Iterator[None]:
         lock.acquire()
     folders.add(folder)
     try:
-        yield
+        with _jvm_lock(str(folder / JVM_LOCK_FILE)):
+            yield
     finally:
         folders.discard(folder)
         lock.release()
+
+
+@contextmanager
+def _jvm_lock(path: str) -> Iterator[None]:
+    """Hold a lock by the JVM that this process started; waits for the JVM of a killed process."""
+    jvm = own_java()
+    if jvm is None:
+        yield
+        return
+    with translate_spark_errors():
+        file = _file_class(jvm)(path, True)
+    try:
+        with translate_spark_errors():
+            channel = file.getChannel()
+            while channel.tryLock() is None:
+                time.sleep(_POLL_SECONDS)
+        yield
+    finally:
+        with translate_spark_errors():
+            file.close()  # it frees the lock
+
+
+@lru_cache(maxsize=2)
+def _file_class(jvm: Any) -> Any:
+    return jvm.java.io.FileOutputStream
 
 
 @contextmanager

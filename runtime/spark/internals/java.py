@@ -123,6 +123,16 @@ def running_java() -> Any | None:
     return SparkContext._jvm
 
 
+def own_java() -> Any | None:
+    """The packages of the JVM that this process started, which outlives it by seconds; else None.
+
+    No public API tells it from a JVM that another process started. Needed: without it, the JVM of a
+    killed process may replace a commit.
+    """
+    gateway = SparkContext._gateway
+    return None if gateway is None or gateway.proc is None else gateway.jvm
+
+
 def singleton(package: Any, name: str) -> Any:
     """The instance of a Scala object."""
     return getattr(java_class(package, f"{name}$"), "MODULE$")
