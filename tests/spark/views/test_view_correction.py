@@ -3,10 +3,9 @@
 import json
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,10 +17,9 @@ from ctsql.runtime.engine import Engine
 from ctsql.runtime.log.write_handle import Committed, Output, UpperMoved
 from ctsql.runtime.spark.internals.sessions import active
 from ctsql.runtime.views.mint import Description
-from ctsql.runtime.views.sink import StagedBatch, ViewSink
+from ctsql.runtime.views.sink import ViewSink
 from tests.conftest import TEST_MASTER, VECTORS
 from tests.helpers.opened import engine_of
-from tests.helpers.processes import run_program
 from tests.helpers.table_folder import data_files, folder, log, orphans, transaction
 
 pytestmark = pytest.mark.spark
@@ -223,44 +221,3 @@ def test_vector_of_appends(view: View, case: dict[str, Any]) -> None:
     assert [transaction(c) for c in fresh] == ([lower, upper] if behind else [upper])
     assert not any("add" in a or "remove" in a for c in fresh[:-1] for a in c)
     assert view.stored() == Counter([1, 1, 2])
-
-
-ELSEWHERE = """
-import sys
-from ctsql.api import connect
-from ctsql.runtime.spark.internals.sessions import active
-from ctsql.runtime.views.sink import ViewSink
-from ctsql.runtime.views.mint import Description
-con = connect(sys.argv[1], master="local[1]")
-con.execute("SHOW TABLES")
-engine = con._engine
-engine.refresh_catalog()
-engine.timeline.refresh()
-(item,) = [i for i in engine.catalog if i.name.name == "m"]
-sink = ViewSink(engine.warehouse, item)
-description = Description(int(sys.argv[2]), int(sys.argv[3]))
-with active(engine.session):
-    for _ in range(2):
-        print("batch", sink.write(description).describe(), flush=True)
-"""
-
-
-@pytest.mark.slow
-def test_one_process_writes_another_appends(
-    warehouse: Path, connect: Callable[[], Connection]
-) -> None:
-    """A description travels, and so does its batch; the second one is outdated and deleted."""
-    view = View(connect())
-    now = view.tick("DELETE FROM t WHERE k = 2; INSERT INTO t VALUES (3), (1)")
-    lower = view.engine.relations.output(view.item).fetch_recent_upper()
-    said = run_program(ELSEWHERE, str(warehouse), str(lower), str(now + 1))
-    first, second = (x.removeprefix("batch ") for x in said.splitlines() if x.startswith("batch "))
-    sink = view.sink()
-    with active(view.engine.session):
-        assert isinstance(sink.append(StagedBatch(sink.output.batch_of(first))), Committed)
-    assert view.stored() == Counter([1, 1, 1, 3])
-    assert sink.append(StagedBatch(sink.output.batch_of(second))) == UpperMoved(now + 1, lower)
-    assert not orphans(view.folder)
-    con = connect()
-    assert Counter(con.execute("SELECT k FROM m").fetchall()) == Counter([(1,), (1,), (1,), (3,)])
-    assert view.stored() == Counter([1, 1, 1, 3])
