@@ -209,6 +209,13 @@ REFUSED = [
     "SELECT t.k FROM t JOIN u ON t.k = u.k AND t.at > now()",
     "SELECT k FROM t WHERE at > (SELECT now())",
     "SELECT k FROM t WHERE EXISTS (SELECT 1 FROM u WHERE t.at > now())",
+    "SELECT now() AS n FROM t",
+    "SELECT k FROM t WHERE at NOT BETWEEN current_date AND now()",
+    "SELECT k FROM t WHERE at > now() - INTERVAL 1 DAY * k",
+    "SELECT k FROM t WHERE now() > TIMESTAMP '2026-01-01'",
+    "SELECT k FROM t WHERE unix_timestamp() > k",
+    "SELECT t.k FROM t LEFT JOIN t AS u ON t.k = u.k AND u.at > now()",
+    "SELECT count(*) AS n FROM t GROUP BY at > now()",
 ]
 
 
