@@ -1,4 +1,4 @@
-"""Materialized views with a refresh schedule show what was there at their last refresh time."""
+"""Materialized views with a refresh schedule; the rest is the scenario refresh_schedules."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from ctsql.catalog.times import CLOSED, to_iso
 from ctsql.runtime.log import clock
 from tests.helpers.clock_ahead import Clock
 from tests.helpers.opened import engine_of
-from tests.helpers.table_folder import data_files, folder, log, orphans, transaction
+from tests.helpers.table_folder import data_files, folder, log, transaction
 from tests.scenarios.runner import expect_error
 
 pytestmark = pytest.mark.spark
@@ -36,28 +36,6 @@ def _table(con: Connection) -> None:
     con.execute("CREATE TABLE t (x INT); INSERT INTO t VALUES (1)")
 
 
-def test_every(con: Connection, ahead: Clock) -> None:
-    """Between refreshes nothing is seen and nothing is written; then all of it at once."""
-    _table(con)
-    con.execute("CREATE MATERIALIZED VIEW m WITH (REFRESH EVERY '1 hour') AS SELECT x FROM t")
-    table = folder(con, "m")
-    con.execute("INSERT INTO t VALUES (2)")
-    before = len(log(table))
-    assert _rows(con) == [(1,)]
-    con.execute("INSERT INTO t VALUES (3)")
-    assert _rows(con) == [(1,)]
-    assert len(log(table)) == before
-    ahead.ahead += HOUR
-    assert _rows(con) == [(1,), (2,), (3,)]
-    assert len(log(table)) == before + 1
-    con.execute("DELETE FROM t WHERE x < 3")
-    assert _rows(con) == [(1,), (2,), (3,)]
-    assert not orphans(table)
-    described = _described(con)
-    assert described["refresh"] == "REFRESH EVERY '1 hour'"
-    assert described["next refresh"] > to_iso(clock.now_ms())
-
-
 def test_nothing_new_makes_no_time(con: Connection, ahead: Clock) -> None:
     """A refresh time that changes nothing binds no T and writes nothing."""
     _table(con)
@@ -68,6 +46,9 @@ def test_nothing_new_makes_no_time(con: Connection, ahead: Clock) -> None:
     assert _rows(con) == [(1,)]
     assert con.now() == now
     assert len(log(folder(con, "m"))) == commits
+    described = _described(con)
+    assert described["refresh"] == "REFRESH EVERY '1 hour'"
+    assert described["next refresh"] > to_iso(clock.now_ms())
 
 
 def test_at_creation_is_a_picture(con: Connection, connect: Callable[[], Connection]) -> None:
@@ -124,23 +105,6 @@ def test_at_times(con: Connection, ahead: Clock) -> None:
     con.execute("INSERT INTO t VALUES (3)")
     assert _rows(con) == [(1,), (2,)]
     assert con.execute("VERIFY m").fetchall() == []
-
-
-def test_refresh_by_hand(con: Connection, connect: Callable[[], Connection], ahead: Clock) -> None:
-    """REFRESH goes past the schedule, for everybody; the schedule goes on."""
-    _table(con)
-    con.execute("CREATE MATERIALIZED VIEW m WITH (REFRESH EVERY '1 hour') AS SELECT x FROM t")
-    con.execute("INSERT INTO t VALUES (2)")
-    con.execute("REFRESH MATERIALIZED VIEW m")
-    con.execute("INSERT INTO t VALUES (3)")
-    assert _rows(con) == _rows(connect()) == [(1,), (2,)]
-    stray = con.spark.createDataFrame([(9,)], "x INT")
-    stray.write.format("delta").mode("append").save(str(folder(con, "m")))
-    assert _rows(connect()) == [(1,), (2,)]
-    ahead.ahead += HOUR
-    assert _rows(con) == _rows(connect()) == [(1,), (2,), (3,)]
-    con.execute("REFRESH MATERIALIZED VIEW m FULL")
-    assert _rows(con) == [(1,), (2,), (3,)]
 
 
 def test_stray_rows_go_between_refreshes(con: Connection) -> None:
