@@ -1,6 +1,6 @@
 """CREATE OR REPLACE MATERIALIZED VIEW by a query with other columns: one commit, exact reads."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,6 @@ OLD = "SELECT k, sum(v) AS s FROM t GROUP BY k"
 OLD_ROWS = [(1, 15), (2, 20)]
 NEW = "SELECT CAST(max(v) AS STRING) AS s, count(*) AS n, k FROM t GROUP BY k"
 NEW_ROWS = [("10", 2, 1), ("20", 1, 2)]
-FOLLOW = "WITH (REFRESH POLICY = incremental)"
 STORED = "SET isolation = 'serializable'; SELECT * FROM m"
 
 
@@ -190,36 +189,6 @@ def test_what_was_bound_to_older_columns_is_not_read(
                 "Run the statement again.",
             )
     assert shop.execute("SELECT * FROM copy").fetchall() == []
-
-
-@pytest.mark.slow
-def test_the_next_refreshes_follow(con: Connection, connect: Callable[[], Connection]) -> None:
-    """With a state table of its own, after a restart, OPTIMIZE and MAINTAIN."""
-    averages = "SELECT k, avg(v) AS a FROM t GROUP BY k"
-    more = "SELECT k % 2 AS odd, avg(v) AS a, count(DISTINCT v) AS n FROM t GROUP BY k % 2"
-    con.execute(TABLE + f"CREATE MATERIALIZED VIEW m {FOLLOW} AS {averages}")
-    con.execute("INSERT INTO t VALUES (3, 3)")
-    assert rows(con, "SELECT * FROM m") == rows(con, averages)
-    first = said(con, "m")["state"]["digest"]
-    other = "SELECT k, avg(v) AS a, count(v) AS n FROM t WHERE v > 0 GROUP BY k"
-    _replace(con, other, FOLLOW)
-    con.execute("DELETE FROM t WHERE v = 10")
-    assert rows(con, "SELECT * FROM m") == rows(con, other)
-    assert said(con, "m")["state"]["digest"] != first
-    table = folder(con, "m")
-    assert [p.name for p in (table / "_state").iterdir()] == [said(con, "m")["state"]["digest"]]
-    con.execute("INSERT INTO t VALUES (3, 5), (4, 4)")
-    assert rows(con, "SELECT * FROM m") == rows(con, other)
-    assert said(con, "m")["strategy"] == Strategy.STATE_TABLE.value
-    con.close()
-    again = connect()
-    again.execute("DELETE FROM t WHERE k = 4; MAINTAIN m")
-    again.spark.sql(f"OPTIMIZE delta.`{table}`")
-    assert rows(again, "SELECT * FROM m") == rows(again, other)
-    assert said(again, "m")["strategy"] == Strategy.STATE_TABLE.value
-    _replace(again, more, FOLLOW)
-    assert rows(again, "SELECT * FROM m") == rows(again, more)
-    assert len(_anew(table)) == 2
 
 
 TYPES = (
