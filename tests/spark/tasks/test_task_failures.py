@@ -8,25 +8,23 @@ from typing import Any
 import pytest
 
 from ctsql.api import Connection, connect as connect_to
-from ctsql.catalog.errors import CtsqlError, error
-from ctsql.runtime.log.write_handle import FAILURE, OutputBatch
+from ctsql.catalog.errors import error
 from ctsql.runtime.spark_engine import SparkEngine
 from ctsql.runtime.tasks import sink as ct
 from tests.conftest import TEST_MASTER
-from tests.helpers.opened import engine_of
 from tests.helpers.table_folder import data_files, folder, log, orphans, transaction
 from tests.scenarios.runner import assert_rows, expect_error
 
 pytestmark = pytest.mark.spark
 
-TASK = """CREATE CONTINUAL TASK ratios (k INT, r INT) ON INPUT feed {options} AS (
+TASK = """CREATE CONTINUAL TASK ratios (k INT, r INT) ON INPUT feed AS (
     INSERT INTO ratios SELECT k, 100 DIV v FROM feed
 )"""
 
 
-def _set_up(con: Connection, options: str = "") -> Path:
+def _set_up(con: Connection) -> Path:
     con.execute("CREATE TABLE feed (k INT, v INT)")
-    con.execute(TASK.format(options=options))
+    con.execute(TASK)
     con.execute("INSERT INTO feed VALUES (1, 10)")
     con.execute("SELECT * FROM ratios").fetchall()
     return folder(con, "ratios")
@@ -125,25 +123,17 @@ def test_retry_succeeds_when_the_engine_has_changed(
     assert_rows(con.execute("SELECT * FROM ratios").fetchall(), wanted, "after RETRY")
 
 
-@pytest.mark.parametrize("condition", ["STORAGE_ERROR", "STATEMENT_CANCELLED", "HISTORY_LOST"])
-def test_what_may_pass_is_not_recorded(
-    con: Connection, monkeypatch: pytest.MonkeyPatch, condition: str
-) -> None:
-    """A full disk, a cancelled statement or lost history stop nothing once they are over."""
+def test_what_may_pass_is_not_recorded(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk stops nothing once it is over."""
     table = _set_up(con)
-    problems: dict[str, CtsqlError] = {
-        "STORAGE_ERROR": error("STORAGE_ERROR", message="the disk is full", detail="", hint=""),
-        "STATEMENT_CANCELLED": error("STATEMENT_CANCELLED"),
-        "HISTORY_LOST": error("HISTORY_LOST", relation="feed", detail="", hint=""),
-    }
     with monkeypatch.context() as patch:
 
         def broken(*_: object, **__: object) -> bool:
-            raise problems[condition]
+            raise error("STORAGE_ERROR", message="the disk is full", detail="", hint="")
 
         patch.setattr(ct.TaskSink, "_stage", broken)
         con.execute("INSERT INTO feed VALUES (2, 5)")
-        expect_error(con, "SELECT * FROM ratios", condition)
+        expect_error(con, "SELECT * FROM ratios", "STORAGE_ERROR")
     assert _records(table) == []
     assert con.execute("SELECT count(*) FROM ratios").fetchall() == [(2,)]
 
@@ -165,49 +155,6 @@ def test_a_time_whose_files_are_gone_is_left_out_by_skip(con: Connection) -> Non
     assert_rows(con.execute("SELECT * FROM ratios").fetchall(), [(1, 10), (3, 25)], "goes on")
     expect_error(con, "ALTER CONTINUAL TASK ratios SKIP", "TASK_NOT_FAILED")
     assert _records(table) == []
-
-
-def test_on_error_skip_leaves_the_failing_times_out(con: Connection) -> None:
-    """Each failing T is passed by a commit of its own that says so; the others are written."""
-    table = _set_up(con, "WITH (ON ERROR = 'skip')")
-    con.execute("INSERT INTO feed VALUES (2, 0), (2, 1)")
-    con.execute("INSERT INTO feed VALUES (3, 4)")
-    con.execute("INSERT INTO feed VALUES (4, 0)")
-    found = con.execute("SELECT * FROM ratios").fetchall()
-    assert_rows(found, [(1, 10), (3, 25)], "skipped")
-    said = [
-        json.loads(a["commitInfo"]["userMetadata"])
-        for commit in log(table)
-        for a in commit
-        if "userMetadata" in a.get("commitInfo", {})
-    ]
-    skipped = [m for m in said if "skipped" in m]
-    assert [m["upper"] for m in skipped] == [m["skipped"][0] + 1 for m in skipped]
-    assert len(skipped) == 2
-    assert all("by zero" in m["reason"] for m in skipped)
-    assert _records(table) == []
-
-
-def test_replicas_that_fail_together_record_once(connect: Callable[[], Connection]) -> None:
-    """The second to fail at T finds the record of the first, even when it had begun before."""
-    con, rival = connect(), connect()
-    table = _set_up(con)
-    rival.execute("SELECT * FROM ratios").fetchall()
-    con.execute("INSERT INTO feed VALUES (2, 0)")
-    engine, other = engine_of(con), engine_of(rival)
-    item = next(i for i in engine.catalog if i.name.name == "ratios")
-    output = other.warehouse.relations.output(item)
-    output.fetch_recent_upper()
-    begun = output.open(output.upper)
-    first = expect_error(con, "SELECT * FROM ratios", "TASK_FAILED")
-    record = _records(table)[0]["configuration"]
-    assert isinstance(begun, OutputBatch)
-    begun.domains[FAILURE] = record
-    output.compare_and_append([begun], expected=begun.lower, new=None)
-    assert len(_records(table)) == 1
-    second = expect_error(rival, "SELECT * FROM ratios", "TASK_FAILED")
-    assert str(second) == str(first)
-    assert len(_records(table)) == 1
 
 
 def test_readers_of_a_failed_task_name_it_and_others_go_on(con: Connection) -> None:
