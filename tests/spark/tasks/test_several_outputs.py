@@ -10,7 +10,7 @@ from ctsql.api import Connection
 from ctsql.runtime.log import fault_points as faults
 from tests.crash.test_faults import HALFWAY
 from tests.helpers.opened import check_rows
-from tests.helpers.processes import Process, race
+from tests.helpers.processes import Process
 from tests.helpers.sample_warehouse import vacuum
 from tests.helpers.table_folder import folder, log, transaction
 
@@ -106,27 +106,6 @@ def test_killed_between_the_commits(warehouse: Path, connect: Callable[[], Conne
     check_rows(con, "SELECT * FROM newest", (1, 1), (2, 2), (3, 2))
     con.execute("INSERT INTO feed VALUES (3, 3)")
     check_rows(con, "SELECT * FROM replaced", (2, 1), (3, 2))
-    for name in ("replaced", "newest"):
-        assert _uppers(con, name) == sorted(set(_uppers(con, name))), "each T once, in order"
-        vacuum(con, folder(con, name))
-
-
-@pytest.mark.slow
-def test_two_processes_race(warehouse: Path, connect: Callable[[], Connection]) -> None:
-    """Both work off the same Ts; every output has each of them once."""
-    con = connect()
-    con.execute(SET_UP)
-    newest, replaced = {1: 1, 2: 1}, []
-    for i in range(2, 8):
-        con.execute(f"INSERT INTO feed VALUES ({i % 3}, {i}), ({i}, {i})")
-        for k in {i % 3, i} & newest.keys():
-            replaced.append((k, newest[k]))
-        newest |= {i % 3: i, i: i}
-    con.close()
-    race(warehouse, [[f"SELECT * FROM {n}"] for n in ("newest", "replaced")])
-    con = connect()
-    _stored(con, "SELECT * FROM newest", *newest.items())
-    _stored(con, "SELECT * FROM replaced", *replaced)
     for name in ("replaced", "newest"):
         assert _uppers(con, name) == sorted(set(_uppers(con, name))), "each T once, in order"
         vacuum(con, folder(con, name))
