@@ -50,7 +50,6 @@ CASES = [
     ("CREATE TABLE x AS SELECT key AS _metadata FROM feed", "INVALID_NAME", None),
     ("CREATE TABLE x LOCATION '/no/such/folder'", "NOT_A_DELTA_TABLE", "'/no/such/folder'"),
     ("CREATE TABLE nowhere.x (a INT)", "UNKNOWN_SCHEMA", "nowhere.x"),
-    ("INSERT INTO feed VALUES (1)", "COLUMN_COUNT_MISMATCH", None),
     ("INSERT INTO feed SELECT 'x', 'y'", None, None),
     ("INSERT INTO copy VALUES (1, 'a')", "OUTPUT_OWNED", "copy"),
     ("DELETE FROM held", "OUTPUT_OWNED", "held"),
@@ -75,13 +74,9 @@ CASES = [
     (FLOW.format("KEYS (key) SEQUENCE BY key COLUMNS (val)"), "INVALID_STATEMENT", "(val)"),
     (FLOW.format("KEYS (key) SEQUENCE BY key TRACK HISTORY ON val"), "INVALID_STATEMENT", "val"),
     (FLOW.format("KEYS (key) APPLY AS DELETE WHEN val SEQUENCE BY key"), None, None),
-    (TASK.format("INSERT INTO t SELECT nope FROM feed"), "UNKNOWN_COLUMN", "nope"),
     (TASK.format("INSERT INTO t SELECT key, val FROM feed"), "COLUMN_COUNT_MISMATCH", None),
-    (TASK.format("INSERT INTO t SELECT val FROM feed"), "TYPE_MISMATCH", "SELECT val FROM feed"),
     (TASK.format("INSERT INTO copy SELECT * FROM feed"), "TASK_WRITES_FOREIGN_TABLE", "copy"),
-    (TASK.format("UPDATE t SET key = val"), "UNKNOWN_COLUMN", "val"),
     (TASK.format("UPDATE t SET nope = 1"), "UNKNOWN_COLUMN", "nope"),
-    (TASK.format("UPDATE t SET key = 'x'"), "TYPE_MISMATCH", "'x'"),
     (TASK.format("UPDATE feed SET key = 1"), "TASK_WRITES_FOREIGN_TABLE", "feed"),
     (
         TASK.format("INSERT INTO t SELECT key FROM deletes(held)"),
@@ -90,19 +85,6 @@ CASES = [
     ),
     (TASK.format("INSERT INTO t SELECT key FROM changes(t)"), "INVALID_STATEMENT", "changes(t)"),
     ("SELECT * FROM inserts(feed)", "INVALID_STATEMENT", "inserts(feed)"),
-    (
-        TASK.format(
-            "MERGE INTO t USING feed ON t.key = feed.key"
-            " WHEN MATCHED THEN UPDATE SET key = feed.val"
-        ),
-        "TYPE_MISMATCH",
-        "feed.val",
-    ),
-    (
-        TASK.format("MERGE INTO t USING feed ON t.key = feed.nope WHEN MATCHED THEN DELETE"),
-        "UNKNOWN_COLUMN",
-        "feed.nope",
-    ),
     (
         TASK.format("MERGE INTO t USING (SELECT 1 AS x) s ON true WHEN NOT MATCHED THEN INSERT *"),
         "UNKNOWN_COLUMN",
@@ -121,6 +103,12 @@ CASES = [
     ),
     (TASK.format("SELECT 1"), "INVALID_STATEMENT", None),
     (TASK.format(""), "INVALID_STATEMENT", None),
+    ("CREATE CONTINUAL TASK t (key INT) AS (DELETE FROM t)", "SYNTAX_ERROR", None),
+    (
+        "CREATE CONTINUAL TASK t ON INPUT counted AS (INSERT INTO t SELECT key FROM counted)",
+        "NOT_DURABLE",
+        "counted",
+    ),
     (TASK.format("INSERT INTO t SELECT key * rand() FROM feed"), "NONDETERMINISTIC_FUNCTION", None),
     (
         TASK.format("INSERT INTO t SELECT day(CAST(concat('n', 'ow') AS DATE)) FROM feed"),
@@ -158,21 +146,13 @@ CASES = [
         "NONDETERMINISTIC_FUNCTION",
         None,
     ),
-    (TASK.format("DELETE FROM t WHERE nope = 1"), "UNKNOWN_COLUMN", "nope"),
-    (TASK.format("DELETE FROM t WHERE key + 1"), "TYPE_MISMATCH", None),
     (TASK.format("INSERT INTO t SELECT 1 / 0 FROM feed"), "TASK_FAILED", None),
     ("CREATE CONTINUAL TASK t ON INPUT t AS (INSERT INTO t SELECT 1)", "RECURSIVE_DEFINITION", "t"),
-    (
-        "CREATE CONTINUAL TASK t ON INPUT counted AS (INSERT INTO t SELECT key FROM counted)",
-        "NOT_DURABLE",
-        "counted",
-    ),
     (
         "CREATE CONTINUAL TASK t (key INT) ON INPUT feed, held, feed AS (DELETE FROM t)",
         "INVALID_STATEMENT",
         "feed",
     ),
-    ("CREATE CONTINUAL TASK t (key INT) AS (DELETE FROM t)", "SYNTAX_ERROR", None),
     ("CREATE MATERIALIZED VIEW m AS SELECT key, key FROM feed", "DUPLICATE_COLUMN", None),
     ("CREATE MATERIALIZED VIEW m AS SELECT NULL AS x FROM feed", "INVALID_COLUMN_TYPE", None),
     ("CREATE MATERIALIZED VIEW m AS SELECT 1 AS `a b` FROM feed", "INVALID_NAME", None),
