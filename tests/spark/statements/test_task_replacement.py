@@ -1,4 +1,4 @@
-"""REPLAY and replacements of tasks: what rows come, what readers see, what is refused."""
+"""REPLAY and replacements of tasks; the rest is scenarios and test_ways_to_change."""
 
 import random
 import time
@@ -8,62 +8,10 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection
-from ctsql.catalog.names import Name
 from tests.helpers.opened import engine_of
 from tests.scenarios.runner import assert_rows, expect_error
 
 pytestmark = pytest.mark.spark
-
-REPLAY = "REPLAY CONTINUAL TASK x FROM '2026-01-01'"
-COLUMNS = "k INT, d DOUBLE, s STRUCT<a: ARRAY<INT>, b: STRING>, at TIMESTAMP"
-FIRST = [
-    "(1, double('NaN'), named_struct('a', array(1, NULL), 'b', 'x'), TIMESTAMP '2024-02-29')",
-    "(2, -0.0D, NULL, NULL), (2, -0.0D, NULL, NULL), (2, 0.0D, NULL, NULL)",
-    "(NULL, NULL, named_struct('a', NULL, 'b', NULL), NULL), (3, 1.5D, NULL, NULL)",
-]
-
-
-def _versions(con: Connection, name: str) -> list[Counter[str]]:
-    """The rows of every version of an object's table, as texts."""
-    item = engine_of(con).catalog.find(Name("default", name))
-    assert item is not None
-    location = str(item.location)
-    newest = con.spark.sql(f"DESCRIBE HISTORY delta.`{location}`").agg({"version": "max"}).first()
-    assert newest is not None
-    found = []
-    for version in range(newest[0] + 1):
-        rows = con.spark.read.format("delta").option("versionAsOf", version).load(location)
-        found.append(Counter(str(row) for row in rows.collect()))
-    return found
-
-
-def test_replay_is_as_if_the_body_had_been_there(con: Connection, warehouse: Path) -> None:
-    """For all types; each version of the table is old or new, followers see the difference once."""
-    con.execute(f"CREATE TABLE t ({COLUMNS}); CREATE TABLE other ({COLUMNS})")
-    con.execute(
-        f"CREATE CONTINUAL TASK x ({COLUMNS}) ON INPUT t AS (INSERT INTO x SELECT * FROM t);"
-        f"CREATE CONTINUAL TASK seen ({COLUMNS}, n BIGINT) ON INPUT x AS ("
-        "  INSERT INTO seen SELECT *, 1 FROM inserts(x);"
-        "  INSERT INTO seen SELECT *, -1 FROM deletes(x))"
-    )
-    for rows in FIRST:
-        con.execute(f"INSERT INTO t VALUES {rows}")
-    con.execute("DELETE FROM t WHERE k = 3; SELECT * FROM seen")
-    stored = _versions(con, "x")
-    body = "INSERT INTO x SELECT * FROM t WHERE k IS NULL OR k <> 2;"
-    body += "INSERT INTO x SELECT * FROM deletes(t)"
-    con.execute(f"{REPLAY} AS ({body})")
-    wanted = [(1,), (None,), (3,), (3,)]  # the last one for the DELETE
-    assert_rows(con.execute("SELECT k FROM x").fetchall(), wanted, "replayed")
-    after = _versions(con, "x")
-    assert after[: len(stored)] == stored
-    assert len([rows for rows in after[len(stored) :] if rows != stored[-1]]) == 1
-    changed = con.execute("SELECT k, d, n FROM seen").fetchall()
-    assert len(changed) == 6 + 3 + 1  # 6 rows, then 3 of them go, one comes
-    con.execute("INSERT INTO t VALUES (9, 9, NULL, NULL)")
-    assert_rows(con.execute("SELECT k FROM x WHERE k = 9").fetchall(), [(9,)], "it goes on")
-    assert con.execute("SHOW OBJECTS").fetchall()
-    assert not [i for i in engine_of(con).refresh_catalog() if i.replaces is not None]
 
 
 def test_history_that_is_gone_is_told_first(con: Connection, warehouse: Path) -> None:
