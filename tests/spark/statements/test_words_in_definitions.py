@@ -74,23 +74,3 @@ def test_words_everywhere(con: Connection) -> None:
     assert con.execute("VERIFY `coalesce`").fetchall() == []
     con.execute("SELECT count(*) FROM plain").fetchall()
     use(con, ["`trim`", "`refresh`", "`coalesce`", "`snapshot`", "plain"])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("start", range(0, len(WORDS), 12))
-def test_every_word_names_objects(start: int, con: Connection) -> None:
-    """Each word names a table, a view, a materialized view and a task, over a column of it."""
-    for word in WORDS[start : start + 12]:
-        con.execute(
-            f"CREATE SCHEMA `{word}`;"
-            f"CREATE TABLE `{word}`.`{word}` (`{word}` INT COMMENT '{word}');"
-            f"CREATE VIEW `{word}`.`{word} view` AS SELECT `{word}` FROM `{word}`.`{word}`;"
-            f"CREATE MATERIALIZED VIEW `{word}`.`{word} stored` AS "
-            f"SELECT `{word}`, '{word}' AS t FROM `{word}`.`{word} view`;"
-            f"CREATE CONTINUAL TASK `{word}`.`{word} task` ON INPUT `{word}`.`{word}` AS ("
-            f"INSERT INTO `{word}`.`{word} task` SELECT `{word}` FROM `{word}`.`{word}`);"
-            f"INSERT INTO `{word}`.`{word}` VALUES (1)"
-        )
-        assert con.execute(f"SELECT * FROM `{word}`.`{word} task`").fetchall() == [(1,)]
-        assert con.execute(f"SELECT * FROM `{word}`.`{word} stored`").fetchall() == [(1, word)]
-    use(con, [f"`{w}`.`{w} stored`" for w in WORDS[start : start + 12]])
