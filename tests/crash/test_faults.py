@@ -16,7 +16,7 @@ from tests.scenarios.runner import assert_rows
 pytestmark = [pytest.mark.spark, pytest.mark.core]
 
 HALFWAY = "outputs_halfway"
-"""Only a task with several outputs comes there: tests/spark/tasks/test_several_outputs.py."""
+"""Only a task with a quarantine or several outputs: tests/spark/tasks/test_constraints.py."""
 STATE_COMMITTED = "state_committed"
 """Only a view with a table beside it comes there: tests/spark/views/test_state_tables.py."""
 OF_COLUMNS = ("columns_added", "table_prepared", "tables_altered")

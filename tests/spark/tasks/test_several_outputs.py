@@ -1,8 +1,6 @@
 """Tasks with several outputs on real Delta: all of a T or none, whatever happens in between."""
 
-import signal
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -10,7 +8,6 @@ from ctsql.api import Connection
 from ctsql.runtime.log import fault_points as faults
 from tests.crash.test_faults import HALFWAY
 from tests.helpers.opened import check_rows
-from tests.helpers.processes import Process
 from tests.helpers.sample_warehouse import vacuum
 from tests.helpers.table_folder import folder, log, transaction
 
@@ -82,30 +79,4 @@ def test_all_or_none(connect: Callable[[], Connection], monkeypatch: pytest.Monk
     for name in ("replaced", "newest"):
         assert _uppers(con, name) == sorted(set(_uppers(con, name))), "each T once, in order"
         assert _uppers(con, name)[-1] == ahead
-        vacuum(con, folder(con, name))
-
-
-@pytest.mark.slow
-def test_killed_between_the_commits(warehouse: Path, connect: Callable[[], Connection]) -> None:
-    """A killed process leaves a T of which nothing is read; the next one finishes it."""
-    con = connect()
-    con.execute(SET_UP)
-    con.close()
-    process = Process(
-        warehouse,
-        ["INSERT INTO feed VALUES (2, 2), (3, 2)", "SELECT * FROM replaced"],
-        fault=HALFWAY,
-    )
-    process.wait_ready()
-    process.go()
-    status, problems = process.finish()
-    assert status == -signal.SIGKILL, problems
-    con = connect()
-    _stored(con, "SELECT * FROM newest", (1, 1), (2, 1))
-    check_rows(con, "SELECT r.v, n.v FROM replaced r JOIN newest n USING (k)", (1, 2))
-    check_rows(con, "SELECT * FROM newest", (1, 1), (2, 2), (3, 2))
-    con.execute("INSERT INTO feed VALUES (3, 3)")
-    check_rows(con, "SELECT * FROM replaced", (2, 1), (3, 2))
-    for name in ("replaced", "newest"):
-        assert _uppers(con, name) == sorted(set(_uppers(con, name))), "each T once, in order"
         vacuum(con, folder(con, name))
