@@ -40,20 +40,6 @@ def test_verify_shows_and_repairs(con: Connection) -> None:
     expect_error(con, "VERIFY t", "WRONG_OBJECT_KIND")
 
 
-@pytest.mark.slow
-def test_verify_changes_nothing_unless_asked(con: Connection) -> None:
-    """Rows that are missing and rows that are too many, as often as they are."""
-    con.execute(SET_UP)
-    con.execute("SELECT * FROM sums").fetchall()
-    stored = folder(con, "sums")
-    con.spark.sql(f"DELETE FROM delta.`{stored}` WHERE k = 1")
-    con.spark.sql(f"INSERT INTO delta.`{stored}` VALUES (7, 7), (7, 7)")
-    for _ in range(2):
-        found = con.execute("VERIFY sums")
-        assert sorted(found.fetchall()) == [("+", 1, 30), ("-", 7, 7), ("-", 7, 7)]
-        assert found.status == "VERIFY 3"
-
-
 def test_explain_tells_how_and_what_was_done(con: Connection) -> None:
     """The rule of each operator, the code and the place where there is none, the last refresh."""
     con.execute(SET_UP)
