@@ -107,21 +107,6 @@ def test_a_state_that_is_not_the_views_is_not_used(con: Connection) -> None:
     assert (told["strategy"], told["state_did"]) == (Strategy.AFFECTED_KEYS.value, FILLED)
 
 
-@pytest.mark.slow
-def test_a_sum_waits_for_rows_to_go(con: Connection) -> None:
-    """Until then it is added to the groups that the view holds; then from the state."""
-    con.execute(TABLES)
-    con.execute(f"CREATE MATERIALIZED VIEW sums {GIVEN} AS SELECT k, sum(v) AS s FROM t GROUP BY k")
-    query = "SELECT k, sum(v) AS s FROM t GROUP BY k"
-    ways = []
-    for statement in ROUNDS[:3]:
-        con.execute(statement)
-        told = check(con, "sums", query)
-        ways.append((told["strategy"], told.get("state_did")))
-    keys, state = Strategy.AFFECTED_KEYS.value, Strategy.STATE_TABLE.value
-    assert ways == [(keys, None), (keys, FILLED), (state, ADDED)]
-
-
 def test_large_groups_that_lose_rows_are_read_once(
     con: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
