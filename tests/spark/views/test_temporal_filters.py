@@ -127,29 +127,6 @@ def test_a_view_that_is_behind_its_own_rows(con: Connection, ahead: Clock) -> No
     assert _rows(con) == [(2,)]
 
 
-def test_one_comparison_above_another(con: Connection, ahead: Clock) -> None:
-    """The outer one is of a plain view's, or a subquery's, rows: it follows their table."""
-    con.execute("CREATE TABLE t (k INT, since TIMESTAMP, until TIMESTAMP)")
-    con.execute("CREATE VIEW live AS SELECT * FROM t WHERE until > now()")
-    given = "WITH (REFRESH POLICY = incremental)"
-    con.execute(f"CREATE MATERIALIZED VIEW m {given} AS SELECT k FROM live WHERE since <= now()")
-    con.execute(
-        f"CREATE MATERIALIZED VIEW shown {given} AS SELECT k, since, until FROM "
-        "(SELECT *, k + 1 AS more FROM live) WHERE since > now() - INTERVAL 1 HOUR AND more > 0"
-    )
-    assert (_rows(con), _rows(con, "SELECT k FROM shown")) == ([], [])
-    con.execute(
-        "INSERT INTO t SELECT k, now() + make_dt_interval(0, a), now() + make_dt_interval(0, b) "
-        "FROM VALUES (1, 1, 4), (2, 0, 2), (3, 2, 1), (-2, 0, 9) AS v(k, a, b)"
-    )
-    expected = {0: ([-2, 2], [1, 2, 3]), 1: ([-2, 1, 2], [1]), 2: ([-2, 1], []), 4: ([-2], [])}
-    for hours, ks in expected.items():
-        ahead.ahead = hours * HOUR + MINUTE
-        found = [[k for (k,) in _rows(con, f"SELECT k FROM {name}")] for name in ("m", "shown")]
-        assert tuple(found) == ks, hours
-    assert con.execute("VERIFY m").fetchall() + con.execute("VERIFY shown").fetchall() == []
-
-
 @pytest.mark.slow
 def test_times_farther_than_any_clock(con: Connection, ahead: Clock) -> None:
     """Instants at the ends of what Spark can tell, and days beyond: rows stay, or never come."""
