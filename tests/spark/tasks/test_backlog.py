@@ -27,13 +27,6 @@ SET_UP = """
     CREATE CONTINUAL TASK timed (k INT, v INT, at TIMESTAMP, second INT8) ON INPUT feed AS (
         INSERT INTO timed SELECT *, now(), unix_timestamp() FROM feed);
 """
-ONE_BY_ONE = """
-    CREATE CONTINUAL TASK follower (k INT, n INT8) ON INPUT audit AS (
-        INSERT INTO follower SELECT k, count(*) FROM audit GROUP BY k);
-    CREATE CONTINUAL TASK latest (k INT, v INT) ON INPUT feed AS (
-        DELETE FROM latest WHERE k IN (SELECT k FROM feed);
-        INSERT INTO latest SELECT k, max(v) FROM feed GROUP BY k);
-"""
 Row = tuple[object, ...]
 
 
@@ -118,42 +111,14 @@ def check_together(con: Connection, commits: list[list[tuple[int, int]]], looked
         assert_rows(seen, [row for rows in made[: i + 1] for row in rows], f"as of {i}")
 
 
-def check_one_by_one(con: Connection, commits: list[list[tuple[int, int]]]) -> None:
-    """The tasks that run at each T by itself, one of them behind a commit of many Ts."""
-    latest: dict[int, int] = {}
-    follower = Counter[Row]()
-    for rows in commits:
-        latest |= {k: max(v for j, v in rows if j == k) for k, _ in rows}
-        follower.update(Counter(k for k, _ in audited(rows)).items())
-    assert_rows(rows_of(con, "SELECT * FROM follower"), follower.elements(), "follower")
-    assert_rows(rows_of(con, "SELECT * FROM latest"), latest.items(), "latest")
-
-
-@pytest.mark.slow
-def test_a_backlog(con: Connection) -> None:
-    """Some commits wait, of inserts alone: one commit of each task that looks at one row."""
-    con.execute(SET_UP + ONE_BY_ONE)
-    commits = foreign_commits(con, 9)
-    check_together(con, commits, looked_at=3)
-    check_one_by_one(con, commits)
-    explained = rows_of(con, "EXPLAIN CONTINUAL TASK audit")
-    assert "waiting Ts share a job and a commit" in str(explained[0])
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_a_long_backlog(con: Connection) -> None:
-    """A thousand wait."""
+    """A thousand commits wait, of inserts alone: few commits of each task that reads one row."""
     con.execute(SET_UP)
+    explained = rows_of(con, "EXPLAIN CONTINUAL TASK audit")
+    assert "waiting Ts share a job and a commit" in str(explained[0])
     check_together(con, foreign_commits(con, 1_000), looked_at=20)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-def test_a_long_backlog_one_by_one(con: Connection) -> None:
-    """A thousand wait for bodies that run at each T by itself."""
-    con.execute(SET_UP + ONE_BY_ONE)
-    check_one_by_one(con, foreign_commits(con, 1_000))
 
 
 def test_an_error_stops_at_its_time(con: Connection) -> None:
