@@ -86,27 +86,6 @@ def test_groups_that_are_compared_follow_from_their_state(con: Connection) -> No
             assert told["strategy"] == Strategy.STATE_TABLE.value, (statement, told)
 
 
-@pytest.mark.slow
-def test_a_state_that_is_not_the_views_is_not_used(con: Connection) -> None:
-    """Rows of others in the state table; then a view whose rows were repaired; then no table."""
-    con.execute(TABLES)
-    create(con, "averages")
-    state = f"delta.`{folder(con)}`"
-    con.spark.sql(f"INSERT INTO {state} SELECT k1, n + 1, x1, s1, x2, s2, x3, s3 FROM {state}")
-    con.execute(ROUNDS[0])
-    told = check(con, "averages")
-    assert told["strategy"] == Strategy.AFFECTED_KEYS.value
-    assert told["state_did"] == FILLED
-    con.execute(ROUNDS[1])
-    assert check(con, "averages")["strategy"] == Strategy.STATE_TABLE.value
-    gone = folder(con)
-    engine_of(con).gateway.forget(gone)
-    engine_of(con).gateway.delete_tree(gone)
-    con.execute(ROUNDS[2])
-    told = check(con, "averages")
-    assert (told["strategy"], told["state_did"]) == (Strategy.AFFECTED_KEYS.value, FILLED)
-
-
 def test_large_groups_that_lose_rows_are_read_once(
     con: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
