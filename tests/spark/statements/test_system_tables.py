@@ -1,6 +1,5 @@
 """The system schema: what its tables show, what is read for it, and what is refused."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -188,23 +187,3 @@ def _compare_readers(con: Connection, warehouse: Path, monkeypatch: pytest.Monke
         assert (result.columns, result.types) == ([c.name for c in table.columns], declared)
         assert len(result.fetchall()) == len(found) > 0, name
     monkeypatch.undo()
-
-
-def test_a_users_schema_of_that_name_goes_on(con: Connection) -> None:
-    """In a warehouse that has a schema "system", its objects come before the system tables."""
-    con.execute("CREATE TABLE lag (a INT); INSERT INTO lag VALUES (7)")
-    engine = engine_of(con)
-    engine.catalog_store.change(lambda current: current.with_schema("system"))
-    (item,) = engine.refresh_catalog()
-    named = replace(item, name=replace(item.name, schema="system"))
-    engine.catalog_store.change(lambda current: current.with_items([named]))
-    assert con.execute("SELECT * FROM system.lag").fetchall() == [(7,)]
-    con.execute("CREATE TABLE system.mine (a INT); INSERT INTO system.lag VALUES (8)")
-    con.execute("CREATE MATERIALIZED VIEW v AS SELECT sum(a) AS a FROM system.lag")
-    assert con.execute("SELECT a FROM v").fetchall() == [(15,)]
-    objects = con.execute("SELECT object FROM system.objects ORDER BY 1").fetchall()
-    assert objects == [("system.lag",), ("system.mine",), ("v",)]
-    shown = [(r[1], r[2]) for r in con.execute("SHOW TABLES IN system").fetchall()]
-    assert ("lag", "table") in shown
-    assert ("lag", "system table") not in shown
-    assert ("refreshes", "system table") in shown
