@@ -62,12 +62,7 @@ def test_at_creation_is_a_picture(con: Connection, connect: Callable[[], Connect
     assert _rows(con, "SELECT * FROM m UNION ALL SELECT * FROM v") == [(1,), (11,)]
     assert _upper(con) == "closed"
     assert _described(con)["next refresh"] == "none"
-    for statement in (
-        "REFRESH MATERIALIZED VIEW m",
-        "REFRESH MATERIALIZED VIEW m FULL",
-        "CREATE OR REPLACE MATERIALIZED VIEW m AS SELECT x FROM t",
-    ):
-        expect_error(con, statement, "VIEW_FINISHED")
+    expect_error(con, "REFRESH MATERIALIZED VIEW m FULL", "VIEW_FINISHED")
     again = connect()
     assert _rows(again) == [(1,)]
     assert transaction(log(table)[-1]) == CLOSED
