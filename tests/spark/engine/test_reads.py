@@ -1,7 +1,6 @@
 """Reads: one consistent cut, of now or of the past, whoever wrote and wherever it is read."""
 
 from collections.abc import Callable, Iterable
-from itertools import pairwise
 
 import pytest
 
@@ -37,21 +36,6 @@ def _times(con: Connection, output: str) -> list[int]:
     return [u - 1 for c in log(folder(con, output)) if (u := transaction(c)) is not None]
 
 
-def test_one_cut_over_several_objects(connect: Callable[[], Connection]) -> None:
-    """What one connection, or a Spark job, committed is in the next read of any other, whole."""
-    first, second = connect(), connect()
-    first.execute(SET_UP)
-    assert _cut(second) == (0, 0, 0, 0)
-    first.execute("INSERT INTO t VALUES (1), (2)")
-    assert _cut(second) == (2, 2, 2, 4)
-    second.execute("INSERT INTO t VALUES (3)")
-    assert _cut(first) == (3, 3, 3, 6)
-    rows = first.spark.createDataFrame([(4,), (5,)], "k INT")
-    rows.write.format("delta").mode("append").save(str(folder(first, "t")))
-    assert _cut(second) == (5, 5, 5, 10)
-    assert _cut(first) == (5, 5, 5, 10)
-
-
 def test_as_of_a_time(connect: Callable[[], Connection]) -> None:
     """Every T stays readable as it was, as a number and as text, after compaction and restart."""
     con = connect()
@@ -79,18 +63,6 @@ def test_as_of_a_time(connect: Callable[[], Connection]) -> None:
     assert str(at[0])[:5] in (early.hint or early.detail or "")
     expect_error(con, "SELECT * FROM t AS OF TIMESTAMP '2999-01-01'", "AS_OF_OUT_OF_RANGE")
     expect_error(con, "SELECT * FROM t AS OF 'last week'", "INVALID_OPTION")
-
-
-def test_serializable_writes_nothing(connect: Callable[[], Connection]) -> None:
-    """It reads what is stored."""
-    con, other = connect(), connect()
-    con.execute(f"{SET_UP} INSERT INTO t VALUES (1); SELECT * FROM copy")
-    other.execute("SET isolation = 'serializable'")
-    con.execute("INSERT INTO t VALUES (2)")
-    before = len(log(folder(con, "copy")))
-    assert other.execute("SELECT k FROM copy").fetchall() == [(1,)]
-    assert len(log(folder(con, "copy"))) == before
-    assert other.execute("SHOW isolation").fetchall()[0][1] == "serializable"
 
 
 def test_a_result_stays_what_it_was(con: Connection) -> None:
@@ -133,39 +105,6 @@ def test_two_connections_share_the_catalog(connect: Callable[[], Connection]) ->
     first.execute("CREATE TABLE t (k STRING); INSERT INTO t VALUES ('anew')")
     assert second.execute("SELECT * FROM t").fetchall() == [("anew",)]
     expect_error(second, "SELECT * FROM d", "UNKNOWN_RELATION")
-
-
-def test_snapshot_false_ignores_the_time_of_creation(connect: Callable[[], Connection]) -> None:
-    """What was there when it was made is never written, also after a restart."""
-    con = connect()
-    con.execute("CREATE TABLE t (k INT); INSERT INTO t VALUES (1)")
-    con.execute(
-        "CREATE CONTINUAL TASK fresh ON INPUT t WITH (SNAPSHOT = false)"
-        " AS (INSERT INTO fresh SELECT k FROM t)"
-    )
-    con.close()
-    con = connect()
-    assert con.execute("SELECT * FROM fresh").fetchall() == []
-    con.execute("INSERT INTO t VALUES (2)")
-    con.close()
-    con = connect()
-    assert con.execute("SELECT * FROM fresh").fetchall() == [(2,)]
-
-
-def test_times_of_the_warehouse_strictly_increase(connect: Callable[[], Connection]) -> None:
-    """Over sources, restarts and commits in one millisecond."""
-    con = connect()
-    con.execute("CREATE TABLE a (k INT); CREATE TABLE b (k INT)")
-    con.execute("CREATE CONTINUAL TASK ca ON INPUT a AS (INSERT INTO ca SELECT k FROM a)")
-    con.execute("CREATE CONTINUAL TASK cb ON INPUT b AS (INSERT INTO cb SELECT k FROM b)")
-    for k in range(3):
-        con.execute(f"INSERT INTO a VALUES ({k}); INSERT INTO b VALUES ({k})")
-        con.close()
-        con = connect()
-    told = [con.execute(f"SUBSCRIBE TO {n} FROM 0 UP TO NOW").fetchall() for n in ("ca", "cb")]
-    ran = sorted(t for rows in told for t, *_ in rows)
-    assert len(ran) == 6
-    assert all(earlier < later for earlier, later in pairwise(ran))
 
 
 def test_what_another_process_drops_meanwhile_is_told(
