@@ -45,7 +45,6 @@ SHOWN = ", ".join(
     for name in COLUMNS
 )
 """The columns as texts, of which Python has all."""
-KEYS = ["d", "at", "local", "s", "dec"]
 CHANGES = [
     *(f"INSERT INTO t SELECT {i}, {row}" for i, row in enumerate(EDGES[:2])),
     "INSERT INTO t SELECT id + 10, * EXCEPT (id) FROM t",
@@ -128,41 +127,3 @@ def test_what_python_does_not_have_is_said(con: Connection) -> None:
         "INTERVAL '1-2' YEAR TO MONTH",
         "0001-01-01 00:00:00.000001",
     ]
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-@pytest.mark.parametrize("key", [*COLUMNS])
-def test_edges_of_every_type_as_keys(con: Connection, key: str) -> None:
-    """As group key, join key, DISTINCT and key of a lookup each type's edges are told apart."""
-    _table(con)
-    shown = {"s": "hex(CAST(k AS BINARY))", "b": "hex(k)", "days": "to_json(k)"}
-    text = shown.get(key, "CAST(k AS STRING)") + " AS k"
-    forms = {
-        "grouped": (
-            f"SELECT {key} AS k, count(*) AS n, sum(id) AS m FROM t GROUP BY {key}",
-            "n, m",
-        ),
-        "several": (f"SELECT DISTINCT {key} AS k FROM t", ""),
-        "joined": (
-            f"SELECT a.id, b.id AS bid, a.{key} AS k FROM t a JOIN t b ON a.{key} = b.{key}",
-            "id, bid",
-        ),
-        "greatest": (f"SELECT id % 10 AS g, max({key}) AS k FROM t GROUP BY id % 10", "g"),
-    }
-    for name, (query, _) in forms.items():
-        con.execute(
-            f"CREATE MATERIALIZED VIEW {name} WITH (REFRESH POLICY = incremental) AS {query}"
-        )
-    con.execute(
-        f"CREATE CONTINUAL TASK upsert ON INPUT t AS (DELETE FROM upsert WHERE {key} IN"
-        f" (SELECT {key} FROM t); INSERT INTO upsert SELECT DISTINCT {key} FROM t)"
-    )
-    for change in CHANGES:
-        con.execute(change)
-        for name, (query, more) in forms.items():
-            _check(con, name, query, f"{text}{', ' if more else ''}{more}", change)
-    found = con.execute(
-        f"SELECT count(*) - count(DISTINCT {key}) FROM upsert WHERE {key} IS NOT NULL"
-    )
-    assert found.fetchall() == [(0,)]
