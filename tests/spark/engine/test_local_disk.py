@@ -28,16 +28,6 @@ def _local(con: Connection) -> tuple[Any, Any]:
     return hadoop, hadoop.FileSystem.getLocal(configured)
 
 
-@pytest.mark.parametrize("mode", [0o600, 0o644, 0o750, 0o777, 0o000, 0o1777])
-def test_modes(con: Connection, tmp_path: Path, mode: int) -> None:
-    """A mode is set as it is given, with the sticky bit of a folder."""
-    hadoop, local = _local(con)
-    folder = tmp_path / "a b"
-    folder.mkdir()
-    local.setPermission(hadoop.Path(str(folder)), hadoop.permission.FsPermission(f"{mode:03o}"))
-    assert folder.stat().st_mode & 0o7777 == mode
-
-
 def test_what_spark_writes(con: Connection, tmp_path: Path) -> None:
     """New files have the mode of the process's umask, and none of checksums is written."""
     con.spark.range(3).coalesce(1).write.parquet(str(tmp_path / "written"))
@@ -69,14 +59,6 @@ def test_checksums_of_others(con: Connection, tmp_path: Path, by: str) -> None:
         assert local.rename(hadoop.Path(str(new)), hadoop.Path(str(file)))
     read = con.spark.read.text(str(file)).collect()
     assert [row.value for row in read] == ["after"]
-
-
-def test_a_missing_file(con: Connection, tmp_path: Path) -> None:
-    """What cannot be done is an error, as with ``chmod``."""
-    hadoop, local = _local(con)
-    gone = hadoop.Path(str(tmp_path / "gone"))
-    with pytest.raises(Exception, match="gone"):
-        local.setPermission(gone, hadoop.permission.FsPermission("600"))
 
 
 def test_files_of_a_tick(con: Connection, warehouse: Path) -> None:
