@@ -20,57 +20,6 @@ def _expect(con: Connection, name: str, rows: list[tuple[object, ...]]) -> None:
     assert_rows(con.execute(f"SELECT * FROM {name}").fetchall(), rows, name)
 
 
-def test_dml_on_an_input(con: Connection) -> None:
-    """An UPDATE gives its new versions as inserts; a DELETE gives none; a MERGE gives both."""
-    con.execute("CREATE TABLE t (k INT, v STRING)")
-    con.execute(COPY)
-    con.execute(VIEW)
-    con.execute("INSERT INTO t VALUES (1, 'a'), (2, 'b'), (2, 'b')")
-    copied = [(1, "a"), (2, "b"), (2, "b")]
-    con.execute("UPDATE t SET v = 'B' WHERE k = 2")
-    copied += [(2, "B"), (2, "B")]
-    _expect(con, "copy", [*copied])
-    _expect(con, "same", [(1, "a"), (2, "B"), (2, "B")])
-    con.execute("DELETE FROM t WHERE k = 1")
-    _expect(con, "copy", [*copied])
-    _expect(con, "same", [(2, "B"), (2, "B")])
-    con.execute(
-        "CREATE TABLE changes (k INT, v STRING); INSERT INTO changes VALUES (2, 'z'), (3, 'n')"
-    )
-    con.execute(
-        "MERGE INTO t USING changes ON t.k = changes.k WHEN MATCHED THEN UPDATE SET v = changes.v"
-        " WHEN NOT MATCHED THEN INSERT (k, v) VALUES (changes.k, changes.v)"
-    )
-    copied += [(2, "z"), (2, "z"), (3, "n")]
-    _expect(con, "copy", [*copied])
-    _expect(con, "same", [(2, "z"), (2, "z"), (3, "n")])
-    con.execute("UPDATE t SET v = v; UPDATE t SET v = 'q' WHERE k = 99; DELETE FROM t WHERE k = 99")
-    _expect(con, "copy", [*copied])
-    con.execute("DELETE FROM t")
-    _expect(con, "same", [])
-    con.execute("INSERT INTO t VALUES (1, NULL)")
-    _expect(con, "copy", [*copied, (1, None)])
-
-
-def test_an_update_of_one_of_two_equal_rows(con: Connection) -> None:
-    """Rows that a commit takes out and puts back cancel; what is left is what is new."""
-    con.execute("CREATE TABLE t (k INT, v STRING); INSERT INTO t VALUES (1, 'a'), (2, 'a')")
-    con.execute(COPY)
-    con.execute("UPDATE t SET k = 3 - k")  # swaps the two rows: no change at all
-    _expect(con, "copy", [(1, "a"), (2, "a")])
-    con.execute("UPDATE t SET k = k + 1")  # 1 goes, 3 comes, 2 stays
-    _expect(con, "copy", [(1, "a"), (2, "a"), (3, "a")])
-
-
-def test_an_updated_negative_zero_stays_negative(con: Connection) -> None:
-    """The sign of zero goes through the change feed into a task."""
-    con.execute("CREATE TABLE f (k INT, v DOUBLE); INSERT INTO f SELECT 1, double('0.0')")
-    con.execute("CREATE CONTINUAL TASK c (k INT, v DOUBLE) ON INPUT f AS"
-                " (INSERT INTO c SELECT * FROM f)")  # fmt: skip
-    con.execute("UPDATE f SET v = double('-0.0')")
-    _expect(con, "c", [(1, 0.0), (1, -0.0)])
-
-
 def test_a_spark_job_writes_a_source(con: Connection) -> None:
     """Appends, overwrites and streams of a plain Spark job are seen as commits like any other."""
     con.execute("CREATE TABLE t (k INT, v STRING)")
@@ -91,28 +40,6 @@ def test_a_spark_job_writes_a_source(con: Connection) -> None:
     con.spark.sql(f"RESTORE TABLE delta.`{place}` TO VERSION AS OF 2")
     _expect(con, "copy", [(1, "a"), (2, "b"), (3, "c"), (1, "a")])
     _expect(con, "same", [(1, "a"), (2, "b")])
-
-
-@pytest.mark.slow
-def test_a_table_without_a_change_feed(con: Connection, tmp_path: Path) -> None:
-    """Attached by its place; what its commits change is found by comparing rows."""
-    place = str(tmp_path / "plain")
-    spark = con.spark
-    frame = spark.createDataFrame([(1, "a"), (2, "b")], "k INT, v STRING")
-    frame.coalesce(1).write.format("delta").save(place)
-    con.execute(f"CREATE TABLE t LOCATION '{place}'")
-    con.execute(COPY)
-    con.execute(VIEW)
-    _expect(con, "copy", [(1, "a"), (2, "b")])
-    spark.sql(f"UPDATE delta.`{place}` SET v = 'B' WHERE k = 2")
-    _expect(con, "copy", [(1, "a"), (2, "b"), (2, "B")])
-    spark.sql(f"DELETE FROM delta.`{place}` WHERE k = 1")
-    _expect(con, "copy", [(1, "a"), (2, "b"), (2, "B")])
-    _expect(con, "same", [(2, "B")])
-    con.execute("INSERT INTO t VALUES (5, 'e')")
-    _expect(con, "copy", [(1, "a"), (2, "b"), (2, "B"), (5, "e")])
-    con.execute("DROP TABLE t CASCADE")
-    assert spark.read.format("delta").load(place).count() == 2, "an attached table is only let go"
 
 
 def test_tables_that_only_take_rows(con: Connection, tmp_path: Path) -> None:
