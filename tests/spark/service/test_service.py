@@ -14,8 +14,7 @@ from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.service.events import Event, EventKind
 from ctsql.runtime.warehouse.advance_context import AdvanceContext
-from tests.helpers.table_folder import folder, log
-from tests.scenarios.runner import assert_rows, expect_error
+from tests.scenarios.runner import assert_rows
 
 pytestmark = pytest.mark.spark
 
@@ -156,22 +155,6 @@ def test_an_idle_look_reads_no_log_and_runs_no_job(
     assert "1 table(s) for 1 task(s) and view(s)" in told.events[0].line()
 
 
-def test_once_brings_up_all_and_raises_the_first_failure(con: Connection) -> None:
-    """With ``once`` a failure is raised, after the others were written; the T is reported."""
-    con.execute("CREATE TABLE feed (k INT, v INT)")
-    con.execute(
-        "CREATE CONTINUAL TASK bad ON INPUT feed AS (INSERT INTO bad SELECT 1 DIV v AS r FROM feed)"
-    )
-    con.execute("CREATE CONTINUAL TASK good ON INPUT feed AS (INSERT INTO good SELECT k FROM feed)")
-    con.execute("INSERT INTO feed VALUES (1, 0)")
-    reached: list[str] = []
-    with pytest.raises(Exception, match=r'"bad" failed'):
-        con.run(once=True, report=reached.append)
-    assert len(reached) == 1
-    assert len(log(folder(con, "good"))) == 3
-    expect_error(con, "SELECT * FROM bad", "TASK_FAILED")
-
-
 def test_a_stop_takes_effect_between_two_commits(con: Connection) -> None:
     """A catch-up over many Ts ends after the one it is at; the rest is done later, once each."""
     con.execute("CREATE TABLE feed (k INT)")
@@ -261,53 +244,6 @@ def test_workers_bring_up_what_is_ready_side_by_side(
     assert [e.name for e in told.events if e.kind is EventKind.FAILED] == ["bad"]
     assert {row[2]: row[3] for row in con.status().fetchall()}["of_bad"] == "behind"
     con.run(stop=_already_set(), workers=3, on_event=told)
-
-
-def test_outputs_for_which_nothing_comes_are_left_alone(
-    con: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Until something does: their source moves, somebody writes into them, or they are altered."""
-    con.execute("CREATE TABLE t (k INT); CREATE TABLE other (k INT)")
-    con.execute("CREATE MATERIALIZED VIEW a AS SELECT k FROM t")
-    con.execute("CREATE MATERIALIZED VIEW b AS SELECT k FROM other")
-    con.execute("CREATE MATERIALIZED VIEW above AS SELECT count(*) AS n FROM b")
-    brought: list[str] = []
-    advance = Engine.advance_one
-
-    def noting(engine: Engine, item: Item, until: int, *, context: AdvanceContext) -> None:
-        brought.append(item.name.name)
-        advance(engine, item, until, context=context)
-
-    monkeypatch.setattr(Engine, "advance_one", noting)
-    with serving(con) as told:
-
-        def wrote(name: str, statement: str) -> set[str]:
-            """What is brought up by the tick in which an output is written after a statement."""
-            con.execute(statement)
-            told.wait(_wrote(name))
-            with con._lock:  # the tick has ended
-                found = set(brought) - {"t", "other"}
-                brought.clear()
-                told.events.clear()
-            return found
-
-        assert wrote("above", "INSERT INTO other VALUES (1)") == {"a", "b", "above"}
-        wrote("a", "INSERT INTO t VALUES (1)")  # what it writes is looked at once more
-        for value in (2, 3):
-            assert wrote("a", f"INSERT INTO t VALUES ({value})") == {"a"}
-        rows = con.spark.createDataFrame([(9,)], "k INT")
-        rows.write.format("delta").mode("append").save(str(folder(con, "b")))
-        assert wrote("b", "INSERT INTO t VALUES (4)") == {"a", "b", "above"}
-        wrote("a", "INSERT INTO t VALUES (5)")
-        wrote("above", "INSERT INTO other VALUES (2)")
-        assert wrote("above", "INSERT INTO other VALUES (3)") == {"b", "above"}
-        wrote("a", "INSERT INTO t VALUES (6)")
-        con.execute("CREATE OR REPLACE MATERIALIZED VIEW b AS SELECT k + 10 AS k FROM other")
-        wrote("a", "INSERT INTO t VALUES (7)")
-    assert sorted(con.execute("SELECT k FROM a").fetchall()) == [(k,) for k in range(1, 8)]
-    con.execute("SET isolation = 'serializable'")
-    assert sorted(con.execute("SELECT k FROM b").fetchall()) == [(11,), (12,), (13,)]
-    assert con.execute("SELECT n FROM above").fetchall() == [(3,)]
 
 
 def _already_set() -> threading.Event:
