@@ -3,6 +3,7 @@
 Spark compares the plans of two queries; here other words are another query.
 """
 
+import json
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
@@ -11,13 +12,15 @@ import pytest
 
 from ctsql import pipelines
 from ctsql.api import Connection
-from ctsql.catalog.errors import EnvironmentProblem
+from ctsql.catalog.errors import CtsqlError, EnvironmentProblem
 from ctsql.catalog.items import Task
 from ctsql.catalog.names import Name
 from ctsql.catalog.spans import Source
+from ctsql.cli.folder_commands import exit_code
 from ctsql.planner.folder import read_folder
 from ctsql.runtime.pipelines import binding
-from ctsql.runtime.pipelines.plan import FolderPlan
+from ctsql.runtime.pipelines.plan import FolderPlan, read_plan
+from tests.helpers.opened import check_rows
 from tests.scenarios.without_spark import connection
 from tests.scenarios.without_spark.connection import DuckConnection, spark_left_out
 from tests.scenarios.without_spark.tables import Warehouses
@@ -279,3 +282,128 @@ def test_a_view_that_another_writer_broke_says_what_to_do(warehouse: Connection)
         "What it reads has other columns now: change its text in the folder, or restore the "
         "columns."
     }
+
+
+@pytest.mark.parametrize(
+    ("after", "condition", "hint"),
+    [
+        ("CREATE TABLE t (key INT, b INT);", "NOT_SUPPORTED", "ALTER TABLE t RENAME COLUMN a TO"),
+        ("CREATE VIEW t AS SELECT 1 AS a;", "WRONG_OBJECT_KIND", "DROP TABLE t"),
+    ],
+)
+def test_refused(warehouse: Connection, after: str, condition: str, hint: str) -> None:
+    """What cannot be is refused with what to type, and nothing is changed."""
+    _apply(warehouse, TABLE + OTHER)
+    plan = _plan(warehouse, after + OTHER)
+    (change,) = plan.refused_changes
+    assert change.refusal is not None
+    assert (change.refusal.condition, exit_code(plan)) == (condition, 4)
+    assert hint in change.refusal.hint
+    with pytest.raises(CtsqlError, match="PLAN_REFUSED"):
+        _apply(warehouse, after + OTHER)
+    assert _plan(warehouse, TABLE + OTHER).pending == ()
+
+
+def test_a_saved_plan_is_what_is_done(warehouse: Connection) -> None:
+    """If the warehouse or the folder has changed since, nothing is done."""
+    folder = read_folder([Source(TABLE, "all.sql")])
+    saved = read_plan(json.dumps(_plan(warehouse, TABLE).to_json()), "p")
+    warehouse.execute("CREATE TABLE between (k INT)")
+    with pytest.raises(CtsqlError, match="not what would be done now"):
+        pipelines.apply(warehouse, folder, saved_plan=saved)
+    saved = read_plan(json.dumps(_plan(warehouse, TABLE).to_json()), "p")
+    with pytest.raises(CtsqlError, match="not what would be done now"):
+        pipelines.apply(warehouse, read_folder([Source(TABLE + OTHER, "p")]), saved_plan=saved)
+    assert pipelines.apply(warehouse, folder, saved_plan=saved).pending
+
+
+def test_parts_of_what_goes_are_not_dropped_under_readers(warehouse: Connection) -> None:
+    """A task whose output, or a flow whose target, is read is refused in its own line."""
+    _apply(
+        warehouse,
+        f"""{TABLE} CREATE CONTINUAL TASK both OUTPUTS (ups (a INT), downs (a INT)) ON INPUT t AS (
+        INSERT INTO ups SELECT a FROM t WHERE b > 0; INSERT INTO downs SELECT a FROM t);
+        CREATE FLOW f AS AUTO CDC INTO dim FROM t KEYS (a) SEQUENCE BY b;""",
+    )
+    readers = "CREATE VIEW m AS SELECT a FROM ups; CREATE VIEW n AS SELECT a FROM dim;"
+    plan = _plan(warehouse, TABLE + readers, prune=True)
+    assert {c.name: c.refusal and c.refusal.detail for c in plan.refused_changes} == {
+        "both": "It is read by view m.",
+        "f": "It is read by view n.",
+    }
+
+
+def test_letters_of_names_do_not_count(warehouse: Connection) -> None:
+    """A folder may write names in other letters than the warehouse has; one line tells of each."""
+    before = (
+        "CREATE VIEW good AS SELECT * FROM t; CREATE MATERIALIZED VIEW m AS SELECT a FROM good;"
+    )
+    _apply(warehouse, TABLE + before)
+    after = (
+        "CREATE VIEW GOOD AS SELECT * FROM T WHERE a < 5; CREATE MATERIALIZED VIEW M AS SELECT a"
+    )
+    plan = _plan(warehouse, f"CREATE TABLE T (a INT, b INT); {after} FROM Good;")
+    assert {c.name: c.status.value for c in plan.changes} == {
+        "t": "unchanged",
+        "good": "changed",
+        "m": "changed",
+    }
+
+
+def test_followers_outside_the_folder_have_seen_what_came_before(warehouse: Connection) -> None:
+    """A T that waits when a plain view below changes is still one of the old query."""
+    view = "CREATE VIEW v AS SELECT a FROM t WHERE a < {};"
+    warehouse.execute(TABLE + view.format(10))
+    warehouse.execute("CREATE MATERIALIZED VIEW m AS SELECT a FROM v")
+    warehouse.execute("CREATE CONTINUAL TASK seen ON INPUT m AS (INSERT INTO seen SELECT a FROM m)")
+    warehouse.execute("INSERT INTO t VALUES (5, 1)")
+    warehouse.execute(
+        "CREATE MATERIALIZED VIEW strict WITH (REFRESH POLICY = strict) AS SELECT a FROM v"
+    )
+    limited = "CREATE VIEW v AS SELECT a FROM t LIMIT 3;"
+    assert _refused(_plan(warehouse, TABLE + limited))["strict"] == "INVALID_OPTION"
+    _apply(warehouse, TABLE + view.format(3))
+    assert warehouse.execute("SELECT * FROM m").fetchall() == []
+    assert warehouse.execute("SELECT * FROM seen").fetchall() == [(5,)]
+
+
+CHECKED = """
+CREATE TABLE raw (k INT, v INT);
+CREATE MATERIALIZED VIEW good (k, v, CONSTRAINT pos CHECK (v > 0) ON VIOLATION QUARANTINE)
+    AS SELECT k, v FROM raw;
+CREATE MATERIALIZED VIEW plain AS SELECT k, v FROM raw;
+CREATE CONTINUAL TASK log (k INT, v INT) ON INPUT raw AS (INSERT INTO log SELECT k, v FROM raw);
+"""
+
+
+def test_views_and_tasks_change_with_their_quarantines(warehouse: Connection) -> None:
+    """What has one gets another, what has none gets one, and it goes where nothing needs it."""
+    _apply(warehouse, CHECKED)
+    warehouse.execute("INSERT INTO raw VALUES (1, 5), (2, -1), (3, 50)")
+    check_rows(warehouse, "SELECT k, constraint_name FROM good_quarantine", (2, "pos"))
+    rule = "CONSTRAINT few CHECK (v < 40) ON VIOLATION QUARANTINE"
+    changed = (
+        CHECKED.replace("CONSTRAINT pos CHECK (v > 0)", "CONSTRAINT few CHECK (v < 40)")
+        .replace("VIEW plain AS SELECT k, v", f"VIEW plain (k, v, {rule}) AS SELECT k, v + 1 AS v")
+        .replace("log (k INT, v INT)", f"log (k INT, v INT, {rule})")
+    )
+    assert {c.name: c.parts for c in _plan(warehouse, changed).pending} == {
+        "good": ("constraints",),
+        "plain": ("query", "constraints"),
+        "log": ("constraints",),
+    }
+    _apply(warehouse, changed)
+    warehouse.execute("INSERT INTO raw VALUES (4, 60)")
+    found = "SELECT k, constraint_name FROM good_quarantine"
+    check_rows(warehouse, found, (3, "few"), (4, "few"))
+    check_rows(warehouse, "SELECT k, v FROM plain_quarantine", (3, 51), (4, 61))
+    check_rows(warehouse, "SELECT row_json FROM log_quarantine", ('{"k":4,"v":60}',))
+    check_rows(warehouse, "SELECT k FROM plain", (1,), (2,))
+    warehouse.execute("CREATE VIEW above AS SELECT * FROM plain_quarantine")
+    without = changed.replace(f"plain (k, v, {rule})", "plain (k, v)")
+    assert _refused(_plan(warehouse, without)).keys() >= {"plain_quarantine"}
+    warehouse.execute("DROP VIEW above")
+    _apply(warehouse, without)
+    check_rows(warehouse, "SELECT k FROM plain", (1,), (2,), (3,), (4,))
+    with pytest.raises(CtsqlError, match="UNKNOWN_RELATION"):
+        warehouse.execute("SELECT * FROM plain_quarantine")

@@ -1,6 +1,5 @@
 """A folder of SQL becomes what is in the warehouse, and nothing is done twice."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,14 +9,11 @@ from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Maintained
 from ctsql.cli.folder_commands import exit_code, lines_of
-from ctsql.pipelines import apply
-from ctsql.runtime.pipelines.plan import read_plan
 from tests.helpers.opened import check_rows, engine_of
 from tests.helpers.sql_folder import (
     applied,
     change_of,
     dumped,
-    folder_of,
     moments_of,
     planned,
     statuses,
@@ -126,33 +122,6 @@ def test_changes_come_into_force_together(connect: Callable[[], Connection]) -> 
     check_rows(con, "SELECT * FROM ups", (1,), (1,), (1,))
 
 
-AS_VIEW = TABLES.replace("TABLE raw (k INT, v INT8 COMMENT 'value')", "VIEW raw AS SELECT 1 AS v")
-OTHER_COLUMNS = TABLES.replace("k INT, v INT8", "key INT, v INT8")
-ALTERS = "ALTER TABLE raw RENAME COLUMN k TO key"
-
-
-@pytest.mark.parametrize(
-    ("after", "condition", "message"),
-    [
-        (OTHER_COLUMNS, "NOT_SUPPORTED", ALTERS),
-        (AS_VIEW, "WRONG_OBJECT_KIND", "DROP TABLE raw"),
-    ],
-)
-def test_refused(con: Connection, after: str, condition: str, message: str) -> None:
-    """What cannot be is refused with what to type, and nothing is changed."""
-    applied(con, TABLES)
-    moments = moments_of(con)
-    made = planned(con, after)
-    (change,) = made.refused_changes
-    assert change.refusal is not None
-    assert (change.refusal.condition, exit_code(made)) == (condition, 4)
-    assert message in change.refusal.hint
-    with pytest.raises(CtsqlError) as caught:
-        applied(con, after)
-    assert caught.value.condition == "PLAN_REFUSED"
-    assert moments_of(con) == moments
-
-
 def test_refusals_of_views_and_tasks(con: Connection) -> None:
     """Readers that would break, other inputs, unknown names: each by its own condition."""
     text = """
@@ -202,147 +171,6 @@ def test_refusals_of_views_and_tasks(con: Connection) -> None:
     applied(con, both)
     con.execute("INSERT INTO t VALUES (1, 2)")
     check_rows(con, "SELECT * FROM q", (2,))
-
-
-def test_a_saved_plan_is_what_is_done(connect: Callable[[], Connection]) -> None:
-    """Where the warehouse or the folder moved on since, nothing is done."""
-    con, other = connect(), connect()
-    made = planned(con, TABLES)
-    text = json.dumps(made.to_json())
-    other.execute("CREATE TABLE between (k INT)")
-    with pytest.raises(CtsqlError, match="not what would be done now") as caught:
-        apply(con, folder_of(TABLES), saved_plan=read_plan(text, "plan.json"))
-    assert caught.value.condition == "PLAN_UNUSABLE"
-    text = json.dumps(planned(con, TABLES).to_json())
-    with pytest.raises(CtsqlError, match="not what would be done now"):
-        apply(
-            con,
-            folder_of(TABLES, "CREATE VIEW w AS SELECT 1 AS k"),
-            saved_plan=read_plan(text, "p"),
-        )
-    assert apply(con, folder_of(TABLES), saved_plan=read_plan(text, "p")).pending
-    with pytest.raises(CtsqlError, match='"p" is not a saved plan'):
-        read_plan("{}", "p")
-
-
-CHECKED = """
-CREATE TABLE raw (k INT, v INT);
-CREATE MATERIALIZED VIEW good (k, v, CONSTRAINT pos CHECK (v > 0) ON VIOLATION QUARANTINE)
-    AS SELECT k, v FROM raw;
-CREATE MATERIALIZED VIEW plain AS SELECT k, v FROM raw;
-CREATE CONTINUAL TASK log (k INT, v INT) ON INPUT raw AS (INSERT INTO log SELECT k, v FROM raw);
-"""
-
-
-def test_views_and_tasks_change_with_their_quarantines(connect: Callable[[], Connection]) -> None:
-    """What has one gets another, what has none gets one, and it goes where nothing needs it."""
-    con = connect()
-    applied(con, CHECKED)
-    con.execute("INSERT INTO raw VALUES (1, 5), (2, -1), (3, 50)")
-    check_rows(con, "SELECT k, constraint_name FROM good_quarantine", (2, "pos"))
-    rule = "CONSTRAINT few CHECK (v < 40) ON VIOLATION QUARANTINE"
-    changed = (
-        CHECKED.replace("CONSTRAINT pos CHECK (v > 0)", "CONSTRAINT few CHECK (v < 40)")
-        .replace("VIEW plain AS SELECT k, v", f"VIEW plain (k, v, {rule}) AS SELECT k, v + 1 AS v")
-        .replace("log (k INT, v INT)", f"log (k INT, v INT, {rule})")
-    )
-    assert statuses(planned(con, changed)) == {
-        "raw": "unchanged",
-        "good": "changed constraints",
-        "plain": "changed query constraints",
-        "log": "changed constraints",
-    }
-    applied(con, changed)
-    con.execute("INSERT INTO raw VALUES (4, 60)")
-    check_rows(con, "SELECT k, constraint_name FROM good_quarantine", (3, "few"), (4, "few"))
-    check_rows(con, "SELECT k, v FROM plain_quarantine", (3, 51), (4, 61))
-    check_rows(con, "SELECT row_json FROM log_quarantine", ('{"k":4,"v":60}',))
-    check_rows(con, "SELECT k FROM plain", (1,), (2,))
-    before = moments_of(con)
-    assert exit_code(applied(con, changed)) == 0
-    assert moments_of(con) == before
-    con.execute("CREATE VIEW above AS SELECT * FROM plain_quarantine")
-    without = changed.replace(f"plain (k, v, {rule})", "plain (k, v)")
-    assert change_of(planned(con, without), "plain_quarantine").status.value == "refused"
-    con.execute("DROP VIEW above")
-    applied(con, without)
-    check_rows(con, "SELECT k FROM plain", (1,), (2,), (3,), (4,))
-    with pytest.raises(CtsqlError, match="UNKNOWN_RELATION"):
-        con.execute("SELECT * FROM plain_quarantine")
-    assert set(statuses(planned(con, *dumped(con))).values()) == {"unchanged"}
-
-
-def test_letters_of_names_do_not_count(con: Connection) -> None:
-    """A folder may write names in other letters than the warehouse has; one line tells of each."""
-    con.execute("CREATE TABLE orders (k INT); CREATE VIEW good AS SELECT * FROM orders")
-    con.execute("CREATE MATERIALIZED VIEW sums AS SELECT count(*) AS n FROM good WHERE k > 0")
-    con.execute("INSERT INTO orders VALUES (1), (9)")
-    texts = (
-        "CREATE TABLE Orders (k INT, v INT);",
-        "CREATE VIEW GOOD AS SELECT * FROM ORDERS WHERE k < 5;"
-        "CREATE MATERIALIZED VIEW Sums AS SELECT count(*) AS n FROM Good WHERE k > 0;",
-    )
-    made = planned(con, *texts)
-    assert {n: s.split()[0] for n, s in statuses(made).items()} == {
-        "orders": "changed",
-        "good": "changed",
-        "sums": "changed",
-    }
-    assert len(made.changes) == 3
-    applied(con, *texts)
-    check_rows(con, "SELECT * FROM orders", (1, None), (9, None))
-    check_rows(con, "SELECT n FROM sums", (1,))
-    assert exit_code(planned(con, *texts)) == 0
-
-
-def test_what_is_refused_stays_so_over_a_view_that_changes(con: Connection) -> None:
-    """Nothing is applied of a folder with a refusal, be it of what would change anyway."""
-    con.execute("CREATE TABLE t (k INT); CREATE VIEW v AS SELECT * FROM t")
-    con.execute("CREATE MATERIALIZED VIEW m AS SELECT k FROM v")
-    folder = (
-        "CREATE TABLE t (k INT); CREATE VIEW v AS SELECT * FROM t WHERE k > 0;"
-        "CREATE MATERIALIZED VIEW m AS SELECT k, nothing FROM v;"
-    )
-    assert change_of(planned(con, folder), "m").status.value == "refused"
-    with pytest.raises(CtsqlError, match="PLAN_REFUSED"):
-        applied(con, folder)
-
-
-def test_parts_of_what_goes_are_not_dropped_under_readers(con: Connection) -> None:
-    """A task whose output, or a flow whose target, is read is refused in its own line."""
-    con.execute("CREATE TABLE t (k INT, v INT)")
-    con.execute(
-        "CREATE CONTINUAL TASK both OUTPUTS (ups (k INT), downs (k INT)) ON INPUT t AS ("
-        "INSERT INTO ups SELECT k FROM t WHERE v > 0; INSERT INTO downs SELECT k FROM t)"
-    )
-    con.execute("CREATE FLOW f AS AUTO CDC INTO dim FROM t KEYS (k) SEQUENCE BY v")
-    folder = (
-        "CREATE TABLE t (k INT, v INT); CREATE VIEW m AS SELECT k FROM ups;"
-        "CREATE VIEW n AS SELECT k FROM dim;"
-    )
-    made = planned(con, folder, prune=True)
-    told = {name: change_of(made, name).refusal for name in ("both", "f")}
-    assert {n: r and r.detail for n, r in told.items()} == {
-        "both": "It is read by view m.",
-        "f": "It is read by view n.",
-    }
-
-
-def test_followers_outside_the_folder_have_seen_what_came_before(con: Connection) -> None:
-    """A T that waits when a plain view below changes is still one of the old query."""
-    con.execute("CREATE TABLE t (k INT); CREATE VIEW v AS SELECT * FROM t WHERE k < 10")
-    con.execute("CREATE MATERIALIZED VIEW m AS SELECT k FROM v")
-    con.execute("CREATE CONTINUAL TASK seen ON INPUT m AS (INSERT INTO seen SELECT k FROM m)")
-    con.execute("INSERT INTO t VALUES (5)")
-    con.execute("CREATE MATERIALIZED VIEW strict WITH (REFRESH POLICY = strict) AS SELECT k FROM v")
-    limited = planned(con, "CREATE TABLE t (k INT); CREATE VIEW v AS SELECT * FROM t LIMIT 3;")
-    refusal = change_of(limited, "strict").refusal
-    assert refusal is not None
-    assert refusal.condition == "INVALID_OPTION"
-    made = applied(con, "CREATE TABLE t (k INT); CREATE VIEW v AS SELECT * FROM t WHERE k < 3;")
-    assert change_of(made, "m").parts == ("query of a view that it reads",)
-    check_rows(con, "SELECT * FROM m")
-    check_rows(con, "SELECT * FROM seen", (5,))
 
 
 def test_what_was_attached_stays_when_an_apply_fails(con: Connection, tmp_path: Path) -> None:

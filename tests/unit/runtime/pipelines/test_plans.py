@@ -72,6 +72,10 @@ def test_as_text() -> None:
         (replace(PLAN, folder="x"), "The folder changed since."),
         (replace(PLAN, changes=(NEW, VIEW)), "It differs for: s."),
         (replace(PLAN, changes=(NEW, replace(VIEW, parts=("query",)), SAME)), "It differs for: v."),
+        (
+            replace(PLAN, changes=(replace(NEW, alterations=("ALTER TABLE a",)), VIEW, SAME)),
+            "It differs for: a.",
+        ),
     ],
 )
 def test_a_saved_plan(now: FolderPlan, message: str) -> None:
